@@ -1,0 +1,64 @@
+"""nearworth: what each training point is worth to a nearest-neighbour model, exactly.
+
+    est = nearworth.KNNShapley(n_neighbors=5).fit(X, y)
+    valuation = est.value(X_val, y_val)
+    valuation.values                      # one number per training row
+    valuation.bottom(20)                  # the rows that hurt most
+
+Names load when first used: importing the package costs next to nothing beyond numpy.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from nearworth._version import __version__
+
+if TYPE_CHECKING:
+    from nearworth import datasets, utilities
+    from nearworth.engine.plan import Plan
+    from nearworth.estimators import KNNShapley, knn_shapley
+    from nearworth.games.oracle import exact_shapley
+    from nearworth.owners import OwnerValue, OwnerValues
+    from nearworth.valuation import Provenance, Valuation
+
+_HOME = {
+    "KNNShapley": "nearworth.estimators",
+    "OwnerValue": "nearworth.owners",
+    "OwnerValues": "nearworth.owners",
+    "Plan": "nearworth.engine.plan",
+    "Provenance": "nearworth.valuation",
+    "Valuation": "nearworth.valuation",
+    "exact_shapley": "nearworth.games.oracle",
+    "knn_shapley": "nearworth.estimators",
+}
+_MODULES = ("datasets", "utilities")
+
+__all__ = [
+    "KNNShapley",
+    "OwnerValue",
+    "OwnerValues",
+    "Plan",
+    "Provenance",
+    "Valuation",
+    "__version__",
+    "datasets",
+    "exact_shapley",
+    "knn_shapley",
+    "utilities",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"nearworth.{name}")
+    if name not in _HOME:
+        raise AttributeError(f"module 'nearworth' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

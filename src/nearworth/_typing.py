@@ -1,0 +1,21 @@
+"""Names for the arrays and options that travel through the package."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+# Q validation points ("queries") by N training points, in point order or in rank order as the name says.
+FloatMatrix: TypeAlias = npt.NDArray[np.float64]
+BoolMatrix: TypeAlias = npt.NDArray[np.bool_]
+IntMatrix: TypeAlias = npt.NDArray[np.intp]
+FloatVector: TypeAlias = npt.NDArray[np.float64]
+IntVector: TypeAlias = npt.NDArray[np.intp]
+
+Task: TypeAlias = Literal["classification", "regression"]
+Utility: TypeAlias = Literal["soft", "original"]
+Ties: TypeAlias = Literal["average", "index"]
+Aggregate: TypeAlias = Literal["mean", "sum"]
+Semivalue: TypeAlias = Literal["shapley", "banzhaf", "loo"] | tuple[Literal["beta"], float, float]

@@ -1,0 +1,9 @@
+"""The one door: every input is checked here, once, and what comes out can be trusted.
+
+    parameters.py   the table of constructor parameters and what each may be
+    features.py     X in any form -> a numeric matrix with names
+    targets.py      y in any form -> codes of classes, or real targets; weights, row numbers
+    fingerprint.py  a short hash that says whether two inputs were the same
+
+Every message names the argument, says what was found and what to do about it.
+"""

@@ -1,0 +1,34 @@
+"""A short hash of data: equal inputs, equal fingerprints, whatever container or dtype they came in."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from nearworth._validation.features import row_chunks
+
+
+def fingerprint(*parts: Any) -> str:
+    """Hash of matrices, vectors and plain values together."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        _feed(digest, part)
+    return digest.hexdigest()
+
+
+def _feed(digest: Any, part: Any) -> None:
+    if scipy.sparse.issparse(part):
+        digest.update(f"sparse{part.shape}".encode())
+        for array in (part.indptr, part.indices, part.data):
+            _feed(digest, array)
+    elif isinstance(part, np.ndarray) and part.dtype.kind in "biuf":
+        digest.update(f"dense{part.shape}".encode())
+        for _, chunk in row_chunks(part.reshape(part.shape[0], -1)):
+            digest.update(np.ascontiguousarray(chunk, dtype=np.float64).tobytes())
+    elif isinstance(part, np.ndarray):
+        digest.update(repr(part.tolist()).encode())
+    else:
+        digest.update(repr(part).encode())

@@ -1,0 +1,41 @@
+"""The command line: arguments in, calls out."""
+
+from __future__ import annotations
+
+import click
+
+from nearworth._version import __version__
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="nearworth")
+def main() -> None:
+    """What each training row is worth to a nearest-neighbour model."""
+
+
+@main.command()
+@click.option(
+    "-k", "n_neighbors", default=5, show_default=True, type=click.IntRange(min=1), help="Number of neighbours."
+)
+@click.option("--seed", default=0, show_default=True, help="Which labels are made wrong.")
+def demo(n_neighbors: int, seed: int) -> None:
+    """Find wrong labels among handwritten digits.
+
+    Takes the digits that come with scikit-learn, changes a tenth of the training labels, values every
+    training row on clean validation data, and looks for the changed ones among the least valuable rows.
+    """
+    from nearworth.datasets import noisy_digits
+    from nearworth.estimators import KNNShapley
+
+    digits = noisy_digits(random_state=seed)
+    valuation = KNNShapley(n_neighbors).fit(digits.X, digits.y).value(digits.X_val, digits.y_val)
+    click.echo(repr(valuation))
+    count = len(digits.flipped)
+    suspects = valuation.bottom(count)
+    wrong = set(digits.flipped.tolist())
+    click.echo(f"\nThe 10 least valuable of {len(valuation):,} rows ({count} labels were made wrong):")
+    click.echo("   row  label        value  label is")
+    for row in suspects[:10].tolist():
+        click.echo(f"{row:6}  {digits.y[row]:5}  {valuation.values[row]:11.6f}  {'wrong' if row in wrong else 'right'}")
+    found = len(wrong.intersection(suspects.tolist()))
+    click.echo(f"\nAmong the {count} least valuable rows, {found} are wrong: {found / count:.0%} precision and recall.")

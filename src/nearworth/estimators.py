@@ -1,0 +1,324 @@
+"""KNNShapley: scikit-learn manners around the engine."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from nearworth._typing import Aggregate, FloatVector, Semivalue, Task, Ties, Utility
+from nearworth._validation.fingerprint import fingerprint
+from nearworth._validation.parameters import check_parameters, parse_bytes
+from nearworth._validation.targets import check_rows
+from nearworth._version import __version__
+from nearworth.engine.plan import Plan, check_fits, make_plan
+from nearworth.engine.problem import Problem
+from nearworth.engine.progress import reporting
+from nearworth.engine.run import run, run_by_group
+from nearworth.training import Training, make_training
+from nearworth.valuation import Provenance, Valuation
+
+# What the numbers do not depend on, and so what two valuations to be combined need not share.
+NOT_PART_OF_THE_GAME = (
+    "max_memory",
+    "n_jobs",
+    "progress",
+    "random_state",
+    "standard_errors",
+    "search",
+    "max_error",
+    "tail",
+)
+
+
+class KNNShapley(BaseEstimator):  # type: ignore[misc]
+    """What each training point is worth to a K-nearest-neighbour model, exactly.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=5
+        K. May exceed the number of training points.
+    task : {"classification", "regression"}
+    utility : {"soft", "original"}
+        How a set of training points is scored. "soft" (Wang & Jia 2023) averages the votes that are there;
+        "original" (Jia et al. 2019) divides by K even when fewer than K points are present.
+    semivalue : {"shapley", "banzhaf", "loo"} or ("beta", a, b)
+        How marginal contributions are weighed: Shapley, Banzhaf, leave-one-out, or Beta(a, b)-Shapley.
+    metric : str or callable, default="euclidean"
+        Any name that scikit-learn's pairwise distances know, a function of two points, or "precomputed".
+    metric_params : dict, optional
+        Keyword arguments for the metric.
+    search : {"exact", "auto"}
+        How neighbours are found; both compute every distance in this version.
+    n_candidates : None
+        Ranking only so many neighbours is not available yet.
+    max_error : float, optional
+        Certified error you accept. Exact values meet any.
+    tail : {"local", "minimax", "mean", "paper"}
+        What stands for unranked points; without meaning for exact values.
+    n_classes : int, optional
+        C of the soft classification utility; by default the distinct labels seen in fit.
+    ties : {"average", "index"}
+        Points at equal distance share (the average over all their orders), or rank by training order.
+    aggregate : {"mean", "sum"}
+        Values are the mean over the validation points, or the paper's sum.
+    standard_errors : bool, default=False
+        Also compute the standard error of each value over the validation sample.
+    max_memory : int or str, optional
+        Working memory in bytes or as text ("2GB" is 2 * 10^9).
+    n_jobs : int, optional
+        Number of threads; checked, and one is used in this version.
+    random_state : int, optional
+        Exact values use no randomness.
+    progress : bool or callable, optional
+        A progress bar, or a function called with (done, total); None shows a bar on long runs in a terminal.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The distinct labels (classification).
+    n_features_in_ : int
+    feature_names_in_ : ndarray
+        Column names, when X had them.
+
+    Examples
+    --------
+    >>> import nearworth as nw
+    >>> est = nw.KNNShapley(n_neighbors=1).fit([[0.0], [1.0], [2.0]], ["a", "b", "a"])
+    >>> est.value([[0.2]], ["a"]).values.round(4)
+    array([ 0.6667, -0.3333,  0.1667])
+    """
+
+    def __init__(
+        self,
+        n_neighbors: int = 5,
+        task: Task = "classification",
+        utility: Utility = "soft",
+        semivalue: Semivalue = "shapley",
+        metric: Any = "euclidean",
+        metric_params: dict[str, Any] | None = None,
+        search: Any = "exact",
+        n_candidates: int | None = None,
+        max_error: float | None = None,
+        tail: str = "local",
+        n_classes: int | None = None,
+        ties: Ties = "average",
+        aggregate: Aggregate = "mean",
+        standard_errors: bool = False,
+        max_memory: int | str | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        progress: Any = None,
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.task = task
+        self.utility = utility
+        self.semivalue = semivalue
+        self.metric = metric
+        self.metric_params = metric_params
+        self.search = search
+        self.n_candidates = n_candidates
+        self.max_error = max_error
+        self.tail = tail
+        self.n_classes = n_classes
+        self.ties = ties
+        self.aggregate = aggregate
+        self.standard_errors = standard_errors
+        self.max_memory = max_memory
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.progress = progress
+
+    def fit(self, X: Any, y: Any = None) -> KNNShapley:
+        """Check and keep the training set.
+
+        Parameters
+        ----------
+        X : array, frame, sparse matrix or None
+            One row per training point. With metric="precomputed": distances training x training, or None
+            if `value` will only be called with a validation set.
+        y : array or series
+            One label (classification) or number (regression) per training point.
+        """
+        parameters = self._checked_parameters()
+        training = make_training(X, y, parameters)
+        if training.classes is not None:
+            training.n_classes(self.n_classes)
+            self.classes_ = training.classes.labels
+        elif hasattr(self, "classes_"):
+            del self.classes_
+        self._set_feature_names(training)
+        self._training = training
+        return self
+
+    def value(
+        self,
+        X_val: Any = None,
+        y_val: Any = None,
+        sample_weight: Any = None,
+        *,
+        contributions: Any = None,
+        checkpoint: Any = None,
+        executor: Any = None,
+        continue_from: Any = None,
+    ) -> Valuation:
+        """Value every training point on a validation set, or on each other when none is given.
+
+        Parameters
+        ----------
+        X_val, y_val : like X and y of fit
+            The validation set; with metric="precomputed", X_val holds distances validation x training.
+            Without both, every training point is in turn the validation point of all the others.
+        sample_weight : array, optional
+            Weights of the validation points, non-negative.
+        contributions : row numbers, mask, slice or "all", optional
+            Training points whose value for each single validation point is kept, in `Valuation.contributions`
+            of shape (validation points, chosen rows).
+        checkpoint, executor, continue_from
+            Not available yet.
+
+        Returns
+        -------
+        Valuation
+        """
+        check_is_fitted(self)
+        parameters = self._checked_parameters()
+        for name, given in (("checkpoint", checkpoint), ("executor", executor), ("continue_from", continue_from)):
+            if given is not None:
+                raise NotImplementedError(f"{name} is not available yet in nearworth {__version__}; leave it None.")
+        self._refuse_other_training(parameters)
+        if (X_val is None) != (y_val is None):
+            missing, given = ("X_val", "y_val") if X_val is None else ("y_val", "X_val")
+            raise ValueError(
+                f"{given} was given without {missing}. Give both, or neither to value the training set on itself."
+            )
+        training = self._training
+        if X_val is None:
+            problem = training.against_itself(sample_weight, parameters)
+        else:
+            problem = training.against(X_val, y_val, sample_weight, parameters)
+        return self._run(problem, contributions, parameters)
+
+    def plan(self, n_val: int) -> Plan:
+        """How `value` would run on so many validation points: batches and working memory. Prints itself."""
+        check_is_fitted(self)
+        self._checked_parameters()
+        return self._plan(n_val)
+
+    def _run(self, problem: Problem, contributions: Any, parameters: dict[str, Any]) -> Valuation:
+        plan = self._plan(problem.n_val)
+        chosen = None
+        if contributions is not None:
+            chosen = check_rows(contributions, "contributions", problem.n_train)
+            check_fits(problem.n_val, chosen.size, self._budget())
+        with reporting(self.progress, problem.n_val) as report:
+            outcome = run(problem, plan, spread=bool(self.standard_errors), chosen=chosen, report=report)
+        moments = outcome.moments
+        if problem.leave_out:
+            # Identical points meet the same terms, but not in the same order: let rounding not tell them apart.
+            moments = moments.take(self._training.twins(problem.weights))
+        return Valuation(
+            moments,
+            self._provenance(problem, parameters),
+            outcome.contributions,
+            chosen,
+            self._training.features.backend if self._training.features else None,
+            _moments_by_group=partial(_group_moments, problem, plan) if self.standard_errors else None,
+        )
+
+    def _provenance(self, problem: Problem, parameters: dict[str, Any]) -> Provenance:
+        training = self._training
+        kept = {name: _describe(value) for name, value in parameters.items() if name not in NOT_PART_OF_THE_GAME}
+        return Provenance(
+            __version__,
+            kept,
+            problem.n_train,
+            problem.n_val,
+            training.n_classes(self.n_classes) if training.classes is not None else None,
+            training.fingerprint,
+            "self" if problem.leave_out else fingerprint(problem.queries, problem.query_labels, problem.weights),
+        )
+
+    def _checked_parameters(self) -> dict[str, Any]:
+        parameters: dict[str, Any] = self.get_params(deep=False)
+        check_parameters(parameters)
+        if self.search not in ("exact", "auto"):
+            if isinstance(self.search, str) and self.n_candidates is None and self.max_error is None:
+                raise ValueError(
+                    f"search={self.search!r} needs n_candidates or max_error, which say how far to search."
+                )
+            raise NotImplementedError(
+                f"search={self.search!r} is not available yet in nearworth {__version__}; use search='exact'."
+            )
+        if self.n_candidates is not None:
+            raise NotImplementedError(
+                f"n_candidates is not available yet in nearworth {__version__}; leave it None for exact values."
+            )
+        return parameters
+
+    def _refuse_other_training(self, parameters: dict[str, Any]) -> None:
+        for name in ("task", "metric"):
+            if parameters[name] != getattr(self._training, name):
+                raise ValueError(f"{name} changed to {parameters[name]!r} after fit. Call fit again.")
+
+    def _plan(self, n_val: int) -> Plan:
+        return make_plan(self._training.n_rows, n_val, self.task, bool(self.standard_errors), self._budget())
+
+    def _budget(self) -> int | None:
+        return None if self.max_memory is None else parse_bytes("max_memory", self.max_memory)
+
+    def _set_feature_names(self, training: Training) -> None:
+        features = training.features
+        self.n_features_in_ = training.n_rows if features is None else features.n_columns
+        if features is not None and features.names is not None:
+            self.feature_names_in_ = np.array(features.names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_training")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.sparse = self.metric != "precomputed"
+        tags.input_tags.pairwise = self.metric == "precomputed"
+        tags.input_tags.allow_nan = self.metric == "nan_euclidean"
+        return tags
+
+
+def knn_shapley(
+    X: Any, y: Any, X_val: Any = None, y_val: Any = None, n_neighbors: int = 5, **parameters: Any
+) -> FloatVector:
+    """Values of all training points as an array: `KNNShapley(...).fit(X, y).value(X_val, y_val).values`.
+
+    Further keywords are those of `KNNShapley`; `sample_weight` weighs the validation points.
+
+    Examples
+    --------
+    >>> import nearworth as nw
+    >>> nw.knn_shapley([[0.0], [1.0], [2.0]], ["a", "b", "a"], [[0.2]], ["a"], n_neighbors=1).round(4)
+    array([ 0.6667, -0.3333,  0.1667])
+    """
+    sample_weight = parameters.pop("sample_weight", None)
+    return KNNShapley(n_neighbors, **parameters).fit(X, y).value(X_val, y_val, sample_weight).values
+
+
+def _group_moments(problem: Problem, plan: Plan, groups: Any, n_groups: int) -> Any:
+    return run_by_group(problem, plan, groups, n_groups)
+
+
+def _describe(value: Any) -> Any:
+    """A parameter as JSON can keep it, the same before and after."""
+    if callable(value):
+        return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__name__)}"
+    if isinstance(value, tuple | list):
+        return [_describe(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): _describe(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return fingerprint(value)
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,11 @@
+"""Game theory in rank space: what each rank is worth, given the labels in rank order.
+
+    coefficients.py    the sequences of every semivalue
+    ties.py            sums over blocks of tied ranks
+    classification.py  the closed form for matches                 (uses coefficients, ties)
+    regression.py      the closed form for squared errors          (uses the linear form of classification)
+    utilities.py       the four utilities, from their definitions  (used by nobody above)
+    oracle.py          a semivalue from all 2^n subsets            (used by nobody above)
+
+Only numpy, no geometry, no files. The last two modules are the definition that the others are tested against.
+"""

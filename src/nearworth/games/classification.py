@@ -1,0 +1,64 @@
+"""Values of a K-nearest-neighbour classifier, from labels in rank order.
+
+For one validation point with u_l = 1 where the label at rank l matches and T = sum u (FORMULAS: Theorem A):
+
+    phi_i = c_i u_i - sum_{l>i} d_l u_l                                   original utility
+          + own u_i + other (T - u_i) - empty/C                           and, for the soft one, this
+
+The first line is linear in u and depends on the order, the second only on counts. With ties, the first is
+averaged over the orders inside each block (Theorem F).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nearworth._typing import FloatMatrix, Semivalue, Utility
+from nearworth.games.coefficients import Presence, RankWeights, classification_correction, rank_weights, sum_after
+from nearworth.games.ties import TieBlocks
+
+
+def linear_values(u: FloatMatrix, weights: RankWeights, ties: TieBlocks) -> FloatMatrix:
+    """Values of the game (1/K) * (sum of u over the K nearest), u in rank order."""
+    worth, loss = weights.worth[None, :], weights.loss[None, :]
+    in_block = ties.total(u)
+    later = ties.at_end(sum_after(loss * (in_block / ties.size)))
+    if ties.untied:
+        return np.asarray(u * worth - later)
+    # A point sits at each rank of its block equally often; the others fill the ranks behind it.
+    others = (in_block - u) / np.maximum(ties.size - 1, 1)
+    behind = ties.total(ties.offset * loss)
+    return np.asarray((u * ties.total(worth) - others * behind) / ties.size - later)
+
+
+class ClassificationGame:
+    """Everything about N, K, the utility and the semivalue, computed once; then values per batch of queries."""
+
+    def __init__(
+        self,
+        n_players: int,
+        n_neighbors: int,
+        n_classes: int,
+        utility: Utility = "soft",
+        semivalue: Semivalue = "shapley",
+    ) -> None:
+        presence = Presence.of(semivalue)
+        soft = utility == "soft"
+        self.n_players = n_players
+        # The soft utility never divides by more votes than there are, so K > N is K = N; the original one does.
+        self._weights = rank_weights(presence, n_players, min(n_neighbors, n_players) if soft else n_neighbors)
+        self._n_classes = n_classes
+        self._correction = classification_correction(presence, n_players, n_neighbors) if soft else None
+
+    def values(self, labels: npt.NDArray[Any], label: npt.NDArray[Any], ties: TieBlocks) -> FloatMatrix:
+        """Values in rank order (Q, N), from training labels in rank order (Q, N) and validation labels (Q,)."""
+        matches = (labels == label[:, None]).astype(np.float64)
+        values = linear_values(matches, self._weights, ties)
+        if self._correction is None:
+            return values
+        own, other, empty = self._correction.own, self._correction.other, self._correction.empty
+        per_query = other * matches.sum(axis=1, keepdims=True) - empty / self._n_classes
+        return np.asarray(values + ((own - other) * matches + per_query))

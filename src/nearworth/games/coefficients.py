@@ -1,0 +1,202 @@
+"""Where every coefficient sequence is made.
+
+A semivalue weighs a point's marginal contribution by who else is present. All the ones offered here have
+one description: every other point is present independently with probability t, and t itself is drawn from
+a law (see `Presence`). Shapley draws t uniformly, Banzhaf fixes t = 1/2, leave-one-out fixes t = 1,
+Beta(a, b)-Shapley draws t from Beta(b, a).
+
+With ranks l = 1..N by distance, everything the closed forms need then follows:
+
+    c_l   (1/K) P(fewer than K of the l-1 nearer points are present)      what a vote at rank l is worth
+    d_l   c_{l-1} - c_l                                                   what point l loses to a nearer one
+    e_l   P(a given nearer point is present, fewer than K-1 of the other l-2 are)      the same for a pair
+    f_l   e_{l-1} - e_l
+    p_j   P(j of the others are present)                                  for coalitions smaller than K
+
+The pair sequences are not new: e and f are c and d of the same game with K-1 neighbours under the
+size-biased law (t times the law, normalised), one rank later. So `rank_weights` is the only recursion.
+
+Stability: a sequence is built outwards from its largest term by ratios and normalised by a sum of positive
+terms. Nothing overflows, nothing cancels, and what underflows is negligible.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nearworth._typing import FloatVector, Semivalue
+
+
+@dataclass(frozen=True)
+class Presence:
+    """The law of t: Beta(present, absent), or t fixed at `fixed` when that is given."""
+
+    present: float = 1.0
+    absent: float = 1.0
+    fixed: float | None = None
+
+    @classmethod
+    def of(cls, semivalue: Semivalue) -> Presence:
+        """The law behind a semivalue's public name."""
+        if semivalue == "shapley":
+            return cls()
+        if semivalue == "banzhaf":
+            return cls(fixed=0.5)
+        if semivalue == "loo":
+            return cls(fixed=1.0)
+        _, a, b = semivalue
+        return cls(present=float(b), absent=float(a))
+
+    @property
+    def mean(self) -> float:
+        """Probability that one given point is present."""
+        return self.present / (self.present + self.absent) if self.fixed is None else self.fixed
+
+    def size_biased(self) -> Presence:
+        """The law of t given that one point is present."""
+        if self.fixed is not None:
+            return self
+        return Presence(present=self.present + 1.0, absent=self.absent)
+
+    def next_is_absent(self, present: int, absent: FloatVector) -> FloatVector:
+        """Probability that one more point is absent, after `present` present and `absent` absent ones."""
+        if self.fixed is not None:
+            return np.full(absent.shape, 1.0 - self.fixed)
+        return (self.absent + absent) / (self.absent + self.present + present + absent)
+
+
+@dataclass(frozen=True)
+class RankWeights:
+    """Two sequences over ranks; index 0 is rank 1, and the losses start with 0 there."""
+
+    worth: FloatVector
+    loss: FloatVector
+
+
+def size_distribution(presence: Presence, n_others: int) -> FloatVector:
+    """p_j: the probability that j of `n_others` points are present, j = 0..n_others."""
+    if presence.fixed == 1.0:
+        certain = np.zeros(n_others + 1)
+        certain[-1] = 1.0
+        return certain
+    j = np.arange(n_others, dtype=np.float64)
+    if presence.fixed is not None:
+        ratios = (n_others - j) / (j + 1.0) * (presence.fixed / (1.0 - presence.fixed))
+    else:
+        ratios = ((n_others - j) * (presence.present + j)) / ((j + 1.0) * (presence.absent + n_others - j - 1.0))
+    return _distribution_from_ratios(ratios)
+
+
+def rank_weights(presence: Presence, n_players: int, n_neighbors: int) -> RankWeights:
+    """C and d for N players and K neighbours; all zero for K = 0, where nobody votes."""
+    n, k = n_players, n_neighbors
+    if k == 0:
+        return RankWeights(np.zeros(n), np.zeros(n))
+    worth, loss = np.full(n, 1.0 / k), np.zeros(n)
+    if n > k:
+        closed = presence.fixed is None and presence.absent == 1.0 and presence.present in (1.0, 2.0)
+        worth[k:], loss[k:] = (_closed_tail if closed else _recurrent_tail)(presence, n, k)
+    return RankWeights(worth, loss)
+
+
+def pair_weights(presence: Presence, n_players: int, n_neighbors: int) -> RankWeights:
+    """E and f: `rank_weights` of K-1 neighbours under the size-biased law, one rank later."""
+    biased = rank_weights(presence.size_biased(), max(n_players - 1, 1), n_neighbors - 1)
+    scale = presence.mean * (n_neighbors - 1)
+    worth = scale * np.concatenate([biased.worth[:1], biased.worth])[:n_players]
+    loss = scale * np.concatenate([[0.0], biased.loss])[:n_players]
+    return RankWeights(worth, loss)
+
+
+def _closed_tail(presence: Presence, n: int, k: int) -> tuple[FloatVector, FloatVector]:
+    """Ranks beyond K when t ~ Beta(b, 1), b = 1 or 2: c_l = (1/K) prod_{i<b} (K+i)/(l+i).
+
+    These are the Shapley value's own sequences, so they are worth having to the last bit.
+    """
+    rank = np.arange(k + 1, n + 1, dtype=np.float64)
+    b = int(presence.present)
+    before, worth = np.full(rank.shape, 1.0 / k), np.full(rank.shape, 1.0 / k)
+    for i in range(b):
+        before *= (k + i) / (rank - 1.0 + i)
+        worth *= (k + i) / (rank + i)
+    return worth, before * b / (rank - 1.0 + b)
+
+
+def _recurrent_tail(presence: Presence, n: int, k: int) -> tuple[FloatVector, FloatVector]:
+    """Ranks beyond K for any law: d by its ratios, scaled to P(K or more present)/K, then c as its tail sum."""
+    sizes = size_distribution(presence, n - 1)
+    rank = np.arange(k + 1, n, dtype=np.float64)
+    ratios = (rank - 1.0) / (rank - k) * presence.next_is_absent(k, rank - 1.0 - k)
+    loss = _distribution_from_ratios(ratios) * (sizes[k:].sum() / k)
+    worth = sizes[:k].sum() / k + sum_after(loss)
+    return worth, loss
+
+
+def _distribution_from_ratios(ratios: FloatVector) -> FloatVector:
+    """Positive terms x_0, x_1, ... with x_{j+1} = ratios[j] x_j, scaled to sum to one.
+
+    Products run outwards from the largest term: they only ever shrink, so they cannot overflow.
+    """
+    with np.errstate(divide="ignore", under="ignore"):
+        peak = int(np.argmax(np.concatenate([[0.0], np.cumsum(np.log(ratios))])))
+        below = np.cumprod(1.0 / ratios[:peak][::-1])[::-1]
+        above = np.cumprod(ratios[peak:])
+    terms = np.concatenate([below, [1.0], above])
+    return np.asarray(terms / terms.sum())
+
+
+def sum_after(terms: FloatVector) -> FloatVector:
+    """Sum of the terms strictly after each position of the last axis, added from the far end."""
+    after = np.zeros_like(terms)
+    after[..., :-1] = np.cumsum(terms[..., :0:-1], axis=-1)[..., ::-1]
+    return after
+
+
+@dataclass(frozen=True)
+class ClassificationCorrection:
+    """What coalitions smaller than K add to the soft-label value: own u_i + other (T - u_i) - empty/C."""
+
+    own: float
+    other: float
+    empty: float
+
+
+def classification_correction(presence: Presence, n_players: int, n_neighbors: int) -> ClassificationCorrection:
+    """Such coalitions all vote with weight 1/s instead of 1/m, m = min(K, N): no distance enters."""
+    m = min(n_neighbors, n_players)
+    p = size_distribution(presence, n_players - 1)
+    s = np.arange(1, m, dtype=np.float64)  # coalition sizes 1..m-1
+    own = p[: m - 1] @ (1.0 / s - 1.0 / m)
+    other = -(p[1:m] @ (1.0 / (s + 1.0))) / max(n_players - 1, 1)
+    return ClassificationCorrection(float(own), float(other), float(p[0]))
+
+
+@dataclass(frozen=True)
+class RegressionCorrection:
+    """The same for squared errors: own z_i^2 + 2 cross z_i P + others Q + pairs (P^2 - Q), P and Q without i."""
+
+    own: float
+    cross: float
+    others: float
+    pairs: float
+    empty: float
+
+
+def regression_correction(presence: Presence, n_players: int, n_neighbors: int) -> RegressionCorrection:
+    """Coalitions of size s < m weigh (sum z)^2 with 1/s^2 instead of 1/m^2."""
+    m = min(n_neighbors, n_players)
+    p = size_distribution(presence, n_players - 1)
+    s = np.arange(1, m, dtype=np.float64)
+    gain = p[: m - 1] * (1.0 / s**2 - 1.0 / m**2)  # joining s-1 others
+    drop = p[1:m] * (2.0 * s + 1.0) / (s * (s + 1.0)) ** 2  # what s others lose when one more joins
+    one = s / max(n_players - 1, 1)
+    two = one * (s - 1.0) / max(n_players - 2, 1)
+    return RegressionCorrection(
+        own=float(gain.sum()),
+        cross=float(gain @ ((s - 1.0) / max(n_players - 1, 1))),
+        others=-float(drop @ one),
+        pairs=-float(drop @ two),
+        empty=float(p[0]),
+    )

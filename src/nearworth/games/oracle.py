@@ -1,0 +1,87 @@
+"""The definition: a semivalue from all 2^n subsets, for any utility.
+
+This module shares nothing with the closed forms, so that the two can be held against each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from math import comb
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nearworth._typing import Semivalue
+
+MAX_PLAYERS = 24  # 2^24 evaluations are hours already
+
+
+def exact_shapley(
+    utility: Callable[[tuple[int, ...]], Any], n: int, *, semivalue: Semivalue = "shapley"
+) -> npt.NDArray[Any]:
+    """Shapley values by their definition, from the utility of every one of the 2^n subsets.
+
+    Parameters
+    ----------
+    utility : callable
+        Receives an increasing tuple of 0-based indices, `()` for the empty set, and returns a number.
+        Called exactly once per subset.
+    n : int
+        Number of players, 1 to 24.
+    semivalue : "shapley", "banzhaf", "loo" or ("beta", a, b)
+        How marginal contributions are weighed.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        float64; or exact `fractions.Fraction` objects where the utility returns fractions or integers only.
+
+    Examples
+    --------
+    A glove game: player 0 has a left glove, players 1 and 2 have right ones, a pair is worth 1.
+
+    >>> exact_shapley(lambda S: float(0 in S and len(S) > 1), 3).round(4)
+    array([0.6667, 0.1667, 0.1667])
+    """
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or not 1 <= n <= MAX_PLAYERS:
+        raise ValueError(
+            f"n must be a whole number of players from 1 to {MAX_PLAYERS} (2^n subsets are evaluated); got {n!r}."
+        )
+    utilities = [utility(_members(mask, n)) for mask in range(2**n)]
+    exact = all(isinstance(v, Fraction | int) for v in utilities)
+    weights = subset_weights(semivalue, n)
+    v = np.array(utilities, dtype=object if exact else np.float64)
+    w = np.array(weights, dtype=object if exact else np.float64)
+    masks = np.arange(2**n)
+    sizes = np.array([mask.bit_count() for mask in range(2**n)])
+    values = []
+    for i in range(n):
+        without = masks[(masks >> i) & 1 == 0]
+        values.append((w[sizes[without]] * (v[without | (1 << i)] - v[without])).sum())
+    return np.array(values, dtype=v.dtype)
+
+
+def subset_weights(semivalue: Semivalue, n: int) -> list[Fraction]:
+    """Weight of a marginal contribution to s others, s = 0..n-1, exactly."""
+    if semivalue == "shapley":
+        return [Fraction(1, n * comb(n - 1, s)) for s in range(n)]
+    if semivalue == "banzhaf":
+        return [Fraction(1, 2 ** (n - 1))] * n
+    if semivalue == "loo":
+        return [Fraction(int(s == n - 1)) for s in range(n)]
+    _, a, b = semivalue
+    return [_rising(b, s) * _rising(a, n - 1 - s) / _rising(Fraction(a) + Fraction(b), n - 1) for s in range(n)]
+
+
+def _rising(x: Any, count: int) -> Fraction:
+    """X (x+1) ... (x+count-1)."""
+    product = Fraction(1)
+    for i in range(count):
+        product *= Fraction(x) + i
+    return product
+
+
+def _members(mask: int, n: int) -> tuple[int, ...]:
+    return tuple(i for i in range(n) if mask >> i & 1)

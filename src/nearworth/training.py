@@ -1,0 +1,163 @@
+"""A checked training set, ready to be asked: what `fit` leaves behind."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nearworth._typing import FloatVector, IntVector, Task
+from nearworth._validation.features import Features, check_features, check_same_features
+from nearworth._validation.fingerprint import fingerprint
+from nearworth._validation.targets import Classes, check_classes, check_targets, check_weights
+from nearworth.engine.problem import Game, Problem
+from nearworth.games.classification import ClassificationGame
+from nearworth.games.regression import RegressionGame
+from nearworth.neighbors.keys import Keys, make_keys
+from nearworth.neighbors.twins import first_twins
+
+PRECOMPUTED = "precomputed"
+
+
+@dataclass(frozen=True)
+class Training:
+    """Training points with their geometry and labels (codes of classes, or targets)."""
+
+    task: Task
+    metric: Any
+    features: Features | None  # None where the user brings distances and none between training points
+    keys: Keys
+    labels: npt.NDArray[Any]
+    classes: Classes | None
+    fingerprint: str
+
+    @property
+    def n_rows(self) -> int:
+        """Number of training points."""
+        return len(self.labels)
+
+    def game(self, parameters: Mapping[str, Any], n_players: int) -> Game:
+        """The game that the parameters ask for, among so many players."""
+        k, utility, semivalue = parameters["n_neighbors"], parameters["utility"], _hashable(parameters["semivalue"])
+        if self.classes is None:
+            return RegressionGame(n_players, k, utility, semivalue)
+        return ClassificationGame(n_players, k, self.n_classes(parameters["n_classes"]), utility, semivalue)
+
+    def n_classes(self, given: int | None) -> int:
+        """C of the utility: as given, else the distinct training labels."""
+        assert self.classes is not None
+        seen = len(self.classes.labels)
+        if given is not None and given < seen:
+            raise ValueError(
+                f"n_classes={given} is smaller than the {seen} distinct labels in y. Give {seen} or more, or None."
+            )
+        return seen if given is None else int(given)
+
+    def against(self, X_val: Any, y_val: Any, sample_weight: Any, parameters: Mapping[str, Any]) -> Problem:
+        """The question of these training points and that validation set."""
+        queries = self._check_queries(X_val)
+        labels = self._check_query_labels(y_val, queries.n_rows)
+        weights = check_weights(sample_weight, queries.n_rows)
+        game = self.game(parameters, self.n_rows)
+        return Problem(self.keys, game, self.labels, queries.data, labels, weights, parameters["ties"])
+
+    def against_itself(self, sample_weight: Any, parameters: Mapping[str, Any]) -> Problem:
+        """The question where every training point is in turn the validation point of all the others."""
+        if self.features is None:
+            raise ValueError(
+                "value() without a validation set needs distances between training points: "
+                "fit(D, y) with D training x training."
+            )
+        if self.n_rows == 1:
+            raise ValueError(
+                "value() without a validation set needs at least 2 training points; there is 1. Give X_val and y_val."
+            )
+        weights = check_weights(sample_weight, self.n_rows)
+        game = self.game(parameters, self.n_rows - 1)
+        return Problem(
+            self.keys, game, self.labels, self.features.data, self.labels, weights, parameters["ties"], leave_out=True
+        )
+
+    def twins(self, weights: FloatVector) -> IntVector:
+        """The first training point with the same row, label and weight, for each."""
+        if self.features is None or self.metric == PRECOMPUTED:
+            return np.arange(self.n_rows)
+        rows = first_twins(self.features.data)
+        seen: dict[Any, int] = {}
+        same = zip(rows.tolist(), self.labels.tolist(), weights.tolist(), strict=True)
+        return np.array([seen.setdefault(point, i) for i, point in enumerate(same)], dtype=np.intp)
+
+    def _check_queries(self, X_val: Any) -> Features:
+        if self.metric == PRECOMPUTED:
+            queries = check_features(X_val, "X_val")
+            _refuse_sparse_distances(queries, "X_val")
+            if queries.n_columns != self.n_rows:
+                raise ValueError(
+                    "X_val must hold distances, one row per validation point and one column per training point "
+                    f"({self.n_rows}); got shape {queries.data.shape}."
+                )
+            return queries
+        assert self.features is not None
+        queries = check_features(X_val, "X_val", allow_nan=self.metric == "nan_euclidean")
+        if type(queries.data) is not type(self.features.data) and not isinstance(queries.data, np.ndarray):
+            raise TypeError("X_val is sparse, but X in fit was not. Use X_val.toarray(), or fit on a sparse X.")
+        if isinstance(queries.data, np.ndarray) and not isinstance(self.features.data, np.ndarray):
+            raise TypeError("X_val is dense, but X in fit was sparse. Use scipy.sparse.csr_array(X_val).")
+        warning = check_same_features(self.features, queries, "X_val")
+        if warning:
+            warnings.warn(warning, stacklevel=4)
+        return queries
+
+    def _check_query_labels(self, y_val: Any, n_rows: int) -> npt.NDArray[Any]:
+        if self.classes is None:
+            return check_targets(y_val, "y_val", n_rows)
+        codes, unseen = self.classes.encode(y_val, "y_val", n_rows)
+        if unseen:
+            count = int(np.count_nonzero(codes < 0))
+            warnings.warn(
+                f"y_val has {count} labels that no training point carries ({', '.join(map(repr, unseen[:5]))}"
+                f"{', ...' * (len(unseen) > 5)}); they match nothing.",
+                stacklevel=4,
+            )
+        return codes
+
+
+def make_training(X: Any, y: Any, parameters: Mapping[str, Any]) -> Training:
+    """Check the training set and build its geometry."""
+    task, metric = parameters["task"], parameters["metric"]
+    features = _check_training_features(X, metric)
+    n_rows = None if features is None else features.n_rows
+    classes = None if task == "regression" else check_classes(y, "y", n_rows)
+    labels: npt.NDArray[Any] = check_targets(y, "y", n_rows) if classes is None else classes.codes
+    if features is not None and metric == PRECOMPUTED and features.n_columns != features.n_rows:
+        raise ValueError(
+            f"X must hold distances between training points, {n_rows} x {n_rows}; got shape {features.data.shape}."
+        )
+    keys = make_keys(None if features is None else features.data, metric, parameters["metric_params"])
+    hashed = fingerprint(
+        None if features is None else features.data, labels, None if classes is None else classes.labels
+    )
+    return Training(task, metric, features, keys, labels, classes, hashed)
+
+
+def _check_training_features(X: Any, metric: Any) -> Features | None:
+    if metric != PRECOMPUTED:
+        return check_features(X, "X", allow_nan=metric == "nan_euclidean")
+    if X is None:
+        return None
+    features = check_features(X, "X")
+    _refuse_sparse_distances(features, "X")
+    return features
+
+
+def _refuse_sparse_distances(features: Features, name: str) -> None:
+    if not isinstance(features.data, np.ndarray):
+        raise TypeError(f"{name} is sparse, but metric='precomputed' needs every distance. Use {name}.toarray().")
+
+
+def _hashable(semivalue: Any) -> Any:
+    return tuple(semivalue) if isinstance(semivalue, list) else semivalue
