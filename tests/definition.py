@@ -1,0 +1,76 @@
+"""The contract of the whole package: values agree with the definition. Used by many tests, and itself tested.
+
+Everything here is slow and literal: distances and labels go into the plain utilities, the utilities into the
+2^n sum, in exact fractions.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import cache
+from itertools import product
+
+import numpy as np
+
+from nearworth import exact_shapley, utilities
+from nearworth.games.classification import ClassificationGame
+from nearworth.games.regression import RegressionGame
+from nearworth.games.ties import TieBlocks
+
+SEMIVALUES = ("shapley", "banzhaf", "loo", ("beta", 4, 1), ("beta", 1, 4), ("beta", 16, 1), ("beta", 0.5, 0.5))
+UTILITIES = ("soft", "original")
+
+
+def utility_function(task, utility, distances, labels, label, n_neighbors, n_classes, ties="average"):
+    """One of the four utilities with its data bound, and each subset evaluated once."""
+    function = getattr(utilities, f"{utility}_{task}")
+    keywords = {"n_neighbors": n_neighbors, "ties": ties}
+    if (task, utility) == ("classification", "soft"):
+        keywords["n_classes"] = n_classes
+    if task == "regression":
+        labels, label = [Fraction(y) for y in labels], Fraction(label)
+    return cache(lambda subset: function(subset, distances, labels, label, **keywords))
+
+
+def defined_values(game, n, semivalue):
+    return exact_shapley(game, n, semivalue=semivalue).astype(np.float64)
+
+
+def tie_patterns(n, rng, most=16):
+    """Non-decreasing integer distances: every way to cut n ranks into blocks, or a sample of the ways."""
+    cuts = list(product((0, 1), repeat=n - 1))
+    if len(cuts) > most:
+        middle = [cuts[i] for i in rng.choice(np.arange(1, len(cuts) - 1), size=most - 2, replace=False)]
+        cuts = [cuts[0], *middle, cuts[-1]]
+    return [np.concatenate([[0], np.cumsum(cut)]).astype(int) for cut in cuts]
+
+
+def rank_space_values(task, utility, distances, labels, label, n_neighbors, n_classes, semivalue):
+    """The closed form, for points already in rank order."""
+    first = np.concatenate([[True], np.diff(distances) != 0])[None, :]
+    n = len(labels)
+    if task == "classification":
+        game = ClassificationGame(n, n_neighbors, n_classes, utility, semivalue)
+    else:
+        game = RegressionGame(n, n_neighbors, utility, semivalue)
+    dtype = np.intp if task == "classification" else np.float64
+    return game.values(np.array([labels], dtype=dtype), np.array([label], dtype=dtype), TieBlocks(first))[0]
+
+
+def check_closed_forms(task, utility, n, n_neighbors, rng, most_patterns=16, semivalues=SEMIVALUES):
+    """Closed form against definition: tie patterns, random labels, every semivalue. Returns the number of cases."""
+    cases = 0
+    for distances in tie_patterns(n, rng, most_patterns):
+        n_classes = int(rng.integers(2, 5))
+        if task == "classification":
+            labels, label = rng.integers(0, n_classes, n), int(rng.integers(0, n_classes))
+        else:
+            labels, label = rng.integers(-12, 13, n) / 4, int(rng.integers(-12, 13)) / 4
+        data = (distances.tolist(), labels.tolist(), label, n_neighbors, n_classes)
+        game = utility_function(task, utility, *data)
+        for semivalue in semivalues:
+            expected = defined_values(game, n, semivalue)
+            found = rank_space_values(task, utility, *data, semivalue)
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12, err_msg=f"{semivalue} {data}")
+            cases += 1
+    return cases
