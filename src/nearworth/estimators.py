@@ -260,7 +260,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         return parameters
 
     def _refuse_other_training(self, parameters: dict[str, Any]) -> None:
-        for name in ("task", "metric"):
+        for name in ("task", "metric", "metric_params"):
             if parameters[name] != getattr(self._training, name):
                 raise ValueError(f"{name} changed to {parameters[name]!r} after fit. Call fit again.")
 

@@ -29,6 +29,7 @@ class Training:
 
     task: Task
     metric: Any
+    metric_params: Mapping[str, Any] | None
     features: Features | None  # None where the user brings distances and none between training points
     keys: Keys
     labels: npt.NDArray[Any]
@@ -141,7 +142,7 @@ def make_training(X: Any, y: Any, parameters: Mapping[str, Any]) -> Training:
     hashed = fingerprint(
         None if features is None else features.data, labels, None if classes is None else classes.labels
     )
-    return Training(task, metric, features, keys, labels, classes, hashed)
+    return Training(task, metric, parameters["metric_params"], features, keys, labels, classes, hashed)
 
 
 def _check_training_features(X: Any, metric: Any) -> Features | None:

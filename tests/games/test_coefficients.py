@@ -17,7 +17,16 @@ from nearworth.games.coefficients import (
     size_distribution,
 )
 
-LAWS = ["shapley", "banzhaf", "loo", ("beta", 4, 1), ("beta", 1, 4), ("beta", 16, 1), ("beta", 0.5, 0.5), ("beta", 3, 2)]
+LAWS = [
+    "shapley",
+    "banzhaf",
+    "loo",
+    ("beta", 4, 1),
+    ("beta", 1, 4),
+    ("beta", 16, 1),
+    ("beta", 0.5, 0.5),
+    ("beta", 3, 2),
+]
 
 
 def moment(semivalue, present, absent):
@@ -51,10 +60,14 @@ def test_sequences_in_exact_fractions(semivalue, n, k):
     single, pair = rank_weights(presence, n, k), pair_weights(presence, n, k)
     c = [worth(semivalue, rank, k) for rank in range(1, n + 1)]
     np.testing.assert_allclose(single.worth, np.array(c, dtype=float), rtol=1e-13)
-    np.testing.assert_allclose(single.loss[1:], np.array([float(a - b) for a, b in zip(c, c[1:], strict=False)]), rtol=1e-12, atol=1e-300)
+    np.testing.assert_allclose(
+        single.loss[1:], np.array([float(a - b) for a, b in zip(c, c[1:], strict=False)]), rtol=1e-12, atol=1e-300
+    )
     e = [pair_worth(semivalue, rank, k) for rank in range(2, n + 1)]
     np.testing.assert_allclose(pair.worth[1:], np.array(e, dtype=float), rtol=1e-13)
-    np.testing.assert_allclose(pair.loss[2:], np.array([float(a - b) for a, b in zip(e, e[1:], strict=False)]), rtol=1e-12, atol=1e-300)
+    np.testing.assert_allclose(
+        pair.loss[2:], np.array([float(a - b) for a, b in zip(e, e[1:], strict=False)]), rtol=1e-12, atol=1e-300
+    )
 
 
 def test_shapley_is_the_closed_form_to_the_last_bit():
@@ -115,9 +128,9 @@ def test_shapley_corrections_have_the_closed_forms_of_the_formulas():
     h2 = sum(1 / j**2 for j in range(1, k + 1))
     correction = regression_correction(Presence.of("shapley"), n, k)
     assert correction.own == pytest.approx((h2 - 1 / k) / n, rel=1e-12)
-    pair = (
-        sum(1 / j for j in range(1, k)) - sum(1 / j**2 for j in range(1, k)) - (k - 1) * (k - 2) / (2 * k**2)
-    ) / (n * (n - 1))
+    pair = (sum(1 / j for j in range(1, k)) - sum(1 / j**2 for j in range(1, k)) - (k - 1) * (k - 2) / (2 * k**2)) / (
+        n * (n - 1)
+    )
     assert correction.cross == pytest.approx(pair, rel=1e-12)
     assert correction.others == pytest.approx(-correction.own / (n - 1), rel=1e-12)
     assert correction.pairs == pytest.approx(-2 * pair / (n - 2), rel=1e-12)

@@ -66,7 +66,7 @@ def _from_frame(frame: nwl.DataFrame[Any], name: str) -> Features:
 
 def _numeric_column(series: nwl.Series[Any], name: str) -> npt.NDArray[np.float64]:
     missing = np.flatnonzero(series.is_null().to_numpy())
-    if missing.size and not (series.dtype.is_float() and np.isnan(series.to_numpy()[missing].astype(float)).all()):
+    if missing.size and not series.dtype.is_float():  # in a float column they become NaN and are judged as such
         raise ValueError(
             f"{name} has missing values in column {series.name!r} at {describe_rows(missing)}. "
             "Drop these rows or fill them in."
@@ -77,7 +77,7 @@ def _numeric_column(series: nwl.Series[Any], name: str) -> npt.NDArray[np.float6
             "Encode it (for example one-hot) or drop it; distances need numbers."
         )
     try:
-        return np.asarray(series.to_numpy(), dtype=np.float64)
+        return np.asarray(series.cast(nwl.Float64).to_numpy() if missing.size else series.to_numpy(), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} has a column that cannot be read as numbers: {series.name!r} ({error}).") from None
 
@@ -145,7 +145,8 @@ def _check_numbers(features: Features, name: str, allow_nan: bool) -> None:
         if chunk.dtype.kind != "f":
             continue
         low, high = (np.fmin, np.fmax) if allow_nan else (np.minimum, np.maximum)
-        if low.reduce(chunk, axis=None) >= -LARGEST_FEATURE and high.reduce(chunk, axis=None) <= LARGEST_FEATURE:
+        smallest, largest = float(low.reduce(chunk, axis=None)), float(high.reduce(chunk, axis=None))
+        if smallest >= -LARGEST_FEATURE and largest <= LARGEST_FEATURE:
             continue
         bad = ~(np.abs(chunk.astype(np.float64)) <= LARGEST_FEATURE)
         if allow_nan:

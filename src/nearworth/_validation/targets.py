@@ -84,14 +84,15 @@ def check_weights(sample_weight: Any, n_rows: int) -> FloatVector:
     try:
         weights = column.astype(np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"{name} must be numbers, one per validation point; got {column.flat[0]!r}.") from None
+        raise ValueError(f"{name} must be numbers, one per validation point; got {column.tolist()[0]!r}.") from None
     _refuse_missing(~np.isfinite(weights), name, "NaN or infinity")
     if (weights < 0).any():
         row = int(np.argmax(weights < 0))
         raise ValueError(f"{name} must not be negative; got {weights[row]:g} at row {row}.")
-    if not 0 < weights.sum() < np.inf:
+    total = float(np.add.reduce(weights / len(weights)))  # their sum itself may overflow
+    if not 0 < total * len(weights) < np.inf:
         raise ValueError(
-            f"{name} sums to {weights.sum():g}. At least one validation point must count, and their sum be finite."
+            f"{name} sums to {total * len(weights):g}. At least one validation point must count, and their sum be finite."
         )
     return weights
 
@@ -208,10 +209,10 @@ def _from_objects(column: npt.NDArray[Any], name: str) -> tuple[npt.NDArray[Any]
     _refuse_missing(np.array([_is_missing(value) for value in values], dtype=bool), name, "missing values")
     kinds = {type(value) for value in values}
     if all(issubclass(kind, bool | int | float | np.number | np.bool_) for kind in kinds):
-        try:
-            return np.array(values), NUMBER
-        except OverflowError:
-            raise ValueError(f"{name} holds labels beyond 64-bit integers. Convert them to strings.") from None
+        column = np.array(values)
+        if column.dtype.kind == "O":
+            raise ValueError(f"{name} holds labels beyond 64-bit integers. Convert them to strings.")
+        return column, NUMBER
     if all(issubclass(kind, str) for kind in kinds):
         return column, TEXT
     if len(kinds) == 1 and issubclass(next(iter(kinds)), Hashable):

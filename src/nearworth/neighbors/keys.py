@@ -39,7 +39,7 @@ def make_keys(X: Any, metric: Any, metric_params: Mapping[str, Any] | None) -> K
     if metric == "nan_euclidean":
         return NanEuclideanKeys(X)
     if metric == "cosine":
-        return CosineKeys(X)
+        return ProductCosineKeys(X) if _is_whole(X) else CosineKeys(X)
     if metric == "correlation":
         return CosineKeys(X, centred=True)
     return PairwiseKeys(X, metric, params)
@@ -122,6 +122,25 @@ class CosineKeys:
         return rows, nowhere[:, 0]
 
 
+class ProductCosineKeys:
+    """The square of the cosine with its sign, from products: equal cosines of whole numbers stay equal.
+
+    Products of whole numbers are exact, so only the final division rounds, and equal fractions round alike.
+    Rows of zeros have cosine 0 with everything.
+    """
+
+    def __init__(self, X: Any) -> None:
+        rows = _scaled_rows(X)
+        self._columns = rows.T.tocsr() if scipy.sparse.issparse(rows) else np.ascontiguousarray(rows.T)
+        squares = np.asarray((rows * rows).sum(axis=1)).ravel()
+        self._squares = np.where(squares > 0, squares, 1.0)
+
+    def __call__(self, queries: Any) -> FloatMatrix:
+        products = _scaled_rows(queries) @ self._columns
+        dots = products.toarray() if scipy.sparse.issparse(products) else products
+        return np.asarray(-dots * np.abs(dots) / self._squares)
+
+
 class PairwiseKeys:
     """Any other metric, through scikit-learn."""
 
@@ -162,7 +181,7 @@ def _sparse_keys(X: scipy.sparse.csr_array, metric: Any) -> Keys:
     if metric in EUCLIDEAN:
         return SparseEuclideanKeys(X)
     if metric == "cosine":
-        return SparseCosineKeys(X)
+        return ProductCosineKeys(X)
     if metric in SPARSE:
         return SparseManhattanKeys(X)
     raise ValueError(
@@ -181,16 +200,6 @@ class SparseEuclideanKeys:
         return np.asarray(self._norms - 2.0 * (queries @ self._columns).toarray())
 
 
-class SparseCosineKeys:
-    """Minus the cosine; rows of zeros have cosine 0 with everything."""
-
-    def __init__(self, X: scipy.sparse.csr_array) -> None:
-        self._columns = _unit_rows(X).T.tocsr()
-
-    def __call__(self, queries: Any) -> FloatMatrix:
-        return np.asarray(-(_unit_rows(queries) @ self._columns).toarray())
-
-
 class SparseManhattanKeys:
     """Sums of absolute differences, through scikit-learn."""
 
@@ -203,13 +212,18 @@ class SparseManhattanKeys:
         return np.asarray(manhattan_distances(queries, self._points))
 
 
-def _unit_rows(X: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
-    entries = np.diff(X.indptr)
-    largest = abs(X).max(axis=1).toarray().ravel()
-    # Dividing by the largest entry first makes multiples of a row equal to it, as in CosineKeys.
-    scaled = scipy.sparse.csr_array((X.data / np.repeat(largest, entries), X.indices, X.indptr), shape=X.shape)
-    length = np.sqrt(np.asarray(scaled.multiply(scaled).sum(axis=1)).ravel())
-    return scipy.sparse.csr_array((scaled.data / np.repeat(length, entries), X.indices, X.indptr), shape=X.shape)
+def _is_whole(X: npt.NDArray[Any]) -> bool:
+    return X.dtype.kind in "biu" or bool((X == np.trunc(X)).all())
+
+
+def _scaled_rows(X: Any) -> Any:
+    """Rows scaled by powers of two to a largest entry of about one: no rounding, no overflow of products."""
+    if scipy.sparse.issparse(X):
+        exponents = np.frexp(abs(X).max(axis=1).toarray().ravel())[1]
+        data = np.ldexp(X.data, -np.repeat(exponents, np.diff(X.indptr)))
+        return scipy.sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)
+    rows = np.asarray(X, dtype=np.float64)
+    return np.ldexp(rows, -np.frexp(np.abs(rows).max(axis=1, keepdims=True))[1])
 
 
 def _squared_distances(queries: FloatMatrix, points: FloatMatrix) -> FloatMatrix:

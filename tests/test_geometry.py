@@ -1,0 +1,220 @@
+"""The same data in another guise gives the same values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.metrics import pairwise_distances
+
+import nearworth as nw
+
+
+@pytest.fixture
+def data(rng):
+    return rng.normal(size=(300, 4)), rng.integers(0, 3, 300), rng.normal(size=(40, 4)), rng.integers(0, 3, 40)
+
+
+@pytest.fixture
+def grid(rng):
+    """Whole numbers: most points are tied."""
+    return rng.integers(0, 4, (300, 3)), rng.integers(0, 3, 300), rng.integers(0, 4, (40, 3)), rng.integers(0, 3, 40)
+
+
+def transformed(data, change):
+    X, y, X_val, y_val = data
+    return change(X), y, change(X_val), y_val
+
+
+CHANGES = {
+    "moved 10^6": lambda X: X + 1e6,
+    "moved -10^9": lambda X: X - 2.0**30,
+    "scaled 10^-6": lambda X: X * 1e-6,
+    "scaled 10^6": lambda X: X * 1e6,
+    "scaled 2^-400": lambda X: X * 2.0**-400,
+    "scaled 2^400": lambda X: X * 2.0**400,
+    "scaled 2^-1000": lambda X: X * 2.0**-1000,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_moved_and_scaled(data, change, task):
+    values = nw.knn_shapley(*data, task=task)
+    np.testing.assert_allclose(nw.knn_shapley(*transformed(data, CHANGES[change]), task=task), values, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda X: X + 10**6,
+        lambda X: X * 2.0**-20,
+        lambda X: X.astype(np.float32),
+        lambda X: X.astype(np.float16),
+        lambda X: X.astype(np.int8),
+        lambda X: X.astype(np.uint16),
+        lambda X: X.astype(np.longdouble),
+        lambda X: np.asfortranarray(X),
+        lambda X: X[:, ::-1],
+        lambda X: X.tolist(),
+        lambda X: X.astype(object),
+        lambda X: scipy.sparse.csr_array(X),
+        lambda X: scipy.sparse.coo_matrix(X),
+    ],
+)
+def test_ties_survive_any_container_that_holds_the_same_numbers(grid, change):
+    np.testing.assert_array_equal(nw.knn_shapley(*transformed(grid, change)), nw.knn_shapley(*grid))
+
+
+def test_float32_in_is_float32_meant(data):
+    """Distances of float32 data are those of the same numbers in float64."""
+    narrow = transformed(data, lambda X: X.astype(np.float32))
+    wide = transformed(narrow, lambda X: X.astype(np.float64))
+    np.testing.assert_array_equal(nw.knn_shapley(*narrow), nw.knn_shapley(*wide))
+
+
+def test_tied_means_equal_in_the_data_not_after_rounding():
+    """Two distances that float32 cannot tell apart are not tied; two equal ones far from the origin are."""
+    X = np.array([[1.0 + 2.0**-40], [1.0]])
+    assert nw.knn_shapley(X, [1, 0], [[0.0]], [1], 1, utility="original").tolist() == [0.5, -0.5]
+    X = np.array([[1e8 + 0.5], [1e8 + 0.25]])
+    assert nw.knn_shapley(X, [1, 0], [[1e8]], [1], 1, utility="original").tolist() == [0.5, -0.5]
+    X = np.array([[1e8 + 0.5], [1e8 - 0.5]])
+    assert nw.knn_shapley(X, [1, 0], [[1e8]], [1], 1, utility="original").tolist() == [0.75, -0.25]
+
+
+def test_duplicating_the_training_set_shares_the_value(rng):
+    """A copy of every point, with K doubled: copies tie, so each of a pair has the same value."""
+    X, y = rng.normal(size=(50, 2)), rng.integers(0, 2, 50)
+    X_val, y_val = rng.normal(size=(9, 2)), rng.integers(0, 2, 9)
+    values = nw.knn_shapley(np.vstack([X, X]), np.concatenate([y, y]), X_val, y_val, 6)
+    np.testing.assert_array_equal(values[:50], values[50:])
+
+
+def test_huge_and_tiny_together():
+    X = np.array([[1e-170], [3e-170], [0.0]])
+    assert nw.knn_shapley(X, [1, 0, 0], [[0.9e-170]], [1], 1, utility="original").argmax() == 0
+
+
+METRICS = {
+    "manhattan": {},
+    "l1": {},
+    "cityblock": {},
+    "chebyshev": {},
+    "canberra": {},
+    "braycurtis": {},
+    "minkowski": {"p": 3},
+    "cosine": {},
+    "correlation": {},
+    "euclidean": {},
+    "l2": {},
+    "sqeuclidean": {},
+    "hamming": {},
+    "nan_euclidean": {},
+}
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_metrics_rank_as_scikit_learn_does(data, metric):
+    X, y, X_val, y_val = data
+    params = METRICS[metric]
+    D = pairwise_distances(X_val, X, metric=metric, **params)
+    expected = nw.knn_shapley(None, y, D, y_val, metric="precomputed")
+    values = nw.knn_shapley(X, y, X_val, y_val, metric=metric, metric_params=params or None)
+    np.testing.assert_allclose(values, expected, atol=1e-15)
+
+
+@pytest.mark.parametrize("metric", ["seuclidean", "mahalanobis"])
+def test_metrics_with_a_scale_take_it_from_the_training_set(data, metric):
+    X, y, X_val, y_val = data
+    given = {"V": np.var(X, axis=0, ddof=1)} if metric == "seuclidean" else {"VI": np.linalg.inv(np.cov(X.T))}
+    values = nw.knn_shapley(X, y, X_val, y_val, metric=metric)
+    np.testing.assert_allclose(
+        values, nw.knn_shapley(X, y, X_val, y_val, metric=metric, metric_params=given), atol=1e-15
+    )
+    est = nw.KNNShapley(metric=metric).fit(X, y)
+    one_by_one = np.mean([est.value(X_val[i : i + 1], y_val[i : i + 1]).values for i in range(40)], axis=0)
+    np.testing.assert_allclose(one_by_one, values, atol=1e-15)
+
+
+@pytest.mark.parametrize("metric", ["jaccard", "dice", "yule", "russellrao"])
+def test_metrics_of_truths(rng, metric):
+    X, X_val = rng.integers(0, 2, (60, 9)), rng.integers(0, 2, (7, 9))
+    X[:, 0] = X_val[:, 0] = 1
+    y, y_val = rng.integers(0, 2, 60), rng.integers(0, 2, 7)
+    D = pairwise_distances(X_val.astype(bool), X.astype(bool), metric=metric)
+    expected = nw.knn_shapley(None, y, D, y_val, metric="precomputed")
+    np.testing.assert_array_equal(nw.knn_shapley(X, y, X_val, y_val, metric=metric), expected)
+    with pytest.raises(ValueError, match="compares truths, but X holds other numbers than 0 and 1. Use X != 0"):
+        nw.knn_shapley(X * 2, y, X_val, y_val, metric=metric)
+
+
+def test_haversine(rng):
+    X, X_val = rng.uniform(-1, 1, (30, 2)), rng.uniform(-1, 1, (5, 2))
+    y, y_val = rng.integers(0, 2, 30), rng.integers(0, 2, 5)
+    D = pairwise_distances(X_val, X, metric="haversine")
+    expected = nw.knn_shapley(None, y, D, y_val, metric="precomputed")
+    np.testing.assert_array_equal(nw.knn_shapley(X, y, X_val, y_val, metric="haversine"), expected)
+    with pytest.raises(ValueError, match="metric='haversine' does not work on these data"):
+        nw.KNNShapley(metric="haversine").fit(rng.uniform(size=(9, 3)), np.arange(9) % 2)
+
+
+def test_callable_metric(data):
+    X, y, X_val, y_val = data
+
+    def taxicab(a, b):
+        return np.abs(a - b).sum()
+
+    expected = nw.knn_shapley(X, y, X_val, y_val, metric="manhattan")
+    np.testing.assert_allclose(nw.knn_shapley(X, y, X_val, y_val, metric=taxicab), expected, atol=1e-15)
+    with pytest.raises(ValueError, match="gives NaN, for example between training row"):
+        nw.knn_shapley(X, y, X_val, y_val, metric=lambda a, b: np.nan)
+
+
+def test_cosine_ties_multiples_of_a_row_and_directionless_points():
+    X = np.array([[1.0, 3.0], [3.0, 9.0], [5.0, 15.0], [0.0, 0.0], [-2.0, 1.0]])
+    for scale, container in ((1, np.array), (1, scipy.sparse.csr_array), (0.5, np.array)):
+        rows, query = container(X * scale), container([[7.0, 1.0]])
+        values = nw.knn_shapley(rows, [1, 1, 1, 0, 0], query, [1], 2, metric="cosine")
+        assert values[0] == values[1] == values[2]
+        # cosine distance of nothing is 1, as in scikit-learn; the point across lies beyond it
+        assert values[3] >= values[4]
+    D = pairwise_distances([[7.0, 1.0], [0.0, 0.0]], X, metric="cosine").round(12)
+    expected = nw.knn_shapley(None, [1, 1, 1, 0, 0], D, [1, 0], 2, metric="precomputed")
+    values = nw.knn_shapley(X, [1, 1, 1, 0, 0], [[7.0, 1.0], [0.0, 0.0]], [1, 0], 2, metric="cosine")
+    np.testing.assert_allclose(values, expected, atol=1e-15)
+
+
+def test_correlation_of_constant_rows_is_undefined_and_counts_as_none():
+    X = np.array([[0.1, 0.1, 0.1], [1.0, 2.0, 3.1], [3.0, 2.0, 1.0]])
+    values = nw.knn_shapley(X, [0, 1, 0], [[1.0, 2.0, 3.0]], [1], 1, metric="correlation", utility="original")
+    assert values.argmax() == 1
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "manhattan"])
+def test_sparse_equals_dense(rng, metric):
+    X, X_val = (rng.poisson(0.4, (n, 30)).astype(float) for n in (200, 25))
+    y, y_val = rng.integers(0, 3, 200), rng.integers(0, 3, 25)
+    dense = nw.knn_shapley(X, y, X_val, y_val, metric=metric)
+    sparse = nw.knn_shapley(scipy.sparse.csr_array(X), y, scipy.sparse.csc_matrix(X_val), y_val, metric=metric)
+    np.testing.assert_array_equal(sparse, dense)
+
+
+def test_nan_euclidean_with_missing_entries(data):
+    X, y, X_val, y_val = (a.copy() for a in data)
+    X[::5, 1] = np.nan
+    X_val[3, 2] = np.nan
+    D = pairwise_distances(X_val, X, metric="nan_euclidean")
+    expected = nw.knn_shapley(None, y, D, y_val, metric="precomputed")
+    np.testing.assert_allclose(nw.knn_shapley(X, y, X_val, y_val, metric="nan_euclidean"), expected, atol=1e-15)
+    X[7] = np.nan
+    with pytest.raises(ValueError, match="metric='nan_euclidean' gives NaN, for example between training row 7"):
+        nw.knn_shapley(X, y, X_val, y_val, metric="nan_euclidean")
+
+
+def test_precomputed_self_valuation(grid):
+    X, y, _, _ = grid
+    D = pairwise_distances(X)
+    expected = nw.KNNShapley(3).fit(X, y).value().values
+    values = nw.KNNShapley(3, metric="precomputed").fit(D, y).value().values
+    np.testing.assert_allclose(values, expected, rtol=1e-12, atol=1e-16)
