@@ -63,7 +63,7 @@ def test_frame_columns_of_every_numeric_type(data, library, rng):
 
 
 def test_nullable_pandas_columns(data):
-    X, y, X_val, y_val = data
+    X, y, _, _ = data
     frame = pd.DataFrame(X, columns=COLUMNS).convert_dtypes()
     labels = pd.Series(y, dtype="Int64")
     values = nw.KNNShapley().fit(frame, labels).value(frame.iloc[:8], labels.iloc[:8]).values

@@ -6,11 +6,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from definition import SEMIVALUES, UTILITIES, utility_function
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nearworth as nw
+from definition import SEMIVALUES, UTILITIES, utility_function
 
 TASKS = ("classification", "regression")
 

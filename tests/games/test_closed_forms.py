@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+
 from definition import (
     SEMIVALUES,
     UTILITIES,

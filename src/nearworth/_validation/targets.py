@@ -16,6 +16,7 @@ from nearworth._typing import FloatVector, IntVector
 from nearworth._validation.features import describe_rows
 
 LARGEST_TARGET = 1e154  # its square is still a 64-bit float; shared by N of them below
+SMALLEST_WEIGHT = 1e-150
 NUMBER, TEXT = "numbers", "text"
 
 
@@ -89,10 +90,13 @@ def check_weights(sample_weight: Any, n_rows: int) -> FloatVector:
     if (weights < 0).any():
         row = int(np.argmax(weights < 0))
         raise ValueError(f"{name} must not be negative; got {weights[row]:g} at row {row}.")
-    total = float(np.add.reduce(weights / len(weights)))  # their sum itself may overflow
-    if not 0 < total * len(weights) < np.inf:
+    if not weights.any():
+        raise ValueError(f"{name} is zero everywhere. At least one validation point must count.")
+    positive = weights[weights > 0]
+    if positive.min() < SMALLEST_WEIGHT or positive.max() > 1 / SMALLEST_WEIGHT:
         raise ValueError(
-            f"{name} sums to {total * len(weights):g}. At least one validation point must count, and their sum be finite."
+            f"{name} ranges from {positive.min():g} to {positive.max():g}, whose squares are no 64-bit numbers. "
+            "Rescale the weights; only their ratios matter to a mean."
         )
     return weights
 
@@ -132,7 +136,10 @@ def check_owners(owners: Any, n_train: int) -> tuple[list[Any], IntVector]:
 def _column(y: Any, name: str, n_rows: int | None) -> npt.NDArray[Any]:
     """One value per row as a numpy array, nulls refused."""
     if y is None:
-        raise ValueError(f"{name} is None. This estimator requires {name} to be passed: one label or target per row.")
+        raise ValueError(
+            f"This estimator requires {name} to be passed, but the target {name} is None. "
+            "Give one label or number per row."
+        )
     native: Any = nwl.from_native(y, allow_series=True, pass_through=True)
     if isinstance(native, nwl.LazyFrame):
         raise TypeError(f"{name} is a lazy frame. Call .collect() on it first.")

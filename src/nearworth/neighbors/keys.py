@@ -213,7 +213,7 @@ class SparseManhattanKeys:
 
 
 def _is_whole(X: npt.NDArray[Any]) -> bool:
-    return X.dtype.kind in "biu" or bool((X == np.trunc(X)).all())
+    return X.dtype.kind in "biu" or bool((np.trunc(X) == X).all())
 
 
 def _scaled_rows(X: Any) -> Any:

@@ -1,0 +1,88 @@
+"""Memory, batches, progress."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import nearworth as nw
+
+
+@pytest.fixture
+def problem(rng):
+    return rng.integers(0, 9, (500, 3)), rng.integers(0, 3, 500), rng.integers(0, 9, (200, 3)), rng.integers(0, 3, 200)
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "correlation", "manhattan", "mahalanobis"])
+def test_the_budget_never_shows_in_the_values(problem, task, metric):
+    X, y, X_val, y_val = problem
+    est = nw.KNNShapley(5, task=task, metric=metric, standard_errors=True).fit(X, y)
+    expected = est.value(X_val, y_val)
+    batches = set()
+    for budget in ("450kB", "500kB", "700kB", "1MB", "1GB"):
+        est.set_params(max_memory=budget)
+        batches.add(est.plan(200).batch)
+        v = est.value(X_val, y_val)
+        np.testing.assert_array_equal(v.values, expected.values)
+        np.testing.assert_array_equal(v.standard_errors, expected.standard_errors)
+    assert len(batches) >= 4
+
+
+@pytest.mark.parametrize("standard_errors", [False, True])
+@pytest.mark.parametrize("semivalue", ["shapley", ("beta", 4, 1)])
+@pytest.mark.parametrize("task", ["classification", "regression"])
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize(("n", "budget"), [(20_000, 20_000_000), (3_000, 60_000_000), (60_000, 60_000_000)])
+def test_max_memory_is_kept(rng, task, semivalue, standard_errors, tied, n, budget):
+    X, X_val = rng.normal(size=(n, 2)), rng.normal(size=(150, 2))
+    if tied:
+        X, X_val = np.round(X), np.round(X_val)
+    est = nw.KNNShapley(5, task=task, semivalue=semivalue, standard_errors=standard_errors, max_memory=budget)
+    est.fit(X, rng.integers(0, 3, n))
+    y_val = rng.integers(0, 3, 150)
+    est.value(X_val[:1], y_val[:1])  # imports are not our work
+    tracemalloc.start()
+    try:
+        est.value(X_val[: 150 if n < 50_000 else 5], y_val[: 150 if n < 50_000 else 5])
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < budget
+
+
+def test_progress_function(problem):
+    X, y, X_val, y_val = problem
+    steps = []
+    nw.KNNShapley(progress=lambda done, total: steps.append((done, total))).fit(X, y).value(X_val, y_val)
+    assert steps[-1] == (200, 200)
+    assert [done for done, _ in steps] == sorted({done for done, _ in steps})
+
+
+def test_progress_bar_on_request_and_silence_otherwise(problem, capfd):
+    X, y, X_val, y_val = problem
+    nw.KNNShapley().fit(X, y).value(X_val, y_val)
+    nw.KNNShapley(progress=False).fit(X, y).value(X_val, y_val)
+    assert capfd.readouterr() == ("", "")
+    nw.KNNShapley(progress=True).fit(X, y).value(X_val, y_val)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "200/200" in err
+
+
+def test_plan_prints_itself(problem):
+    X, y, _, _ = problem
+    text = str(nw.KNNShapley(max_memory="1MB").fit(X, y).plan(1_000))
+    assert "1,000 validation points against 500 training points" in text
+    assert "MB of working memory" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("2GB", 2 * 10**9), ("1.5 MiB", 3 * 2**19), ("500kb", 500_000), ("700", 700), (4096, 4096)]
+)
+def test_sizes(text, size):
+    from nearworth._validation.parameters import parse_bytes
+
+    assert parse_bytes("max_memory", text) == size

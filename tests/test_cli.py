@@ -1,0 +1,32 @@
+"""The installed command."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import nearworth
+
+
+def run(*arguments):
+    return subprocess.run(
+        [sys.executable, "-c", "from nearworth.cli import main; main(prog_name='nearworth')", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_demo_finds_most_of_the_wrong_labels():
+    done = run("demo")
+    assert (done.returncode, done.stderr) == (0, "")
+    found, precision = re.search(r"120 least valuable rows, (\d+) are wrong: (\d+)% precision", done.stdout).groups()
+    assert int(found) >= 100
+    assert int(precision) >= 85
+
+
+def test_version_and_help():
+    assert run("--version").stdout.strip() == f"nearworth, version {nearworth.__version__}"
+    assert "demo" in run("--help").stdout
+    assert run("demo", "-k", "0").returncode == 2
