@@ -15,11 +15,12 @@ FOUNDATION = {"_typing", "_version"}
 ALLOWED = {
     "_typing": set(),
     "_version": set(),
+    "_compile": set(),
     "_files": FOUNDATION,
     "_frames": FOUNDATION,
     "_validation": FOUNDATION,
     "games": FOUNDATION,
-    "neighbors": FOUNDATION | {"_validation"},
+    "neighbors": FOUNDATION | {"_compile", "_validation"},
     "engine": FOUNDATION | {"games", "neighbors"},
     "utilities": {"games"},
     "owners": {"_frames"},

@@ -218,3 +218,76 @@ def test_precomputed_self_valuation(grid):
     expected = nw.KNNShapley(3).fit(X, y).value().values
     values = nw.KNNShapley(3, metric="precomputed").fit(D, y).value().values
     np.testing.assert_allclose(values, expected, rtol=1e-12, atol=1e-16)
+
+
+@pytest.mark.parametrize("scale", [1, 10**8])
+def test_cosine_of_whole_numbers_against_any_queries(rng, scale):
+    """Identical rows tie and the budget does not show, whether or not products are exact."""
+    X = np.repeat(rng.integers(-5, 6, (1, 64)), 33, axis=0) * scale
+    y, y_val = rng.integers(0, 2, 33), np.zeros(64, dtype=int)
+    for Q in (rng.normal(size=(64, 64)), rng.integers(-5, 6, (64, 64)) * scale):
+        values = nw.knn_shapley(X, y, Q, y_val, 1, metric="cosine")
+        assert np.ptp(values[y == 0]) == np.ptp(values[y == 1]) == 0
+        again = nw.knn_shapley(X, y, Q, y_val, 1, metric="cosine", max_memory=8 * 33 * 70)
+        np.testing.assert_array_equal(values, again)
+
+
+@pytest.mark.parametrize("container", [np.array, scipy.sparse.csr_array])
+@pytest.mark.parametrize("scale", [1, 10, 1 / 3])
+def test_cosine_tells_small_angles_apart(container, scale):
+    X = container(np.array([[1e9, 1], [1e9, 2], [1e9, 3]]) * scale)
+    values = nw.knn_shapley(X, [0, 1, 0], container([[1e9 * scale, 0]]), [0], 1, metric="cosine")
+    np.testing.assert_allclose(values, [2 / 3, -1 / 3, 1 / 6], atol=1e-15)
+
+
+def test_correlation_ignores_offsets_of_whole_numbers(rng):
+    X, X_val = rng.integers(0, 3, (200, 4)), rng.integers(0, 3, (9, 4))
+    y, y_val = rng.integers(0, 2, 200), rng.integers(0, 2, 9)
+    values = nw.knn_shapley(X, y, X_val, y_val, metric="correlation")
+    np.testing.assert_array_equal(nw.knn_shapley(X + 5, y, X_val + 7, y_val, metric="correlation"), values)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "correlation", "nan_euclidean", "manhattan"])
+def test_memory_layout_does_not_matter(rng, metric):
+    X, X_val = rng.integers(0, 4, (200, 5)) / 10, rng.integers(0, 4, (70, 5)) / 10
+    y, y_val = rng.integers(0, 2, 200), rng.integers(0, 2, 70)
+    X, X_val = X + 0.05, X_val + 0.05
+    values = nw.knn_shapley(X, y, X_val, y_val, metric=metric)
+    fortran = nw.knn_shapley(np.asfortranarray(X), y, np.asfortranarray(X_val), y_val, metric=metric)
+    np.testing.assert_array_equal(fortran, values)
+    one_by_one = nw.knn_shapley(X, y, X_val, y_val, metric=metric, max_memory=8 * 200 * 60)
+    np.testing.assert_array_equal(one_by_one, values)
+
+
+def test_missing_entries_in_the_queries_alone():
+    D = pairwise_distances([[np.nan, 1.0]], [[5.0, 9.0], [2.0, 3.0], [0.0, 1.0]], metric="nan_euclidean")
+    expected = nw.knn_shapley(None, [1, 1, 0], D, [0], 1, metric="precomputed")
+    X = [[5.0, 9.0], [2.0, 3.0], [0.0, 1.0]]
+    np.testing.assert_array_equal(
+        nw.knn_shapley(X, [1, 1, 0], [[np.nan, 1.0]], [0], 1, metric="nan_euclidean"), expected
+    )
+
+
+def test_tiny_numbers_beside_a_large_query():
+    X, y = np.array([[1e-170], [2e-170], [3e-170]]), [0, 1, 0]
+    est = nw.KNNShapley(1).fit(X, y)
+    together = est.value([[0.0], [1.0]], [0, 0]).values
+    alone = (est.value([[0.0]], [0]).values + est.value([[1.0]], [0]).values) / 2
+    np.testing.assert_allclose(together, alone, atol=1e-15)
+
+
+def test_sparse_far_from_the_origin_and_on_a_grid(rng):
+    X = np.array([[1e8 + 0.001], [1e8 + 0.002], [1e8 + 0.003]])
+    values = nw.knn_shapley(scipy.sparse.csr_array(X), [0, 1, 0], scipy.sparse.csr_array([[1e8]]), [0], 1)
+    np.testing.assert_allclose(values, [2 / 3, -1 / 3, 1 / 6], atol=1e-15)
+    X, X_val = rng.integers(0, 3, (200, 6)) * 0.1, rng.integers(0, 3, (9, 6)) * 0.1
+    y, y_val = rng.integers(0, 2, 200), rng.integers(0, 2, 9)
+    for metric in ("euclidean", "manhattan"):
+        sparse = nw.knn_shapley(scipy.sparse.csr_array(X), y, scipy.sparse.csr_array(X_val), y_val, metric=metric)
+        np.testing.assert_array_equal(sparse, nw.knn_shapley(X, y, X_val, y_val, metric=metric))
+
+
+def test_sparse_rows_without_entries():
+    X = scipy.sparse.csr_array((3, 4))
+    values = nw.knn_shapley(X, [0, 1, 1], scipy.sparse.csr_array((1, 4)), [1], 1)
+    assert values[1] == values[2] > values[0]

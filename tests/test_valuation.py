@@ -6,6 +6,7 @@ import json
 import pickle
 import zipfile
 from dataclasses import FrozenInstanceError
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -63,6 +64,12 @@ def test_frozen(est, problem):
         v.values[0] = 1.0
     with pytest.raises(ValueError, match="read-only"):
         v.standard_errors[0] = 1.0
+    with pytest.raises(ValueError, match="read-only"):
+        v.moments.total[0] = 1.0
+    with pytest.raises(TypeError, match="do not change"):
+        v.provenance.parameters["aggregate"] = "sum"
+    with pytest.raises(ValueError, match="read-only"):
+        pickle.loads(pickle.dumps(v)).values[0] = 1.0
 
 
 def test_ranking_top_bottom(est, problem):
@@ -128,8 +135,16 @@ def test_what_does_not_belong_together_does_not_add_up(problem):
         a + nw.KNNShapley(4).fit(X + 1, y).value(X_val, y_val)
     with pytest.raises(TypeError):
         a + 1
+    with pytest.raises(ValueError, match="share a validation set"):
+        a + nw.KNNShapley(4).fit(X, y).value(X_val, y_val)
     # how it was computed is not what was computed
-    assert (a + nw.KNNShapley(4, max_memory="1GB", n_jobs=1).fit(X, y).value(X_val, y_val)).n_val == 300
+    assert (a + nw.KNNShapley(4, max_memory="1GB", n_jobs=1).fit(X, y).value(X_val + 1, y_val)).n_val == 300
+    by_function = [
+        nw.KNNShapley(metric=m).fit(X, y).value(X_val[:5], y_val[:5])
+        for m in (lambda a, b: a @ b, lambda a, b: a @ b + 1)
+    ]
+    with pytest.raises(ValueError, match="they differ in metric"):
+        by_function[0] + by_function[1]
 
 
 def test_save_and_load(est, problem, tmp_path):
@@ -142,7 +157,7 @@ def test_save_and_load(est, problem, tmp_path):
     np.testing.assert_array_equal(again.contributions, v.contributions)
     assert again.provenance == v.provenance
     assert repr(again) == repr(v)
-    assert (again + v).n_val == 300
+    assert (again + est.value(problem[2] + 1, problem[3])).n_val == 300
     assert [p.name for p in tmp_path.iterdir()] == ["values.npz"]
 
 
@@ -181,6 +196,9 @@ def test_loading_something_else(tmp_path):
     np.savez(tmp_path / "other.npz", values=np.ones(3))
     with pytest.raises(ValueError, match="is not a valuation saved by nearworth"):
         nw.Valuation.load(tmp_path / "other.npz")
+    np.savez(tmp_path / "part.npz", description='{"format": "nearworth valuation 1"}')
+    with pytest.raises(ValueError, match="is not a valuation saved by nearworth"):
+        nw.Valuation.load(tmp_path / "part.npz")
 
 
 def test_callable_metrics_and_arrays_in_parameters_can_be_saved(problem, tmp_path):
@@ -189,6 +207,7 @@ def test_callable_metrics_and_arrays_in_parameters_can_be_saved(problem, tmp_pat
         {"metric": lambda a, b: abs(a - b).sum()},
         {"metric": "seuclidean", "metric_params": {"V": np.ones(2)}},
         {"semivalue": ("beta", np.float64(2), 1)},
+        {"semivalue": ("beta", Fraction(1, 2), 1)},
         {"n_neighbors": np.int64(3)},
     ):
         v = nw.KNNShapley(**parameters).fit(X, y).value(X_val[:3], y_val[:3])
@@ -252,3 +271,16 @@ def test_sum_by_in_self_valuation(problem):
         single = v.contributions[:, owners == owner].sum(axis=1)
         assert row.total == pytest.approx(single.mean(), rel=1e-10)
         assert row.standard_error == pytest.approx(single.std(ddof=1) / np.sqrt(80), rel=1e-10)
+
+
+def test_sum_by_notices_data_that_changed(problem):
+    X, y, X_val, y_val = (part.copy() for part in problem)
+    v = nw.KNNShapley(3, standard_errors=True).fit(X, y).value(X_val, y_val)
+    X_val += 1
+    with pytest.raises(ValueError, match="The validation data changed in place since value"):
+        v.sum_by(np.arange(80) % 3)
+
+
+def test_owners_may_be_dates(est, problem):
+    dates = np.array(["2024-01-01", "2024-06-01"] * 40, dtype="M8[ns]")
+    assert [str(owner)[:10] for owner in est.value(*problem[2:]).sum_by(dates)] == ["2024-01-01", "2024-06-01"]

@@ -59,18 +59,21 @@ def test_weighted_validation_set(task, utility, semivalue, ties, rng):
 @pytest.mark.parametrize("semivalue", SEMIVALUES)
 @pytest.mark.parametrize("utility", UTILITIES)
 @pytest.mark.parametrize("task", TASKS)
-def test_self_valuation(task, utility, semivalue, rng):
+@pytest.mark.parametrize("ties", ["average", "index"])
+def test_self_valuation(task, utility, semivalue, ties, rng):
     """Without a validation set: each point predicted from all but itself, by brute force over the summed game."""
-    for n, spread, k in ((2, 3, 1), (3, 2, 5), (6, 2, 3), (6, 50, 2)):
+    for n, spread, k in ((2, 3, 1), (3, 1, 1), (3, 2, 5), (6, 2, 3), (6, 50, 2)):
         X, y, _, _ = small_problem(task, rng, n, 1, spread)
         n_classes = len(set(y))
-        games = [utility_function(task, utility, squared_distances(X, X[t]), y, y[t], k, n_classes) for t in range(n)]
+        games = [
+            utility_function(task, utility, squared_distances(X, X[t]), y, y[t], k, n_classes, ties) for t in range(n)
+        ]
 
         def total(subset, n=n, games=games):
             return sum(games[t](tuple(i for i in subset if i != t)) for t in range(n)) / Fraction(n)
 
         expected = nw.exact_shapley(total, n, semivalue=semivalue).astype(float)
-        est = nw.KNNShapley(k, task=task, utility=utility, semivalue=semivalue).fit(X, y)
+        est = nw.KNNShapley(k, task=task, utility=utility, semivalue=semivalue, ties=ties).fit(X, y)
         np.testing.assert_allclose(est.value().values, expected, rtol=0, atol=1e-12)
 
 
@@ -163,3 +166,13 @@ def test_one_point_one_class():
     assert nw.knn_shapley([[3.0]], ["only"], [[5.0]], ["only"], 5).tolist() == [0.0]  # 1 - 1/C with C = 1
     assert nw.knn_shapley([[3.0]], ["only"], [[5.0]], ["only"], 5, n_classes=2).tolist() == [0.5]
     assert nw.knn_shapley([[3.0]], ["only"], [[5.0]], ["only"], 5, utility="original").tolist() == [0.2]
+
+
+@pytest.mark.parametrize("k", [np.uint8(16), np.int8(5), np.int32(50_000), np.int64(3)])
+@pytest.mark.parametrize("utility", UTILITIES)
+def test_numpy_integers_as_k(k, utility, rng):
+    X, y = rng.normal(size=(300, 1)), rng.normal(size=300)
+    values = nw.knn_shapley(X, y, [[0.0]], [1.0], k, task="regression", utility=utility)
+    np.testing.assert_array_equal(
+        values, nw.knn_shapley(X, y, [[0.0]], [1.0], int(k), task="regression", utility=utility)
+    )

@@ -17,7 +17,7 @@ def main() -> None:
 @click.option(
     "-k", "n_neighbors", default=5, show_default=True, type=click.IntRange(min=1), help="Number of neighbours."
 )
-@click.option("--seed", default=0, show_default=True, help="Which labels are made wrong.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Which labels are made wrong.")
 def demo(n_neighbors: int, seed: int) -> None:
     """Find wrong labels among handwritten digits.
 

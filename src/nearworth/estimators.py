@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -9,17 +10,18 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from nearworth._typing import Aggregate, FloatVector, Semivalue, Task, Ties, Utility
+from nearworth._typing import Aggregate, FloatVector, IntVector, Semivalue, Task, Ties, Utility
 from nearworth._validation.fingerprint import fingerprint
-from nearworth._validation.parameters import check_parameters, parse_bytes
+from nearworth._validation.parameters import check_parameters, parse_bytes, whole_number
 from nearworth._validation.targets import check_rows
 from nearworth._version import __version__
+from nearworth.engine.accumulate import Moments
 from nearworth.engine.plan import Plan, check_fits, make_plan
 from nearworth.engine.problem import Problem
 from nearworth.engine.progress import reporting
-from nearworth.engine.run import run, run_by_group
+from nearworth.engine.run import run
 from nearworth.training import Training, make_training
-from nearworth.valuation import Provenance, Valuation
+from nearworth.valuation import Parameters, Provenance, Valuation
 
 # What the numbers do not depend on, and so what two valuations to be combined need not share.
 NOT_PART_OF_THE_GAME = (
@@ -133,7 +135,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         self.progress = progress
 
     def fit(self, X: Any, y: Any = None) -> KNNShapley:
-        """Check and keep the training set.
+        """Check and keep the training set, by reference: do not change the arrays afterwards.
 
         Parameters
         ----------
@@ -206,40 +208,44 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         """How `value` would run on so many validation points: batches and working memory. Prints itself."""
         check_is_fitted(self)
         self._checked_parameters()
-        return self._plan(n_val)
+        whole_number(1)("n_val", n_val)
+        return self._plan(int(n_val))
 
     def _run(self, problem: Problem, contributions: Any, parameters: dict[str, Any]) -> Valuation:
         plan = self._plan(problem.n_val)
         chosen = None
         if contributions is not None:
             chosen = check_rows(contributions, "contributions", problem.n_train)
-            check_fits(problem.n_val, chosen.size, self._budget())
+            check_fits(plan, chosen.size, self._budget())
         with reporting(self.progress, problem.n_val) as report:
             outcome = run(problem, plan, spread=bool(self.standard_errors), chosen=chosen, report=report)
         moments = outcome.moments
-        if problem.leave_out:
+        if problem.leave_out and self.ties == "average":
             # Identical points meet the same terms, but not in the same order: let rounding not tell them apart.
             moments = moments.take(self._training.twins(problem.weights))
+        if not np.isfinite(moments.total).all():
+            raise ValueError("The values overflow 64-bit floats. Rescale the targets or the weights.")
+        provenance = self._provenance(problem, parameters)
         return Valuation(
             moments,
-            self._provenance(problem, parameters),
+            provenance,
             outcome.contributions,
             chosen,
             self._training.features.backend if self._training.features else None,
-            _moments_by_group=partial(_group_moments, problem, plan) if self.standard_errors else None,
+            _moments_by_group=partial(_group_moments, problem, plan, provenance) if self.standard_errors else None,
         )
 
     def _provenance(self, problem: Problem, parameters: dict[str, Any]) -> Provenance:
         training = self._training
-        kept = {name: _describe(value) for name, value in parameters.items() if name not in NOT_PART_OF_THE_GAME}
+        game = {name: _describe(value) for name, value in parameters.items() if name not in NOT_PART_OF_THE_GAME}
         return Provenance(
             __version__,
-            kept,
+            Parameters(game),
             problem.n_train,
             problem.n_val,
             training.n_classes(self.n_classes) if training.classes is not None else None,
             training.fingerprint,
-            "self" if problem.leave_out else fingerprint(problem.queries, problem.query_labels, problem.weights),
+            "self" if problem.leave_out else _validation_fingerprint(problem),
         )
 
     def _checked_parameters(self) -> dict[str, Any]:
@@ -261,7 +267,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
 
     def _refuse_other_training(self, parameters: dict[str, Any]) -> None:
         for name in ("task", "metric", "metric_params"):
-            if parameters[name] != getattr(self._training, name):
+            if _describe(parameters[name]) != _describe(getattr(self._training, name)):
                 raise ValueError(f"{name} changed to {parameters[name]!r} after fit. Call fit again.")
 
     def _plan(self, n_val: int) -> Plan:
@@ -307,14 +313,25 @@ def knn_shapley(
     return KNNShapley(n_neighbors, **parameters).fit(X, y).value(X_val, y_val, sample_weight).values
 
 
-def _group_moments(problem: Problem, plan: Plan, groups: Any, n_groups: int) -> Any:
-    return run_by_group(problem, plan, groups, n_groups)
+def _group_moments(problem: Problem, plan: Plan, provenance: Provenance, groups: IntVector) -> Moments:
+    """A second run that sums the values of each group, on data that must still be what they were."""
+    if not problem.leave_out and _validation_fingerprint(problem) != provenance.validation:
+        raise ValueError("The validation data changed in place since value(); standard errors of totals need them.")
+    return run(problem, plan, spread=True, groups=groups).moments
+
+
+def _validation_fingerprint(problem: Problem) -> str:
+    return fingerprint(problem.queries, problem.query_labels, problem.weights)
 
 
 def _describe(value: Any) -> Any:
     """A parameter as JSON can keep it, the same before and after."""
     if callable(value):
-        return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__name__)}"
+        code = getattr(value, "__code__", None)
+        body = fingerprint(code.co_code, code.co_consts, code.co_names)[:8] if code else repr(value)
+        return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}#{body}"
+    if isinstance(value, Fraction):
+        return float(value)
     if isinstance(value, tuple | list):
         return [_describe(item) for item in value]
     if isinstance(value, dict):

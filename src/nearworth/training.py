@@ -43,7 +43,7 @@ class Training:
 
     def game(self, parameters: Mapping[str, Any], n_players: int) -> Game:
         """The game that the parameters ask for, among so many players."""
-        k, utility, semivalue = parameters["n_neighbors"], parameters["utility"], _hashable(parameters["semivalue"])
+        k, utility, semivalue = int(parameters["n_neighbors"]), parameters["utility"], _plain(parameters["semivalue"])
         if self.classes is None:
             return RegressionGame(n_players, k, utility, semivalue)
         return ClassificationGame(n_players, k, self.n_classes(parameters["n_classes"]), utility, semivalue)
@@ -140,7 +140,7 @@ def make_training(X: Any, y: Any, parameters: Mapping[str, Any]) -> Training:
         )
     keys = make_keys(None if features is None else features.data, metric, parameters["metric_params"])
     hashed = fingerprint(
-        None if features is None else features.data, labels, None if classes is None else classes.labels
+        None if features is None else features.data, labels, None if classes is None else classes.labels.tolist()
     )
     return Training(task, metric, parameters["metric_params"], features, keys, labels, classes, hashed)
 
@@ -160,5 +160,5 @@ def _refuse_sparse_distances(features: Features, name: str) -> None:
         raise TypeError(f"{name} is sparse, but metric='precomputed' needs every distance. Use {name}.toarray().")
 
 
-def _hashable(semivalue: Any) -> Any:
-    return tuple(semivalue) if isinstance(semivalue, list) else semivalue
+def _plain(semivalue: Any) -> Any:
+    return semivalue if isinstance(semivalue, str) else ("beta", float(semivalue[1]), float(semivalue[2]))

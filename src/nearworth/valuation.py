@@ -6,7 +6,7 @@ import json
 import os
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from html import escape
 from typing import Any
@@ -25,12 +25,24 @@ from nearworth.owners import OwnerValue, OwnerValues
 FORMAT = "nearworth valuation 1"
 
 
+class Parameters(dict[str, Any]):
+    """Parameters of a finished run: a dict that does not change."""
+
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        raise TypeError("The parameters of a finished valuation do not change.")
+
+    __setitem__ = __delitem__ = __ior__ = update = pop = popitem = clear = setdefault = _refuse  # type: ignore[assignment]
+
+    def __reduce__(self) -> Any:
+        return Parameters, (dict(self),)
+
+
 @dataclass(frozen=True)
 class Provenance:
     """Where values came from. Fingerprints are hashes of the data; `validation` is "self" without a validation set."""
 
     version: str
-    parameters: dict[str, Any]
+    parameters: Parameters
     n_train: int
     n_val: int
     n_classes: int | None
@@ -62,7 +74,13 @@ class Valuation:
     contributions: FloatMatrix | None = None
     contribution_rows: IntVector | None = None
     backend: str | None = None
-    _moments_by_group: Callable[[IntVector, int], Moments] | None = field(default=None, repr=False)
+    _moments_by_group: Callable[[IntVector], Moments] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        moments = self.moments
+        for array in (moments.total, moments.centre, moments.spread, self.contributions, self.contribution_rows):
+            if array is not None:
+                array.setflags(write=False)
 
     @cached_property
     def values(self) -> FloatVector:
@@ -149,7 +167,7 @@ class Valuation:
                 stacklevel=3,
             )
             return np.full(n_groups, np.nan)
-        errors = self._errors_of(self._moments_by_group(codes, n_groups))
+        errors = self._errors_of(self._moments_by_group(codes))
         assert errors is not None
         return errors
 
@@ -169,7 +187,7 @@ class Valuation:
         """Write a numpy .npz archive with a JSON description inside; no pickle, atomically."""
         description = {
             "format": FORMAT,
-            "provenance": asdict(self.provenance),
+            "provenance": {f.name: getattr(self.provenance, f.name) for f in fields(self.provenance)},
             "count": self.moments.count,
             "weight": self.moments.weight,
             "weight_squares": self.moments.weight_squares,
@@ -181,7 +199,7 @@ class Valuation:
             "spread": self.moments.spread,
             "contributions": self.contributions,
             "contribution_rows": self.contribution_rows,
-            "values": self.values,
+            "values": self.values,  # for readers without this package; load makes them from the sums
         }
         with atomic_write(path) as file:
             np.savez_compressed(
@@ -199,10 +217,16 @@ class Valuation:
                 arrays = {name: archive[name] for name in archive.files if name != "description"}
             if description["format"] != FORMAT:
                 raise ValueError(f"its format is {description['format']!r}")
+            return cls._from_parts(description, arrays)
         except OSError:
             raise
         except Exception as error:
-            raise ValueError(f"{os.fspath(path)!r} is not a valuation saved by nearworth: {error}.") from error
+            reason = str(error).splitlines()[0]
+            raise ValueError(f"{str(path)!r} is not a valuation saved by nearworth: {reason}") from error
+
+    @classmethod
+    def _from_parts(cls, description: dict[str, Any], arrays: dict[str, Any]) -> Valuation:
+        provenance = description["provenance"]
         moments = Moments(
             description["count"],
             description["weight"],
@@ -213,7 +237,7 @@ class Valuation:
         )
         return cls(
             moments,
-            Provenance(**description["provenance"]),
+            Provenance(**provenance | {"parameters": Parameters(provenance["parameters"])}),
             arrays.get("contributions"),
             arrays.get("contribution_rows"),
             description["backend"],
@@ -225,6 +249,8 @@ class Valuation:
         different = self.provenance.differences(other.provenance)
         if different:
             raise ValueError(f"These valuations cannot be combined; they differ in {'; '.join(different)}.")
+        if set(self.provenance.validation.split("+")) & set(other.provenance.validation.split("+")):
+            raise ValueError("These valuations share a validation set; combining them would count its points twice.")
         rows = self.contribution_rows
         alike = (
             rows is not None and other.contribution_rows is not None and np.array_equal(rows, other.contribution_rows)
@@ -243,8 +269,9 @@ class Valuation:
             return self
         return NotImplemented
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_moments_by_group": None}
+    def __reduce__(self) -> Any:
+        parts = (self.moments, self.provenance, self.contributions, self.contribution_rows, self.backend)
+        return Valuation, parts
 
     @property
     def _summed(self) -> bool:

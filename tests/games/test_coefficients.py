@@ -17,6 +17,7 @@ from nearworth.games.coefficients import (
     size_distribution,
 )
 
+TINY = [("beta", 1e-3, 1e-3), ("beta", 1e-12, 1e-12), ("beta", 1e-90, 1e-90), ("beta", 1000, 1), ("beta", 1e12, 3)]
 LAWS = [
     "shapley",
     "banzhaf",
@@ -53,7 +54,7 @@ def pair_worth(semivalue, rank, k):
     return sum(comb(rank - 2, j) * moment(semivalue, j + 1, rank - 2 - j) for j in range(min(k - 1, rank - 1)))
 
 
-@pytest.mark.parametrize("semivalue", LAWS)
+@pytest.mark.parametrize("semivalue", LAWS + TINY)
 @pytest.mark.parametrize(("n", "k"), [(1, 1), (2, 1), (1, 3), (30, 1), (30, 2), (30, 7), (30, 29), (30, 30), (30, 40)])
 def test_sequences_in_exact_fractions(semivalue, n, k):
     presence = Presence.of(semivalue)

@@ -78,3 +78,14 @@ def test_beta_four_one_prefers_small_coalitions():
 def test_refuses_a_strange_number_of_players(n):
     with pytest.raises(ValueError, match="n must be a whole number of players from 1 to 24"):
         exact_shapley(lambda subset: 0, n)
+
+
+@pytest.mark.parametrize("semivalue", ["banzaf", ("beta", -1, 2), ("beta", 1), ("gamma", 1, 1)])
+def test_refuses_an_unknown_semivalue(semivalue):
+    with pytest.raises(ValueError, match="semivalue must be"):
+        exact_shapley(lambda subset: 0, 2, semivalue=semivalue)
+
+
+def test_refuses_a_utility_that_is_no_number():
+    with pytest.raises(TypeError, match="utility must return a real number for every subset; got None"):
+        exact_shapley(lambda subset: None, 2)

@@ -56,3 +56,9 @@ def test_tied_points_are_averaged_over_the_ways_to_choose():
 def test_ties_by_index_take_the_earlier_point():
     assert u.soft_classification((0, 1), [5, 5], ["b", "a"], "a", n_neighbors=1, n_classes=2, ties="index") == 0
     assert u.soft_classification((1, 0), [5, 5], ["a", "b"], "a", n_neighbors=1, n_classes=2, ties="index") == 1
+
+
+@pytest.mark.parametrize("wrong", [{"ties": "indx", "n_neighbors": 1}, {"n_neighbors": 0}])
+def test_refuses_what_it_does_not_know(wrong):
+    with pytest.raises(ValueError, match="Use ties='average' or 'index' and n_neighbors >= 1"):
+        u.original_classification((0,), [1], ["a"], "a", **wrong)

@@ -41,7 +41,7 @@ def check_features(X: Any, name: str, *, allow_nan: bool = False) -> Features:
         raise ValueError(f"{name} is None. Give a two-dimensional array, a frame or a sparse matrix.")
     if scipy.sparse.issparse(X):
         return _check_sparse(X, name)
-    frame = nwl.from_native(X, pass_through=True)
+    frame = as_narwhals(X, name)
     if isinstance(frame, nwl.LazyFrame):
         raise TypeError(f"{name} is a lazy frame. Call .collect() on it first.")
     features = _from_frame(frame, name) if isinstance(frame, nwl.DataFrame) else Features(_from_array(X, name))
@@ -50,8 +50,23 @@ def check_features(X: Any, name: str, *, allow_nan: bool = False) -> Features:
     return features
 
 
+def as_narwhals(data: Any, name: str) -> Any:
+    """The frame or series as narwhals sees it, or whatever else it is."""
+    if type(data).__name__ == "RecordBatch":  # pyarrow's other table
+        import pyarrow
+
+        data = pyarrow.table(data)
+    try:
+        return nwl.from_native(data, allow_series=True, pass_through=True)
+    except nwl.exceptions.DuplicateError as error:
+        raise ValueError(f"{name} has two columns of one name ({str(error).splitlines()[0]}). Rename one.") from None
+
+
 def _from_frame(frame: nwl.DataFrame[Any], name: str) -> Features:
-    columns = frame.columns
+    try:
+        columns = frame.columns
+    except nwl.exceptions.DuplicateError:
+        raise ValueError(f"{name} has two columns of one name. Rename one.") from None
     strings = [isinstance(column, str) for column in columns]
     if any(strings) and not all(strings):
         raise TypeError(
@@ -77,7 +92,8 @@ def _numeric_column(series: nwl.Series[Any], name: str) -> npt.NDArray[np.float6
             "Encode it (for example one-hot) or drop it; distances need numbers."
         )
     try:
-        return np.asarray(series.cast(nwl.Float64).to_numpy() if missing.size else series.to_numpy(), dtype=np.float64)
+        wide = missing.size or series.dtype in (nwl.Int128, nwl.UInt128)
+        return np.asarray(series.cast(nwl.Float64).to_numpy() if wide else series.to_numpy(), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} has a column that cannot be read as numbers: {series.name!r} ({error}).") from None
 
@@ -98,10 +114,17 @@ def _from_array(X: Any, name: str) -> npt.NDArray[Any]:
     if array.dtype.kind == "O":
         try:
             return array.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"{name} has entries that are not numbers: {error}.") from None
+        except (TypeError, ValueError, OverflowError) as error:
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"{name} has entries that are not 64-bit numbers: {error}.") from None
     if array.dtype.kind not in "biuf":
         raise ValueError(f"{name} must hold numbers; got dtype {array.dtype}. Encode text and dates as numbers first.")
+    wide = array.dtype.kind in "iu" and array.dtype.itemsize == 8 and array.size > 0
+    if wide and max(int(array.max()), -int(array.min())) > 2**53:
+        raise ValueError(
+            f"{name} holds whole numbers beyond 2**53, which 64-bit floats no longer tell apart. "
+            "Subtract an offset from these columns, or divide them."
+        )
     return array.astype(np.float64) if array.dtype.itemsize > 8 else array
 
 
@@ -117,9 +140,13 @@ def _check_shape(data: Any, name: str) -> None:
             f"Reshape your data: {name}.reshape(len({name}), -1) makes one row of each."
         )
     if data.shape[0] == 0:
-        raise ValueError(f"{name} has 0 sample(s) (shape={data.shape}) while a minimum of 1 is required.")
+        raise ValueError(
+            f"{name} has 0 sample(s) (shape={data.shape}) while a minimum of 1 is required. Give some rows."
+        )
     if data.shape[1] == 0:
-        raise ValueError(f"{name} has 0 feature(s) (shape={data.shape}) while a minimum of 1 is required.")
+        raise ValueError(
+            f"{name} has 0 feature(s) (shape={data.shape}) while a minimum of 1 is required. Give some columns."
+        )
 
 
 def _check_sparse(X: Any, name: str) -> Features:
@@ -131,6 +158,7 @@ def _check_sparse(X: Any, name: str) -> Features:
     matrix = scipy.sparse.csr_array(X, dtype=np.float64, copy=True)
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
+    matrix.sort_indices()
     _check_shape(matrix, name)
     largest = np.abs(matrix.data).max(initial=0.0)
     if not largest <= LARGEST_FEATURE:

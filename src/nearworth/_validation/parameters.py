@@ -21,7 +21,12 @@ def is_whole(value: Any) -> bool:
 
 def is_real(value: Any) -> bool:
     """A finite real number that is not a bool in disguise."""
-    return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+    if not isinstance(value, numbers.Real) or isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(float(value))
+    except OverflowError:
+        return False
 
 
 def did_you_mean(value: str, options: list[str]) -> str:
@@ -50,8 +55,8 @@ def whole_number(minimum: int, *, or_none: bool = False) -> Callable[[str, Any],
             return
         if not is_whole(value):
             raise TypeError(f"{name} must be a whole number, {minimum} or more{' (or None)' * or_none}; got {value!r}.")
-        if value < minimum:
-            raise ValueError(f"{name} must be {minimum} or more; got {value!r}.")
+        if not minimum <= value < 2**63:
+            raise ValueError(f"{name} must be {minimum} or more (and a 64-bit number); got {value!r}.")
 
     return check
 
@@ -67,10 +72,10 @@ def semivalue(name: str, value: Any) -> None:
     if isinstance(value, tuple | list):
         if len(value) != 3 or value[0] != "beta":
             raise ValueError(f'{name} as a tuple must be ("beta", a, b); got {value!r}.')
-        if not all(is_real(x) and x > 0 for x in value[1:]):
-            raise ValueError(f'{name}=("beta", a, b) needs two positive numbers; got {value!r}.')
+        if not all(is_real(x) and 1e-100 <= x <= 1e100 for x in value[1:]):
+            raise ValueError(f'{name}=("beta", a, b) needs two positive numbers (1e-100 to 1e100); got {value!r}.')
         return
-    if value == "beta":
+    if isinstance(value, str) and value == "beta":
         raise ValueError(f'{name}="beta" needs its two parameters: ("beta", 4, 1) for example.')
     one_of("shapley", "banzhaf", "loo")(name, value)
 

@@ -13,10 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from nearworth._typing import FloatVector, IntVector
-from nearworth._validation.features import describe_rows
+from nearworth._validation.features import as_narwhals, describe_rows
+from nearworth._validation.parameters import is_whole
 
-LARGEST_TARGET = 1e154  # its square is still a 64-bit float; shared by N of them below
-SMALLEST_WEIGHT = 1e-150
+# Values of regression grow like squares of targets, their spread like fourth powers, times squares of weights:
+# within these bounds everything stays a 64-bit float.
+LARGEST_TARGET = 1e50
+SMALLEST_WEIGHT = 1e-40
 NUMBER, TEXT = "numbers", "text"
 
 
@@ -57,18 +60,16 @@ def check_classes(y: Any, name: str, n_rows: int | None = None) -> Classes:
 def check_targets(y: Any, name: str, n_rows: int | None = None) -> FloatVector:
     """Real numbers for regression."""
     column = _column(y, name, n_rows)
-    if column.dtype.kind not in "biuf":
-        strange = [value for value in column.tolist() if not isinstance(value, numbers.Real | Decimal)]
-        if strange:
-            _refuse_missing(np.array([_is_missing(v) for v in column.tolist()], dtype=bool), name, "missing values")
-            raise ValueError(
-                f"{name} must be numbers for task='regression'; got {type(strange[0]).__name__} such as "
-                f"{strange[0]!r}. Use task='classification' for labels."
-            )
-    targets = column.astype(np.float64)
+    strange = _not_numbers(column)
+    if strange:
+        _refuse_missing(np.array([_is_missing(v) for v in column.tolist()], dtype=bool), name, "missing values")
+        raise ValueError(
+            f"{name} must be numbers for task='regression'; got {type(strange[0]).__name__} such as "
+            f"{strange[0]!r}. Use task='classification' for labels."
+        )
+    targets = _as_floats(column, name)
     _refuse_missing(~np.isfinite(targets), name, "NaN or infinity")
-    limit = LARGEST_TARGET / (4.0 * max(targets.size, 1))
-    if np.abs(targets).max() > limit:
+    if np.abs(targets).max() > LARGEST_TARGET:
         row = int(np.abs(targets).argmax())
         raise ValueError(
             f"{name} holds values too large for 64-bit squares: {targets[row]:.3g} at row {row}. Rescale the targets."
@@ -82,10 +83,10 @@ def check_weights(sample_weight: Any, n_rows: int) -> FloatVector:
     if sample_weight is None:
         return np.ones(n_rows)
     column = _column(sample_weight, name, n_rows)
-    try:
-        weights = column.astype(np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be numbers, one per validation point; got {column.tolist()[0]!r}.") from None
+    strange = _not_numbers(column)
+    if strange:
+        raise ValueError(f"{name} must be numbers, one per validation point; got {strange[0]!r}.")
+    weights = _as_floats(column, name)
     _refuse_missing(~np.isfinite(weights), name, "NaN or infinity")
     if (weights < 0).any():
         row = int(np.argmax(weights < 0))
@@ -95,7 +96,7 @@ def check_weights(sample_weight: Any, n_rows: int) -> FloatVector:
     positive = weights[weights > 0]
     if positive.min() < SMALLEST_WEIGHT or positive.max() > 1 / SMALLEST_WEIGHT:
         raise ValueError(
-            f"{name} ranges from {positive.min():g} to {positive.max():g}, whose squares are no 64-bit numbers. "
+            f"{name} ranges from {positive.min():g} to {positive.max():g}, too far for sums of squares. "
             "Rescale the weights; only their ratios matter to a mean."
         )
     return weights
@@ -105,12 +106,12 @@ def check_rows(rows: Any, name: str, n_train: int) -> IntVector:
     """Numbers of chosen training rows: indices, a boolean mask, a slice, or "all"."""
     if isinstance(rows, str) and rows == "all":
         return np.arange(n_train)
-    if isinstance(rows, slice):
+    if isinstance(rows, slice) and all(part is None or is_whole(part) for part in (rows.start, rows.stop, rows.step)):
         return np.arange(n_train)[rows]
-    chosen = np.atleast_1d(np.asarray(rows))
+    chosen = np.atleast_1d(_array(rows, name))
     if chosen.dtype == bool and chosen.shape == (n_train,):
         return np.flatnonzero(chosen)
-    if chosen.size and (chosen.ndim != 1 or chosen.dtype.kind not in "iu"):
+    if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "iu"):
         raise TypeError(
             f"{name} must be row numbers of training points, a mask of length {n_train}, a slice or 'all'; "
             f"got {rows!r}."
@@ -126,11 +127,32 @@ def check_rows(rows: Any, name: str, n_train: int) -> IntVector:
 def check_owners(owners: Any, n_train: int) -> tuple[list[Any], IntVector]:
     """Any labels, one per training row: the distinct ones in order of appearance, and codes."""
     column = _column(owners, "owners", n_train)
+    if column.dtype.kind in "mM":
+        column = column.astype(str)  # dates as people write them
     _refuse_missing(np.array([_is_missing(owner) for owner in column.tolist()], dtype=bool), "owners", "missing owners")
     plain = column.tolist()
+    if not all(isinstance(owner, Hashable) for owner in plain):
+        raise TypeError(
+            "owners must be labels that can be compared, such as strings or numbers; got lists or the like."
+        )
     lookup: dict[Any, int] = {}
     codes = np.array([lookup.setdefault(owner, len(lookup)) for owner in plain], dtype=np.intp)
     return list(lookup), codes
+
+
+def _not_numbers(column: npt.NDArray[Any]) -> list[Any]:
+    """What among the entries is no real number, as Python objects; dates count as none."""
+    if column.dtype.kind in "biuf":
+        return []
+    entries = column.astype(str).tolist() if column.dtype.kind in "mM" else column.tolist()
+    return [entry for entry in entries if not isinstance(entry, numbers.Real | Decimal)]
+
+
+def _as_floats(column: npt.NDArray[Any], name: str) -> FloatVector:
+    try:
+        return column.astype(np.float64)
+    except OverflowError:
+        raise ValueError(f"{name} holds numbers beyond 64-bit floats. Rescale them.") from None
 
 
 def _column(y: Any, name: str, n_rows: int | None) -> npt.NDArray[Any]:
@@ -140,7 +162,7 @@ def _column(y: Any, name: str, n_rows: int | None) -> npt.NDArray[Any]:
             f"This estimator requires {name} to be passed, but the target {name} is None. "
             "Give one label or number per row."
         )
-    native: Any = nwl.from_native(y, allow_series=True, pass_through=True)
+    native = as_narwhals(y, name)
     if isinstance(native, nwl.LazyFrame):
         raise TypeError(f"{name} is a lazy frame. Call .collect() on it first.")
     if isinstance(native, nwl.DataFrame):
@@ -149,6 +171,7 @@ def _column(y: Any, name: str, n_rows: int | None) -> npt.NDArray[Any]:
         native = native.get_column(native.columns[0])
     if isinstance(native, nwl.Series):
         _refuse_missing(native.is_null().to_numpy(), name, "missing values")
+        native = native.cast(nwl.Int64) if native.dtype in (nwl.Int128, nwl.UInt128) else native
         column: npt.NDArray[Any] = native.to_numpy()
     else:
         column = _array(y, name)
@@ -158,7 +181,7 @@ def _column(y: Any, name: str, n_rows: int | None) -> npt.NDArray[Any]:
         raise ValueError(f"{name} must be one-dimensional, one entry per row; got shape {column.shape}.")
     if n_rows is not None and column.shape[0] != n_rows:
         raise ValueError(
-            f"{name} and the features have inconsistent numbers of samples: {column.shape[0]} and {n_rows}. "
+            f"{name} has {column.shape[0]} entries for {n_rows} rows: inconsistent numbers of samples. "
             "Give one entry per row."
         )
     if column.shape[0] == 0:
@@ -176,7 +199,10 @@ def _array(y: Any, name: str) -> npt.NDArray[Any]:
             column = np.empty(len(y), dtype=object)
             column[:] = y
             return column
-    return np.asarray(y)
+    try:
+        return np.asarray(y)
+    except ValueError:
+        raise ValueError(f"{name} must be one-dimensional, one entry per row; its entries differ in length.") from None
 
 
 def _labels(y: Any, name: str, n_rows: int | None) -> tuple[npt.NDArray[Any], str, npt.NDArray[Any]]:
@@ -197,12 +223,14 @@ def _labels(y: Any, name: str, n_rows: int | None) -> tuple[npt.NDArray[Any], st
                 "task='classification' needs classes. Use task='regression', or bin the values."
             )
     if column.dtype.kind in "biuf":
-        if column.dtype.kind in "uf" and (np.abs(column.astype(np.float64)) >= 2.0**63).any():
+        # Floats beyond 2^53 may have been whole numbers that are no longer told apart.
+        limit = 2.0**53 if column.dtype.kind == "f" else 2.0**63
+        if column.dtype.kind in "uf" and (np.abs(column.astype(np.float64)) >= limit).any():
             raise ValueError(f"{name} holds labels beyond 64-bit integers. Convert them to strings.")
         return column.astype(np.int64), NUMBER, original
     if column.dtype.kind in "UT":
-        text = column.astype(object)
-        return text, TEXT, text
+        text, kind = _from_objects(column.astype(object), name)
+        return text, kind, text
     if column.dtype.kind == "S":
         return column.astype(object), "bytes", column
     raise ValueError(
@@ -232,9 +260,9 @@ def _from_objects(column: npt.NDArray[Any], name: str) -> tuple[npt.NDArray[Any]
 
 
 def _is_missing(value: Any) -> bool:
-    return (
-        value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
-    )
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float | np.floating | np.datetime64 | np.timedelta64) and bool(value != value)
 
 
 def _refuse_missing(mask: npt.NDArray[Any], name: str, what: str) -> None:

@@ -85,12 +85,13 @@ def size_distribution(presence: Presence, n_others: int) -> FloatVector:
     if presence.fixed is not None:
         ratios = (n_others - j) / (j + 1.0) * (presence.fixed / (1.0 - presence.fixed))
     else:
-        ratios = ((n_others - j) * (presence.present + j)) / ((j + 1.0) * (presence.absent + n_others - j - 1.0))
+        # The last factor counts up from zero, so that a tiny `absent` is not lost in it.
+        ratios = ((n_others - j) * (presence.present + j)) / ((j + 1.0) * (presence.absent + (n_others - j - 1.0)))
     return _distribution_from_ratios(ratios)
 
 
 def rank_weights(presence: Presence, n_players: int, n_neighbors: int) -> RankWeights:
-    """C and d for N players and K neighbours; all zero for K = 0, where nobody votes."""
+    """The sequences c and d for N players and K neighbours; all zero for K = 0, where nobody votes."""
     n, k = n_players, n_neighbors
     if k == 0:
         return RankWeights(np.zeros(n), np.zeros(n))
@@ -102,7 +103,7 @@ def rank_weights(presence: Presence, n_players: int, n_neighbors: int) -> RankWe
 
 
 def pair_weights(presence: Presence, n_players: int, n_neighbors: int) -> RankWeights:
-    """E and f: `rank_weights` of K-1 neighbours under the size-biased law, one rank later."""
+    """The sequences e and f: `rank_weights` of K-1 neighbours under the size-biased law, one rank later."""
     biased = rank_weights(presence.size_biased(), max(n_players - 1, 1), n_neighbors - 1)
     scale = presence.mean * (n_neighbors - 1)
     worth = scale * np.concatenate([biased.worth[:1], biased.worth])[:n_players]
@@ -137,7 +138,7 @@ def _recurrent_tail(presence: Presence, n: int, k: int) -> tuple[FloatVector, Fl
 def _distribution_from_ratios(ratios: FloatVector) -> FloatVector:
     """Positive terms x_0, x_1, ... with x_{j+1} = ratios[j] x_j, scaled to sum to one.
 
-    Products run outwards from the largest term: they only ever shrink, so they cannot overflow.
+    Products run outwards from the largest term, so no partial product exceeds one and none can overflow.
     """
     with np.errstate(divide="ignore", under="ignore"):
         peak = int(np.argmax(np.concatenate([[0.0], np.cumsum(np.log(ratios))])))

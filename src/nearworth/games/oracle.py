@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from math import comb
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -49,9 +50,12 @@ def exact_shapley(
         raise ValueError(
             f"n must be a whole number of players from 1 to {MAX_PLAYERS} (2^n subsets are evaluated); got {n!r}."
         )
-    utilities = [utility(_members(mask, n)) for mask in range(2**n)]
-    exact = all(isinstance(v, Fraction | int) for v in utilities)
     weights = subset_weights(semivalue, n)
+    utilities = [utility(_members(mask, n)) for mask in range(2**n)]
+    strange = [v for v in utilities if not isinstance(v, Real)]
+    if strange:
+        raise TypeError(f"utility must return a real number for every subset; got {strange[0]!r}.")
+    exact = all(isinstance(v, Fraction | int) for v in utilities)
     v = np.array(utilities, dtype=object if exact else np.float64)
     w = np.array(weights, dtype=object if exact else np.float64)
     masks = np.arange(2**n)
@@ -71,12 +75,16 @@ def subset_weights(semivalue: Semivalue, n: int) -> list[Fraction]:
         return [Fraction(1, 2 ** (n - 1))] * n
     if semivalue == "loo":
         return [Fraction(int(s == n - 1)) for s in range(n)]
+    if not (isinstance(semivalue, tuple) and len(semivalue) == 3 and semivalue[0] == "beta" and min(semivalue[1:]) > 0):
+        raise ValueError(
+            f'semivalue must be "shapley", "banzhaf", "loo" or ("beta", a, b) with a, b > 0; got {semivalue!r}.'
+        )
     _, a, b = semivalue
     return [_rising(b, s) * _rising(a, n - 1 - s) / _rising(Fraction(a) + Fraction(b), n - 1) for s in range(n)]
 
 
 def _rising(x: Any, count: int) -> Fraction:
-    """X (x+1) ... (x+count-1)."""
+    """The rising factorial x (x+1) ... (x+count-1)."""
     product = Fraction(1)
     for i in range(count):
         product *= Fraction(x) + i

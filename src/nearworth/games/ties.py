@@ -26,11 +26,6 @@ class TieBlocks:
         self._starts: IntVector = np.flatnonzero(first)
         self._sizes: IntVector = np.diff(self._starts, append=first.size)
 
-    @classmethod
-    def none(cls, shape: tuple[int, int]) -> TieBlocks:
-        """Every point its own block."""
-        return cls(np.ones(shape, dtype=bool))
-
     @property
     def untied(self) -> bool:
         """True when no two points of any query are tied."""
@@ -55,11 +50,11 @@ class TieBlocks:
         return self._spread(np.add.reduceat(full.ravel(), self._starts))
 
     def at_end(self, x: FloatMatrix) -> FloatMatrix:
-        """X at the last point of each point's block."""
+        """The entry of x at the last point of each point's block."""
         return x if self.untied else self._spread(x.ravel()[self._starts + self._sizes - 1])
 
     def at_start(self, x: FloatMatrix) -> FloatMatrix:
-        """X at the first point of each point's block."""
+        """The entry of x at the first point of each point's block."""
         return x if self.untied else self._spread(x.ravel()[self._starts])
 
     def _spread(self, per_block: npt.NDArray[T]) -> npt.NDArray[T]:

@@ -109,6 +109,8 @@ def _mean_over_choices(
     empty: Any,
 ) -> Any:
     """The score of the K nearest points of the subset, averaged over the ways to choose among tied ones."""
+    if ties not in ("average", "index") or n_neighbors < 1:
+        raise ValueError(f"Use ties='average' or 'index' and n_neighbors >= 1; got ties={ties!r}, {n_neighbors=}.")
     ranked = sorted(subset, key=lambda i: (distances[i], i))
     if not ranked:
         return empty

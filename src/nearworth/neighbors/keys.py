@@ -10,12 +10,14 @@ import numpy.typing as npt
 import scipy.sparse
 from scipy.spatial.distance import cdist
 
-from nearworth._typing import FloatMatrix
+from nearworth._typing import FloatMatrix, FloatVector
 from nearworth._validation.parameters import did_you_mean
+from nearworth.neighbors.sparse import sparse_distances
 
 EUCLIDEAN = ("euclidean", "l2", "sqeuclidean")
-SPARSE = (*EUCLIDEAN, "cosine", "manhattan", "l1", "cityblock")
+MANHATTAN = ("manhattan", "l1", "cityblock")
 BOOLEAN = ("dice", "jaccard", "rogerstanimoto", "russellrao", "sokalmichener", "sokalsneath", "yule")
+WITHOUT_PARAMETERS = (*EUCLIDEAN, "cosine", "correlation", "nan_euclidean")
 
 
 class Keys(Protocol):
@@ -32,14 +34,14 @@ def make_keys(X: Any, metric: Any, metric_params: Mapping[str, Any] | None) -> K
     if metric == "precomputed":
         return GivenKeys()
     _check_metric(metric, params)
+    if metric == "cosine":
+        return CosineKeys(X)
     if scipy.sparse.issparse(X):
-        return _sparse_keys(X, metric)
-    if metric in EUCLIDEAN or (metric == "nan_euclidean" and not np.isnan(X).any()):
+        return SparseKeys(X, metric)
+    if metric in EUCLIDEAN:
         return EuclideanKeys(X)
     if metric == "nan_euclidean":
         return NanEuclideanKeys(X)
-    if metric == "cosine":
-        return ProductCosineKeys(X) if _is_whole(X) else CosineKeys(X)
     if metric == "correlation":
         return CosineKeys(X, centred=True)
     return PairwiseKeys(X, metric, params)
@@ -53,7 +55,7 @@ def _check_metric(metric: Any, params: Mapping[str, Any]) -> None:
     known = sorted({*VALID_METRICS["brute"], *EUCLIDEAN, *BOOLEAN, "precomputed"})
     if metric not in known:
         raise ValueError(f"metric={metric!r} is not known. {did_you_mean(metric, known)}")
-    if params and metric in (*EUCLIDEAN, "cosine", "correlation", "nan_euclidean"):
+    if params and metric in WITHOUT_PARAMETERS:
         raise ValueError(f"metric_params={dict(params)!r} has no meaning for metric={metric!r}, which takes none.")
 
 
@@ -69,22 +71,26 @@ class EuclideanKeys:
 
     def __init__(self, X: npt.NDArray[Any]) -> None:
         self._points = np.ascontiguousarray(X, dtype=np.float64)
-        self._largest = _largest(self._points)
+        self._largest = max(self._points.max(), -self._points.min())
 
     def __call__(self, queries: Any) -> FloatMatrix:
         rows = np.ascontiguousarray(queries, dtype=np.float64)
         # Tiny numbers would vanish when squared. A power of two changes no rounding and no rank.
-        exponent = -int(np.frexp(max(self._largest, _largest(rows)))[1])
-        if abs(exponent) < 300:
+        exponents = -np.frexp(np.maximum(self._largest, np.abs(rows).max(axis=1)))[1]
+        if (np.abs(exponents) < 300).all():
             return _squared_distances(rows, self._points)
-        return _squared_distances(np.ldexp(rows, exponent), np.ldexp(self._points, exponent))
+        keys = np.empty((len(rows), len(self._points)))
+        for exponent in np.unique(exponents):
+            some = exponents == exponent
+            keys[some] = _squared_distances(np.ldexp(rows[some], exponent), np.ldexp(self._points, exponent))
+        return keys
 
 
 class NanEuclideanKeys:
     """scikit-learn's nan_euclidean: squared differences where both are present, scaled up for the absent ones."""
 
     def __init__(self, X: npt.NDArray[Any]) -> None:
-        self._points = np.asarray(X, dtype=np.float64)
+        self._points = np.ascontiguousarray(X, dtype=np.float64)
 
     def __call__(self, queries: Any) -> FloatMatrix:
         keys = np.empty((len(queries), len(self._points)))
@@ -93,52 +99,72 @@ class NanEuclideanKeys:
             present = np.count_nonzero(~np.isnan(squares), axis=1)
             with np.errstate(invalid="ignore"):
                 row[:] = np.nansum(squares, axis=1) * (squares.shape[1] / np.where(present, present, np.nan))
-        return _refuse_nan(keys, "nan_euclidean")
+        return _refuse_undefined(keys, "nan_euclidean")
 
 
 class CosineKeys:
-    """Squared distances between directions, which is twice the cosine distance without its cancellation."""
+    """Squared distances between directions: twice the cosine distance, without its cancellation. Dense or sparse.
 
-    def __init__(self, X: npt.NDArray[Any], *, centred: bool = False) -> None:
-        self._centred = centred
-        self._directions, self._nowhere = self._direct(X)
-
-    def __call__(self, queries: Any) -> FloatMatrix:
-        directions, nowhere = self._direct(queries)
-        keys = _squared_distances(directions, self._directions)
-        keys[:, self._nowhere] = 2.0  # a point without direction is at cosine distance 1 of everything
-        keys[nowhere, :] = 2.0
-        return keys
-
-    def _direct(self, X: Any) -> tuple[FloatMatrix, npt.NDArray[np.bool_]]:
-        rows = np.array(X, dtype=np.float64)
-        largest = np.abs(rows).max(axis=1, keepdims=True)
-        rows /= np.where(largest > 0, largest, 1.0)
-        if self._centred:
-            rows -= rows.mean(axis=1, keepdims=True)
-        length = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
-        nowhere = length <= (1e-15 * rows.shape[1] if self._centred else 0.0)
-        rows /= np.where(nowhere, 1.0, length)
-        return rows, nowhere[:, 0]
-
-
-class ProductCosineKeys:
-    """The square of the cosine with its sign, from products: equal cosines of whole numbers stay equal.
-
-    Products of whole numbers are exact, so only the final division rounds, and equal fractions round alike.
-    Rows of zeros have cosine 0 with everything.
+    Whole numbers (counts) often have equal cosines, which rounded directions would tell apart. Where all products
+    are exact, the key is minus the signed square of the cosine instead: one division, and equal fractions round alike.
     """
 
-    def __init__(self, X: Any) -> None:
-        rows = _scaled_rows(X)
-        self._columns = rows.T.tocsr() if scipy.sparse.issparse(rows) else np.ascontiguousarray(rows.T)
-        squares = np.asarray((rows * rows).sum(axis=1)).ravel()
-        self._squares = np.where(squares > 0, squares, 1.0)
+    def __init__(self, X: Any, *, centred: bool = False) -> None:
+        self._centred = centred
+        rows = self._prepare(X)
+        self._directions, self._nowhere = _directions(rows, centred)
+        self._rows = rows if _whole_rows(rows).all() else None
+        self._squares = _row_squares(rows)
 
     def __call__(self, queries: Any) -> FloatMatrix:
-        products = _scaled_rows(queries) @ self._columns
+        rows = self._prepare(queries)
+        directions, nowhere = _directions(rows, self._centred)
+        if scipy.sparse.issparse(rows):
+            keys = sparse_distances(directions, self._directions, 2)
+        else:
+            keys = _squared_distances(directions, self._directions)
+        keys[:, self._nowhere] = 2.0  # a point without direction is at cosine distance 1 of everything
+        keys[nowhere, :] = 2.0
+        exact = self._exactly_comparable(rows)
+        if exact.any():
+            keys[exact] = self._fractions(rows[exact])
+        return keys
+
+    def _prepare(self, X: Any) -> Any:
+        """Rows scaled by powers of two, which rounds nothing, and centred without a division if asked for."""
+        if scipy.sparse.issparse(X):
+            return X
+        rows = np.array(X, dtype=np.float64, order="C")
+        if not _whole_rows(rows).all():
+            rows = np.ldexp(rows, -np.frexp(np.abs(rows).max(axis=1, keepdims=True))[1])
+        return rows * rows.shape[1] - rows.sum(axis=1, keepdims=True) if self._centred else rows
+
+    def _exactly_comparable(self, rows: Any) -> npt.NDArray[np.bool_]:
+        """Queries whose cosines with all training rows are fractions of whole numbers that floats can tell apart."""
+        if self._rows is None:
+            return np.zeros(rows.shape[0], dtype=bool)
+        with np.errstate(over="ignore"):
+            return np.asarray(_whole_rows(rows) & (self._squares.max() ** 2 * _row_squares(rows) < 2.0**52))
+
+    def _fractions(self, rows: Any) -> FloatMatrix:
+        assert self._rows is not None
+        products = rows @ self._rows.T
         dots = products.toarray() if scipy.sparse.issparse(products) else products
-        return np.asarray(-dots * np.abs(dots) / self._squares)
+        return np.asarray(-dots * np.abs(dots) / np.where(self._squares > 0, self._squares, 1.0))
+
+
+class SparseKeys:
+    """Euclidean and Manhattan keys of sparse rows, from differences."""
+
+    def __init__(self, X: scipy.sparse.csr_array, metric: Any) -> None:
+        if metric not in (*EUCLIDEAN, *MANHATTAN):
+            allowed = ", ".join(map(repr, (*EUCLIDEAN, *MANHATTAN, "cosine")))
+            raise ValueError(f"metric={metric!r} does not work on sparse data. Use one of {allowed}, or X.toarray().")
+        self._points = X
+        self._power = 1 if metric in MANHATTAN else 2
+
+    def __call__(self, queries: Any) -> FloatMatrix:
+        return sparse_distances(queries, self._points, self._power)
 
 
 class PairwiseKeys:
@@ -147,12 +173,7 @@ class PairwiseKeys:
     def __init__(self, X: npt.NDArray[Any], metric: Any, params: dict[str, Any]) -> None:
         self._metric = metric
         self._points = self._convert(X, "X")
-        # What scipy would otherwise estimate anew from each batch of queries belongs to the training set.
-        if metric == "seuclidean" and "V" not in params:
-            params["V"] = np.var(self._points, axis=0, ddof=1)
-        if metric == "mahalanobis" and not params.keys() & {"V", "VI"}:
-            params["VI"] = np.linalg.inv(np.atleast_2d(np.cov(self._points.T))).T
-        self._params = params
+        self._params = params | _scale_of_the_training_set(self._points, metric, params)
         self(self._points[:1])  # a metric that cannot work should say so in fit
 
     def __call__(self, queries: Any) -> FloatMatrix:
@@ -162,8 +183,9 @@ class PairwiseKeys:
         try:
             keys = pairwise_distances(rows, self._points, metric=self._metric, **self._params)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"metric={self._metric!r} does not work on these data: {error}") from error
-        return _refuse_nan(np.asarray(keys, dtype=np.float64), self._metric)
+            reason = str(error).splitlines()[0][:200]
+            raise ValueError(f"metric={self._metric!r} does not work on these data: {reason}") from error
+        return _refuse_undefined(np.asarray(keys, dtype=np.float64), self._metric)
 
     def _convert(self, X: Any, name: str) -> npt.NDArray[Any]:
         if self._metric not in BOOLEAN:
@@ -177,53 +199,21 @@ class PairwiseKeys:
         return np.ascontiguousarray(rows, dtype=bool)
 
 
-def _sparse_keys(X: scipy.sparse.csr_array, metric: Any) -> Keys:
-    if metric in EUCLIDEAN:
-        return SparseEuclideanKeys(X)
-    if metric == "cosine":
-        return ProductCosineKeys(X)
-    if metric in SPARSE:
-        return SparseManhattanKeys(X)
-    raise ValueError(
-        f"metric={metric!r} does not work on sparse data. Use one of {', '.join(map(repr, SPARSE))}, or X.toarray()."
-    )
-
-
-class SparseEuclideanKeys:
-    """|x|^2 - 2 x.t, the one form that stays sparse; exact where the products are, as for counts."""
-
-    def __init__(self, X: scipy.sparse.csr_array) -> None:
-        self._columns = X.T.tocsr()
-        self._norms = np.asarray(X.multiply(X).sum(axis=1)).ravel()
-
-    def __call__(self, queries: Any) -> FloatMatrix:
-        return np.asarray(self._norms - 2.0 * (queries @ self._columns).toarray())
-
-
-class SparseManhattanKeys:
-    """Sums of absolute differences, through scikit-learn."""
-
-    def __init__(self, X: scipy.sparse.csr_array) -> None:
-        self._points = X
-
-    def __call__(self, queries: Any) -> FloatMatrix:
-        from sklearn.metrics.pairwise import manhattan_distances
-
-        return np.asarray(manhattan_distances(queries, self._points))
-
-
-def _is_whole(X: npt.NDArray[Any]) -> bool:
-    return X.dtype.kind in "biu" or bool((np.trunc(X) == X).all())
-
-
-def _scaled_rows(X: Any) -> Any:
-    """Rows scaled by powers of two to a largest entry of about one: no rounding, no overflow of products."""
-    if scipy.sparse.issparse(X):
-        exponents = np.frexp(abs(X).max(axis=1).toarray().ravel())[1]
-        data = np.ldexp(X.data, -np.repeat(exponents, np.diff(X.indptr)))
-        return scipy.sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)
-    rows = np.asarray(X, dtype=np.float64)
-    return np.ldexp(rows, -np.frexp(np.abs(rows).max(axis=1, keepdims=True))[1])
+def _scale_of_the_training_set(points: FloatMatrix, metric: Any, params: Mapping[str, Any]) -> dict[str, Any]:
+    """What scipy would otherwise estimate anew from each batch of queries."""
+    if metric not in ("seuclidean", "mahalanobis") or params.keys() & {"V", "VI"}:
+        return {}
+    if len(points) < 2:
+        raise ValueError(f"metric={metric!r} takes its scale from at least 2 training points, or from metric_params.")
+    if metric == "seuclidean":
+        return {"V": np.var(points, axis=0, ddof=1)}
+    try:
+        return {"VI": np.linalg.inv(np.atleast_2d(np.cov(points.T))).T}
+    except np.linalg.LinAlgError:
+        raise ValueError(
+            "metric='mahalanobis' cannot invert the covariance of X: some features depend on others. "
+            "Drop these, or give metric_params={'VI': ...}."
+        ) from None
 
 
 def _squared_distances(queries: FloatMatrix, points: FloatMatrix) -> FloatMatrix:
@@ -231,15 +221,45 @@ def _squared_distances(queries: FloatMatrix, points: FloatMatrix) -> FloatMatrix
     return np.asarray(cdist(queries, points, "sqeuclidean"))
 
 
-def _largest(rows: npt.NDArray[Any]) -> float:
-    return float(max(rows.max(initial=0.0), -rows.min(initial=0.0)))
+def _directions(rows: Any, centred: bool) -> tuple[Any, npt.NDArray[np.bool_]]:
+    """Rows of length one, and which rows have no direction (for centred rows: nothing but rounding is left)."""
+    if scipy.sparse.issparse(rows):
+        entries = np.diff(rows.indptr)
+        largest = abs(rows).max(axis=1).toarray().ravel()
+        scaled = scipy.sparse.csr_array(
+            (rows.data / np.repeat(largest, entries), rows.indices, rows.indptr), rows.shape
+        )
+        length = np.sqrt(_row_squares(scaled))
+        data = scaled.data / np.repeat(length, entries)
+        return scipy.sparse.csr_array((data, rows.indices, rows.indptr), rows.shape), entries == 0
+    largest = np.abs(rows).max(axis=1, keepdims=True)
+    noise = 4e-16 * rows.shape[1] ** 2 if centred else 0.0
+    nowhere = largest <= noise
+    scaled = rows / np.where(nowhere, 1.0, largest)
+    length = np.sqrt(_row_squares(scaled))[:, None]
+    return scaled / np.where(nowhere, 1.0, length), nowhere[:, 0]
 
 
-def _refuse_nan(keys: FloatMatrix, metric: Any) -> FloatMatrix:
-    if np.isnan(keys).any():
-        query, point = map(int, np.argwhere(np.isnan(keys))[0])
+def _row_squares(rows: Any) -> FloatVector:
+    with np.errstate(over="ignore"):
+        return np.asarray((rows * rows).sum(axis=1)).ravel()
+
+
+def _whole_rows(rows: Any) -> npt.NDArray[np.bool_]:
+    if scipy.sparse.issparse(rows):
+        fractional = scipy.sparse.csr_array((rows.data != np.trunc(rows.data), rows.indices, rows.indptr), rows.shape)
+        return np.asarray(fractional.sum(axis=1) == 0).ravel()
+    return np.asarray((rows == np.trunc(rows)).all(axis=1))
+
+
+def _refuse_undefined(keys: FloatMatrix, metric: Any) -> FloatMatrix:
+    """NaN ranks nowhere; infinity from a named metric is an overflow that would tie what is not tied."""
+    strange = np.isnan(keys) if callable(metric) else ~np.isfinite(keys)
+    if strange.any():
+        query, point = map(int, np.argwhere(strange)[0])
+        found = "NaN" if np.isnan(keys[query, point]) else "infinity"
         raise ValueError(
-            f"metric={metric!r} gives NaN, for example between training row {point} and query {query} of its batch. "
-            "Points without a distance cannot be ranked: change the metric or these rows."
+            f"metric={metric!r} gives {found}, for example between training row {point} and query {query} of its "
+            "batch. Such points cannot be ranked: change the metric, rescale the features or drop these rows."
         )
     return keys
