@@ -21,7 +21,7 @@ ALLOWED = {
     "_validation": FOUNDATION,
     "games": FOUNDATION,
     "neighbors": FOUNDATION | {"_compile", "_validation"},
-    "engine": FOUNDATION | {"games", "neighbors"},
+    "engine": FOUNDATION | {"_compile", "games", "neighbors"},
     "utilities": {"games"},
     "owners": {"_frames"},
     "valuation": FOUNDATION | {"_files", "_frames", "_validation", "engine", "owners"},

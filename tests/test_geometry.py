@@ -228,7 +228,7 @@ def test_cosine_of_whole_numbers_against_any_queries(rng, scale):
     for Q in (rng.normal(size=(64, 64)), rng.integers(-5, 6, (64, 64)) * scale):
         values = nw.knn_shapley(X, y, Q, y_val, 1, metric="cosine")
         assert np.ptp(values[y == 0]) == np.ptp(values[y == 1]) == 0
-        again = nw.knn_shapley(X, y, Q, y_val, 1, metric="cosine", max_memory=8 * 33 * 70)
+        again = nw.knn_shapley(X, y, Q, y_val, 1, metric="cosine", max_memory=8 * 33 * 60)
         np.testing.assert_array_equal(values, again)
 
 
@@ -255,7 +255,7 @@ def test_memory_layout_does_not_matter(rng, metric):
     values = nw.knn_shapley(X, y, X_val, y_val, metric=metric)
     fortran = nw.knn_shapley(np.asfortranarray(X), y, np.asfortranarray(X_val), y_val, metric=metric)
     np.testing.assert_array_equal(fortran, values)
-    one_by_one = nw.knn_shapley(X, y, X_val, y_val, metric=metric, max_memory=8 * 200 * 60)
+    one_by_one = nw.knn_shapley(X, y, X_val, y_val, metric=metric, max_memory=8 * 200 * 80)
     np.testing.assert_array_equal(one_by_one, values)
 
 

@@ -17,9 +17,9 @@ from nearworth._validation.targets import check_rows
 from nearworth._version import __version__
 from nearworth.engine.accumulate import Moments
 from nearworth.engine.plan import Plan, check_fits, make_plan
-from nearworth.engine.problem import Problem
+from nearworth.engine.problem import Problem, make_evaluators
 from nearworth.engine.progress import reporting
-from nearworth.engine.run import run
+from nearworth.engine.run import Request, run
 from nearworth.training import Training, make_training
 from nearworth.valuation import Parameters, Provenance, Valuation
 
@@ -72,7 +72,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
     max_memory : int or str, optional
         Working memory in bytes or as text ("2GB" is 2 * 10^9).
     n_jobs : int, optional
-        Number of threads; checked, and one is used in this version.
+        Number of threads: None or -1 for all cores that the process may use, -2 for all but one.
     random_state : int, optional
         Exact values use no randomness.
     progress : bool or callable, optional
@@ -217,8 +217,10 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         if contributions is not None:
             chosen = check_rows(contributions, "contributions", problem.n_train)
             check_fits(plan, chosen.size, self._budget())
+        evaluators = make_evaluators(problem, plan)
+        request = Request(spread=bool(self.standard_errors), chosen=chosen)
         with reporting(self.progress, problem.n_val) as report:
-            outcome = run(problem, plan, spread=bool(self.standard_errors), chosen=chosen, report=report)
+            outcome = run(problem, plan, request, evaluators, report)
         moments = outcome.moments
         if problem.leave_out and self.ties == "average":
             # Identical points meet the same terms, but not in the same order: let rounding not tell them apart.
@@ -271,7 +273,15 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
                 raise ValueError(f"{name} changed to {parameters[name]!r} after fit. Call fit again.")
 
     def _plan(self, n_val: int) -> Plan:
-        return make_plan(self._training.n_rows, n_val, self.task, bool(self.standard_errors), self._budget())
+        return make_plan(
+            self._training.n_rows,
+            n_val,
+            self.task,
+            standard_errors=bool(self.standard_errors),
+            n_jobs=self.n_jobs,
+            max_memory=self._budget(),
+            product_bytes=getattr(self._training.keys, "product_bytes", None),
+        )
 
     def _budget(self) -> int | None:
         return None if self.max_memory is None else parse_bytes("max_memory", self.max_memory)
@@ -317,7 +327,7 @@ def _group_moments(problem: Problem, plan: Plan, provenance: Provenance, groups:
     """A second run that sums the values of each group, on data that must still be what they were."""
     if not problem.leave_out and _validation_fingerprint(problem) != provenance.validation:
         raise ValueError("The validation data changed in place since value(); standard errors of totals need them.")
-    return run(problem, plan, spread=True, groups=groups).moments
+    return run(problem, plan, Request(spread=True, groups=groups), make_evaluators(problem, plan)).moments
 
 
 def _validation_fingerprint(problem: Problem) -> str:

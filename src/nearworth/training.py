@@ -14,7 +14,7 @@ from nearworth._typing import FloatVector, IntVector, Task
 from nearworth._validation.features import Features, check_features, check_same_features
 from nearworth._validation.fingerprint import fingerprint
 from nearworth._validation.targets import Classes, check_classes, check_targets, check_weights
-from nearworth.engine.problem import Game, Problem
+from nearworth.engine.problem import Problem
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
 from nearworth.neighbors.keys import Keys, make_keys
@@ -41,7 +41,7 @@ class Training:
         """Number of training points."""
         return len(self.labels)
 
-    def game(self, parameters: Mapping[str, Any], n_players: int) -> Game:
+    def game(self, parameters: Mapping[str, Any], n_players: int) -> ClassificationGame | RegressionGame:
         """The game that the parameters ask for, among so many players."""
         k, utility, semivalue = int(parameters["n_neighbors"]), parameters["utility"], _plain(parameters["semivalue"])
         if self.classes is None:

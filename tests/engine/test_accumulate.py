@@ -67,14 +67,6 @@ def test_nothing_is_counted_twice(rng):
         partial.add(3, moment)
 
 
-def test_a_leaf_in_pieces_is_the_leaf(rng):
-    values, weights = rng.normal(size=(CHUNK, 4)), rng.uniform(size=CHUNK)
-    whole = Moments.of(values, weights, spread=True)
-    for cut in (1, 7, 63):
-        pieces = Moments.of(values[:cut], weights[:cut], spread=True).followed_by(values[cut:], weights[cut:])
-        same(pieces, whole)
-
-
 def test_large_means_do_not_drown_small_spreads(rng):
     values = 1e6 + 1e-6 * rng.normal(size=(500, 3))
     moments = Moments.of(values, np.ones(500), spread=True)

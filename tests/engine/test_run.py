@@ -22,13 +22,13 @@ def test_the_budget_never_shows_in_the_values(problem, task, metric):
     est = nw.KNNShapley(5, task=task, metric=metric, standard_errors=True).fit(X, y)
     expected = est.value(X_val, y_val)
     batches = set()
-    for budget in ("450kB", "500kB", "700kB", "1MB", "1GB"):
+    for budget in ("320kB", "450kB", "700kB", "1MB", "1GB"):
         est.set_params(max_memory=budget)
         batches.add(est.plan(200).batch)
         v = est.value(X_val, y_val)
         np.testing.assert_array_equal(v.values, expected.values)
         np.testing.assert_array_equal(v.standard_errors, expected.standard_errors)
-    assert len(batches) >= 4
+    assert len(batches) >= 3
 
 
 @pytest.mark.parametrize("standard_errors", [False, True])
@@ -43,7 +43,7 @@ def test_max_memory_is_kept(rng, task, semivalue, standard_errors, tied, n, budg
     est = nw.KNNShapley(5, task=task, semivalue=semivalue, standard_errors=standard_errors, max_memory=budget)
     est.fit(X, rng.integers(0, 3, n))
     y_val = rng.integers(0, 3, 150)
-    est.value(X_val[:1], y_val[:1])  # imports are not our work
+    est.value(X_val[:10], y_val[:10])  # imports and compilation are not our work
     tracemalloc.start()
     try:
         est.value(X_val[: 150 if n < 50_000 else 5], y_val[: 150 if n < 50_000 else 5])
@@ -76,7 +76,7 @@ def test_plan_prints_itself(problem):
     X, y, _, _ = problem
     text = str(nw.KNNShapley(max_memory="1MB").fit(X, y).plan(1_000))
     assert "1,000 validation points against 500 training points" in text
-    assert "MB of working memory" in text
+    assert "MB beyond the inputs at most" in text
 
 
 @pytest.mark.parametrize(

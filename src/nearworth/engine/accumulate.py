@@ -12,8 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from nearworth._typing import FloatMatrix, FloatVector, IntVector
+from nearworth.engine.kernels import fold, fold_with_spread
 
 CHUNK = 64
 
@@ -35,29 +37,11 @@ class Moments:
 
     @classmethod
     def of(cls, values: FloatMatrix, weights: FloatVector, *, spread: bool) -> Moments:
-        """Moments of one batch, point after point."""
-        moments = cls._nothing(values.shape[1], spread)
-        return moments.followed_by(values, weights)
-
-    @classmethod
-    def _nothing(cls, n_train: int, spread: bool) -> Moments:
-        zeros = np.zeros(n_train)
-        return cls(0, 0.0, 0.0, zeros, zeros if spread else None, zeros if spread else None)
-
-    def followed_by(self, values: FloatMatrix, weights: FloatVector) -> Moments:
-        """These moments after further validation points, added one by one in their order."""
-        weight, squares, total = self.weight, self.weight_squares, self.total.copy()
-        centre = None if self.centre is None else self.centre.copy()
-        spread = None if self.spread is None else self.spread.copy()
-        for phi, w in zip(values, weights.tolist(), strict=True):
-            total += w * phi
-            weight += w
-            squares += w * w
-            if centre is not None and spread is not None and w > 0:
-                away = phi - centre
-                centre += away * (w * w / squares)
-                spread += w * w * away * (phi - centre)
-        return Moments(self.count + len(values), weight, squares, total, centre, spread)
+        """Moments of a few validation points, one after the other."""
+        leaf = Leaf(values.shape[1], spread=spread)
+        for row, weight in zip(values, weights.tolist(), strict=True):
+            leaf.add_values(row, weight)
+        return leaf.moments()
 
     def __add__(self, other: Moments) -> Moments:
         squares = self.weight_squares + other.weight_squares
@@ -90,6 +74,43 @@ class Moments:
             return np.full(self.total.shape, np.nan)
         squares = np.maximum(self.spread, 0.0) + self.weight_squares * (self.centre - self.total / self.weight) ** 2
         return np.asarray(np.sqrt(self.count / (self.count - 1) * squares) / self.weight)
+
+
+class Leaf:
+    """Sums over consecutive validation points, added in their order.
+
+    The spread is summed around the first value of each training point, so that it does not cancel.
+    """
+
+    def __init__(self, n_train: int, *, spread: bool) -> None:
+        self._total = np.zeros(n_train)
+        self._spread = spread
+        self._shift, self._first, self._second = (np.zeros(n_train if spread else 0) for _ in range(3))
+        self._count, self._weight, self._squares = 0, 0.0, 0.0
+
+    def add(self, table: FloatVector, place: npt.NDArray[np.int32], weight: float) -> None:
+        """Add one validation point, whose value of training point i is table[place[i]]."""
+        if self._spread:
+            fresh = self._count == 0
+            fold_with_spread(self._total, self._shift, self._first, self._second, table, place, weight, fresh)
+        else:
+            fold(self._total, table, place, weight)
+        self._count += 1
+        self._weight += weight
+        self._squares += weight * weight
+
+    def add_values(self, values: FloatVector, weight: float) -> None:
+        """Add one validation point, given the value of each training point."""
+        self.add(np.ascontiguousarray(values), np.arange(len(values), dtype=np.int32), weight)
+
+    def moments(self) -> Moments:
+        """What was added so far."""
+        centre = spread = None
+        if self._spread:
+            mean = self._first / self._squares if self._squares > 0 else self._first
+            centre = self._shift + mean
+            spread = np.maximum(self._second - mean * self._first, 0.0)
+        return Moments(self._count, self._weight, self._squares, self._total, centre, spread)
 
 
 class Partial:

@@ -1,16 +1,21 @@
-"""The loop over validation points."""
+"""The loop over validation points: threads, progress, interruption."""
 
 from __future__ import annotations
 
+import queue
+import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from nearworth._typing import FloatMatrix, IntVector
-from nearworth.engine.accumulate import CHUNK, Moments, Partial
+from nearworth.engine.accumulate import CHUNK, Leaf, Moments, Partial
 from nearworth.engine.plan import Plan
-from nearworth.engine.problem import Problem
+from nearworth.engine.problem import Evaluator, Problem
 
 Report = Callable[[int, int], object]
 
@@ -23,40 +28,111 @@ class Outcome:
     contributions: FloatMatrix | None = None
 
 
+@dataclass(frozen=True)
+class Request:
+    """What to sum up: values of points, or of groups of points (a code each); and whose to keep one by one."""
+
+    spread: bool = False
+    chosen: IntVector | None = None
+    groups: IntVector | None = None
+
+
 def run(
     problem: Problem,
     plan: Plan,
-    *,
-    spread: bool = False,
-    chosen: IntVector | None = None,
-    groups: IntVector | None = None,
+    request: Request,
+    make_evaluator: Callable[[], Evaluator],
     report: Report | None = None,
 ) -> Outcome:
-    """Sum the values over the validation points.
-
-    `chosen` training points have their values kept one by one; `groups` (a code per training point) asks for the
-    sums of groups instead of single points.
-    """
+    """Sum the values over the validation points, in the plan's threads and batches."""
+    kept = None if request.chosen is None else np.empty((problem.n_val, request.chosen.size))
+    work = _Work(problem, plan, request, kept)
     partial = Partial()
-    kept = None if chosen is None else np.empty((problem.n_val, chosen.size))
-    for leaf, start in enumerate(range(0, problem.n_val, CHUNK)):
-        moments: Moments | None = None
-        for a, b in _batches(start, min(start + CHUNK, problem.n_val), plan.batch):
-            values, weights = problem.values(a, b), problem.weights[a:b]
-            if kept is not None:
-                kept[a:b] = values[:, chosen]
-            if groups is not None:
-                values = np.array([np.bincount(groups, weights=row) for row in values])
-            moments = (
-                Moments.of(values, weights, spread=spread) if moments is None else moments.followed_by(values, weights)
-            )
-            if report is not None:
-                report(b, problem.n_val)
-        assert moments is not None
-        partial.add(leaf, moments)
+    with _workers(work, make_evaluator, plan.threads):
+        done, waiting = 0, -(-problem.n_val // CHUNK)
+        while waiting:
+            message = work.messages.get()
+            if isinstance(message, BaseException):
+                raise message
+            if isinstance(message, int):
+                done += message
+                if report is not None:
+                    report(done, problem.n_val)
+            else:
+                partial.add(*message)
+                waiting -= 1
     return Outcome(partial.finish(), kept)
 
 
-def _batches(start: int, stop: int, size: int) -> Iterator[tuple[int, int]]:
-    for a in range(start, stop, size):
-        yield a, min(a + size, stop)
+@dataclass
+class _Work:
+    """What the threads share: leaves to take, a box for messages, a sign to stop."""
+
+    problem: Problem
+    plan: Plan
+    request: Request
+    kept: FloatMatrix | None
+    messages: queue.SimpleQueue[Any] = field(default_factory=queue.SimpleQueue)
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self._starts = iter(enumerate(range(0, self.problem.n_val, CHUNK)))
+        self._lock = threading.Lock()
+
+    def leaves(self) -> Iterator[tuple[int, int]]:
+        """Leaves that nobody has taken yet."""
+        while not self.stop.is_set():
+            with self._lock:
+                leaf = next(self._starts, None)
+            if leaf is None:
+                return
+            yield leaf
+
+    def evaluate(self, evaluator: Evaluator, start: int) -> Moments | None:
+        """One leaf, batch by batch; None if told to stop."""
+        problem, groups = self.problem, self.request.groups
+        stop = min(start + CHUNK, problem.n_val)
+        leaf = Leaf(problem.n_train if groups is None else int(groups.max()) + 1, spread=self.request.spread)
+        for a in range(start, stop, self.plan.batch):
+            b = min(a + self.plan.batch, stop)
+            for query, (table, place) in enumerate(evaluator.places(a, b), start=a):
+                if self.kept is not None:
+                    self.kept[query] = table[place[self.request.chosen]]
+                weight = float(problem.weights[query])
+                if groups is None:
+                    leaf.add(table, place, weight)
+                else:
+                    leaf.add_values(np.bincount(groups, weights=table[place]).astype(np.float64), weight)
+                if self.stop.is_set():
+                    return None
+            self.messages.put(b - a)
+        return leaf.moments()
+
+
+@contextmanager
+def _workers(work: _Work, make_evaluator: Callable[[], Evaluator], count: int) -> Iterator[None]:
+    """Threads of our own, ended with the block: nothing survives to be forked or shared.
+
+    The main thread only listens, so Ctrl-C reaches it at once; the workers stop after the query at hand.
+    """
+
+    def labour() -> None:
+        try:
+            evaluator = make_evaluator()
+            for number, start in work.leaves():
+                moments = work.evaluate(evaluator, start)
+                if moments is not None:
+                    work.messages.put((number, moments))
+        except BaseException as error:
+            work.messages.put(error)
+
+    threads = [threading.Thread(target=labour, daemon=True) for _ in range(count)]
+    with threadpool_limits(1, user_api="blas"):
+        try:
+            for thread in threads:
+                thread.start()
+            yield
+        finally:
+            work.stop.set()
+            for thread in threads:
+                thread.join()

@@ -49,16 +49,23 @@ class ClassificationGame:
         soft = utility == "soft"
         self.n_players = n_players
         # The soft utility never divides by more votes than there are, so K > N is K = N; the original one does.
-        self._weights = rank_weights(presence, n_players, min(n_neighbors, n_players) if soft else n_neighbors)
+        self.weights = rank_weights(presence, n_players, min(n_neighbors, n_players) if soft else n_neighbors)
         self._n_classes = n_classes
         self._correction = classification_correction(presence, n_players, n_neighbors) if soft else None
 
     def values(self, labels: npt.NDArray[Any], label: npt.NDArray[Any], ties: TieBlocks) -> FloatMatrix:
         """Values in rank order (Q, N), from training labels in rank order (Q, N) and validation labels (Q,)."""
         matches = (labels == label[:, None]).astype(np.float64)
-        values = linear_values(matches, self._weights, ties)
+        values = linear_values(matches, self.weights, ties)
         if self._correction is None:
             return values
+        of_match, of_other = self.added(matches.sum(axis=1, keepdims=True))
+        return np.asarray(values + np.where(matches > 0, of_match, of_other))
+
+    def added(self, n_matches: Any) -> tuple[Any, Any]:
+        """What the soft utility adds to the value of a match and of a non-match, given how many matches there are."""
+        if self._correction is None:
+            return 0.0, 0.0
         own, other, empty = self._correction.own, self._correction.other, self._correction.empty
-        per_query = other * matches.sum(axis=1, keepdims=True) - empty / self._n_classes
-        return np.asarray(values + ((own - other) * matches + per_query))
+        of_other = other * n_matches - empty / self._n_classes
+        return of_other + (own - other), of_other

@@ -8,15 +8,17 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse
-from scipy.spatial.distance import cdist
 
 from nearworth._typing import FloatMatrix, FloatVector
 from nearworth._validation.parameters import did_you_mean
+from nearworth.neighbors.distances import squared_distances
+from nearworth.neighbors.products import Products
 from nearworth.neighbors.sparse import sparse_distances
 
 EUCLIDEAN = ("euclidean", "l2", "sqeuclidean")
 MANHATTAN = ("manhattan", "l1", "cityblock")
 BOOLEAN = ("dice", "jaccard", "rogerstanimoto", "russellrao", "sokalmichener", "sokalsneath", "yule")
+COMPILED = tuple(np.dtype(kind) for kind in "?bBhHiIlLqQfd")  # what kernels read as it is
 WITHOUT_PARAMETERS = (*EUCLIDEAN, "cosine", "correlation", "nan_euclidean")
 
 
@@ -70,19 +72,29 @@ class EuclideanKeys:
     """Squared distances from differences."""
 
     def __init__(self, X: npt.NDArray[Any]) -> None:
-        self._points = np.ascontiguousarray(X, dtype=np.float64)
-        self._largest = max(self._points.max(), -self._points.min())
+        self._points = X if X.dtype in COMPILED else np.asarray(X, dtype=np.float32)  # 16-bit floats fit into 32
+        self._largest = max(float(X.max()), -float(X.min()))
+
+    @property
+    def product_bytes(self) -> int:
+        """What rough distances would keep beside the data: a 32- or 64-bit copy of it."""
+        return 8 * self._points.size + 32 * len(self._points)
+
+    def products(self) -> Products | None:
+        """Rough distances for many queries, unless the numbers are too extreme for squares."""
+        return Products(self._points) if 1e-100 < self._largest < 1e100 else None
 
     def __call__(self, queries: Any) -> FloatMatrix:
         rows = np.ascontiguousarray(queries, dtype=np.float64)
         # Tiny numbers would vanish when squared. A power of two changes no rounding and no rank.
         exponents = -np.frexp(np.maximum(self._largest, np.abs(rows).max(axis=1)))[1]
         if (np.abs(exponents) < 300).all():
-            return _squared_distances(rows, self._points)
+            return squared_distances(rows, self._points)
         keys = np.empty((len(rows), len(self._points)))
         for exponent in np.unique(exponents):
             some = exponents == exponent
-            keys[some] = _squared_distances(np.ldexp(rows[some], exponent), np.ldexp(self._points, exponent))
+            points = np.ldexp(self._points.astype(np.float64), exponent)
+            keys[some] = squared_distances(np.ldexp(rows[some], exponent), points)
         return keys
 
 
@@ -122,7 +134,7 @@ class CosineKeys:
         if scipy.sparse.issparse(rows):
             keys = sparse_distances(directions, self._directions, 2)
         else:
-            keys = _squared_distances(directions, self._directions)
+            keys = squared_distances(directions, self._directions)
         keys[:, self._nowhere] = 2.0  # a point without direction is at cosine distance 1 of everything
         keys[nowhere, :] = 2.0
         exact = self._exactly_comparable(rows)
@@ -214,11 +226,6 @@ def _scale_of_the_training_set(points: FloatMatrix, metric: Any, params: Mapping
             "metric='mahalanobis' cannot invert the covariance of X: some features depend on others. "
             "Drop these, or give metric_params={'VI': ...}."
         ) from None
-
-
-def _squared_distances(queries: FloatMatrix, points: FloatMatrix) -> FloatMatrix:
-    """From differences, each pair added up in the same order wherever it stands in its batch."""
-    return np.asarray(cdist(queries, points, "sqeuclidean"))
 
 
 def _directions(rows: Any, centred: bool) -> tuple[Any, npt.NDArray[np.bool_]]:

@@ -1,0 +1,103 @@
+"""Classification, query after query: which points are pivots, which keys, who settles doubts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nearworth._typing import FloatVector
+from nearworth.engine import kernels
+from nearworth.games.classification import ClassificationGame
+
+Vector32 = npt.NDArray[np.int32]
+
+
+class ClassifierRows:
+    """Values of one query at a time, left as a table by place (see `kernels`). One per thread."""
+
+    def __init__(self, game: ClassificationGame, codes: Vector32, members: Members, by_index: bool) -> None:
+        self._codes = codes
+        self._members = members
+        self._by_index = by_index
+        self._worth = np.concatenate([game.weights.worth[:1], game.weights.worth])
+        self._loss = np.concatenate([[0.0], game.weights.loss])
+        self._game = game
+        self._scratch: kernels.Scratch | None = None
+
+    @property
+    def table(self) -> FloatVector:
+        """Value of each place, after a call."""
+        assert self._scratch is not None
+        return self._scratch.table
+
+    @property
+    def place(self) -> Vector32:
+        """Place of each point, after a call."""
+        assert self._scratch is not None
+        return self._scratch.place
+
+    def exact(self, keys: npt.NDArray[Any], label: int, left_out: int) -> None:
+        """From keys that are exact distances."""
+        scratch, pivots, match, added = self._prepare(keys, label, left_out)
+        kernels.value_exact_row(
+            keys, np.zeros_like(keys), self._codes, label, pivots, match, left_out,
+            self._by_index, self._worth, self._loss, *added, scratch,
+        )  # fmt: skip
+
+    def rough(
+        self,
+        products: npt.NDArray[Any],
+        norms: npt.NDArray[Any],
+        reach: float,
+        label: int,
+        left_out: int,
+        distances_to: Any,
+    ) -> None:
+        """From products and norms that may be off by `reach`; `distances_to(rows)` is asked where that matters."""
+        scratch, pivots, match, added = self._prepare(products, label, left_out)
+        count, keys = len(pivots), products
+        listed = kernels.prepare_row(keys, norms, pivots, reach, scratch)
+        reach = keys.dtype.type(reach)
+        others, wanted, n_asked = kernels.doubts(
+            keys, self._codes, label, match, left_out, count, listed, reach, scratch
+        )
+        distances = distances_to(scratch.doubtful[:wanted])
+        kernels.settle(keys, distances, others, n_asked, count, reach, self._by_index, left_out, scratch)
+        n_players = len(keys) - (left_out >= 0)
+        kernels.tabulate(count, n_players, match, self._by_index, self._worth, self._loss, *added, scratch)
+
+    def _prepare(self, keys: npt.NDArray[Any], label: int, left_out: int) -> Any:
+        if self._scratch is None or self._scratch.ranked.dtype != keys.dtype:
+            self._scratch = kernels.make_scratch(len(keys), self._members.most_pivots, keys.dtype)
+        pivots, match, n_matches = self._members.pivots(label, left_out)
+        return self._scratch, pivots, match, self._game.added(n_matches)
+
+
+class Members:
+    """The points of each class; of a class with most of the points, all the others."""
+
+    def __init__(self, codes: npt.NDArray[Any]) -> None:
+        n_classes = int(codes.max()) + 1
+        self._order = np.argsort(codes, kind="stable").astype(np.int32)
+        self._starts = np.concatenate([[0], np.cumsum(np.bincount(codes))])
+        self._complement: dict[int, Vector32] = {
+            code: np.flatnonzero(codes != code).astype(np.int32)
+            for code in range(n_classes)
+            if 2 * self._count(code) > len(codes)
+        }
+        self.most_pivots = max(len(self.pivots(code, -1)[0]) for code in range(n_classes))
+
+    def pivots(self, label: int, left_out: int) -> tuple[Vector32, bool, int]:
+        """The pivots of a label without the point left out, whether they match, and how many points do."""
+        if label < 0:
+            return self._order[:0], True, 0
+        n_matches = self._count(label) - (left_out >= 0)
+        if label in self._complement:
+            return self._complement[label], False, n_matches
+        members = self._order[self._starts[label] : self._starts[label + 1]]
+        return (members if left_out < 0 else members[members != left_out]), True, n_matches
+
+    def _count(self, code: int) -> int:
+        return int(self._starts[code + 1] - self._starts[code])

@@ -1,0 +1,422 @@
+"""The compiled loops of classification, blind to policy.
+
+Values change only where the match status changes along the ranks. So only the rarer of the two statuses is
+sorted, its F points are the *pivots*, and every other point only needs to know between which two it falls.
+
+    span, finish  complete keys of one query, and a cell for each point by its key    one pass over N
+    sort_pivots   pivots by cell, then by key                                         F
+    locate        others: how many pivots are nearer, and who is too close to call    one pass over N
+    doubts        whose exact distance is needed for that                             few
+    settle        places of those by exact distances; tied ones apart                 few
+    tabulate      from far to near: one value per gap, tie block and pivot            F
+    fold          total[i] += w * table[place[i]]                                     one pass over N
+
+Keys may be off by some rounding (a matrix product). Whoever lies within `reach` of a pivot is settled by exact
+distances, so the order, the ties and with them every bit of the result are those of the exact distances, whatever
+produced the keys. With reach 0 the keys are the exact distances.
+
+A place is 0..F for strictly between pivots; F+1..2F+1 for tied with the pivots that begin at place - F - 1;
+2F+2..3F+1 for pivot place - 2F - 2 itself; 3F+2 for no player at all.
+"""
+
+# Kernels take arrays of several types and are typed by numba when first called.
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment"
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nearworth._compile import compiled
+
+HEAVY_CELL = 24  # pivots in one cell beyond which a real sort beats insertion
+LONG_CHAIN = 32  # the same for pivots in one chain
+# In the passes over N, indices are unsigned: numba then need not ask whether they count from the end.
+ONE, EIGHT = np.uint64(1), np.uint64(8)
+
+
+class Scratch(NamedTuple):
+    """Working arrays of one thread for rows of N keys with up to F pivots."""
+
+    place: npt.NDArray[np.int32]  # N: the cell, then the place of each point
+    starts: npt.NDArray[np.int32]  # cells + 1: first pivot of each cell
+    order: npt.NDArray[np.int32]  # F: pivots by rank
+    ranked: npt.NDArray[Any]  # F + 2: their keys between two infinities
+    exact: npt.NDArray[np.float64]  # F: their exact distances where wanted, else NaN
+    chain: npt.NDArray[np.int32]  # F + 1: first pivot of each pivot's chain of doubt
+    between: npt.NDArray[np.int32]  # F + 1: others between pivots
+    tied: npt.NDArray[np.int32]  # F + 1: others tied with the pivots that begin here
+    asked: npt.NDArray[np.int32]  # F: first pivots of the chains whose exact distances are wanted
+    doubtful: npt.NDArray[np.int32]  # N + F + 1: points whose exact distance is wanted
+    table: npt.NDArray[np.float64]  # 3F + 3: value of each place
+
+
+def make_scratch(n_train: int, most_pivots: int, key_type: Any) -> Scratch:
+    """Arrays for rows of so many points and pivots."""
+    n, f = n_train, most_pivots
+    n_cells = min(1 << 17, max(64, 1 << (5 * f).bit_length()))
+    place, starts, order, chain, between, tied, asked, doubtful = (
+        np.empty(size, dtype=np.int32) for size in (n, n_cells + 1, f, f + 1, f + 1, f + 1, f, n + f + 1)
+    )
+    ranked, exact, table = np.empty(f + 2, dtype=key_type), np.empty(f), np.empty(3 * f + 3)
+    return Scratch(place, starts, order, ranked, exact, chain, between, tied, asked, doubtful, table)
+
+
+@compiled
+def span(keys, norms, pivots):
+    """Lowest and highest finite key of the pivots."""
+    low, high = np.inf, -np.inf
+    for j in range(pivots.shape[0]):
+        key = np.float64(keys[pivots[j]] + norms[pivots[j]])
+        if np.isfinite(key):
+            low, high = min(low, key), max(high, key)
+    return (low, high) if low <= high else (0.0, 0.0)
+
+
+@compiled
+def finish(keys, norms, low, scale, top, cells):
+    """Complete the keys of one query in place (products plus norms) and put each point into a cell by its key."""
+    zero = low - low
+    for i in range(keys.shape[0]):
+        key = keys[i] + norms[i]
+        keys[i] = key
+        cell = (key - low) * scale
+        cell = cell if cell > zero else zero
+        cells[i] = np.int32(cell if cell < top else top)
+
+
+@compiled
+def sort_pivots(keys, pivots, scratch):
+    """Order the pivots by (key, index) and note where each cell begins; returns the size of the fullest cell."""
+    cells, starts, order, ranked = scratch.place, scratch.starts, scratch.order, scratch.ranked
+    n_cells, count = starts.shape[0] - 1, pivots.shape[0]
+    starts[:] = 0
+    fullest = 0
+    for j in range(count):
+        cell = np.uint64(cells[np.uint64(pivots[j])]) + ONE
+        starts[cell] += 1
+        fullest = max(fullest, starts[cell])
+    for cell in range(n_cells):
+        starts[cell + 1] += starts[cell]
+    for j in range(count):
+        point = np.uint64(pivots[j])
+        cell = np.uint64(cells[point])
+        place = np.uint64(starts[cell])
+        starts[cell] += 1
+        order[place], ranked[place + ONE] = point, keys[point]
+    for cell in range(n_cells - 1, 0, -1):
+        starts[cell] = starts[cell - 1]
+    starts[0] = 0
+    ranked[0], ranked[count + 1] = -np.inf, np.inf
+    if fullest <= HEAVY_CELL:  # cells are in order already, so nobody moves farther than a cell
+        _insertion_sort(order[:count], ranked[1 : count + 1])
+        return fullest
+    for cell in range(n_cells):
+        if starts[cell + 1] - starts[cell] > 1:
+            _sort_cell(order[starts[cell] : starts[cell + 1]], ranked[starts[cell] + 1 : starts[cell + 1] + 1])
+    return fullest
+
+
+@compiled
+def _insertion_sort(order, ranked):
+    for j in range(1, order.shape[0]):
+        point, key, place = order[j], ranked[j], j
+        while place > 0 and ranked[place - 1] > key:
+            order[place], ranked[place] = order[place - 1], ranked[place - 1]
+            place -= 1
+        order[place], ranked[place] = point, key
+
+
+@compiled
+def _sort_cell(order, ranked):
+    if order.shape[0] <= HEAVY_CELL:
+        _insertion_sort(order, ranked)
+    else:
+        found = np.argsort(ranked, kind="mergesort")
+        order[:], ranked[:] = order[found], ranked[found]
+
+
+@compiled
+def locate(keys, reach, scratch):
+    """Place every point among the pivots, walking inside its cell; list those within `reach` of a pivot."""
+    place, starts, ranked = scratch.place, scratch.starts, scratch.ranked
+    between, doubtful = scratch.between, scratch.doubtful
+    listed = np.uint64(0)
+    for i in range(keys.shape[0]):
+        key = keys[i]
+        p = np.uint64(starts[np.uint64(place[i])])
+        p += np.uint64(ranked[p + ONE] < key)
+        while ranked[p + ONE] < key:
+            p += ONE
+        place[i] = p
+        between[p] += 1
+        doubtful[listed] = i
+        listed += np.uint64((ranked[p + ONE] <= key + reach) | (ranked[p] >= key - reach))
+    return np.int64(listed)
+
+
+@compiled
+def locate_by_halves(keys, reach, scratch):
+    """The same by bisection, for data whose cells are full."""
+    place, starts, ranked = scratch.place, scratch.starts, scratch.ranked
+    between, doubtful = scratch.between, scratch.doubtful
+    listed = 0
+    for i in range(keys.shape[0]):
+        key = keys[i]
+        p, end = starts[place[i]], starts[place[i] + 1]
+        while p < end:
+            middle = (p + end) // 2
+            if ranked[middle + 1] < key:
+                p = middle + 1
+            else:
+                end = middle
+        place[i] = p
+        between[p] += 1
+        doubtful[listed] = i
+        listed += (ranked[p + 1] <= key + reach) | (ranked[p] >= key - reach)
+    return listed
+
+
+@compiled
+def link_chains(count, reach, scratch):
+    """Pivots so close to each other that their order is in doubt form a chain; note its first pivot for each."""
+    ranked, chain = scratch.ranked, scratch.chain
+    for j in range(count):
+        chain[j] = chain[j - 1] if j > 0 and ranked[j + 1] <= ranked[j] + 2 * reach else j
+    chain[count] = count
+
+
+@compiled
+def chain_end(chain, first):
+    """One past the last pivot of the chain that begins at `first`."""
+    end = first + 1
+    while chain[end] == first:
+        end += 1
+    return end
+
+
+@compiled
+def chain_in_doubt(key, p, count, reach, scratch):
+    """First pivot of the chain that a point at place p is too close to, or -1."""
+    ranked, chain = scratch.ranked, scratch.chain
+    if p > 0 and ranked[p] >= key - reach:
+        return chain[p - 1]
+    if p < count and ranked[p + 1] <= key + reach:
+        return chain[p]
+    return -1
+
+
+@compiled
+def doubts(keys, codes, label, pivots_match, left_out, count, listed, reach, scratch):
+    """Keep, of the listed points, the others in doubt; append the pivots of their chains.
+
+    Returns how many others and points in all are now in `doubtful`, and how many chains in `asked`.
+    """
+    doubtful, exact, chain, order = scratch.doubtful, scratch.exact, scratch.chain, scratch.order
+    link_chains(count, reach, scratch)
+    exact[:count] = np.nan
+    others = n_asked = 0
+    for k in range(listed):
+        i = doubtful[k]
+        if (codes[i] == label) != pivots_match and i != left_out:
+            first = chain_in_doubt(keys[i], scratch.place[i], count, reach, scratch)
+            if first >= 0:
+                doubtful[others] = i
+                others += 1
+                if np.isnan(exact[first]):
+                    exact[first] = 0.0
+                    scratch.asked[n_asked] = first
+                    n_asked += 1
+    wanted = others
+    for k in range(n_asked):
+        first = scratch.asked[k]
+        for j in range(first, chain_end(chain, first)):
+            doubtful[wanted] = order[j]
+            wanted += 1
+    return others, wanted, n_asked
+
+
+@compiled
+def sort_chain(first, end, scratch):
+    """Order the pivots of a chain by (exact distance, index)."""
+    order, exact = scratch.order, scratch.exact
+    if end - first > LONG_CHAIN:
+        by_index = np.argsort(order[first:end], kind="mergesort")
+        points, distances = order[first:end][by_index], exact[first:end][by_index]
+        found = np.argsort(distances, kind="mergesort")
+        order[first:end], exact[first:end] = points[found], distances[found]
+        return
+    for j in range(first + 1, end):
+        point, distance, place = order[j], exact[j], j
+        while place > first and (
+            exact[place - 1] > distance or (exact[place - 1] == distance and order[place - 1] > point)
+        ):
+            order[place], exact[place] = order[place - 1], exact[place - 1]
+            place -= 1
+        order[place], exact[place] = point, distance
+
+
+@compiled
+def settle(keys, distances, others, n_asked, count, reach, by_index, left_out, scratch):
+    """Put right, by exact distances, the order of chains and the places of others in doubt; then place the pivots."""
+    place, order, exact, chain = scratch.place, scratch.order, scratch.exact, scratch.chain
+    between, tied, doubtful = scratch.between, scratch.tied, scratch.doubtful
+    _count_only_others(count, left_out, scratch)
+    k = others
+    for asked in range(n_asked):
+        first = scratch.asked[asked]
+        end = chain_end(chain, first)
+        exact[first:end] = distances[k : k + end - first]
+        k += end - first
+        sort_chain(first, end, scratch)
+    for k in range(others):
+        i, distance = doubtful[k], distances[k]
+        low = chain_in_doubt(keys[i], place[i], count, reach, scratch)
+        end = chain_end(chain, low)
+        high = end
+        while low < high:
+            middle = (low + high) // 2
+            if exact[middle] < distance or (by_index and exact[middle] == distance and order[middle] < i):
+                low = middle + 1
+            else:
+                high = middle
+        between[place[i]] -= 1
+        if not by_index and low < end and exact[low] == distance:
+            tied[low] += 1
+            place[i] = count + 1 + low
+        else:
+            between[low] += 1
+            place[i] = low
+    for j in range(count):
+        place[np.uint64(order[j])] = 2 * count + 2 + j
+    if left_out >= 0:
+        place[left_out] = 3 * count + 2
+
+
+@compiled
+def _count_only_others(count, left_out, scratch):
+    """Take the pivots, which were located like everybody, and the point left out from the counts between pivots."""
+    first = 0
+    for j in range(count):
+        first = j if scratch.ranked[j + 1] != scratch.ranked[j] else first
+        scratch.between[first] -= 1
+    if left_out >= 0:
+        scratch.between[scratch.place[left_out]] -= 1
+
+
+@compiled
+def tie_block(lost, position, size, matches, worth, loss):
+    """Values of a match and of another in a block of tied ranks that ends at `position`, and what it adds to `lost`."""
+    start = position - size
+    total = inner = 0.0
+    for rank in range(start + 1, position + 1):
+        total += worth[rank]
+        inner += (rank - 1 - start) * loss[rank]
+    inner /= size * (size - 1.0)
+    of_match = total / size - (matches - 1) * inner - lost
+    return of_match, -matches * inner - lost, matches / size * (worth[start] - worth[position])
+
+
+@compiled
+def tabulate(count, n_players, pivots_match, by_index, worth, loss, for_match, for_other, scratch):
+    """Fill the table of values by place; `for_match` and `for_other` are what the utility adds to each status.
+
+    From far to near, `lost` is what a point there loses to the matches beyond it. A match at the end of a run of
+    matches has worth - lost; the whole run shares that value.
+    """
+    exact, chain, between, tied, table = scratch.exact, scratch.chain, scratch.between, scratch.tied, scratch.table
+    lost, position, shared = 0.0, n_players, 0.0
+    j = count
+    while True:
+        others = between[j]
+        end, position = position, position - others
+        table[j] = for_other - lost
+        if not pivots_match:
+            table[j] = worth[end] - lost + for_match
+            lost += worth[position] - worth[end]
+        if j == 0:
+            break
+        first = j - 1
+        while not by_index and chain[first] < first and exact[first - 1] == exact[j - 1]:  # NaN equals nothing
+            first -= 1
+        pivots, together = j - first, tied[first]
+        if together > 0:
+            size = pivots + together
+            of_match, of_other, added = tie_block(
+                lost, position, size, pivots if pivots_match else together, worth, loss
+            )
+            of_match, of_other, lost = of_match + for_match, of_other + for_other, lost + added
+            table[2 * count + 2 + first : 2 * count + 2 + j] = of_match if pivots_match else of_other
+            table[count + 1 + first] = of_other if pivots_match else of_match
+            shared, position = np.nan, position - size
+        elif pivots_match:
+            fresh = others > 0 or j == count or np.isnan(shared)
+            shared = worth[position] - lost + for_match if fresh else shared
+            table[2 * count + 2 + first : 2 * count + 2 + j] = shared
+            for rank in range(position, position - pivots, -1):
+                lost += loss[rank]
+            position -= pivots
+        else:
+            table[2 * count + 2 + first : 2 * count + 2 + j] = for_other - lost
+            position -= pivots
+        j = first
+    table[3 * count + 2] = 0.0
+
+
+@compiled
+def prepare_row(keys, norms, pivots, reach, scratch):
+    """Everything up to the doubts: returns how many points are listed as doubtful."""
+    low, high = span(keys, norms, pivots)
+    count, n_cells = pivots.shape[0], scratch.starts.shape[0] - 1
+    # The constants in the type of the keys, so that the passes over N do not widen them.
+    limits = np.empty(4, dtype=keys.dtype)
+    limits[0] = low
+    limits[1] = (n_cells - 1) / (high - low) if high > low else 0.0
+    limits[2] = n_cells - 1
+    limits[3] = reach
+    finish(keys, norms, limits[0], limits[1], limits[2], scratch.place)
+    fullest = sort_pivots(keys, pivots, scratch)
+    scratch.between[: count + 1] = 0
+    scratch.tied[: count + 1] = 0
+    if fullest > HEAVY_CELL:
+        return locate_by_halves(keys, limits[3], scratch)
+    return locate(keys, limits[3], scratch)
+
+
+@compiled
+def value_exact_row(
+    keys, norms, codes, label, pivots, pivots_match, left_out, by_index, worth, loss, for_match, for_other, scratch
+):
+    """All steps for keys that are exact distances; afterwards the table holds the values by place."""
+    count = pivots.shape[0]
+    listed = prepare_row(keys, norms, pivots, 0.0, scratch)
+    others, wanted, n_asked = doubts(keys, codes, label, pivots_match, left_out, count, listed, 0.0, scratch)
+    distances = np.empty(wanted)
+    for k in range(wanted):
+        distances[k] = keys[scratch.doubtful[k]]
+    settle(keys, distances, others, n_asked, count, 0.0, by_index, left_out, scratch)
+    n_players = keys.shape[0] - (left_out >= 0)
+    tabulate(count, n_players, pivots_match, by_index, worth, loss, for_match, for_other, scratch)
+
+
+@compiled
+def fold(total, table, place, weight):
+    """Add one query's values, by place, to the running sums of all points."""
+    for i in range(total.shape[0]):
+        total[i] += weight * table[np.uint64(place[i])]
+
+
+@compiled
+def fold_with_spread(total, shift, first, second, table, place, weight, fresh):
+    """The same with sums of w^2 (phi - shift) and w^2 (phi - shift)^2; the first query of a leaf sets the shift."""
+    square = weight * weight
+    for i in range(total.shape[0]):
+        value = table[np.uint64(place[i])]
+        total[i] += weight * value
+        if fresh:
+            shift[i] = value
+        away = value - shift[i]
+        first[i] += square * away
+        second[i] += square * away * away

@@ -1,0 +1,94 @@
+"""Squared Euclidean distances from differences: every pair, or a few.
+
+Both kernels add the squares of one pair in the order of the columns, in 64 bits, whatever the type of the points
+and wherever the pair stands. So they agree to the bit with each other, and with `sparse.py`.
+"""
+
+# Kernels take arrays of several types and are typed by numba when first called.
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nearworth._compile import compiled
+from nearworth._typing import FloatMatrix, FloatVector, IntVector
+
+PANEL = 128  # training points whose columns stay in the first cache
+
+
+def squared_distances(queries: FloatMatrix, points: npt.NDArray[Any]) -> FloatMatrix:
+    """Squared distances of every query and point, (Q, N)."""
+    out = np.empty((len(queries), len(points)))
+    _all_pairs(queries, np.empty((points.shape[1], PANEL)), points, out)
+    return out
+
+
+def distances_to(query: FloatVector, points: npt.NDArray[Any], rows: IntVector) -> FloatVector:
+    """Squared distances of one query to the points in these rows."""
+    out = np.empty(len(rows))
+    _some_rows(query, points, rows, out)
+    return out
+
+
+@compiled
+def _all_pairs(queries, panel, points, out):
+    for start in range(0, points.shape[0], PANEL):
+        size = min(PANEL, points.shape[0] - start)
+        for p in range(size):
+            for j in range(points.shape[1]):
+                panel[j, p] = points[start + p, j]
+        for q in range(queries.shape[0]):
+            _one_panel(queries[q], panel, out[q, start : start + size])
+
+
+@compiled
+def _one_panel(query, panel, total):
+    """Add column after column, eight at a time to keep the sums in registers."""
+    size, width = total.shape[0], panel.shape[0]
+    total[:] = 0.0
+    j = 0
+    while j + 8 <= width:
+        t0, t1, t2, t3 = query[j], query[j + 1], query[j + 2], query[j + 3]
+        t4, t5, t6, t7 = query[j + 4], query[j + 5], query[j + 6], query[j + 7]
+        for p in range(size):
+            s = total[p] + (panel[j, p] - t0) * (panel[j, p] - t0)
+            s += (panel[j + 1, p] - t1) * (panel[j + 1, p] - t1)
+            s += (panel[j + 2, p] - t2) * (panel[j + 2, p] - t2)
+            s += (panel[j + 3, p] - t3) * (panel[j + 3, p] - t3)
+            s += (panel[j + 4, p] - t4) * (panel[j + 4, p] - t4)
+            s += (panel[j + 5, p] - t5) * (panel[j + 5, p] - t5)
+            s += (panel[j + 6, p] - t6) * (panel[j + 6, p] - t6)
+            total[p] = s + (panel[j + 7, p] - t7) * (panel[j + 7, p] - t7)
+        j += 8
+    while j < width:
+        for p in range(size):
+            total[p] += (panel[j, p] - query[j]) * (panel[j, p] - query[j])
+        j += 1
+
+
+@compiled
+def _some_rows(query, points, rows, out):
+    """Four rows side by side, so that one sum need not wait for the other."""
+    k, count, width = 0, rows.shape[0], points.shape[1]
+    while k + 4 <= count:
+        a, b, c, d = rows[k], rows[k + 1], rows[k + 2], rows[k + 3]
+        sa = sb = sc = sd = 0.0
+        for j in range(width):
+            t = query[j]
+            da, db, dc, dd = points[a, j] - t, points[b, j] - t, points[c, j] - t, points[d, j] - t
+            sa += da * da
+            sb += db * db
+            sc += dc * dc
+            sd += dd * dd
+        out[k], out[k + 1], out[k + 2], out[k + 3] = sa, sb, sc, sd
+        k += 4
+    while k < count:
+        total = 0.0
+        for j in range(width):
+            total += (points[rows[k], j] - query[j]) * (points[rows[k], j] - query[j])
+        out[k] = total
+        k += 1
