@@ -28,7 +28,8 @@ ALLOWED = {
     "training": FOUNDATION | {"_validation", "games", "neighbors", "engine"},
     "estimators": FOUNDATION | {"_validation", "engine", "training", "valuation"},
     "datasets": FOUNDATION,
-    "cli": FOUNDATION | {"datasets", "estimators"},
+    "benchmarking": FOUNDATION | {"engine", "estimators"},
+    "cli": FOUNDATION | {"benchmarking", "datasets", "estimators"},
 }
 # games: rank space, nothing but numpy. Optional libraries may not be needed by anything.
 OUTSIDE = {"games": {"numpy"}}

@@ -7,6 +7,7 @@ import pytest
 
 import nearworth as nw
 from nearworth.engine import plan as planning
+from nearworth.engine import problem
 from nearworth.games.ties import TieBlocks
 from nearworth.neighbors import products as rough
 from nearworth.neighbors.ranking import rank
@@ -103,14 +104,14 @@ def test_sizes(n, rng):
     )
 
 
-@pytest.mark.parametrize("precision", [np.float32, np.float64])
-def test_both_precisions_of_the_product(precision, rng, monkeypatch):
-    """Whatever precision the data suggest, the other one gives the same bits."""
-    X, y, X_val, y_val = make(rng, "random", "ten classes")
+@pytest.mark.parametrize("most_in_doubt", [-1.0, 0.001, 0.02, 1.0])
+@pytest.mark.parametrize("data", DATA)
+def test_both_precisions_of_the_product(data, most_in_doubt, rng, monkeypatch):
+    """Narrow throughout, wide after the first query, or anything between: the same bits."""
+    X, y, X_val, y_val = make(rng, data, "two classes")
     est = nw.KNNShapley(5).fit(X, y)
     expected = est.value(X_val, y_val).values
-    monkeypatch.setattr(rough.Products, "_narrow_is_enough", lambda self, norms: precision == np.float32)
-    assert est._training.keys.products().dtype == precision
+    monkeypatch.setattr(problem, "MOST_IN_DOUBT", most_in_doubt)
     np.testing.assert_array_equal(est.value(X_val, y_val).values, expected)
 
 
@@ -119,14 +120,13 @@ def test_a_broken_promise_is_noticed(rng, monkeypatch):
     X, y, X_val, y_val = make(rng, "random", "ten classes")
     est = nw.KNNShapley(5).fit(X, y)
     expected = est.value(X_val, y_val).values
-    product = rough.Products.__call__
+    product = rough.Products._multiply
 
-    def noisy(self, queries):
-        batch = product(self, queries)
-        batch.products += rng.normal(size=batch.products.shape).astype(batch.products.dtype)
-        return batch
+    def noisy(self, queries, points):
+        products = product(self, queries, points)
+        return products + rng.normal(size=products.shape).astype(products.dtype)
 
-    monkeypatch.setattr(rough.Products, "__call__", noisy)
+    monkeypatch.setattr(rough.Products, "_multiply", noisy)
     np.testing.assert_array_equal(est.value(X_val, y_val).values, expected)
 
 

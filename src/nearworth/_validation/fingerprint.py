@@ -29,8 +29,8 @@ def _feed(digest: Any, part: Any) -> None:
             _feed(digest, array)
     elif isinstance(part, np.ndarray) and part.dtype.kind in "biuf":
         digest.update(f"dense{part.shape}".encode())
-        for _, chunk in row_chunks(part.reshape(part.shape[0], -1) if part.size else part.reshape(0, 1)):
-            digest.update((np.ascontiguousarray(chunk, dtype=np.float64) + 0.0).tobytes())  # -0.0 is 0.0
+        for _, chunk in row_chunks(part.reshape(part.shape[0], -1) if part.size else part.reshape(0, 1), 2**16):
+            digest.update(np.ascontiguousarray(chunk, dtype=np.float64) + 0.0)  # -0.0 is 0.0
     elif isinstance(part, np.ndarray):
         digest.update(repr(part.tolist()).encode())
     else:

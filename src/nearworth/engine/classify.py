@@ -48,18 +48,20 @@ class ClassifierRows:
 
     def rough(
         self,
-        products: npt.NDArray[Any],
+        keys: npt.NDArray[Any],
         norms: npt.NDArray[Any],
         reach: float,
+        distances_to: Any,
         label: int,
         left_out: int,
-        distances_to: Any,
-    ) -> None:
-        """From products and norms that may be off by `reach`; `distances_to(rows)` is asked where that matters."""
-        scratch, pivots, match, added = self._prepare(products, label, left_out)
-        count, keys = len(pivots), products
+    ) -> int:
+        """From products (completed in place) and norms whose order is sure beyond `reach`.
+
+        `distances_to(rows)` is asked where that matters; returns for how many points it was.
+        """
+        scratch, pivots, match, added = self._prepare(keys, label, left_out)
+        count, reach = len(pivots), keys.dtype.type(reach)
         listed = kernels.prepare_row(keys, norms, pivots, reach, scratch)
-        reach = keys.dtype.type(reach)
         others, wanted, n_asked = kernels.doubts(
             keys, self._codes, label, match, left_out, count, listed, reach, scratch
         )
@@ -67,6 +69,7 @@ class ClassifierRows:
         kernels.settle(keys, distances, others, n_asked, count, reach, self._by_index, left_out, scratch)
         n_players = len(keys) - (left_out >= 0)
         kernels.tabulate(count, n_players, match, self._by_index, self._worth, self._loss, *added, scratch)
+        return int(wanted)
 
     def _prepare(self, keys: npt.NDArray[Any], label: int, left_out: int) -> Any:
         if self._scratch is None or self._scratch.ranked.dtype != keys.dtype:

@@ -354,12 +354,13 @@ def tabulate(count, n_players, pivots_match, by_index, worth, loss, for_match, f
         elif pivots_match:
             fresh = others > 0 or j == count or np.isnan(shared)
             shared = worth[position] - lost + for_match if fresh else shared
-            table[2 * count + 2 + first : 2 * count + 2 + j] = shared
-            for rank in range(position, position - pivots, -1):
-                lost += loss[rank]
-            position -= pivots
+            for pivot in range(first, j):
+                table[2 * count + 2 + pivot] = shared
+                lost += loss[position]
+                position -= 1
         else:
-            table[2 * count + 2 + first : 2 * count + 2 + j] = for_other - lost
+            for pivot in range(first, j):
+                table[2 * count + 2 + pivot] = for_other - lost
             position -= pivots
         j = first
     table[3 * count + 2] = 0.0

@@ -12,9 +12,7 @@ from nearworth.engine.accumulate import CHUNK
 
 BUDGET_SHARE = 0.25  # of the memory that is free, unless max_memory says otherwise
 FALLBACK_BUDGET = 10**9
-# Bytes per (query of a batch, training point): keys in either precision and their copy; for regression the ranks and
-# some two dozen temporaries of the closed form, measured with tracemalloc.
-PER_PAIR = {"classification": 20, "regression": 8 * 24}
+PER_PAIR = 20  # bytes per (query of a batch, training point): keys in either precision and their copy
 # Bytes per training point: coefficients while they are made, labels, pivots; and scratch per thread. Sums come on top,
 # one vector each (three with standard errors): a leaf per thread, and the open nodes of the tree over the leaves.
 FIXED, PER_THREAD = 8 * 14, 8 * 10
@@ -60,7 +58,7 @@ def make_plan(
     sums = n_train * 8 * (4 if standard_errors else 1)
     leaves = -(-n_val // CHUNK)
     fixed = n_train * FIXED + sums * (leaves.bit_length() + 1)
-    each, pair = n_train * PER_THREAD + 2 * sums, n_train * PER_PAIR[task]
+    each, pair = n_train * PER_THREAD + 2 * sums, n_train * PER_PAIR
     budget = max_memory if max_memory is not None else _default_budget()
     if fixed + each + pair > budget:
         if max_memory is not None:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._typing import FloatMatrix, FloatVector, IntVector, Ties
+from nearworth._typing import FloatVector, Ties
+from nearworth.engine import regress
 from nearworth.engine.classify import ClassifierRows, Members
 from nearworth.engine.plan import Plan
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
-from nearworth.games.ties import TieBlocks
 from nearworth.neighbors.keys import Keys
 from nearworth.neighbors.products import Products
 from nearworth.neighbors.ranking import rank
+
+MOST_IN_DOUBT = 0.02  # share of points to settle beyond which 64-bit products are cheaper
 
 Places = tuple[FloatVector, npt.NDArray[np.int32]]  # value of training point i is table[place[i]]
 
@@ -65,57 +68,79 @@ class ClassificationEvaluator:
         assert isinstance(problem.game, ClassificationGame)
         self._problem = problem
         self._products = products
+        self._narrow = products is not None and products.can_be_narrow
         self._rows = ClassifierRows(problem.game, problem.labels, members, problem.ties == "index")
 
     def places(self, start: int, stop: int) -> Iterator[Places]:
         """See Evaluator."""
-        rows = self._rows
-        for query, answer in zip(range(start, stop), self._answers(start, stop), strict=True):
-            left_out = query if self._problem.leave_out else -1
-            answer(int(self._problem.query_labels[query]), left_out)
-            yield rows.table, rows.place
+        answers = self._from_keys(start, stop) if self._products is None else self._from_products(start, stop)
+        for _ in answers:
+            yield self._rows.table, self._rows.place
 
-    def _answers(self, start: int, stop: int) -> Iterator[Any]:
-        rows, queries = self._rows, self._problem.queries[start:stop]
-        if self._products is None:
-            for keys in self._problem.keys(queries):
-                yield lambda label, left_out, keys=keys: rows.exact(keys, label, left_out)
-            return
-        points = np.ascontiguousarray(queries, dtype=np.float64)
-        batch = self._products(points)
-        for query, products, reach in zip(points, batch.products, batch.reach, strict=True):
-            distances = self._products.distances_from(query)
-            if self._products.keeps_its_promise(query, products):
-                yield lambda label, left_out, p=products, r=reach, d=distances: rows.rough(
-                    p, batch.norms, r, label, left_out, d
-                )
+    def _from_keys(self, start: int, stop: int) -> Iterator[None]:
+        for query, keys in enumerate(self._problem.keys(self._problem.queries[start:stop]), start=start):
+            self._rows.exact(keys, *self._label_and_left_out(query))
+            yield
+
+    def _from_products(self, start: int, stop: int) -> Iterator[None]:
+        """Narrow products as long as they leave few points in doubt; the values are the same either way."""
+        assert self._products is not None
+        points = np.ascontiguousarray(self._problem.queries[start:stop], dtype=np.float64)
+        batch = self._products(points, narrow=self._narrow)
+        for query, (point, products, reach, kept) in enumerate(
+            zip(points, batch.products, batch.reach, batch.kept, strict=True), start=start
+        ):
+            if not kept:
+                self._rows.exact(self._problem.keys(point[None, :])[0], *self._label_and_left_out(query))
             else:
-                keys = self._problem.keys(query[None, :])[0]
-                yield lambda label, left_out, keys=keys: rows.exact(keys, label, left_out)
+                distances = partial(self._products.distances, point)
+                settled = self._rows.rough(products, batch.norms, reach, distances, *self._label_and_left_out(query))
+                if batch.products.dtype == np.float32 and settled > MOST_IN_DOUBT * self._problem.n_train:
+                    self._narrow = False
+            yield
+            if not self._narrow and batch.products.dtype == np.float32:
+                yield from self._from_products(query + 1, stop) if query + 1 < stop else ()
+                return
+
+    def _label_and_left_out(self, query: int) -> tuple[int, int]:
+        return int(self._problem.query_labels[query]), query if self._problem.leave_out else -1
 
 
 class RegressionEvaluator:
-    """By full ranks and the closed form, a batch at a time."""
+    """By full ranks and the closed form, query after query."""
 
     def __init__(self, problem: Problem) -> None:
+        assert isinstance(problem.game, RegressionGame)
         self._problem = problem
+        self._game = problem.game
+        self._targets = np.asarray(problem.labels, dtype=np.float64)
         self._identity = np.arange(problem.n_train, dtype=np.int32)
+        self._values = np.empty(problem.n_train)
+        self._linear, self._squared, self._ranked = (np.empty(problem.game.n_players) for _ in range(3))
 
     def places(self, start: int, stop: int) -> Iterator[Places]:
         """See Evaluator."""
-        for row in self._values(start, stop):
-            yield row, self._identity
-
-    def _values(self, start: int, stop: int) -> FloatMatrix:
         problem = self._problem
-        left_out: IntVector | None = np.arange(start, stop) if problem.leave_out else None
-        ranking = rank(problem.keys(problem.queries[start:stop]), problem.ties, left_out)
-        ranked = problem.game.values(
-            problem.labels[ranking.order], problem.query_labels[start:stop], TieBlocks(ranking.first)
-        )
-        values = np.zeros((stop - start, problem.n_train))
-        np.put_along_axis(values, ranking.order, ranked, axis=1)
-        return values
+        for query, keys in enumerate(problem.keys(problem.queries[start:stop]), start=start):
+            left_out = np.array([query]) if problem.leave_out else None
+            ranking = rank(keys[None, :], problem.ties, left_out)
+            self._value(self._targets[ranking.order[0]], ranking.first[0], float(problem.query_labels[query]))
+            regress.scatter(ranking.order[0], self._ranked, self._values)
+            yield self._values, self._identity
+
+    def _value(self, targets: FloatVector, first: npt.NDArray[np.bool_], target: float) -> None:
+        """Values in rank order, into `_ranked`."""
+        game, added = self._game, self._game.correction
+        x = targets if added is None else targets - target
+        regress.squared_sum_row(
+            x, first, game.single.worth, game.single.loss, game.pair.worth, game.pair.loss,
+            float(game.votes), self._linear, self._squared,
+        )  # fmt: skip
+        if added is None:
+            np.subtract(2.0 * target * self._linear, self._squared, out=self._ranked)
+        else:
+            small = (added.own, added.cross, added.others, added.pairs, added.empty)
+            regress.soft_row(x, target, self._squared, *small, self._ranked)
 
 
 def make_evaluators(problem: Problem, plan: Plan) -> Callable[[], Evaluator]:

@@ -73,27 +73,27 @@ class RegressionGame:
         presence = Presence.of(semivalue)
         soft = utility == "soft"
         self.n_players = n_players
-        self._votes = min(n_neighbors, n_players) if soft else n_neighbors
-        self._single = rank_weights(presence, n_players, self._votes)
-        self._pair = pair_weights(presence, n_players, self._votes)
-        self._correction = regression_correction(presence, n_players, n_neighbors) if soft else None
+        self.votes = min(n_neighbors, n_players) if soft else n_neighbors
+        self.single = rank_weights(presence, n_players, self.votes)
+        self.pair = pair_weights(presence, n_players, self.votes)
+        self.correction = regression_correction(presence, n_players, n_neighbors) if soft else None
 
     def values(self, targets: npt.NDArray[Any], target: npt.NDArray[Any], ties: TieBlocks) -> FloatMatrix:
         """Values in rank order (Q, N), from training targets in rank order (Q, N) and validation targets (Q,)."""
         t = target[:, None]
-        if self._correction is None:
-            return 2.0 * t * linear_values(targets, self._single, ties) - self._squared_sum(targets, ties)
+        if self.correction is None:
+            return 2.0 * t * linear_values(targets, self.single, ties) - self._squared_sum(targets, ties)
         residuals = targets - t
-        return self._correction.empty * t**2 - self._squared_sum(residuals, ties) - self._small_coalitions(residuals)
+        return self.correction.empty * t**2 - self._squared_sum(residuals, ties) - self._small_coalitions(residuals)
 
     def _squared_sum(self, x: FloatMatrix, ties: TieBlocks) -> FloatMatrix:
         """Values of the game ((1/K) * (sum of x over the K nearest))^2."""
-        k = self._votes
-        single = linear_values(x * x, self._single, ties) / k
-        return np.asarray(single + pair_values(x, self._pair, ties) * (2.0 / k**2))
+        k = self.votes
+        single = linear_values(x * x, self.single, ties) / k
+        return np.asarray(single + pair_values(x, self.pair, ties) * (2.0 / k**2))
 
     def _small_coalitions(self, z: FloatMatrix) -> FloatMatrix:
-        a = self._correction
+        a = self.correction
         assert a is not None
         rest = z.sum(axis=1, keepdims=True) - z
         rest_squares = (z * z).sum(axis=1, keepdims=True) - z * z
