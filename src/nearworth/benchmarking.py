@@ -27,10 +27,15 @@ class Row:
     """One line of the table: what was compared, both times in nanoseconds per pair, and their ratio."""
 
     what: str
-    ours: float
-    theirs: float
+    first: float
+    second: float
     ratio: float
     aim: str
+
+    @classmethod
+    def of(cls, what: str, first: float, second: float, aim: str) -> Row:
+        """Two times in seconds per pair."""
+        return cls(what, first * 1e9, second * 1e9, first / second, aim)
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,10 @@ class Data:
         X = centres[y] + rng.normal(size=(n + n_val, d))
         return cls(X[:n], y[:n], X[n:], y[n:])
 
+    def first(self, n_val: int) -> Data:
+        """The same with fewer validation points."""
+        return Data(self.X, self.y, self.X_val[:n_val], self.y_val[:n_val])
+
     @property
     def pairs(self) -> int:
         """Number of (validation, training) pairs."""
@@ -61,53 +70,33 @@ def speed(quick: bool = False) -> Iterator[Row]:
     """The rows of the table, one after the other as they are measured."""
     n, n_val = (20_000, 256) if quick else (100_000, 512)
     data = Data.make(n, n_val, 64)
-    ours = best(lambda: valued(data, n_jobs=1), time.process_time)
-    product = best(lambda: multiplied(data), time.process_time)
-    yield _row(
-        f"exact, N = {n:,}, d = 64, one thread / 32-bit product of the same blocks",
-        ours,
-        product,
-        data,
-        "below 4, aim 1.8",
-    )
-    user = best(lambda: strong_user(_some(data, 64)), time.process_time) * n_val / 64
-    yield _row("matrix product, argsort, vectorised recursion / exact", user, ours, data, "8 times, aim 20")
-    two = best(lambda: valued(data, n_jobs=2), time.perf_counter)
-    one = best(lambda: valued(data, n_jobs=1), time.perf_counter)
-    yield _row("one thread / two threads (wall)", one, two, data, "1.7, aim 1.95")
-    regression = best(lambda: valued(_some(data, 64), n_jobs=1, task="regression"), time.process_time) * n_val / 64
-    yield _row("regression / classification", regression, ours, data, "below 6, aim 3")
-    errors = best(lambda: valued(data, n_jobs=1, standard_errors=True), time.process_time)
-    yield _row("with standard errors / without", errors, ours, data, "below 1.5")
+    few = data.first(64)
+    cpu, wall = time.process_time, time.perf_counter
+
+    ours = best(valuing(data, n_jobs=1), cpu) / data.pairs
+    product = best(lambda: multiplied(data), cpu) / data.pairs
+    yield Row.of(f"exact, N = {n:,}, d = 64, one thread / 32-bit product alone", ours, product, "below 4, aim 1.8")
+    user = best(lambda: strong_user(few), cpu) / few.pairs
+    yield Row.of("product, argsort, vectorised recursion / exact", user, ours, "8 times, aim 20")
+    one, two = (best(valuing(data, n_jobs=n_jobs), wall) / data.pairs for n_jobs in (1, 2))
+    yield Row.of("one thread / two threads (wall time)", one, two, "1.7, aim 1.95")
+    regression = best(valuing(few, n_jobs=1, task="regression"), cpu) / few.pairs
+    yield Row.of("regression / classification", regression, ours, "below 6, aim 3")
+    errors = best(valuing(data, n_jobs=1, standard_errors=True), cpu) / data.pairs
+    yield Row.of("with standard errors / without", errors, ours, "below 1.5")
+
     wide = Data.make(*((10_000, 256) if quick else (50_000, 1_000)), 64)
-    packed = best(lambda: packed_sort(wide), time.perf_counter, repeats=2)
-    exact = best(lambda: valued(wide), time.perf_counter)
-    yield _row(
-        f"threaded sort of packed keys / exact, {len(wide.X):,} x {len(wide.X_val):,}, all cores (wall)",
-        packed,
-        exact,
-        wide,
-        "4 times, aim 8",
-    )
-    yield _growth(quick)
+    packed = best(lambda: packed_sort(wide), wall, repeats=2) / wide.pairs
+    exact = best(valuing(wide), wall) / wide.pairs
+    sizes = f"{len(wide.X):,} x {len(wide.X_val):,}"
+    yield Row.of(f"threaded sort of packed keys / exact, {sizes}, all cores (wall)", packed, exact, "4 times, aim 8")
 
-
-def _growth(quick: bool) -> Row:
-    small, large = Data.make(10_000, 256, 64), Data.make(100_000 if quick else 1_000_000, 64, 64)
-    t_small = best(lambda: valued(small, n_jobs=1), time.process_time) / small.pairs
-    t_large = best(lambda: valued(large, n_jobs=1), time.process_time, repeats=2) / large.pairs
-    exponent = 1.0 + np.log(t_large / t_small) / np.log(len(large.X) / len(small.X))
-    return Row(
-        f"growth exponent, N = 10^4 to {len(large.X):,}", t_large * 1e9, t_small * 1e9, float(exponent), "below 1.1"
-    )
-
-
-def _row(what: str, first: float, second: float, data: Data, aim: str) -> Row:
-    return Row(what, first / data.pairs * 1e9, second / data.pairs * 1e9, first / second, aim)
-
-
-def _some(data: Data, n_val: int) -> Data:
-    return Data(data.X, data.y, data.X_val[:n_val], data.y_val[:n_val])
+    small, large = Data.make(10_000, 512, 64), Data.make(100_000 if quick else 1_000_000, 256, 64)
+    t_small = best(valuing(small, n_jobs=1), cpu) / small.pairs
+    t_large = best(valuing(large, n_jobs=1), cpu, repeats=2) / large.pairs
+    exponent = 1.0 + float(np.log(t_large / t_small) / np.log(len(large.X) / len(small.X)))
+    what = f"growth exponent of the time, N = {len(small.X):,} to {len(large.X):,}"
+    yield Row(what, t_large * 1e9, t_small * 1e9, exponent, "below 1.1")
 
 
 def best(work: Callable[[], object], clock: Clock, repeats: int = 3) -> float:
@@ -121,9 +110,10 @@ def best(work: Callable[[], object], clock: Clock, repeats: int = 3) -> float:
     return min(times)
 
 
-def valued(data: Data, **parameters: Any) -> npt.NDArray[Any]:
-    """The values, by us."""
-    return KNNShapley(5, **parameters).fit(data.X, data.y).value(data.X_val, data.y_val).values
+def valuing(data: Data, **parameters: Any) -> Callable[[], Any]:
+    """The valuation of a fitted estimator, ready to be timed."""
+    est = KNNShapley(5, **parameters).fit(data.X, data.y)
+    return lambda: est.value(data.X_val, data.y_val)
 
 
 def multiplied(data: Data) -> None:

@@ -122,8 +122,8 @@ def test_a_broken_promise_is_noticed(rng, monkeypatch):
     expected = est.value(X_val, y_val).values
     product = rough.Products._multiply
 
-    def noisy(self, queries, points):
-        products = product(self, queries, points)
+    def noisy(self, queries, points, buffer):
+        products = product(self, queries, points, buffer)
         return products + rng.normal(size=products.shape).astype(products.dtype)
 
     monkeypatch.setattr(rough.Products, "_multiply", noisy)
@@ -179,3 +179,21 @@ def test_from_several_threads_at_once(rng):
     with ThreadPoolExecutor(4) as pool:
         for v in pool.map(lambda _: est.value(X_val, y_val), range(8)):
             np.testing.assert_array_equal(v.values, expected)
+
+
+@pytest.mark.parametrize("utility", ["soft", "original"])
+@pytest.mark.parametrize("semivalue", ["shapley", "banzhaf", ("beta", 4, 1), "loo"])
+@pytest.mark.parametrize("data", DATA)
+def test_regression_loops_against_the_vectorised_formula(data, utility, semivalue, rng):
+    X, X_val = np.split(DATA[data](rng, N + N_VAL), [N])
+    y, y_val = rng.normal(size=N) + 3, rng.normal(size=N_VAL) + 3
+    est = nw.KNNShapley(6, task="regression", utility=utility, semivalue=semivalue).fit(X, y)
+    training = est._training
+    ranking = rank(training.keys(np.asarray(X_val, dtype=float)), "average")
+    parameters = {"n_neighbors": 6, "utility": utility, "semivalue": semivalue, "n_classes": None}
+    ranked = training.game(parameters, N).values(y[ranking.order], y_val, TieBlocks(ranking.first))
+    values = np.empty_like(ranked)
+    np.put_along_axis(values, ranking.order, ranked, axis=1)
+    expected = values.mean(axis=0)
+    scale = max(np.abs(expected).max(), np.abs(values).max() * 1e-3)
+    np.testing.assert_allclose(est.value(X_val, y_val).values, expected, rtol=0, atol=1e-12 * scale)

@@ -24,6 +24,7 @@ class ClassifierRows:
         self._worth = np.concatenate([game.weights.worth[:1], game.weights.worth])
         self._loss = np.concatenate([[0.0], game.weights.loss])
         self._game = game
+        self._no_norms = np.zeros(len(codes))
         self._scratch: kernels.Scratch | None = None
 
     @property
@@ -42,7 +43,7 @@ class ClassifierRows:
         """From keys that are exact distances."""
         scratch, pivots, match, added = self._prepare(keys, label, left_out)
         kernels.value_exact_row(
-            keys, np.zeros_like(keys), self._codes, label, pivots, match, left_out,
+            keys, self._no_norms, self._codes, label, pivots, match, left_out,
             self._by_index, self._worth, self._loss, *added, scratch,
         )  # fmt: skip
 
@@ -55,25 +56,24 @@ class ClassifierRows:
         label: int,
         left_out: int,
     ) -> int:
-        """From products (completed in place) and norms whose order is sure beyond `reach`.
+        """From products and norms whose order is sure beyond `reach`.
 
         `distances_to(rows)` is asked where that matters; returns for how many points it was.
         """
         scratch, pivots, match, added = self._prepare(keys, label, left_out)
-        count, reach = len(pivots), keys.dtype.type(reach)
-        listed = kernels.prepare_row(keys, norms, pivots, reach, scratch)
-        others, wanted, n_asked = kernels.doubts(
-            keys, self._codes, label, match, left_out, count, listed, reach, scratch
+        others, wanted, n_asked, in_marks = kernels.begin_row(
+            keys, norms, self._codes, label, pivots, match, left_out, float(reach), scratch
         )
         distances = distances_to(scratch.doubtful[:wanted])
-        kernels.settle(keys, distances, others, n_asked, count, reach, self._by_index, left_out, scratch)
-        n_players = len(keys) - (left_out >= 0)
-        kernels.tabulate(count, n_players, match, self._by_index, self._worth, self._loss, *added, scratch)
+        kernels.end_row(
+            distances, others, n_asked, in_marks, len(pivots), match, left_out,
+            self._by_index, self._worth, self._loss, *added, scratch,
+        )  # fmt: skip
         return int(wanted)
 
     def _prepare(self, keys: npt.NDArray[Any], label: int, left_out: int) -> Any:
-        if self._scratch is None or self._scratch.ranked.dtype != keys.dtype:
-            self._scratch = kernels.make_scratch(len(keys), self._members.most_pivots, keys.dtype)
+        if self._scratch is None:
+            self._scratch = kernels.make_scratch(len(keys), self._members.most_pivots)
         pivots, match, n_matches = self._members.pivots(label, left_out)
         return self._scratch, pivots, match, self._game.added(n_matches)
 

@@ -3,17 +3,17 @@
 Values change only where the match status changes along the ranks. So only the rarer of the two statuses is
 sorted, its F points are the *pivots*, and every other point only needs to know between which two it falls.
 
-    span, finish  complete keys of one query, and a cell for each point by its key    one pass over N
-    sort_pivots   pivots by cell, then by key                                         F
-    locate        others: how many pivots are nearer, and who is too close to call    one pass over N
-    doubts        whose exact distance is needed for that                             few
-    settle        places of those by exact distances; tied ones apart                 few
-    tabulate      from far to near: one value per gap, tie block and pivot            F
-    fold          total[i] += w * table[place[i]]                                     one pass over N
+    span, mark    keys of one query as whole numbers, the pivots spread over 31 bits    one pass over N
+    sort_pivots   pivots by cell (the leading bits of the mark), then by mark           F
+    locate        others: how many pivots are nearer, and who is too close to call      one pass over N
+    doubts        whose exact distance is needed for that                               few
+    settle        places of those by exact distances; tied ones apart                   few
+    tabulate      from far to near: one value per gap, tie block and pivot              F
+    fold          total[i] += w * table[place[i]]                                       one pass over N
 
-Keys may be off by some rounding (a matrix product). Whoever lies within `reach` of a pivot is settled by exact
-distances, so the order, the ties and with them every bit of the result are those of the exact distances, whatever
-produced the keys. With reach 0 the keys are the exact distances.
+Keys may be off by some rounding (a matrix product), and marks round them once more. Whoever lies within `reach` of a
+pivot is settled by exact distances, so the order, the ties and with them every bit of the result are those of the
+exact distances, whatever produced the keys.
 
 A place is 0..F for strictly between pivots; F+1..2F+1 for tied with the pivots that begin at place - F - 1;
 2F+2..3F+1 for pivot place - 2F - 2 itself; 3F+2 for no player at all.
@@ -24,7 +24,7 @@ A place is 0..F for strictly between pivots; F+1..2F+1 for tied with the pivots 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,17 +33,21 @@ from nearworth._compile import compiled
 
 HEAVY_CELL = 24  # pivots in one cell beyond which a real sort beats insertion
 LONG_CHAIN = 32  # the same for pivots in one chain
+# Marks: pivots lie between MARGIN and TOP - MARGIN, and a reach is never more than MARGIN / 2, so that points beyond
+# the pivots, whose marks are cut off at 0 and TOP, are in doubt exactly if they should be.
+TOP, MARGIN = 2**31 - 2**16, 2**20
 # In the passes over N, indices are unsigned: numba then need not ask whether they count from the end.
-ONE, EIGHT = np.uint64(1), np.uint64(8)
+ONE = np.uint64(1)
 
 
 class Scratch(NamedTuple):
     """Working arrays of one thread for rows of N keys with up to F pivots."""
 
-    place: npt.NDArray[np.int32]  # N: the cell, then the place of each point
+    marks: npt.NDArray[np.int32]  # N: keys as whole numbers
+    place: npt.NDArray[np.int32]  # N: the place of each point
     starts: npt.NDArray[np.int32]  # cells + 1: first pivot of each cell
     order: npt.NDArray[np.int32]  # F: pivots by rank
-    ranked: npt.NDArray[Any]  # F + 2: their keys between two infinities
+    ranked: npt.NDArray[np.int64]  # F + 2: their marks between two infinities
     exact: npt.NDArray[np.float64]  # F: their exact distances where wanted, else NaN
     chain: npt.NDArray[np.int32]  # F + 1: first pivot of each pivot's chain of doubt
     between: npt.NDArray[np.int32]  # F + 1: others between pivots
@@ -53,15 +57,15 @@ class Scratch(NamedTuple):
     table: npt.NDArray[np.float64]  # 3F + 3: value of each place
 
 
-def make_scratch(n_train: int, most_pivots: int, key_type: Any) -> Scratch:
+def make_scratch(n_train: int, most_pivots: int) -> Scratch:
     """Arrays for rows of so many points and pivots."""
     n, f = n_train, most_pivots
     n_cells = min(1 << 17, max(64, 1 << (5 * f).bit_length()))
-    place, starts, order, chain, between, tied, asked, doubtful = (
-        np.empty(size, dtype=np.int32) for size in (n, n_cells + 1, f, f + 1, f + 1, f + 1, f, n + f + 1)
+    marks, place, starts, order, chain, between, tied, asked, doubtful = (
+        np.empty(size, dtype=np.int32) for size in (n, n, n_cells + 1, f, f + 1, f + 1, f + 1, f, n + f + 1)
     )
-    ranked, exact, table = np.empty(f + 2, dtype=key_type), np.empty(f), np.empty(3 * f + 3)
-    return Scratch(place, starts, order, ranked, exact, chain, between, tied, asked, doubtful, table)
+    ranked, exact, table = np.empty(f + 2, dtype=np.int64), np.empty(f), np.empty(3 * f + 3)
+    return Scratch(marks, place, starts, order, ranked, exact, chain, between, tied, asked, doubtful, table)
 
 
 @compiled
@@ -76,40 +80,38 @@ def span(keys, norms, pivots):
 
 
 @compiled
-def finish(keys, norms, low, scale, top, cells):
-    """Complete the keys of one query in place (products plus norms) and put each point into a cell by its key."""
+def mark(keys, norms, low, scale, margin, top, marks):
+    """Whole numbers in the order of the keys (products plus norms)."""
     zero = low - low
     for i in range(keys.shape[0]):
-        key = keys[i] + norms[i]
-        keys[i] = key
-        cell = (key - low) * scale
-        cell = cell if cell > zero else zero
-        cells[i] = np.int32(cell if cell < top else top)
+        value = (keys[i] + norms[i] - low) * scale + margin
+        value = value if value > zero else zero
+        marks[i] = np.int32(value if value < top else top)
 
 
 @compiled
-def sort_pivots(keys, pivots, scratch):
-    """Order the pivots by (key, index) and note where each cell begins; returns the size of the fullest cell."""
-    cells, starts, order, ranked = scratch.place, scratch.starts, scratch.order, scratch.ranked
+def sort_pivots(pivots, shift, scratch):
+    """Order the pivots by (mark, index) and note where each cell begins; returns the size of the fullest cell."""
+    marks, starts, order, ranked = scratch.marks, scratch.starts, scratch.order, scratch.ranked
     n_cells, count = starts.shape[0] - 1, pivots.shape[0]
     starts[:] = 0
     fullest = 0
     for j in range(count):
-        cell = np.uint64(cells[np.uint64(pivots[j])]) + ONE
+        cell = np.uint64(marks[np.uint64(pivots[j])] >> shift) + ONE
         starts[cell] += 1
         fullest = max(fullest, starts[cell])
     for cell in range(n_cells):
         starts[cell + 1] += starts[cell]
     for j in range(count):
         point = np.uint64(pivots[j])
-        cell = np.uint64(cells[point])
+        cell = np.uint64(marks[point] >> shift)
         place = np.uint64(starts[cell])
         starts[cell] += 1
-        order[place], ranked[place + ONE] = point, keys[point]
+        order[place], ranked[place + ONE] = point, marks[point]
     for cell in range(n_cells - 1, 0, -1):
         starts[cell] = starts[cell - 1]
     starts[0] = 0
-    ranked[0], ranked[count + 1] = -np.inf, np.inf
+    ranked[0], ranked[count + 1] = -(2**62), 2**62
     if fullest <= HEAVY_CELL:  # cells are in order already, so nobody moves farther than a cell
         _insertion_sort(order[:count], ranked[1 : count + 1])
         return fullest
@@ -139,43 +141,43 @@ def _sort_cell(order, ranked):
 
 
 @compiled
-def locate(keys, reach, scratch):
+def locate(shift, reach, scratch):
     """Place every point among the pivots, walking inside its cell; list those within `reach` of a pivot."""
-    place, starts, ranked = scratch.place, scratch.starts, scratch.ranked
+    marks, place, starts, ranked = scratch.marks, scratch.place, scratch.starts, scratch.ranked
     between, doubtful = scratch.between, scratch.doubtful
     listed = np.uint64(0)
-    for i in range(keys.shape[0]):
-        key = keys[i]
-        p = np.uint64(starts[np.uint64(place[i])])
-        p += np.uint64(ranked[p + ONE] < key)
-        while ranked[p + ONE] < key:
+    for i in range(marks.shape[0]):
+        value = np.int64(marks[i])
+        p = np.uint64(starts[np.uint64(marks[i] >> shift)])
+        p += np.uint64(ranked[p + ONE] < value)
+        while ranked[p + ONE] < value:
             p += ONE
         place[i] = p
         between[p] += 1
         doubtful[listed] = i
-        listed += np.uint64((ranked[p + ONE] <= key + reach) | (ranked[p] >= key - reach))
+        listed += np.uint64((ranked[p + ONE] <= value + reach) | (ranked[p] >= value - reach))
     return np.int64(listed)
 
 
 @compiled
-def locate_by_halves(keys, reach, scratch):
+def locate_by_halves(shift, reach, scratch):
     """The same by bisection, for data whose cells are full."""
-    place, starts, ranked = scratch.place, scratch.starts, scratch.ranked
+    marks, place, starts, ranked = scratch.marks, scratch.place, scratch.starts, scratch.ranked
     between, doubtful = scratch.between, scratch.doubtful
     listed = 0
-    for i in range(keys.shape[0]):
-        key = keys[i]
-        p, end = starts[place[i]], starts[place[i] + 1]
+    for i in range(marks.shape[0]):
+        value, cell = np.int64(marks[i]), marks[i] >> shift
+        p, end = starts[cell], starts[cell + 1]
         while p < end:
             middle = (p + end) // 2
-            if ranked[middle + 1] < key:
+            if ranked[middle + 1] < value:
                 p = middle + 1
             else:
                 end = middle
         place[i] = p
         between[p] += 1
         doubtful[listed] = i
-        listed += (ranked[p + 1] <= key + reach) | (ranked[p] >= key - reach)
+        listed += (ranked[p + 1] <= value + reach) | (ranked[p] >= value - reach)
     return listed
 
 
@@ -198,18 +200,18 @@ def chain_end(chain, first):
 
 
 @compiled
-def chain_in_doubt(key, p, count, reach, scratch):
-    """First pivot of the chain that a point at place p is too close to, or -1."""
-    ranked, chain = scratch.ranked, scratch.chain
-    if p > 0 and ranked[p] >= key - reach:
+def chain_in_doubt(point, count, reach, scratch):
+    """First pivot of the chain that a point is too close to, or -1."""
+    ranked, chain, p, value = scratch.ranked, scratch.chain, scratch.place[point], np.int64(scratch.marks[point])
+    if p > 0 and ranked[p] >= value - reach:
         return chain[p - 1]
-    if p < count and ranked[p + 1] <= key + reach:
+    if p < count and ranked[p + 1] <= value + reach:
         return chain[p]
     return -1
 
 
 @compiled
-def doubts(keys, codes, label, pivots_match, left_out, count, listed, reach, scratch):
+def doubts(codes, label, pivots_match, left_out, count, listed, reach, scratch):
     """Keep, of the listed points, the others in doubt; append the pivots of their chains.
 
     Returns how many others and points in all are now in `doubtful`, and how many chains in `asked`.
@@ -221,7 +223,7 @@ def doubts(keys, codes, label, pivots_match, left_out, count, listed, reach, scr
     for k in range(listed):
         i = doubtful[k]
         if (codes[i] == label) != pivots_match and i != left_out:
-            first = chain_in_doubt(keys[i], scratch.place[i], count, reach, scratch)
+            first = chain_in_doubt(i, count, reach, scratch)
             if first >= 0:
                 doubtful[others] = i
                 others += 1
@@ -259,7 +261,7 @@ def sort_chain(first, end, scratch):
 
 
 @compiled
-def settle(keys, distances, others, n_asked, count, reach, by_index, left_out, scratch):
+def settle(distances, others, n_asked, count, reach, by_index, left_out, scratch):
     """Put right, by exact distances, the order of chains and the places of others in doubt; then place the pivots."""
     place, order, exact, chain = scratch.place, scratch.order, scratch.exact, scratch.chain
     between, tied, doubtful = scratch.between, scratch.tied, scratch.doubtful
@@ -273,7 +275,7 @@ def settle(keys, distances, others, n_asked, count, reach, by_index, left_out, s
         sort_chain(first, end, scratch)
     for k in range(others):
         i, distance = doubtful[k], distances[k]
-        low = chain_in_doubt(keys[i], place[i], count, reach, scratch)
+        low = chain_in_doubt(i, count, reach, scratch)
         end = chain_end(chain, low)
         high = end
         while low < high:
@@ -368,38 +370,88 @@ def tabulate(count, n_players, pivots_match, by_index, worth, loss, for_match, f
 
 @compiled
 def prepare_row(keys, norms, pivots, reach, scratch):
-    """Everything up to the doubts: returns how many points are listed as doubtful."""
+    """Everything up to the doubts.
+
+    `reach` is how far two keys must be apart to be surely in the right order. Returns how many points are listed as
+    doubtful, and the reach in marks.
+    """
     low, high = span(keys, norms, pivots)
-    count, n_cells = pivots.shape[0], scratch.starts.shape[0] - 1
-    # The constants in the type of the keys, so that the passes over N do not widen them.
+    count, shift = pivots.shape[0], 0
+    while (TOP >> shift) + 2 > scratch.starts.shape[0]:
+        shift += 1
+    # Rounding on the way from a key to its mark, in the type of the keys, widens the reach.
+    rounding = 4.0 * np.finfo(keys.dtype).eps
+    wide = reach + rounding * (abs(low) + abs(high) + (high - low))
+    scale = (TOP - 2 * MARGIN) / (high - low) if high > low else np.inf
+    scale = min(scale, 0.25 * MARGIN / wide) if wide > 0 else (scale if scale < np.inf else 1.0)
     limits = np.empty(4, dtype=keys.dtype)
-    limits[0] = low
-    limits[1] = (n_cells - 1) / (high - low) if high > low else 0.0
-    limits[2] = n_cells - 1
-    limits[3] = reach
-    finish(keys, norms, limits[0], limits[1], limits[2], scratch.place)
-    fullest = sort_pivots(keys, pivots, scratch)
+    limits[0], limits[1], limits[2], limits[3] = low, scale, MARGIN, TOP
+    mark(keys, norms, limits[0], limits[1], limits[2], limits[3], scratch.marks)
+    in_marks = np.int64(np.ceil(wide * scale + rounding * TOP)) + 1
+    fullest = sort_pivots(pivots, shift, scratch)
     scratch.between[: count + 1] = 0
     scratch.tied[: count + 1] = 0
     if fullest > HEAVY_CELL:
-        return locate_by_halves(keys, limits[3], scratch)
-    return locate(keys, limits[3], scratch)
+        return locate_by_halves(shift, in_marks, scratch), in_marks
+    return locate(shift, in_marks, scratch), in_marks
+
+
+@compiled
+def begin_row(keys, norms, codes, label, pivots, pivots_match, left_out, reach, scratch):
+    """Everything before exact distances: how many others and points in all want theirs, chains, reach in marks."""
+    listed, in_marks = prepare_row(keys, norms, pivots, reach, scratch)
+    count = pivots.shape[0]
+    others, wanted, n_asked = doubts(codes, label, pivots_match, left_out, count, listed, in_marks, scratch)
+    return others, wanted, n_asked, in_marks
+
+
+@compiled
+def end_row(
+    distances,
+    others,
+    n_asked,
+    in_marks,
+    count,
+    pivots_match,
+    left_out,
+    by_index,
+    worth,
+    loss,
+    for_match,
+    for_other,
+    scratch,
+):
+    """Everything after them: the table then holds the values by place."""
+    settle(distances, others, n_asked, count, in_marks, by_index, left_out, scratch)
+    n_players = scratch.place.shape[0] - (left_out >= 0)
+    tabulate(count, n_players, pivots_match, by_index, worth, loss, for_match, for_other, scratch)
 
 
 @compiled
 def value_exact_row(
     keys, norms, codes, label, pivots, pivots_match, left_out, by_index, worth, loss, for_match, for_other, scratch
 ):
-    """All steps for keys that are exact distances; afterwards the table holds the values by place."""
+    """Both for keys that are exact distances."""
+    others, wanted, n_asked, in_marks = begin_row(
+        keys, norms, codes, label, pivots, pivots_match, left_out, 0.0, scratch
+    )
+    distances = keys[scratch.doubtful[:wanted]].astype(np.float64)
     count = pivots.shape[0]
-    listed = prepare_row(keys, norms, pivots, 0.0, scratch)
-    others, wanted, n_asked = doubts(keys, codes, label, pivots_match, left_out, count, listed, 0.0, scratch)
-    distances = np.empty(wanted)
-    for k in range(wanted):
-        distances[k] = keys[scratch.doubtful[k]]
-    settle(keys, distances, others, n_asked, count, 0.0, by_index, left_out, scratch)
-    n_players = keys.shape[0] - (left_out >= 0)
-    tabulate(count, n_players, pivots_match, by_index, worth, loss, for_match, for_other, scratch)
+    end_row(
+        distances,
+        others,
+        n_asked,
+        in_marks,
+        count,
+        pivots_match,
+        left_out,
+        by_index,
+        worth,
+        loss,
+        for_match,
+        for_other,
+        scratch,
+    )
 
 
 @compiled

@@ -69,6 +69,7 @@ class ClassificationEvaluator:
         self._problem = problem
         self._products = products
         self._narrow = products is not None and products.can_be_narrow
+        self._buffer = np.empty(0)
         self._rows = ClassifierRows(problem.game, problem.labels, members, problem.ties == "index")
 
     def places(self, start: int, stop: int) -> Iterator[Places]:
@@ -86,7 +87,9 @@ class ClassificationEvaluator:
         """Narrow products as long as they leave few points in doubt; the values are the same either way."""
         assert self._products is not None
         points = np.ascontiguousarray(self._problem.queries[start:stop], dtype=np.float64)
-        batch = self._products(points, narrow=self._narrow)
+        if self._buffer.size < len(points) * self._problem.n_train:  # fresh memory costs more than the product
+            self._buffer = np.empty(len(points) * self._problem.n_train)
+        batch = self._products(points, narrow=self._narrow, buffer=self._buffer)
         for query, (point, products, reach, kept) in enumerate(
             zip(points, batch.products, batch.reach, batch.kept, strict=True), start=start
         ):

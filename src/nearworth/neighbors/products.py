@@ -59,15 +59,16 @@ class Products:
                 self._narrow[start : start + ROWS] = points[start : start + ROWS] - self._centre
         self._watched = np.linspace(0, len(points) - 1, WATCHED).astype(np.intp)
 
-    def __call__(self, queries: FloatMatrix, *, narrow: bool) -> Rough:
-        """Rough distances of a batch of queries."""
+    def __call__(self, queries: FloatMatrix, *, narrow: bool, buffer: npt.NDArray[Any] | None = None) -> Rough:
+        """Rough distances of a batch of queries; `buffer` (64-bit, at least as large) is used again and again."""
         centred = queries - self._centre
         lengths = np.sqrt((centred * centred).sum(axis=1))
         if not narrow:
             error = (2.0 * queries.shape[1] + 16.0) * UNIT_64
             reach = 2.0 * error * (self._longest + lengths + np.sqrt(self._centre @ self._centre)) ** 2
-            return Rough(self._multiply(-2.0 * centred, self._points), self._norms, reach, np.ones(len(queries), bool))
-        products = self._multiply((-2.0 * centred).astype(np.float32), self._narrow)
+            products = self._multiply(-2.0 * centred, self._points, buffer)
+            return Rough(products, self._norms, reach, np.ones(len(queries), dtype=bool))
+        products = self._multiply((-2.0 * centred).astype(np.float32), self._narrow, buffer)
         promised = self._error * (self._longest + lengths) ** 2
         rough = products[:, self._watched].astype(np.float64) + self._norms[self._watched] + self._level
         right = squared_distances(np.ascontiguousarray(queries), self._points[self._watched])
@@ -78,8 +79,12 @@ class Products:
         """Exact distances of one query to the points of some rows."""
         return distances_to(query, self._points, rows)
 
-    def _multiply(self, queries: npt.NDArray[Any], points: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        products = np.empty((len(queries), len(points)), dtype=queries.dtype)
+    def _multiply(
+        self, queries: npt.NDArray[Any], points: npt.NDArray[Any], buffer: npt.NDArray[Any] | None
+    ) -> npt.NDArray[Any]:
+        size = len(queries) * len(points)
+        space = np.empty(size) if buffer is None else buffer
+        products = space.view(queries.dtype)[:size].reshape(len(queries), len(points))
         for start in range(0, len(points), ROWS):
             rows = points[start : start + ROWS].astype(queries.dtype, copy=False)
             np.matmul(queries, rows.T, out=products[:, start : start + ROWS])

@@ -24,7 +24,7 @@ def rank(keys: FloatMatrix, ties: Ties, leave_out: IntVector | None = None) -> R
     """
     if leave_out is not None:
         keys[np.arange(len(keys)), leave_out] = np.nan  # sorts behind everything, infinity included
-    order = np.argsort(keys, axis=1, kind="stable")
+    order = np.argsort(keys, axis=1, kind="stable" if ties == "index" else None)
     if leave_out is not None:
         order = order[:, :-1]
     first = np.ones(order.shape, dtype=bool)
