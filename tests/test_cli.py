@@ -30,3 +30,11 @@ def test_version_and_help():
     assert run("--version").stdout.strip() == f"nearworth, version {nearworth.__version__}"
     assert "demo" in run("--help").stdout
     assert run("demo", "-k", "0").returncode == 2
+
+
+def test_bench_speed_prints_its_table():
+    done = run("bench", "speed", "--quick")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert len(lines) == 8
+    assert all(re.search(r"\d+\.\d+ +\d+\.\d+ +\d+\.\d+   ", line) for line in lines[1:])

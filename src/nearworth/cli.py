@@ -39,3 +39,22 @@ def demo(n_neighbors: int, seed: int) -> None:
         click.echo(f"{row:6}  {digits.y[row]:5}  {valuation.values[row]:11.6f}  {'wrong' if row in wrong else 'right'}")
     found = len(wrong.intersection(suspects.tolist()))
     click.echo(f"\nAmong the {count} least valuable rows, {found} are wrong: {found / count:.0%} precision and recall.")
+
+
+@main.group()
+def bench() -> None:
+    """Measure this machine."""
+
+
+@bench.command()
+@click.option("--quick", is_flag=True, help="Smaller data: seconds instead of a minute or two.")
+def speed(quick: bool) -> None:
+    """Compare the exact engine with what a good numpy user writes, as ratios within one run.
+
+    Times are nanoseconds per (validation, training) pair, the best of a few runs.
+    """
+    from nearworth.benchmarking import speed as rows
+
+    click.echo(f"{'first / second':<78} {'first':>8} {'second':>8} {'ratio':>7}   wanted")
+    for row in rows(quick):
+        click.echo(f"{row.what:<78} {row.first:8.2f} {row.second:8.2f} {row.ratio:7.2f}   {row.aim}")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
 import tracemalloc
 
 import numpy as np
@@ -86,3 +90,64 @@ def test_sizes(text, size):
     from nearworth._validation.parameters import parse_bytes
 
     assert parse_bytes("max_memory", text) == size
+
+
+LONG_RUN = """
+import numpy as np, nearworth as nw
+rng = np.random.default_rng(0)
+X, y = rng.normal(size=(100_000, 16)), rng.integers(0, 5, 100_000)
+est = nw.KNNShapley(5, progress=lambda done, total: print(done, flush=True)).fit(X, y)
+est.value(X[:20_000], y[:20_000])
+"""
+
+
+def test_control_c_stops_soon():
+    """Twenty thousand queries would take minutes; an interruption must not wait for them."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", LONG_RUN], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    process.stdout.readline()  # the first batch is done, the threads are at work
+    process.send_signal(signal.SIGINT)
+    started = time.monotonic()
+    _, errors = process.communicate(timeout=60)
+    assert "KeyboardInterrupt" in errors
+    assert time.monotonic() - started < 30
+
+
+RESIDENT = """
+import resource, sys
+import numpy as np, nearworth as nw
+rng = np.random.default_rng(0)
+X, y = rng.normal(size=(200_000, 32)), rng.integers(0, 5, 200_000)
+X_val, y_val = rng.normal(size=(256, 32)), rng.integers(0, 5, 256)
+est = nw.KNNShapley(5, max_memory="200MB", task=sys.argv[1], standard_errors=True).fit(X, y)
+nw.KNNShapley(5, task=sys.argv[1], standard_errors=True).fit(X[:5_000], y[:5_000]).value(X_val, y_val)  # compiles
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+est.value(X_val, y_val)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
+"""
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_resident_memory_stays_within_the_budget(task):
+    done = subprocess.run([sys.executable, "-c", RESIDENT, task], check=True, capture_output=True, text=True)
+    assert int(done.stdout) < 200_000_000
+
+
+def test_kernels_compile_where_nothing_can_be_cached(monkeypatch):
+    import nearworth._compile as module
+
+    real = module.njit
+
+    def without_a_cache(*args, **options):
+        if options.get("cache"):
+            raise RuntimeError("cannot cache function: no locator available")
+        return real(*args, **options)
+
+    monkeypatch.setattr(module, "njit", without_a_cache)
+
+    def twice(x):
+        return 2 * x
+
+    assert module.compiled(twice)(4) == 8
