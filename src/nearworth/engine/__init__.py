@@ -1,14 +1,16 @@
 """Plan, run, merge.
 
-    problem.py     a checked question: geometry, game, labels, validation points, weights
-    plan.py        a memory budget -> how many validation points at a time
-    run.py         for each batch of validation points: keys -> ranks -> values -> Partial
-    accumulate.py  Partial: sums over validation points; adding them up is exact in its order
+    problem.py     a checked question, and who answers it query by query
+    plan.py        a memory budget -> threads, batches, which keys
+    run.py         threads over leaves of validation points; progress, interruption
+    accumulate.py  Partial: sums over validation points along a fixed tree
+    classify.py    which points are pivots, who settles doubts          kernels.py   its compiled loops
+    regress.py     compiled loops of regression                         progress.py  bars and callbacks
 
         plan ----> run ----> accumulate
                     |
-        problem ----+----> neighbors (keys, ranks)
-                    +----> games (values)
+        problem ----+----> neighbors (keys, products, exact distances)
+                    +----> games (coefficients)
 
 Values are sums over validation points, so batches, threads, machines and checkpoints are all one merge.
 """

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from nearworth._typing import FloatVector
 from nearworth.engine import kernels
 from nearworth.games.classification import ClassificationGame
+from nearworth.neighbors.products import RoughRow
 
 Vector32 = npt.NDArray[np.int32]
 
@@ -47,26 +48,16 @@ class ClassifierRows:
             self._by_index, self._worth, self._loss, *added, scratch,
         )  # fmt: skip
 
-    def rough(
-        self,
-        keys: npt.NDArray[Any],
-        norms: npt.NDArray[Any],
-        reach: float,
-        distances_to: Any,
-        label: int,
-        left_out: int,
-    ) -> int:
-        """From products and norms whose order is sure beyond `reach`.
-
-        `distances_to(rows)` is asked where that matters; returns for how many points it was.
-        """
-        scratch, pivots, match, added = self._prepare(keys, label, left_out)
-        others, wanted, n_asked, in_marks = kernels.begin_row(
-            keys, norms, self._codes, label, pivots, match, left_out, float(reach), scratch
-        )
+    def rough(self, row: RoughRow, distances_to: Any, label: int, left_out: int) -> int:
+        """From rough distances; `distances_to(rows)` is asked where these leave doubts. Returns for how many points."""
+        scratch, pivots, match, added = self._prepare(row.products, label, left_out)
+        others, wanted, n_asked, marks = kernels.begin_row(
+            row.products, row.norms, self._codes, label, pivots, match, left_out,
+            row.reach, row.far_reach, row.border, scratch,
+        )  # fmt: skip
         distances = distances_to(scratch.doubtful[:wanted])
         kernels.end_row(
-            distances, others, n_asked, in_marks, len(pivots), match, left_out,
+            distances, others, n_asked, marks, len(pivots), match, left_out,
             self._by_index, self._worth, self._loss, *added, scratch,
         )  # fmt: skip
         return int(wanted)

@@ -3,7 +3,7 @@
 Values change only where the match status changes along the ranks. So only the rarer of the two statuses is
 sorted, its F points are the *pivots*, and every other point only needs to know between which two it falls.
 
-    span, mark    keys of one query as whole numbers, the pivots spread over 31 bits    one pass over N
+    span, mark    keys of one query as whole numbers, the pivots spread over 30 bits    one pass over N
     sort_pivots   pivots by cell (the leading bits of the mark), then by mark           F
     locate        others: how many pivots are nearer, and who is too close to call      one pass over N
     doubts        whose exact distance is needed for that                               few
@@ -13,7 +13,8 @@ sorted, its F points are the *pivots*, and every other point only needs to know 
 
 Keys may be off by some rounding (a matrix product), and marks round them once more. Whoever lies within `reach` of a
 pivot is settled by exact distances, so the order, the ties and with them every bit of the result are those of the
-exact distances, whatever produced the keys.
+exact distances, whatever produced the keys. Errors of keys are larger for near points, hence two reaches: the second
+one holds from a border on.
 
 A place is 0..F for strictly between pivots; F+1..2F+1 for tied with the pivots that begin at place - F - 1;
 2F+2..3F+1 for pivot place - 2F - 2 itself; 3F+2 for no player at all.
@@ -35,7 +36,7 @@ HEAVY_CELL = 24  # pivots in one cell beyond which a real sort beats insertion
 LONG_CHAIN = 32  # the same for pivots in one chain
 # Marks: pivots lie between MARGIN and TOP - MARGIN, and a reach is never more than MARGIN / 2, so that points beyond
 # the pivots, whose marks are cut off at 0 and TOP, are in doubt exactly if they should be.
-TOP, MARGIN = 2**31 - 2**16, 2**20
+TOP, MARGIN = 2**30, 2**20
 # In the passes over N, indices are unsigned: numba then need not ask whether they count from the end.
 ONE = np.uint64(1)
 
@@ -47,7 +48,7 @@ class Scratch(NamedTuple):
     place: npt.NDArray[np.int32]  # N: the place of each point
     starts: npt.NDArray[np.int32]  # cells + 1: first pivot of each cell
     order: npt.NDArray[np.int32]  # F: pivots by rank
-    ranked: npt.NDArray[np.int64]  # F + 2: their marks between two infinities
+    ranked: npt.NDArray[np.int32]  # F + 2: their marks between two that are out of reach
     exact: npt.NDArray[np.float64]  # F: their exact distances where wanted, else NaN
     chain: npt.NDArray[np.int32]  # F + 1: first pivot of each pivot's chain of doubt
     between: npt.NDArray[np.int32]  # F + 1: others between pivots
@@ -64,7 +65,7 @@ def make_scratch(n_train: int, most_pivots: int) -> Scratch:
     marks, place, starts, order, chain, between, tied, asked, doubtful = (
         np.empty(size, dtype=np.int32) for size in (n, n, n_cells + 1, f, f + 1, f + 1, f + 1, f, n + f + 1)
     )
-    ranked, exact, table = np.empty(f + 2, dtype=np.int64), np.empty(f), np.empty(3 * f + 3)
+    ranked, exact, table = np.empty(f + 2, dtype=np.int32), np.empty(f), np.empty(3 * f + 3)
     return Scratch(marks, place, starts, order, ranked, exact, chain, between, tied, asked, doubtful, table)
 
 
@@ -111,7 +112,7 @@ def sort_pivots(pivots, shift, scratch):
     for cell in range(n_cells - 1, 0, -1):
         starts[cell] = starts[cell - 1]
     starts[0] = 0
-    ranked[0], ranked[count + 1] = -(2**62), 2**62
+    ranked[0], ranked[count + 1] = -(2**30), 2**31 - 1
     if fullest <= HEAVY_CELL:  # cells are in order already, so nobody moves farther than a cell
         _insertion_sort(order[:count], ranked[1 : count + 1])
         return fullest
@@ -141,32 +142,33 @@ def _sort_cell(order, ranked):
 
 
 @compiled
-def locate(shift, reach, scratch):
-    """Place every point among the pivots, walking inside its cell; list those within `reach` of a pivot."""
+def locate(shift, reach, far_reach, border, scratch):
+    """Place every point among the pivots, walking inside its cell; list those within reach of a pivot."""
     marks, place, starts, ranked = scratch.marks, scratch.place, scratch.starts, scratch.ranked
     between, doubtful = scratch.between, scratch.doubtful
     listed = np.uint64(0)
     for i in range(marks.shape[0]):
-        value = np.int64(marks[i])
-        p = np.uint64(starts[np.uint64(marks[i] >> shift)])
+        value = marks[i]
+        p = np.uint64(starts[np.uint64(value >> shift)])
         p += np.uint64(ranked[p + ONE] < value)
         while ranked[p + ONE] < value:
             p += ONE
         place[i] = p
         between[p] += 1
         doubtful[listed] = i
-        listed += np.uint64((ranked[p + ONE] <= value + reach) | (ranked[p] >= value - reach))
+        close = reach if value < border else far_reach
+        listed += np.uint64((ranked[p + ONE] <= value + close) | (ranked[p] >= value - close))
     return np.int64(listed)
 
 
 @compiled
-def locate_by_halves(shift, reach, scratch):
+def locate_by_halves(shift, reach, far_reach, border, scratch):
     """The same by bisection, for data whose cells are full."""
     marks, place, starts, ranked = scratch.marks, scratch.place, scratch.starts, scratch.ranked
     between, doubtful = scratch.between, scratch.doubtful
     listed = 0
     for i in range(marks.shape[0]):
-        value, cell = np.int64(marks[i]), marks[i] >> shift
+        value, cell = marks[i], marks[i] >> shift
         p, end = starts[cell], starts[cell + 1]
         while p < end:
             middle = (p + end) // 2
@@ -177,16 +179,18 @@ def locate_by_halves(shift, reach, scratch):
         place[i] = p
         between[p] += 1
         doubtful[listed] = i
-        listed += (ranked[p + 1] <= value + reach) | (ranked[p] >= value - reach)
+        close = reach if value < border else far_reach
+        listed += (ranked[p + 1] <= value + close) | (ranked[p] >= value - close)
     return listed
 
 
 @compiled
-def link_chains(count, reach, scratch):
+def link_chains(count, reach, far_reach, border, scratch):
     """Pivots so close to each other that their order is in doubt form a chain; note its first pivot for each."""
     ranked, chain = scratch.ranked, scratch.chain
     for j in range(count):
-        chain[j] = chain[j - 1] if j > 0 and ranked[j + 1] <= ranked[j] + 2 * reach else j
+        close = reach if ranked[j] < border else far_reach
+        chain[j] = chain[j - 1] if j > 0 and ranked[j + 1] <= ranked[j] + 2 * close else j
     chain[count] = count
 
 
@@ -200,30 +204,31 @@ def chain_end(chain, first):
 
 
 @compiled
-def chain_in_doubt(point, count, reach, scratch):
+def chain_in_doubt(point, count, reach, far_reach, border, scratch):
     """First pivot of the chain that a point is too close to, or -1."""
-    ranked, chain, p, value = scratch.ranked, scratch.chain, scratch.place[point], np.int64(scratch.marks[point])
-    if p > 0 and ranked[p] >= value - reach:
+    ranked, chain, p, value = scratch.ranked, scratch.chain, scratch.place[point], scratch.marks[point]
+    close = reach if value < border else far_reach
+    if p > 0 and ranked[p] >= value - close:
         return chain[p - 1]
-    if p < count and ranked[p + 1] <= value + reach:
+    if p < count and ranked[p + 1] <= value + close:
         return chain[p]
     return -1
 
 
 @compiled
-def doubts(codes, label, pivots_match, left_out, count, listed, reach, scratch):
+def doubts(codes, label, pivots_match, left_out, count, listed, reach, far_reach, border, scratch):
     """Keep, of the listed points, the others in doubt; append the pivots of their chains.
 
     Returns how many others and points in all are now in `doubtful`, and how many chains in `asked`.
     """
     doubtful, exact, chain, order = scratch.doubtful, scratch.exact, scratch.chain, scratch.order
-    link_chains(count, reach, scratch)
+    link_chains(count, reach, far_reach, border, scratch)
     exact[:count] = np.nan
     others = n_asked = 0
     for k in range(listed):
         i = doubtful[k]
         if (codes[i] == label) != pivots_match and i != left_out:
-            first = chain_in_doubt(i, count, reach, scratch)
+            first = chain_in_doubt(i, count, reach, far_reach, border, scratch)
             if first >= 0:
                 doubtful[others] = i
                 others += 1
@@ -261,7 +266,7 @@ def sort_chain(first, end, scratch):
 
 
 @compiled
-def settle(distances, others, n_asked, count, reach, by_index, left_out, scratch):
+def settle(distances, others, n_asked, count, reach, far_reach, border, by_index, left_out, scratch):
     """Put right, by exact distances, the order of chains and the places of others in doubt; then place the pivots."""
     place, order, exact, chain = scratch.place, scratch.order, scratch.exact, scratch.chain
     between, tied, doubtful = scratch.between, scratch.tied, scratch.doubtful
@@ -275,7 +280,7 @@ def settle(distances, others, n_asked, count, reach, by_index, left_out, scratch
         sort_chain(first, end, scratch)
     for k in range(others):
         i, distance = doubtful[k], distances[k]
-        low = chain_in_doubt(i, count, reach, scratch)
+        low = chain_in_doubt(i, count, reach, far_reach, border, scratch)
         end = chain_end(chain, low)
         high = end
         while low < high:
@@ -369,40 +374,45 @@ def tabulate(count, n_players, pivots_match, by_index, worth, loss, for_match, f
 
 
 @compiled
-def prepare_row(keys, norms, pivots, reach, scratch):
+def prepare_row(keys, norms, pivots, reach, far_reach, border, scratch):
     """Everything up to the doubts.
 
-    `reach` is how far two keys must be apart to be surely in the right order. Returns how many points are listed as
-    doubtful, and the reach in marks.
+    `reach` is how far two keys must be apart to be surely in the right order, `far_reach` the same from the key
+    `border` on. Returns how many points are listed as doubtful, and the three in marks.
     """
     low, high = span(keys, norms, pivots)
     count, shift = pivots.shape[0], 0
     while (TOP >> shift) + 2 > scratch.starts.shape[0]:
         shift += 1
     # Rounding on the way from a key to its mark, in the type of the keys, widens the reach.
-    rounding = 4.0 * np.finfo(keys.dtype).eps
-    wide = reach + rounding * (abs(low) + abs(high) + (high - low))
+    rounding = np.finfo(keys.dtype).eps
+    extra = rounding * (abs(low) + abs(high))
     scale = (TOP - 2 * MARGIN) / (high - low) if high > low else np.inf
-    scale = min(scale, 0.25 * MARGIN / wide) if wide > 0 else (scale if scale < np.inf else 1.0)
+    scale = min(scale, 0.25 * MARGIN / (reach + extra)) if reach + extra > 0 else (scale if scale < np.inf else 1.0)
     limits = np.empty(4, dtype=keys.dtype)
     limits[0], limits[1], limits[2], limits[3] = low, scale, MARGIN, TOP
     mark(keys, norms, limits[0], limits[1], limits[2], limits[3], scratch.marks)
-    in_marks = np.int64(np.ceil(wide * scale + rounding * TOP)) + 1
+    extra = np.ceil(extra * scale + 2.0 * rounding * TOP) + 1.0
+    near, far = np.int32(reach * scale + extra), np.int32(far_reach * scale + extra)
+    edge = np.int32(min(max((border - low) * scale + MARGIN + 2.0 * near, 0.0), 2.0 * TOP - 1.0))
     fullest = sort_pivots(pivots, shift, scratch)
     scratch.between[: count + 1] = 0
     scratch.tied[: count + 1] = 0
-    if fullest > HEAVY_CELL:
-        return locate_by_halves(shift, in_marks, scratch), in_marks
-    return locate(shift, in_marks, scratch), in_marks
+    find = fullest > HEAVY_CELL
+    listed = locate_by_halves(shift, near, far, edge, scratch) if find else locate(shift, near, far, edge, scratch)
+    return listed, near, far, edge
 
 
 @compiled
-def begin_row(keys, norms, codes, label, pivots, pivots_match, left_out, reach, scratch):
-    """Everything before exact distances: how many others and points in all want theirs, chains, reach in marks."""
-    listed, in_marks = prepare_row(keys, norms, pivots, reach, scratch)
+def begin_row(keys, norms, codes, label, pivots, pivots_match, left_out, reach, far_reach, border, scratch):
+    """Everything before exact distances.
+
+    Returns how many others and points in all want theirs, how many chains, and the reaches and border in marks.
+    """
+    listed, near, far, edge = prepare_row(keys, norms, pivots, reach, far_reach, border, scratch)
     count = pivots.shape[0]
-    others, wanted, n_asked = doubts(codes, label, pivots_match, left_out, count, listed, in_marks, scratch)
-    return others, wanted, n_asked, in_marks
+    others, wanted, n_asked = doubts(codes, label, pivots_match, left_out, count, listed, near, far, edge, scratch)
+    return others, wanted, n_asked, (near, far, edge)
 
 
 @compiled
@@ -410,7 +420,7 @@ def end_row(
     distances,
     others,
     n_asked,
-    in_marks,
+    marks,
     count,
     pivots_match,
     left_out,
@@ -422,7 +432,8 @@ def end_row(
     scratch,
 ):
     """Everything after them: the table then holds the values by place."""
-    settle(distances, others, n_asked, count, in_marks, by_index, left_out, scratch)
+    near, far, edge = marks
+    settle(distances, others, n_asked, count, near, far, edge, by_index, left_out, scratch)
     n_players = scratch.place.shape[0] - (left_out >= 0)
     tabulate(count, n_players, pivots_match, by_index, worth, loss, for_match, for_other, scratch)
 
@@ -432,16 +443,15 @@ def value_exact_row(
     keys, norms, codes, label, pivots, pivots_match, left_out, by_index, worth, loss, for_match, for_other, scratch
 ):
     """Both for keys that are exact distances."""
-    others, wanted, n_asked, in_marks = begin_row(
-        keys, norms, codes, label, pivots, pivots_match, left_out, 0.0, scratch
+    others, wanted, n_asked, marks = begin_row(
+        keys, norms, codes, label, pivots, pivots_match, left_out, 0.0, 0.0, 0.0, scratch
     )
-    distances = keys[scratch.doubtful[:wanted]].astype(np.float64)
-    count = pivots.shape[0]
+    distances, count = keys[scratch.doubtful[:wanted]].astype(np.float64), pivots.shape[0]
     end_row(
         distances,
         others,
         n_asked,
-        in_marks,
+        marks,
         count,
         pivots_match,
         left_out,

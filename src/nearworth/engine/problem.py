@@ -89,20 +89,19 @@ class ClassificationEvaluator:
         points = np.ascontiguousarray(self._problem.queries[start:stop], dtype=np.float64)
         if self._buffer.size < len(points) * self._problem.n_train:  # fresh memory costs more than the product
             self._buffer = np.empty(len(points) * self._problem.n_train)
-        batch = self._products(points, narrow=self._narrow, buffer=self._buffer)
-        for query, (point, products, reach, kept) in enumerate(
-            zip(points, batch.products, batch.reach, batch.kept, strict=True), start=start
-        ):
-            if not kept:
-                self._rows.exact(self._problem.keys(point[None, :])[0], *self._label_and_left_out(query))
+        narrow = self._narrow
+        for query, row in enumerate(self._products(points, narrow=narrow, buffer=self._buffer), start=start):
+            if row.kept:
+                distances = partial(self._products.distances, points[query - start])
+                settled = self._rows.rough(row, distances, *self._label_and_left_out(query))
+                self._narrow &= settled <= MOST_IN_DOUBT * self._problem.n_train
             else:
-                distances = partial(self._products.distances, point)
-                settled = self._rows.rough(products, batch.norms, reach, distances, *self._label_and_left_out(query))
-                if batch.products.dtype == np.float32 and settled > MOST_IN_DOUBT * self._problem.n_train:
-                    self._narrow = False
+                keys = self._problem.keys(points[query - start : query - start + 1])[0]
+                self._rows.exact(keys, *self._label_and_left_out(query))
             yield
-            if not self._narrow and batch.products.dtype == np.float32:
-                yield from self._from_products(query + 1, stop) if query + 1 < stop else ()
+            if narrow and not self._narrow:
+                if query + 1 < stop:
+                    yield from self._from_products(query + 1, stop)
                 return
 
     def _label_and_left_out(self, query: int) -> tuple[int, int]:

@@ -1,10 +1,13 @@
 """Geometry: from points to ranks. Nothing here ever sees a label.
 
-    keys.py      a batch of queries -> rank keys (Q, N): smaller is nearer, equal is tied
-    ranking.py   rank keys -> the order of the training points and where ties begin
-    twins.py     which training rows are identical
+    keys.py       a batch of queries -> rank keys (Q, N) of any metric: smaller is nearer, equal is tied
+    distances.py  squared distances from differences: all pairs, or a few
+    sparse.py     the same for sparse rows
+    products.py   rough distances from a matrix product, and how far to trust them
+    ranking.py    rank keys -> the order of the training points and where ties begin
+    twins.py      which training rows are identical
 
 A key need not be a distance; any increasing function of it ranks alike. What matters is that equal distances
-give equal keys, so keys are computed pair by pair in 64-bit floats from differences of the data as given,
-never from |x|^2 - 2 x.t, which moves ties apart and drowns small distances far from the origin.
+give equal keys, so keys are computed pair by pair in 64-bit floats from differences of the data as given.
+|x|^2 - 2 x.t moves ties apart and drowns small distances far from the origin: it serves as a hint only.
 """

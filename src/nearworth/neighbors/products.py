@@ -8,8 +8,8 @@ any value.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,24 +21,27 @@ UNIT_32, UNIT_64 = 2.0**-24, 2.0**-53
 # Errors are told in units of (rounding unit) (|x| + |t|)^2, with the longest |x| for all. In 64 bits 2d + 16 covers
 # the worst case. In 32 bits that would put nearly everybody in doubt, so the errors are measured on a sample, where
 # they are largest, and multiplied; and every query measures them again on a few points.
-SAFETY_32, LEAST_32 = 2.0, 2.0
+SAFETY_32, LEAST_32 = 2.5, 0.5
+FAR = 0.5  # share of |t|^2 + (median |x|^2) from which a squared distance counts as far
 LARGEST_32, SMALLEST_32 = 1e15, 1e-12
 ROWS = 2048  # training points per product
 SAMPLE, WATCHED = 512, 16
 
 
-@dataclass(frozen=True)
-class Rough:
-    """What a batch of queries has.
+class RoughRow(NamedTuple):
+    """What one query has.
 
-    `products` (Q, N), to which the norms are to be added to make keys; `reach`, how far two keys must be apart to be
-    surely in the right order; and `kept`, which queries keep that promise on the points watched.
+    `products` (N,), to which the norms are to be added to make keys; `reach`, how far two keys must be apart to be
+    surely in the right order; `far_reach`, the same for keys beyond `border`; and `kept`, whether that promise holds
+    for the points watched.
     """
 
     products: npt.NDArray[Any]
     norms: npt.NDArray[Any]
-    reach: FloatVector
-    kept: npt.NDArray[np.bool_]
+    reach: float
+    far_reach: float
+    border: float
+    kept: bool
 
 
 class Products:
@@ -50,7 +53,7 @@ class Products:
         self._longest = float(np.sqrt(norms.max()))
         self._level = float(np.median(norms))  # norms around zero round less
         self._norms = norms - self._level
-        self._error = self._error_32(norms)
+        self._error, self._far_error = self._errors_32(norms)
         self.can_be_narrow = bool(np.isfinite(self._error))
         if self.can_be_narrow:
             self._narrow_norms = self._norms.astype(np.float32)
@@ -59,21 +62,28 @@ class Products:
                 self._narrow[start : start + ROWS] = points[start : start + ROWS] - self._centre
         self._watched = np.linspace(0, len(points) - 1, WATCHED).astype(np.intp)
 
-    def __call__(self, queries: FloatMatrix, *, narrow: bool, buffer: npt.NDArray[Any] | None = None) -> Rough:
+    def __call__(
+        self, queries: FloatMatrix, *, narrow: bool, buffer: npt.NDArray[Any] | None = None
+    ) -> Iterator[RoughRow]:
         """Rough distances of a batch of queries; `buffer` (64-bit, at least as large) is used again and again."""
         centred = queries - self._centre
         lengths = np.sqrt((centred * centred).sum(axis=1))
         if not narrow:
             error = (2.0 * queries.shape[1] + 16.0) * UNIT_64
             reach = 2.0 * error * (self._longest + lengths + np.sqrt(self._centre @ self._centre)) ** 2
-            products = self._multiply(-2.0 * centred, self._points, buffer)
-            return Rough(products, self._norms, reach, np.ones(len(queries), dtype=bool))
+            for row, r in zip(self._multiply(-2.0 * centred, self._points, buffer), reach.tolist(), strict=True):
+                yield RoughRow(row, self._norms, r, r, 0.0, True)
+            return
         products = self._multiply((-2.0 * centred).astype(np.float32), self._narrow, buffer)
-        promised = self._error * (self._longest + lengths) ** 2
-        rough = products[:, self._watched].astype(np.float64) + self._norms[self._watched] + self._level
+        unit = (self._longest + lengths) ** 2
+        border = FAR * (lengths**2 + self._level) - lengths**2 - self._level
+        rough = products[:, self._watched].astype(np.float64) + self._norms[self._watched]
         right = squared_distances(np.ascontiguousarray(queries), self._points[self._watched])
-        kept = np.abs(rough + lengths[:, None] ** 2 - right).max(axis=1) <= promised
-        return Rough(products, self._narrow_norms, 2.0 * promised, kept)
+        promised = np.where(rough < border[:, None], self._error, self._far_error) * unit[:, None]
+        kept = (np.abs(rough + self._level + lengths[:, None] ** 2 - right) <= promised).all(axis=1)
+        limits = (2.0 * self._error * unit, 2.0 * self._far_error * unit, border, kept)
+        for row, *limit in zip(products, *(limit.tolist() for limit in limits), strict=True):
+            yield RoughRow(row, self._narrow_norms, *limit)
 
     def distances(self, query: FloatVector, rows: IntVector) -> FloatVector:
         """Exact distances of one query to the points of some rows."""
@@ -90,19 +100,26 @@ class Products:
             np.matmul(queries, rows.T, out=products[:, start : start + ROWS])
         return products
 
-    def _error_32(self, norms: FloatVector) -> float:
-        """Relative error of 32-bit products, from pairs of sampled points, each with itself, and the longest ones."""
+    def _errors_32(self, norms: FloatVector) -> tuple[float, float]:
+        """Relative errors of 32-bit products, of all points and of far ones.
+
+        From pairs of sampled points, each with itself, and the longest ones: near points have the largest errors,
+        because their products are the largest.
+        """
         if not SMALLEST_32 < self._longest < LARGEST_32:
-            return np.inf
+            return np.inf, np.inf
         spread = np.linspace(0, len(norms) - 1, min(SAMPLE, len(norms))).astype(np.intp)
         longest = np.argpartition(norms, -16)[-16:] if len(norms) > 16 else spread
         some = np.asarray(self._points[np.concatenate([spread, longest])], dtype=np.float64) - self._centre
         queries = np.concatenate([some[::16], some[-16:]])
         squares = (some * some).sum(axis=1) - self._level
         rough = (-2.0 * queries).astype(np.float32) @ some.astype(np.float32).T + squares.astype(np.float32)
+        right = squares - 2.0 * queries @ some.T
         lengths = np.sqrt((queries * queries).sum(axis=1, keepdims=True))
-        worst = (np.abs(rough - (squares - 2.0 * queries @ some.T)) / (self._longest + lengths) ** 2).max()
-        return float(max(SAFETY_32 * worst, LEAST_32 * UNIT_32))
+        errors = np.abs(rough - right) / (self._longest + lengths) ** 2
+        far = right >= FAR * (lengths**2 + self._level) - lengths**2 - self._level
+        worst, worst_far = errors.max(), errors[far].max(initial=0.0)
+        return max(SAFETY_32 * worst, LEAST_32 * UNIT_32), max(SAFETY_32 * worst_far, LEAST_32 * UNIT_32)
 
 
 def _centre_and_norms(points: npt.NDArray[Any]) -> tuple[FloatVector, FloatVector]:
