@@ -40,13 +40,9 @@ class ClassifierRows:
         assert self._scratch is not None
         return self._scratch.place
 
-    def exact(self, keys: npt.NDArray[Any], label: int, left_out: int) -> None:
-        """From keys that are exact distances."""
-        scratch, pivots, match, added = self._prepare(keys, label, left_out)
-        kernels.value_exact_row(
-            keys, self._no_norms, self._codes, label, pivots, match, left_out,
-            self._by_index, self._worth, self._loss, *added, scratch,
-        )  # fmt: skip
+    def exact(self, keys: FloatVector, label: int, left_out: int) -> None:
+        """From keys that are exact distances: rough ones with nothing to fear, and their own judges."""
+        self.rough(RoughRow(keys, self._no_norms, 0.0, 0.0, 0.0, True), keys.__getitem__, label, left_out)
 
     def rough(self, row: RoughRow, distances_to: Any, label: int, left_out: int) -> int:
         """From rough distances; `distances_to(rows)` is asked where these leave doubts. Returns for how many points."""

@@ -32,8 +32,7 @@ import numpy.typing as npt
 
 from nearworth._compile import compiled
 
-HEAVY_CELL = 24  # pivots in one cell beyond which a real sort beats insertion
-LONG_CHAIN = 32  # the same for pivots in one chain
+FEW = 24  # pivots in a cell or chain up to which plain insertion is best
 # Marks: pivots lie between MARGIN and TOP - MARGIN, and a reach is never more than MARGIN / 2, so that points beyond
 # the pivots, whose marks are cut off at 0 and TOP, are in doubt exactly if they should be.
 TOP, MARGIN = 2**30, 2**20
@@ -113,32 +112,43 @@ def sort_pivots(pivots, shift, scratch):
         starts[cell] = starts[cell - 1]
     starts[0] = 0
     ranked[0], ranked[count + 1] = -(2**30), 2**31 - 1
-    if fullest <= HEAVY_CELL:  # cells are in order already, so nobody moves farther than a cell
-        _insertion_sort(order[:count], ranked[1 : count + 1])
+    if fullest <= FEW:  # cells are in order already, so nobody moves farther than a cell
+        _insert(ranked[1 : count + 1], order[:count])
         return fullest
     for cell in range(n_cells):
         if starts[cell + 1] - starts[cell] > 1:
-            _sort_cell(order[starts[cell] : starts[cell + 1]], ranked[starts[cell] + 1 : starts[cell + 1] + 1])
+            sort_pairs(ranked[starts[cell] + 1 : starts[cell + 1] + 1], order[starts[cell] : starts[cell + 1]])
     return fullest
 
 
 @compiled
-def _insertion_sort(order, ranked):
-    for j in range(1, order.shape[0]):
-        point, key, place = order[j], ranked[j], j
-        while place > 0 and ranked[place - 1] > key:
-            order[place], ranked[place] = order[place - 1], ranked[place - 1]
-            place -= 1
-        order[place], ranked[place] = point, key
+def _insert(values, points):
+    """Plain insertion of values that are nearly in order, their points along with them."""
+    for j in range(1, values.shape[0]):
+        value, point, k = values[j], points[j], j
+        while k > 0 and values[k - 1] > value:
+            values[k], points[k] = values[k - 1], points[k - 1]
+            k -= 1
+        values[k], points[k] = value, point
 
 
 @compiled
-def _sort_cell(order, ranked):
-    if order.shape[0] <= HEAVY_CELL:
-        _insertion_sort(order, ranked)
-    else:
-        found = np.argsort(ranked, kind="mergesort")
-        order[:], ranked[:] = order[found], ranked[found]
+def sort_pairs(values, points):
+    """Sort both by (value, point) in place: insertion over shrinking gaps, plain insertion for a few."""
+    size = values.shape[0]
+    gap = 1
+    while size > FEW and 9 * gap < 4 * size:
+        gap = (9 * gap) // 4 + 1
+    while True:
+        for j in range(gap, size):
+            value, point, k = values[j], points[j], j
+            while k >= gap and (values[k - gap] > value or (values[k - gap] == value and points[k - gap] > point)):
+                values[k], points[k] = values[k - gap], points[k - gap]
+                k -= gap
+            values[k], points[k] = value, point
+        if gap == 1:
+            return
+        gap = max(1, (4 * gap) // 9)
 
 
 @compiled
@@ -246,26 +256,6 @@ def doubts(codes, label, pivots_match, left_out, count, listed, reach, far_reach
 
 
 @compiled
-def sort_chain(first, end, scratch):
-    """Order the pivots of a chain by (exact distance, index)."""
-    order, exact = scratch.order, scratch.exact
-    if end - first > LONG_CHAIN:
-        by_index = np.argsort(order[first:end], kind="mergesort")
-        points, distances = order[first:end][by_index], exact[first:end][by_index]
-        found = np.argsort(distances, kind="mergesort")
-        order[first:end], exact[first:end] = points[found], distances[found]
-        return
-    for j in range(first + 1, end):
-        point, distance, place = order[j], exact[j], j
-        while place > first and (
-            exact[place - 1] > distance or (exact[place - 1] == distance and order[place - 1] > point)
-        ):
-            order[place], exact[place] = order[place - 1], exact[place - 1]
-            place -= 1
-        order[place], exact[place] = point, distance
-
-
-@compiled
 def settle(distances, others, n_asked, count, reach, far_reach, border, by_index, left_out, scratch):
     """Put right, by exact distances, the order of chains and the places of others in doubt; then place the pivots."""
     place, order, exact, chain = scratch.place, scratch.order, scratch.exact, scratch.chain
@@ -277,7 +267,7 @@ def settle(distances, others, n_asked, count, reach, far_reach, border, by_index
         end = chain_end(chain, first)
         exact[first:end] = distances[k : k + end - first]
         k += end - first
-        sort_chain(first, end, scratch)
+        sort_pairs(exact[first:end], order[first:end])
     for k in range(others):
         i, distance = doubtful[k], distances[k]
         low = chain_in_doubt(i, count, reach, far_reach, border, scratch)
@@ -393,12 +383,12 @@ def prepare_row(keys, norms, pivots, reach, far_reach, border, scratch):
     limits[0], limits[1], limits[2], limits[3] = low, scale, MARGIN, TOP
     mark(keys, norms, limits[0], limits[1], limits[2], limits[3], scratch.marks)
     extra = np.ceil(extra * scale + 2.0 * rounding * TOP) + 1.0
-    near, far = np.int32(reach * scale + extra), np.int32(far_reach * scale + extra)
-    edge = np.int32(min(max((border - low) * scale + MARGIN + 2.0 * near, 0.0), 2.0 * TOP - 1.0))
+    near, far = np.int64(reach * scale + extra), np.int64(far_reach * scale + extra)
+    edge = np.int64(min(max((border - low) * scale + MARGIN + 2.0 * near, 0.0), 2.0 * TOP - 1.0))
     fullest = sort_pivots(pivots, shift, scratch)
     scratch.between[: count + 1] = 0
     scratch.tied[: count + 1] = 0
-    find = fullest > HEAVY_CELL
+    find = fullest > FEW
     listed = locate_by_halves(shift, near, far, edge, scratch) if find else locate(shift, near, far, edge, scratch)
     return listed, near, far, edge
 
@@ -436,32 +426,6 @@ def end_row(
     settle(distances, others, n_asked, count, near, far, edge, by_index, left_out, scratch)
     n_players = scratch.place.shape[0] - (left_out >= 0)
     tabulate(count, n_players, pivots_match, by_index, worth, loss, for_match, for_other, scratch)
-
-
-@compiled
-def value_exact_row(
-    keys, norms, codes, label, pivots, pivots_match, left_out, by_index, worth, loss, for_match, for_other, scratch
-):
-    """Both for keys that are exact distances."""
-    others, wanted, n_asked, marks = begin_row(
-        keys, norms, codes, label, pivots, pivots_match, left_out, 0.0, 0.0, 0.0, scratch
-    )
-    distances, count = keys[scratch.doubtful[:wanted]].astype(np.float64), pivots.shape[0]
-    end_row(
-        distances,
-        others,
-        n_asked,
-        marks,
-        count,
-        pivots_match,
-        left_out,
-        by_index,
-        worth,
-        loss,
-        for_match,
-        for_other,
-        scratch,
-    )
 
 
 @compiled
