@@ -69,6 +69,13 @@ def make_scratch(n_train: int, most_pivots: int) -> Scratch:
 
 
 @compiled
+def fill(array, start, stop, value):
+    """array[start:stop] = value, which takes numba ten times as long to compile."""
+    for i in range(start, stop):
+        array[i] = value
+
+
+@compiled
 def span(keys, norms, pivots):
     """Lowest and highest finite key of the pivots."""
     low, high = np.inf, -np.inf
@@ -94,7 +101,7 @@ def sort_pivots(pivots, shift, scratch):
     """Order the pivots by (mark, index) and note where each cell begins; returns the size of the fullest cell."""
     marks, starts, order, ranked = scratch.marks, scratch.starts, scratch.order, scratch.ranked
     n_cells, count = starts.shape[0] - 1, pivots.shape[0]
-    starts[:] = 0
+    fill(starts, 0, n_cells + 1, 0)
     fullest = 0
     for j in range(count):
         cell = np.uint64(marks[np.uint64(pivots[j])] >> shift) + ONE
@@ -233,7 +240,7 @@ def doubts(codes, label, pivots_match, left_out, count, listed, reach, far_reach
     """
     doubtful, exact, chain, order = scratch.doubtful, scratch.exact, scratch.chain, scratch.order
     link_chains(count, reach, far_reach, border, scratch)
-    exact[:count] = np.nan
+    fill(exact, 0, count, np.nan)
     others = n_asked = 0
     for k in range(listed):
         i = doubtful[k]
@@ -265,8 +272,9 @@ def settle(distances, others, n_asked, count, reach, far_reach, border, by_index
     for asked in range(n_asked):
         first = scratch.asked[asked]
         end = chain_end(chain, first)
-        exact[first:end] = distances[k : k + end - first]
-        k += end - first
+        for j in range(first, end):
+            exact[j] = distances[k]
+            k += 1
         sort_pairs(exact[first:end], order[first:end])
     for k in range(others):
         i, distance = doubtful[k], distances[k]
@@ -345,7 +353,7 @@ def tabulate(count, n_players, pivots_match, by_index, worth, loss, for_match, f
                 lost, position, size, pivots if pivots_match else together, worth, loss
             )
             of_match, of_other, lost = of_match + for_match, of_other + for_other, lost + added
-            table[2 * count + 2 + first : 2 * count + 2 + j] = of_match if pivots_match else of_other
+            fill(table, 2 * count + 2 + first, 2 * count + 2 + j, of_match if pivots_match else of_other)
             table[count + 1 + first] = of_other if pivots_match else of_match
             shared, position = np.nan, position - size
         elif pivots_match:
@@ -386,8 +394,8 @@ def prepare_row(keys, norms, pivots, reach, far_reach, border, scratch):
     near, far = np.int64(reach * scale + extra), np.int64(far_reach * scale + extra)
     edge = np.int64(min(max((border - low) * scale + MARGIN + 2.0 * near, 0.0), 2.0 * TOP - 1.0))
     fullest = sort_pivots(pivots, shift, scratch)
-    scratch.between[: count + 1] = 0
-    scratch.tied[: count + 1] = 0
+    fill(scratch.between, 0, count + 1, 0)
+    fill(scratch.tied, 0, count + 1, 0)
     find = fullest > FEW
     listed = locate_by_halves(shift, near, far, edge, scratch) if find else locate(shift, near, far, edge, scratch)
     return listed, near, far, edge
