@@ -197,3 +197,108 @@ def test_regression_loops_against_the_vectorised_formula(data, utility, semivalu
     expected = values.mean(axis=0)
     scale = max(np.abs(expected).max(), np.abs(values).max() * 1e-3)
     np.testing.assert_allclose(est.value(X_val, y_val).values, expected, rtol=0, atol=1e-12 * scale)
+
+
+@pytest.mark.parametrize("scale", [1e-320, 1e-307, 1e-305, 1e-300, 1e-200, 1.0, 1e100, 1e149])
+@pytest.mark.parametrize("offset", [0.0, 1.0])
+def test_distances_of_any_size(scale, offset, rng):
+    """Given distances from the edge of underflow to the largest allowed."""
+    D, y = scale * (offset + rng.random((8, 60))), rng.integers(0, 2, 60)
+    D[:, ::7] = D[:, :1]
+    y_val = rng.integers(0, 2, 8)
+    ranks = np.array([np.unique(row, return_inverse=True)[1] for row in D], dtype=float)
+    expected = nw.knn_shapley(None, y, ranks, y_val, 3, metric="precomputed")
+    np.testing.assert_array_equal(nw.knn_shapley(None, y, D, y_val, 3, metric="precomputed"), expected)
+
+
+def test_distances_at_the_edge_of_overflow():
+    far = {0.0: 1e308, 1.0: 1.1e308, 2.0: 1.2e308, 3.0: 1.3e308, 4.0: 1.7e308, 5.0: 0.0}
+    X, y = np.arange(6.0)[:, None], [0, 1, 0, 1, 0, 1]
+    ranks = [[1, 2, 3, 4, 5, 0]]
+    for label in (0, 1):
+        expected = nw.knn_shapley(None, y, ranks, [label], 2, metric="precomputed")
+        values = nw.knn_shapley(X, y, [[9.0]], [label], 2, metric=lambda a, b: far[min(a[0], b[0])])
+        np.testing.assert_array_equal(values, expected)
+
+
+@pytest.mark.parametrize("dtype", [">f8", ">f4", ">i8", "<f4", "f2", "i1"])
+@pytest.mark.parametrize("n", [50, 3_000])
+def test_any_byte_order_and_width(dtype, n, rng):
+    X = (
+        rng.integers(-50, 50, (n, 3)).astype(dtype)
+        if "f8" not in dtype
+        else (1e4 + 1e-3 * rng.normal(size=(n, 3))).astype(dtype)
+    )
+    T = X[:9].astype(float) + 0.25e-3
+    y, y_val = rng.integers(0, 2, n), rng.integers(0, 2, 9)
+    np.testing.assert_array_equal(nw.knn_shapley(X, y, T, y_val), nw.knn_shapley(X.astype(np.float64), y, T, y_val))
+
+
+def test_tiny_numbers_take_the_same_ranks_on_every_path(rng):
+    X = rng.normal(size=(3_000, 2)) * 1e-165
+    X[0] = 1e-95
+    T, y, y_val = rng.normal(size=(16, 2)) * 1e-165, rng.integers(0, 2, 3_000), rng.integers(0, 2, 16)
+    est = nw.KNNShapley(5).fit(X, y)
+    few_at_a_time = np.average(
+        [est.value(T[s], y_val[s]).values for s in (slice(7), slice(7, 14), slice(14, 16))], axis=0, weights=[7, 7, 2]
+    )
+    np.testing.assert_allclose(est.value(T, y_val).values, few_at_a_time, rtol=0, atol=1e-17)
+
+
+def test_narrow_products_of_codes_and_real_queries(rng):
+    """Training data that 32 bits hold exactly tell nothing about the errors of queries that they do not."""
+    codes = rng.choice([-1.0, 1.0], size=(20, 300))
+    X = np.repeat(np.vstack([codes, -codes]), 60, axis=0) * np.where(rng.random((2_400, 300)) < 0.02, -1.0, 1.0)
+    X[1200:] = -X[:1200]  # the mean is zero
+    T = X[:64] + 0.03 * rng.normal(size=(64, 300))
+    keys = nw.KNNShapley().fit(X, rng.integers(0, 2, 2_400))._training.keys
+    exact = keys(T)
+    for row, distances in zip(keys.products()(T, narrow=True), exact, strict=True):
+        errors = row.products.astype(float) + row.norms - distances
+        assert np.ptp(errors) <= row.reach
+
+
+def test_overlapping_runs_give_the_blas_its_threads_back(rng):
+    from concurrent.futures import ThreadPoolExecutor
+
+    from threadpoolctl import threadpool_info
+
+    def blas():
+        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+    X, y, X_val, y_val = make(rng, "random", "ten classes")
+    est = nw.KNNShapley(5).fit(X, y)
+    before = blas()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda i: est.value(np.tile(X_val, (i, 1)), np.tile(y_val, i)), [1, 9, 3, 14, 2, 5]))
+    assert blas() == before
+
+
+def test_a_thread_that_cannot_start_says_so(rng, monkeypatch):
+    import threading
+
+    X, y = rng.normal(size=(500, 2)), rng.integers(0, 2, 500)
+    est = nw.KNNShapley(n_jobs=3).fit(X, y)
+    real, started = threading.Thread.start, []
+
+    def start(self):
+        if len(started) == 2:
+            raise RuntimeError("can't start new thread")
+        started.append(self)
+        real(self)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        est.value(rng.normal(size=(400, 2)), rng.integers(0, 2, 400))
+    assert not any(thread.is_alive() for thread in started)
+
+
+def test_a_slow_listener_does_not_let_work_pile_up(rng):
+    import time
+
+    X, y = rng.normal(size=(300, 2)), rng.integers(0, 2, 300)
+    X_val, y_val = rng.normal(size=(3_000, 2)), rng.integers(0, 2, 3_000)
+    est = nw.KNNShapley(n_jobs=2, progress=lambda done, total: time.sleep(0.002)).fit(X, y)
+    np.testing.assert_array_equal(
+        est.value(X_val, y_val).values, est.set_params(progress=False).value(X_val, y_val).values
+    )

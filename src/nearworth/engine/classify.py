@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._typing import FloatVector
+from nearworth._typing import FloatVector, IntVector
 from nearworth.engine import kernels
 from nearworth.games.classification import ClassificationGame
 from nearworth.neighbors.products import RoughRow
@@ -18,7 +18,7 @@ Vector32 = npt.NDArray[np.int32]
 class ClassifierRows:
     """Values of one query at a time, left as a table by place (see `kernels`). One per thread."""
 
-    def __init__(self, game: ClassificationGame, codes: Vector32, members: Members, by_index: bool) -> None:
+    def __init__(self, game: ClassificationGame, codes: IntVector, members: Members, by_index: bool) -> None:
         self._codes = codes
         self._members = members
         self._by_index = by_index
@@ -42,7 +42,9 @@ class ClassifierRows:
 
     def exact(self, keys: FloatVector, label: int, left_out: int) -> None:
         """From keys that are exact distances: rough ones with nothing to fear, and their own judges."""
-        self.rough(RoughRow(keys, self._no_norms, 0.0, 0.0, 0.0, True), keys.__getitem__, label, left_out)
+        largest = np.abs(keys).max(initial=0.0, where=np.isfinite(keys))
+        hints = keys if 1e-200 < largest < 1e200 else np.ldexp(keys, -np.frexp(largest)[1])
+        self.rough(RoughRow(hints, self._no_norms, 0.0, 0.0, 0.0, True), keys.__getitem__, label, left_out)
 
     def rough(self, row: RoughRow, distances_to: Any, label: int, left_out: int) -> int:
         """From rough distances; `distances_to(rows)` is asked where these leave doubts. Returns for how many points."""

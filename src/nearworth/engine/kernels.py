@@ -387,6 +387,7 @@ def prepare_row(keys, norms, pivots, reach, far_reach, border, scratch):
     extra = rounding * (abs(low) + abs(high))
     scale = (TOP - 2 * MARGIN) / (high - low) if high > low else np.inf
     scale = min(scale, 0.25 * MARGIN / (reach + extra)) if reach + extra > 0 else (scale if scale < np.inf else 1.0)
+    scale = min(scale, 1e30 if keys.itemsize == 4 else 1e290)  # keys all but equal: one mark for all, all in doubt
     limits = np.empty(4, dtype=keys.dtype)
     limits[0], limits[1], limits[2], limits[3] = low, scale, MARGIN, TOP
     mark(keys, norms, limits[0], limits[1], limits[2], limits[3], scratch.marks)

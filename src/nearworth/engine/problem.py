@@ -16,10 +16,11 @@ from nearworth.engine.classify import ClassifierRows, Members
 from nearworth.engine.plan import Plan
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
-from nearworth.neighbors.keys import Keys
+from nearworth.neighbors.keys import EuclideanKeys, Keys
 from nearworth.neighbors.products import Products
 from nearworth.neighbors.ranking import rank
 
+PROMPT = 2**25  # differences after which it is time to look whether to stop
 MOST_IN_DOUBT = 0.02  # share of points to settle beyond which 64-bit products are cheaper
 
 Places = tuple[FloatVector, npt.NDArray[np.int32]]  # value of training point i is table[place[i]]
@@ -79,7 +80,7 @@ class ClassificationEvaluator:
             yield self._rows.table, self._rows.place
 
     def _from_keys(self, start: int, stop: int) -> Iterator[None]:
-        for query, keys in enumerate(self._problem.keys(self._problem.queries[start:stop]), start=start):
+        for query, keys in _key_rows(self._problem, start, stop):
             self._rows.exact(keys, *self._label_and_left_out(query))
             yield
 
@@ -123,7 +124,7 @@ class RegressionEvaluator:
     def places(self, start: int, stop: int) -> Iterator[Places]:
         """See Evaluator."""
         problem = self._problem
-        for query, keys in enumerate(problem.keys(problem.queries[start:stop]), start=start):
+        for query, keys in _key_rows(problem, start, stop):
             left_out = np.array([query]) if problem.leave_out else None
             ranking = rank(keys[None, :], problem.ties, left_out)
             self._value(self._targets[ranking.order[0]], ranking.first[0], float(problem.query_labels[query]))
@@ -145,10 +146,17 @@ class RegressionEvaluator:
             regress.soft_row(x, target, self._squared, *small, self._ranked)
 
 
+def _key_rows(problem: Problem, start: int, stop: int) -> Iterator[tuple[int, FloatVector]]:
+    """Exact keys of the queries one after the other, made a few at a time so that nobody waits long for the next."""
+    step = max(1, PROMPT // (problem.n_train * problem.queries.shape[1]))
+    for a in range(start, stop, step):
+        yield from enumerate(problem.keys(problem.queries[a : min(a + step, stop)]), start=a)
+
+
 def make_evaluators(problem: Problem, plan: Plan) -> Callable[[], Evaluator]:
     """A maker of evaluators, one for each thread, and what they share."""
     if isinstance(problem.game, RegressionGame):
         return lambda: RegressionEvaluator(problem)
     members = Members(problem.labels)
-    products = problem.keys.products() if plan.products else None  # type: ignore[attr-defined]
+    products = problem.keys.products() if plan.products and isinstance(problem.keys, EuclideanKeys) else None
     return lambda: ClassificationEvaluator(problem, members, products)

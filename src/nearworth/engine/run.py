@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,7 +73,7 @@ class _Work:
     plan: Plan
     request: Request
     kept: FloatMatrix | None
-    messages: queue.SimpleQueue[Any] = field(default_factory=queue.SimpleQueue)
+    messages: queue.Queue[Any] = field(default_factory=lambda: queue.Queue(maxsize=8))
     stop: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
@@ -126,13 +127,56 @@ def _workers(work: _Work, make_evaluator: Callable[[], Evaluator], count: int) -
         except BaseException as error:
             work.messages.put(error)
 
-    threads = [threading.Thread(target=labour, daemon=True) for _ in range(count)]
-    with threadpool_limits(1, user_api="blas"):
+    threads: list[threading.Thread] = []
+    with _one_blas_thread():
         try:
-            for thread in threads:
+            for _ in range(count):
+                thread = threading.Thread(target=labour, daemon=True)
                 thread.start()
+                threads.append(thread)
             yield
         finally:
             work.stop.set()
             for thread in threads:
-                thread.join()
+                while thread.is_alive():
+                    _discard(work.messages)  # somebody may be waiting for room in the box
+                    thread.join(0.01)
+
+
+def _discard(messages: queue.Queue[Any]) -> None:
+    with suppress(queue.Empty):
+        while True:
+            messages.get_nowait()
+
+
+class _BlasLimit:
+    """How many runs are under way in this process; the first one in limits the BLAS, the last one out gives it back."""
+
+    lock = threading.Lock()
+    runs = 0
+    limit: Any = None
+
+
+@contextmanager
+def _one_blas_thread() -> Iterator[None]:
+    """Our threads call the BLAS, which must not start threads of its own meanwhile."""
+    with _BlasLimit.lock:
+        if _BlasLimit.runs == 0:
+            _BlasLimit.limit = threadpool_limits(1, user_api="blas")
+        _BlasLimit.runs += 1
+    try:
+        yield
+    finally:
+        with _BlasLimit.lock:
+            _BlasLimit.runs -= 1
+            if _BlasLimit.runs == 0:
+                _BlasLimit.limit.restore_original_limits()
+
+
+def _forget_runs() -> None:
+    """A forked child has none of its parent's threads, nor their locks."""
+    _BlasLimit.lock, _BlasLimit.runs = threading.Lock(), 0
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_runs)

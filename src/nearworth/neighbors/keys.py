@@ -18,7 +18,7 @@ from nearworth.neighbors.sparse import sparse_distances
 EUCLIDEAN = ("euclidean", "l2", "sqeuclidean")
 MANHATTAN = ("manhattan", "l1", "cityblock")
 BOOLEAN = ("dice", "jaccard", "rogerstanimoto", "russellrao", "sokalmichener", "sokalsneath", "yule")
-COMPILED = tuple(np.dtype(kind) for kind in "?bBhHiIlLqQfd")  # what kernels read as it is
+EXTREME = 300  # binary exponents whose squares come near the limits of floats
 WITHOUT_PARAMETERS = (*EUCLIDEAN, "cosine", "correlation", "nan_euclidean")
 
 
@@ -72,23 +72,30 @@ class EuclideanKeys:
     """Squared distances from differences."""
 
     def __init__(self, X: npt.NDArray[Any]) -> None:
-        self._points = X if X.dtype in COMPILED else np.asarray(X, dtype=np.float32)  # 16-bit floats fit into 32
+        if X.dtype == np.float16:  # fits into 32 bits, which kernels read
+            X = np.asarray(X, dtype=np.float32)
+        self._points = X if X.dtype.isnative else X.astype(X.dtype.newbyteorder("="))
         self._largest = max(float(X.max()), -float(X.min()))
 
     @property
-    def product_bytes(self) -> int:
-        """What rough distances would keep beside the data: a 32- or 64-bit copy of it."""
-        return 8 * self._points.size + 32 * len(self._points)
+    def has_products(self) -> bool:
+        """Whether squares of these numbers are at home in floats."""
+        return abs(int(np.frexp(self._largest)[1])) < EXTREME
+
+    @property
+    def product_bytes(self) -> int | None:
+        """What rough distances would keep beside the data, a 32-bit copy and some norms; None if there are none."""
+        return 4 * self._points.size + 40 * len(self._points) if self.has_products else None
 
     def products(self) -> Products | None:
-        """Rough distances for many queries, unless the numbers are too extreme for squares."""
-        return Products(self._points) if 1e-100 < self._largest < 1e100 else None
+        """Rough distances for many queries, unless the numbers are so extreme that they would have to be scaled."""
+        return Products(self._points) if self.has_products else None
 
     def __call__(self, queries: Any) -> FloatMatrix:
         rows = np.ascontiguousarray(queries, dtype=np.float64)
         # Tiny numbers would vanish when squared. A power of two changes no rounding and no rank.
         exponents = -np.frexp(np.maximum(self._largest, np.abs(rows).max(axis=1)))[1]
-        if (np.abs(exponents) < 300).all():
+        if (np.abs(exponents) < EXTREME).all():
             return squared_distances(rows, self._points)
         keys = np.empty((len(rows), len(self._points)))
         for exponent in np.unique(exponents):
