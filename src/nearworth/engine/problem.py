@@ -20,7 +20,7 @@ from nearworth.neighbors.keys import EuclideanKeys, Keys
 from nearworth.neighbors.products import Products
 from nearworth.neighbors.ranking import rank
 
-PROMPT = 2**25  # differences after which it is time to look whether to stop
+PROMPT = 2**28  # differences after which it is time to look whether to stop
 MOST_IN_DOUBT = 0.02  # share of points to settle beyond which 64-bit products are cheaper
 
 Places = tuple[FloatVector, npt.NDArray[np.int32]]  # value of training point i is table[place[i]]
