@@ -70,7 +70,8 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
     standard_errors : bool, default=False
         Also compute the standard error of each value over the validation sample.
     max_memory : int or str, optional
-        Working memory in bytes or as text ("2GB" is 2 * 10^9).
+        Working memory in bytes or as text ("2GB" is 2 * 10^9); a quarter of what is free unless given. Metrics other
+        than Euclidean, and 16-bit floats, keep a converted copy of the training set on top.
     n_jobs : int, optional
         Number of threads: None or -1 for all cores that the process may use, -2 for all but one.
     random_state : int, optional

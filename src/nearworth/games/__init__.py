@@ -7,5 +7,6 @@
     utilities.py       the four utilities, from their definitions  (used by nobody above)
     oracle.py          a semivalue from all 2^n subsets            (used by nobody above)
 
-Only numpy, no geometry, no files. The last two modules are the definition that the others are tested against.
+Only numpy, no geometry, no files. The last two modules are the definition that the others are tested against. The
+engine runs the same closed forms in compiled loops with the coefficients made here, and is tested against these.
 """
