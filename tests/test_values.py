@@ -127,8 +127,10 @@ def test_standard_errors_and_contributions_by_their_definition(task, aggregate, 
         error = np.sqrt(5 / 4 * (w**2 @ (single - total) ** 2)) / w.sum()
         assert by_owner[owner].total == pytest.approx(scale * total, rel=1e-12, abs=1e-15)
         assert by_owner[owner].standard_error == pytest.approx(scale * error, rel=1e-12, abs=1e-15)
-        if abs(mean.sum()) > 1e-6:  # shares of nothing are no shares
-            assert by_owner[owner].share == pytest.approx(total / mean.sum(), rel=1e-8)
+        if v.values.sum() == 0:  # shares of nothing are no shares
+            assert np.isnan(by_owner[owner].share)
+        else:
+            assert by_owner[owner].share * v.values.sum() == pytest.approx(by_owner[owner].total, rel=1e-12, abs=1e-18)
         assert by_owner[owner].n_rows == (owners == owner).sum()
 
 

@@ -20,6 +20,7 @@ from nearworth.engine.plan import usable_threads
 from nearworth.estimators import KNNShapley
 
 Clock = Callable[[], float]
+K = 5  # neighbours, throughout
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ def best(work: Callable[[], object], clock: Clock, repeats: int = 3) -> float:
 
 def valuing(data: Data, **parameters: Any) -> Callable[[], Any]:
     """The valuation of a fitted estimator, ready to be timed."""
-    est = KNNShapley(5, **parameters).fit(data.X, data.y)
+    est = KNNShapley(K, **parameters).fit(data.X, data.y)
     return lambda: est.value(data.X_val, data.y_val)
 
 
@@ -126,53 +127,47 @@ def multiplied(data: Data) -> None:
             np.matmul(block, X.T, out=out[: len(block)])
 
 
-def strong_user(data: Data, k: int = 5) -> npt.NDArray[Any]:
+def strong_user(data: Data) -> npt.NDArray[Any]:
     """What a good numpy user writes: blocked 32-bit distances, argsort, and Theorem 1 as one cumulative sum."""
     X, X_val = data.X.astype(np.float32), data.X_val.astype(np.float32)
-    n = len(X)
     norms = (X * X).sum(axis=1)
-    rank = np.arange(1, n + 1)
-    step = np.minimum(k, rank[:-1]) / rank[:-1] / k
-    values = np.zeros(n)
+    values = np.zeros(len(X))
     with threadpool_limits(1, user_api="blas"):
         for start in range(0, len(X_val), 32):
-            block = X_val[start : start + 32]
-            order = np.argsort(norms - 2.0 * block @ X.T, axis=1)
-            match = (data.y[order] == data.y_val[start : start + 32, None]).astype(np.float64)
-            phi = np.empty_like(match)
-            phi[:, -1] = match[:, -1] / max(n, k)
-            phi[:, :-1] = phi[:, -1:] + np.cumsum(((match[:, :-1] - match[:, 1:]) * step)[:, ::-1], axis=1)[:, ::-1]
-            for row, values_of_row in zip(order, phi, strict=True):
-                values[row] += values_of_row
+            order = np.argsort(norms - 2.0 * X_val[start : start + 32] @ X.T, axis=1)
+            _add(values, order, data.y, data.y_val[start : start + 32])
     return values / len(X_val)
 
 
-def packed_sort(data: Data, k: int = 5) -> npt.NDArray[Any]:
+def packed_sort(data: Data) -> npt.NDArray[Any]:
     """The strongest baseline we know: keys and indices packed into 64-bit integers, sorted in threads."""
     X, X_val = data.X.astype(np.float32), data.X_val.astype(np.float32)
-    n = len(X)
     norms = (X * X).sum(axis=1)
-    rank = np.arange(1, n + 1)
-    step = np.minimum(k, rank[:-1]) / rank[:-1] / k
-    index = np.arange(n, dtype=np.uint64)
+    index = np.arange(len(X), dtype=np.uint64)
 
     def part(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        values = np.zeros(n)
+        values = np.zeros(len(X))
         for start in range(0, len(rows), 16):
             some = rows[start : start + 16]
             keys = norms - 2.0 * X_val[some] @ X.T
             keys -= keys.min(axis=1, keepdims=True)  # positive floats sort like their bits
             packed = (keys.view(np.uint32).astype(np.uint64) << np.uint64(32)) | index
             packed.sort(axis=1)
-            order = (packed & np.uint64(0xFFFFFFFF)).astype(np.intp)
-            for row, label in zip(order, data.y_val[some], strict=True):
-                match = (data.y[row] == label).astype(np.float64)
-                phi = np.empty(n)
-                phi[-1] = match[-1] / max(n, k)
-                phi[:-1] = phi[-1] + np.cumsum(((match[:-1] - match[1:]) * step)[::-1])[::-1]
-                values[row] += phi
+            _add(values, (packed & np.uint64(0xFFFFFFFF)).astype(np.intp), data.y, data.y_val[some])
         return values
 
     threads = usable_threads(None)
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
         return np.asarray(sum(pool.map(part, np.array_split(np.arange(len(X_val)), threads)))) / len(X_val)
+
+
+def _add(values: npt.NDArray[Any], order: npt.NDArray[Any], y: npt.NDArray[Any], y_val: npt.NDArray[Any]) -> None:
+    """Add the values of the original utility for queries whose training points are ranked."""
+    rank = np.arange(1, order.shape[1] + 1)
+    step = np.minimum(K, rank[:-1]) / rank[:-1] / K
+    for row, label in zip(order, y_val, strict=True):
+        match = (y[row] == label).astype(np.float64)
+        phi = np.empty_like(match)
+        phi[-1] = match[-1] / max(len(row), K)
+        phi[:-1] = phi[-1] + np.cumsum(((match[:-1] - match[1:]) * step)[::-1])[::-1]
+        values[row] += phi

@@ -293,12 +293,27 @@ def test_a_thread_that_cannot_start_says_so(rng, monkeypatch):
     assert not any(thread.is_alive() for thread in started)
 
 
-def test_a_slow_listener_does_not_let_work_pile_up(rng):
+def test_a_slow_listener_does_not_let_work_pile_up(rng, monkeypatch):
+    """While somebody thinks about the first report, the workers fill the box of messages and then wait."""
     import time
 
+    from nearworth.engine import run as running
+
+    evaluate, finished, seen = running._Work.evaluate, [], []
+
+    def counted(self, evaluator, start):
+        moments = evaluate(self, evaluator, start)
+        finished.append(start)
+        return moments
+
+    def slow(done, total):
+        if not seen:
+            time.sleep(1.0)
+            seen.append(len(finished))
+
+    monkeypatch.setattr(running._Work, "evaluate", counted)
     X, y = rng.normal(size=(300, 2)), rng.integers(0, 2, 300)
-    X_val, y_val = rng.normal(size=(3_000, 2)), rng.integers(0, 2, 3_000)
-    est = nw.KNNShapley(n_jobs=2, progress=lambda done, total: time.sleep(0.002)).fit(X, y)
-    np.testing.assert_array_equal(
-        est.value(X_val, y_val).values, est.set_params(progress=False).value(X_val, y_val).values
-    )
+    est = nw.KNNShapley(n_jobs=2, progress=slow).fit(X, y)
+    est.value(rng.normal(size=(6_400, 2)), rng.integers(0, 2, 6_400))
+    assert len(finished) == 100
+    assert seen[0] <= 12
