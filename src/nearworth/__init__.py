@@ -16,15 +16,21 @@ from typing import TYPE_CHECKING, Any
 from nearworth._version import __version__
 
 if TYPE_CHECKING:
-    from nearworth import datasets, utilities
+    from nearworth import datasets, testing, utilities
     from nearworth.engine.plan import Plan
     from nearworth.estimators import KNNShapley, knn_shapley
     from nearworth.games.oracle import exact_shapley
+    from nearworth.neighbors.faiss_search import FaissSearch
+    from nearworth.neighbors.graph import GraphSearch
+    from nearworth.neighbors.lsh import LSHSearch
     from nearworth.owners import OwnerValue, OwnerValues
     from nearworth.valuation import Provenance, Valuation
 
 _HOME = {
+    "FaissSearch": "nearworth.neighbors.faiss_search",
+    "GraphSearch": "nearworth.neighbors.graph",
     "KNNShapley": "nearworth.estimators",
+    "LSHSearch": "nearworth.neighbors.lsh",
     "OwnerValue": "nearworth.owners",
     "OwnerValues": "nearworth.owners",
     "Plan": "nearworth.engine.plan",
@@ -33,10 +39,13 @@ _HOME = {
     "exact_shapley": "nearworth.games.oracle",
     "knn_shapley": "nearworth.estimators",
 }
-_MODULES = ("datasets", "utilities")
+_MODULES = ("datasets", "testing", "utilities")
 
 __all__ = [
+    "FaissSearch",
+    "GraphSearch",
     "KNNShapley",
+    "LSHSearch",
     "OwnerValue",
     "OwnerValues",
     "Plan",
@@ -46,6 +55,7 @@ __all__ = [
     "datasets",
     "exact_shapley",
     "knn_shapley",
+    "testing",
     "utilities",
 ]
 
