@@ -24,7 +24,7 @@ from nearworth.neighbors.search import sort_pairs
 # Products are made of panels of one shape: a BLAS rounds other shapes differently, and a hash is a rounded number.
 PANEL, TABLES_AT_ONCE = 256, 16
 NARROW_ERROR = 1e-3  # of a hash's width, up to which 32 bits will do
-LARGEST_CODE, UNIT_32 = 2.0**62, 2.0**-24
+LARGEST_CODE, BEYOND, UNIT_32 = 2.0**40, 2**40 + 1, 2.0**-24
 
 
 def collision_probability(distance: Any, width: float) -> FloatVector:
@@ -141,9 +141,9 @@ def _fold(products, offsets, factors, out):
             total = np.uint64(0)
             for j in range(offsets.shape[1]):
                 code = np.floor(products[table, i, j] + offsets[table, j])
-                if not abs(code) < LARGEST_CODE:  # no number, or none that integers know
-                    code = LARGEST_CODE
-                total += np.uint64(np.int64(code)) * factors[table, j]
+                # Far out, floats get too coarse for codes (or are no numbers): one bucket for all of it.
+                whole = np.int64(code) if abs(code) < LARGEST_CODE else np.int64(BEYOND)
+                total += np.uint64(whole) * factors[table, j]
             out[table, i] = total
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 
 from nearworth._typing import FloatMatrix, FloatVector, IntMatrix
 from nearworth._validation.parameters import memory, parse_bytes, positive_or_none, seed, whole_number
-from nearworth.neighbors.certify import Sample
+from nearworth.neighbors.certify import Sample, recall_by_distance
 from nearworth.neighbors.hashing import HashFamily, HashTables, collision_probability, table_bytes
 from nearworth.neighbors.lsh_tuning import MOST_TABLES, Distances, Tuner, Tuning, found_in_tables
 from nearworth.neighbors.search import (
@@ -113,12 +114,13 @@ class LSHSearch:
         """
         whole_number(1)("k", k)
         sampling, hashing = self._generators()
-        distances = Distances.of(self._sample(k, queries, sampling), sampling, float(np.ldexp(1.0, -self._scale)))
+        sample = self._sample(k, queries, sampling)
+        distances = Distances.of(sample, sampling, float(np.ldexp(1.0, -self._scale)))
         n_queries = n_queries or (EXPECTED_QUERIES if queries is None else len(queries))
         given = self.n_tables, self.n_hashes, self.width
-        self.tuning = Tuner(self.recall, self.delta, n_queries, self._most_tables(), *given).tune(distances)
-        choice = self.tuning.choice
-        self._build(choice.n_tables, choice.n_hashes, choice.width, hashing)
+        tuning = Tuner(self.recall, self.delta, n_queries, self._most_tables(), *given).tune(distances)
+        self._build(tuning.choice.n_tables, tuning.choice.n_hashes, tuning.choice.width, hashing)
+        self.tuning = replace(tuning, measured=self._measure(sample))
         return self
 
     def search(self, Q: Any, k: int) -> Answer:
@@ -131,12 +133,7 @@ class LSHSearch:
         queries = np.ldexp(check_queries(Q, self._truth.points.shape[1], k), self._scale)
         if self._tables is None:
             self.prepare(k)
-        blocks = [queries[start : start + BLOCK] for start in range(0, len(queries), BLOCK)]
-        with ThreadPoolExecutor(min(usable_threads(self.n_threads), len(blocks))) as pool:
-            parts = list(pool.map(lambda block: self._collide(block, k), blocks))
-        indices, keys, counts = (np.concatenate(part) for part in zip(*parts, strict=True))
-        indices[~np.isfinite(keys)] = MISSING  # a query too far away for its distance to be a number
-        return indices, keys, counts
+        return self._collide_all(queries, k)
 
     def predicted_recall(self, distances: Any) -> FloatVector:
         """Share of neighbours at these true distances, (Q, k), that the tables as built should find for each query."""
@@ -156,10 +153,25 @@ class LSHSearch:
         """Memory of the tables."""
         return self.parameters[0] * table_bytes(len(self._truth.points))
 
+    def _collide_all(self, queries: FloatMatrix, k: int) -> tuple[IntMatrix, FloatMatrix, IntMatrix]:
+        blocks = [queries[start : start + BLOCK] for start in range(0, max(1, len(queries)), BLOCK)]
+        with ThreadPoolExecutor(min(usable_threads(self.n_threads), len(blocks))) as pool:
+            parts = list(pool.map(lambda block: self._collide(block, k), blocks))
+        indices, keys, counts = (np.concatenate(part) for part in zip(*parts, strict=True))
+        indices[~np.isfinite(keys)] = MISSING  # a query too far away for its distance to be a number
+        return indices, keys, counts
+
     def _collide(self, queries: FloatMatrix, k: int) -> tuple[IntMatrix, FloatMatrix, IntMatrix]:
         assert self._tables is not None
         codes = self._family(queries, 0, self._family.n_tables)
         return self._tables.nearest(queries, codes, self._truth.points, k)
+
+    def _measure(self, sample: Sample) -> float:
+        """Recall on sampled questions, without the neighbour they ask for on top of K*."""
+        _, keys, _ = self._collide_all(sample.queries, sample.k)
+        if sample.rows is not None:
+            keys = keys[:, 1:]  # the point that asks, at distance zero
+        return float(recall_by_distance(keys, sample.keys[:, :-1]).mean())
 
     def _sample(self, k: int, queries: Any, rng: np.random.Generator) -> Sample:
         """Questions with one neighbour more than asked for, whose distance Theorem 4 wants to know."""

@@ -22,10 +22,11 @@ from nearworth.neighbors.lsh_theory import Theory, theorem_4
 
 WIDTHS = (1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0, 12.0, 24.0, 48.0)  # times the distance of the K*-th
 MOST_HASHES, MOST_TABLES = 40, 2000
+LEAST_TABLES = 32  # with fewer, what one draw of hash functions finds is a matter of luck
 SAMPLED_POINTS, RANKS, BINS = 1024, 32, 256
 # Nanoseconds, measured (benchmarks/search.py): a multiply-add of hashing, a look-up in a table, a point met in it, a
 # candidate ranked and each of its columns; and of the exact search, a point and each of its columns.
-HASH, LOOK_UP, MEET, CANDIDATE, COLUMN = 0.06, 120.0, 3.0, 25.0, 0.8
+HASH, LOOK_UP, MEET, CANDIDATE, COLUMN = 0.06, 120.0, 3.0, 10.0, 1.8
 SORT, EXACT_POINT, EXACT_COLUMN = 60.0, 4.0, 0.045
 
 
@@ -81,6 +82,7 @@ class Tuning:
     wanted: float
     exact_nanoseconds: float
     theory: Theory | None
+    measured: float | None = None  # recall of the tables as built, for the sampled queries
 
     @property
     def cost_ratio(self) -> float:
@@ -101,7 +103,8 @@ class Tuning:
         c = self.choice
         lines = [
             f"{c.n_tables} hash tables of {c.n_hashes} hashes, width {c.width:.4g}, for K* = {self.k}",
-            f"  recall {c.recall:.3f} predicted, {c.recall_low:.3f} for sparse queries (wanted {self.wanted:g})",
+            f"  recall {c.recall:.3f} predicted, {c.recall_low:.3f} for sparse queries (wanted {self.wanted:g})"
+            + (f", {self.measured:.3f} measured" if self.measured is not None else ""),
             f"  candidates per query {c.candidates:,.0f} of {self.n_train:,}, met {c.collisions:,.0f} times",
             f"  time per query {self.cost_ratio:.2f} of exact search, building included",
         ]
@@ -143,14 +146,18 @@ class Tuner:
         ranks = np.unique(np.linspace(0, distances.k - 1, RANKS if distances.k else 0).astype(np.intp))
         near = distances.near[:, ranks]
         widths = (self.width,) if self.width is not None else tuple(m * self._unit(distances) for m in WIDTHS)
+        cheapest = np.inf
         for width in widths:
+            n_tables = 1
             once_near, once_far = collision_probability(near, width), collision_probability(distances.far, width)
             for n_hashes in (self.n_hashes,) if self.n_hashes is not None else range(1, MOST_HASHES + 1):
                 together, apart = once_near**n_hashes, once_far**n_hashes
-                n_tables = self.n_tables if self.n_tables is not None else self._tables(together)
-                yield self._expect(distances, n_tables, n_hashes, width, together, apart)
-                if n_tables >= self.most_tables:
-                    break  # more hashes would find still less
+                n_tables = self.n_tables if self.n_tables is not None else self._tables(together, n_tables)
+                choice = self._expect(distances, n_tables, n_hashes, width, together, apart)
+                yield choice
+                if not self._suffices(choice) or self._upkeep(distances, n_tables, n_hashes) > cheapest:
+                    break  # more hashes find still less, and ask for more tables
+                cheapest = min(cheapest, choice.nanoseconds)
 
     def _unit(self, distances: Distances) -> float:
         """Distance of the K*-th neighbour of a query in a sparse region; something positive if that is zero."""
@@ -158,13 +165,14 @@ class Tuner:
         positive = np.concatenate([distances.near[distances.near > 0], distances.far[distances.far > 0]])
         return float(np.quantile(kth, 1.0 - self.delta)) or (float(positive.min()) if positive.size else 1.0)
 
-    def _tables(self, together: FloatMatrix) -> int:
-        """The fewest tables that find enough, by bisection; the most there may be if even these do not."""
-        low, high = 1, self.most_tables
+    def _tables(self, together: FloatMatrix, least: int) -> int:
+        """The fewest tables that find enough; the most there may be if even these do not."""
+        low = high = min(max(least, LEAST_TABLES), self.most_tables)
+        while high < self.most_tables and min(self._recall(together, high)) < self.recall:
+            low, high = high + 1, min(2 * high, self.most_tables)
         while low < high:
             middle = (low + high) // 2
-            mean, sparse = self._recall(together, middle)
-            low, high = (low, middle) if min(mean, sparse) >= self.recall else (middle + 1, high)
+            low, high = (low, middle) if min(self._recall(together, middle)) >= self.recall else (middle + 1, high)
         return low
 
     def _recall(self, together: FloatMatrix, n_tables: int) -> tuple[float, float]:
@@ -187,11 +195,14 @@ class Tuner:
         candidates = recall * distances.k + float(distances.weights @ found_in_tables(apart, n_tables))
         nearby = float(together.mean()) * distances.k if together.size else 0.0
         collisions = n_tables * (nearby + float(distances.weights @ apart))
-        hashing = n_tables * n_hashes * distances.n_columns * HASH
-        query = hashing + LOOK_UP * n_tables + MEET * collisions
-        query += candidates * (CANDIDATE + COLUMN * distances.n_columns)
-        build = distances.n_train * (hashing + SORT * n_tables)
-        return Choice(n_tables, n_hashes, width, recall, low, candidates, collisions, query + build / self.n_queries)
+        ranking = MEET * collisions + candidates * (CANDIDATE + COLUMN * distances.n_columns)
+        total = self._upkeep(distances, n_tables, n_hashes) + ranking
+        return Choice(n_tables, n_hashes, width, recall, low, candidates, collisions, total)
+
+    def _upkeep(self, distances: Distances, n_tables: int, n_hashes: int) -> float:
+        """Nanoseconds per query for having so many tables, whatever is in them."""
+        hashing = n_hashes * distances.n_columns * HASH
+        return n_tables * (hashing + LOOK_UP + distances.n_train * (hashing + SORT) / self.n_queries)
 
 
 def found_in_tables(together: npt.NDArray[Any], n_tables: int) -> npt.NDArray[Any]:

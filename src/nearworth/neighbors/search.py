@@ -140,6 +140,8 @@ def check_queries(Q: Any, n_columns: int, k: int) -> FloatMatrix:
     queries = np.ascontiguousarray(Q, dtype=np.float64)
     if queries.ndim != 2 or queries.shape[1] != n_columns:
         raise ValueError(f"Q must have shape (queries, {n_columns}), as the training points; got {queries.shape}.")
+    if not np.isfinite(queries).all():
+        raise ValueError("Q holds numbers that are not finite. Drop these queries or fill them in.")
     return queries
 
 
