@@ -72,20 +72,27 @@ def _one_panel(query, panel, total):
 
 @compiled
 def _some_rows(query, points, rows, out):
-    """Four rows side by side, so that one sum need not wait for the other."""
+    """Eight rows side by side, so that neither one sum nor one row from memory need wait for the other."""
     k, count, width = 0, rows.shape[0], points.shape[1]
-    while k + 4 <= count:
-        a, b, c, d = rows[k], rows[k + 1], rows[k + 2], rows[k + 3]
-        sa = sb = sc = sd = 0.0
+    while k + 8 <= count:
+        a, b, c, d = np.uint64(rows[k]), np.uint64(rows[k + 1]), np.uint64(rows[k + 2]), np.uint64(rows[k + 3])
+        e, f, g, h = np.uint64(rows[k + 4]), np.uint64(rows[k + 5]), np.uint64(rows[k + 6]), np.uint64(rows[k + 7])
+        sa = sb = sc = sd = se = sf = sg = sh = 0.0
         for j in range(width):
             t = query[j]
             da, db, dc, dd = points[a, j] - t, points[b, j] - t, points[c, j] - t, points[d, j] - t
+            de, df, dg, dh = points[e, j] - t, points[f, j] - t, points[g, j] - t, points[h, j] - t
             sa += da * da
             sb += db * db
             sc += dc * dc
             sd += dd * dd
+            se += de * de
+            sf += df * df
+            sg += dg * dg
+            sh += dh * dh
         out[k], out[k + 1], out[k + 2], out[k + 3] = sa, sb, sc, sd
-        k += 4
+        out[k + 4], out[k + 5], out[k + 6], out[k + 7] = se, sf, sg, sh
+        k += 8
     while k < count:
         total = 0.0
         for j in range(width):
