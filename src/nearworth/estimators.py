@@ -281,7 +281,8 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
             standard_errors=bool(self.standard_errors),
             n_jobs=self.n_jobs,
             max_memory=self._budget(),
-            product_bytes=getattr(self._training.keys, "product_bytes", None),
+            product_bytes=self._training.keys.product_bytes,
+            width=self._training.keys.width,
         )
 
     def _budget(self) -> int | None:

@@ -17,7 +17,8 @@ from nearworth._validation.targets import Classes, check_classes, check_targets,
 from nearworth.engine.problem import Problem
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
-from nearworth.neighbors.keys import Keys, make_keys
+from nearworth.neighbors.base import Keys
+from nearworth.neighbors.keys import make_keys
 from nearworth.neighbors.twins import first_twins
 
 PRECOMPUTED = "precomputed"

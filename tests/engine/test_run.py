@@ -151,3 +151,55 @@ def test_kernels_compile_where_nothing_can_be_cached(monkeypatch):
         return 2 * x
 
     assert module.compiled(twice)(4) == 8
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.int8, np.float32, ">f8"])
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner_product", "manhattan", "nan_euclidean"])
+def test_inputs_are_read_in_blocks_and_never_copied(rng, tmp_path, dtype, metric):
+    """Conversions of type and geometry are part of the promise, here on a file that is mapped into memory."""
+    n, width, budget = 40_000, 96, 24_000_000
+    X = np.lib.format.open_memmap(tmp_path / "X.npy", mode="w+", dtype=dtype, shape=(n, width))
+    X[:] = (10 * rng.normal(size=(n, width))).astype(dtype)
+    y, X_val, y_val = rng.integers(0, 3, n), np.asarray(X[:10], dtype=np.float64) + 0.5, rng.integers(0, 3, 10)
+    nw.knn_shapley(X[:2_500], y[:2_500], X_val, y_val, metric=metric)  # compiles
+    tracemalloc.start()
+    try:
+        nw.KNNShapley(5, metric=metric, max_memory=budget, n_jobs=1).fit(X, y).value(X_val, y_val)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < budget < 8 * n * width
+
+
+@pytest.mark.parametrize("scale", [1e-180, 1e140])
+def test_extreme_numbers_keep_the_promise(rng, scale):
+    X, y, X_val, y_val = (
+        scale * rng.normal(size=(20_000, 64)),
+        rng.integers(0, 3, 20_000),
+        rng.normal(size=(5, 64)),
+        [0] * 5,
+    )
+    est = nw.KNNShapley(5, max_memory=9_000_000, n_jobs=1).fit(X, y)
+    est.value(scale * X_val, y_val)
+    tracemalloc.start()
+    try:
+        est.value(scale * X_val, y_val)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 9_000_000
+
+
+def test_very_wide_rows(rng):
+    """A few copies of the queries are part of the work."""
+    X, y = rng.normal(size=(40, 100_000)).astype(np.float32), rng.integers(0, 2, 40)
+    est = nw.KNNShapley(3, max_memory="60MB", n_jobs=1).fit(X, y)
+    expected = nw.KNNShapley(3).fit(X, y).value(X[:20], y[:20]).values
+    tracemalloc.start()
+    try:
+        values = est.value(X[:20], y[:20]).values
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 60_000_000
+    np.testing.assert_array_equal(values, expected)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._typing import FloatVector, IntVector
+from nearworth._typing import FloatVector
 from nearworth.engine import kernels
 from nearworth.games.classification import ClassificationGame
 from nearworth.neighbors.products import RoughBatch, panel_size
@@ -21,7 +21,7 @@ Judge = Callable[[Vector32], FloatVector]  # exact distances to the training poi
 class MarkedRow(NamedTuple):
     """The keys of one query as whole numbers, their range, and how far they may be off.
 
-    `scale` takes distances to marks, to see whether that is true; NaN where marks come from exact distances.
+    `scale` takes distances to marks, to see whether that is true; NaN where there is nothing to see.
     """
 
     marks: Vector32
@@ -64,7 +64,7 @@ class Marker:
         for start, panel in batch.panels(self._panel):
             kernels.mark_panel(panel, batch.norms, batch.low, scales, start, self._marks, lowest, highest)
         return [
-            MarkedRow(marks, least, most, reach, scale)
+            MarkedRow(marks, least, most, reach, scale if batch.watched else np.nan)
             for marks, least, most, (scale, reach) in zip(
                 self._marks, lowest.tolist(), highest.tolist(), measured, strict=False
             )
@@ -108,7 +108,9 @@ class ClassifierRows:
         pivots, match, n_matches = self._members.pivots(label)
         added = self._game.added(n_matches - (left_out >= 0))  # who is left out is the query, with its label
         scratch = self._scratch
-        kept = kernels.all_as_promised(row.marks, self._watched, judge(self._watched), row.scale, row.reach)
+        kept = np.isnan(row.scale) or kernels.all_as_promised(
+            row.marks, self._watched, judge(self._watched), row.scale, row.reach
+        )
         count, others, wanted, n_asked = kernels.begin_row(
             row.marks, row.lowest, row.highest, row.reach, pivots, left_out, scratch
         )

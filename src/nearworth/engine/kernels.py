@@ -26,7 +26,7 @@ A place is 0..F for strictly between pivots; F+1..2F+1 for tied with the pivots 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -63,9 +63,9 @@ class Scratch(NamedTuple):
 class Reach(NamedTuple):
     """How far two marks must be apart to be surely in the right order: `near` before the mark `border`, then `far`."""
 
-    near: int
-    far: int
-    border: int
+    near: Any
+    far: Any
+    border: Any
 
 
 def make_scratch(n_train: int, most_pivots: int) -> Scratch:

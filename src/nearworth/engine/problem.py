@@ -16,8 +16,7 @@ from nearworth.engine.classify import ClassifierRows, Judge, MarkedRow, Marker, 
 from nearworth.engine.plan import Plan
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
-from nearworth.neighbors.keys import EuclideanKeys, Keys
-from nearworth.neighbors.products import Products
+from nearworth.neighbors.base import Keys, Rough
 from nearworth.neighbors.ranking import rank
 
 PROMPT = 2**28  # differences after which it is time to look whether to stop
@@ -65,7 +64,7 @@ class Evaluator(Protocol):
 class ClassificationEvaluator:
     """By pivots (see `kernels`): from a matrix product where there is one, else from exact keys."""
 
-    def __init__(self, problem: Problem, members: Members, products: Products | None) -> None:
+    def __init__(self, problem: Problem, members: Members, products: Rough | None) -> None:
         assert isinstance(problem.game, ClassificationGame)
         self._problem = problem
         self._products = products
@@ -91,23 +90,18 @@ class ClassificationEvaluator:
             narrow = self._narrow
             points = np.ascontiguousarray(self._problem.queries[start:stop], dtype=np.float64)
             batch = self._products(points, narrow=narrow)
-            strange = []
-            for row, point, ordinary in zip(self._marker.rough(batch), points, batch.ordinary, strict=True):
-                kept = False
-                if ordinary:
-                    settled, kept = self._value(start, row, partial(self._products.distances, point))
-                    self._narrow &= settled <= MOST_IN_DOUBT * self._problem.n_train
-                if not kept:
-                    strange.append(start)
-                    break
-                yield
+            for query, row in enumerate(self._marker.rough(batch)):
+                settled, kept = 0, False
+                if batch.ordinary[query]:
+                    settled, kept = self._value(start, row, partial(batch.distances, query))
+                    self._narrow &= kept and settled <= MOST_IN_DOUBT * self._problem.n_train
+                if kept:
+                    yield
+                else:
+                    yield from self._from_keys(start, start + 1)
                 start += 1
-                if narrow and not self._narrow:
+                if narrow != self._narrow:
                     break  # the others in 64 bits
-            for query in strange:
-                self._narrow = False
-                yield from self._from_keys(query, query + 1)
-                start += 1
 
     def _value(self, query: int, row: MarkedRow, judge: Judge) -> tuple[int, bool]:
         left_out = query if self._problem.leave_out else -1
@@ -163,5 +157,5 @@ def make_evaluators(problem: Problem, plan: Plan) -> Callable[[], Evaluator]:
     if isinstance(problem.game, RegressionGame):
         return lambda: RegressionEvaluator(problem)
     members = Members(problem.labels)
-    products = problem.keys.products() if plan.products and isinstance(problem.keys, EuclideanKeys) else None
+    products = problem.keys.products() if plan.products else None
     return lambda: ClassificationEvaluator(problem, members, products)

@@ -9,40 +9,48 @@ and wherever the pair stands. So they agree to the bit with each other, and with
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
 from nearworth._compile import compiled
-from nearworth._typing import FloatMatrix, FloatVector, IntVector
+from nearworth._typing import FloatMatrix, FloatVector
+from nearworth.neighbors.rows import BLOCK, Rows, blocks
 
-PANEL = 128  # training points whose columns stay in the first cache
+PANEL = 128  # training points whose columns stay in the first cache, fewer if they are very long
 
 
-def squared_distances(queries: FloatMatrix, points: npt.NDArray[Any]) -> FloatMatrix:
+def squared_distances(queries: FloatMatrix, points: Rows) -> FloatMatrix:
     """Squared distances of every query and point, (Q, N)."""
-    out = np.empty((len(queries), len(points)))
-    _all_pairs(queries, np.empty((points.shape[1], PANEL)), points, out)
+    width = points.shape[1]
+    out, panel = np.empty((len(queries), len(points))), np.empty((width, max(4, min(PANEL, BLOCK // max(1, width)))))
+    for start, rows in blocks(points):
+        _all_pairs(queries, panel, rows, start, out)
     return out
 
 
-def distances_to(query: FloatVector, points: npt.NDArray[Any], rows: IntVector) -> FloatVector:
+def distances_to(query: FloatVector, points: Rows, rows: npt.NDArray[np.int32]) -> FloatVector:
     """Squared distances of one query to the points in these rows."""
     out = np.empty(len(rows))
-    _some_rows(query, points, rows, out)
+    if isinstance(points, np.ndarray):
+        _some_rows(query, points, rows, out)
+        return out
+    step = max(1, BLOCK // points.shape[1])
+    for start in range(0, len(rows), step):
+        some = points[rows[start : start + step]]
+        _some_rows(query, some, np.arange(len(some), dtype=np.int32), out[start : start + step])
     return out
 
 
 @compiled
-def _all_pairs(queries, panel, points, out):
-    for start in range(0, points.shape[0], PANEL):
-        size = min(PANEL, points.shape[0] - start)
+def _all_pairs(queries, panel, points, first, out):
+    """Fill the columns of `out` from `first` on."""
+    for start in range(0, points.shape[0], panel.shape[1]):
+        size = min(panel.shape[1], points.shape[0] - start)
         for p in range(size):
             for j in range(points.shape[1]):
                 panel[j, p] = points[start + p, j]
         for q in range(queries.shape[0]):
-            _one_panel(queries[q], panel, out[q, start : start + size])
+            _one_panel(queries[q], panel, out[q, first + start : first + start + size])
 
 
 @compiled

@@ -8,7 +8,7 @@ any value.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,9 @@ import numpy.typing as npt
 
 from nearworth._typing import FloatMatrix, FloatVector
 from nearworth.neighbors.distances import distances_to
+from nearworth.neighbors.rows import Rows
+
+Judge = Callable[[FloatVector, npt.NDArray[np.int32]], FloatVector]  # a query, some rows: their exact distances
 
 UNIT_32, UNIT_64 = 2.0**-24, 2.0**-53
 # Errors are told in units of (rounding unit) (|x| + |t|)^2, with the longest |x| for all. In 64 bits 2d + 16 covers
@@ -26,15 +29,17 @@ SAFETY_32, LEAST_32 = 2.5, 1.0 / 16.0  # the least one times sqrt(d)
 FAR = 0.5  # share of |t|^2 + (median |x|^2) from which a squared distance counts as far
 LARGEST_32, SMALLEST_32, LARGEST_64 = 1e15, 1e-12, 1e90
 SAMPLE = 512
+PANEL = 2048
 
 
-@dataclass(frozen=True)
+@dataclass
 class RoughBatch:
     """What some queries have, one number each.
 
     A key is a product plus a norm. Keys lie between `low`, where the distance is zero, and `high`; two of them must be
     `reach` apart to be surely in the right order, or `far_reach` beyond the key `border`. Queries that are not
-    `ordinary` are too long for all this.
+    `ordinary` are too long for all this. Whether the promise holds can be `watched`
+    where keys minus `low` are distances.
     """
 
     norms: FloatVector
@@ -44,8 +49,15 @@ class RoughBatch:
     far_reach: FloatVector
     border: FloatVector
     ordinary: npt.NDArray[np.bool_]
+    watched: bool
+    _exact: FloatMatrix
     _queries: npt.NDArray[Any]
-    _points: npt.NDArray[Any]
+    _points: Rows
+    _judge: Judge
+
+    def distances(self, query: int, rows: npt.NDArray[np.int32]) -> FloatVector:
+        """Exact distances of one query of the batch to the points of some rows."""
+        return self._judge(self._exact[query], rows)
 
     @property
     def n_queries(self) -> int:
@@ -75,7 +87,7 @@ class RoughBatch:
 class Products:
     """Knows the training points; makes rough distances of batches of queries, narrow (32 bits) or wide (64)."""
 
-    def __init__(self, points: npt.NDArray[Any]) -> None:
+    def __init__(self, points: Rows) -> None:
         self._points = points
         self._centre, norms = _centre_and_norms(points)
         self._longest = float(np.sqrt(norms.max()))
@@ -93,8 +105,7 @@ class Products:
         """Rough distances of a batch of queries."""
         return self._in_32_bits(queries) if narrow else self._in_64_bits(queries)
 
-    def distances(self, query: FloatVector, rows: npt.NDArray[np.int32]) -> FloatVector:
-        """Exact distances of one query to the points of some rows."""
+    def _distances(self, query: FloatVector, rows: npt.NDArray[np.int32]) -> FloatVector:
         return distances_to(query, self._points, rows)
 
     def _in_32_bits(self, queries: FloatMatrix) -> RoughBatch:
@@ -106,7 +117,7 @@ class Products:
             narrow = (-2.0 * centred).astype(np.float32)
         return RoughBatch(
             self._norms, -squares, unit - squares, 2.0 * self._error * unit, 2.0 * self._far_error * unit, border,
-            squares < LARGEST_32**2, narrow, self._narrow,
+            squares < LARGEST_32**2, True, queries, narrow, self._narrow, self._distances,
         )  # fmt: skip
 
     def _in_64_bits(self, queries: FloatMatrix) -> RoughBatch:
@@ -118,8 +129,9 @@ class Products:
         reach = 2.0 * error * (np.sqrt(unit) + np.sqrt(self._centre @ self._centre)) ** 2
         ordinary = np.abs(queries).max(axis=1) < LARGEST_64
         return RoughBatch(
-            self._norms, low, low + unit, reach, reach, low, ordinary, -2.0 * centred, self._points
-        )
+            self._norms, low, low + unit, reach, reach, low,
+            ordinary, True, queries, -2.0 * centred, self._points, self._distances,
+        )  # fmt: skip
 
     def _errors_32(self) -> tuple[float, float]:
         """Relative errors of 32-bit products, of all points and of far ones.
@@ -146,9 +158,14 @@ class Products:
         return max(SAFETY_32 * worst, least), max(SAFETY_32 * worst_far, least)
 
 
+def product_bytes(points: Rows) -> int:
+    """What `Products` keep beside the data: a 32-bit copy, norms, and some room to make them."""
+    return 4 * len(points) * int(points.shape[1]) + 24 * len(points)
+
+
 def panel_rows(width: int) -> int:
     """Training points per product: enough to be efficient, few enough that they and the product stay in a cache."""
-    return max(16, min(PANEL, 2**18 // width))
+    return max(8, min(PANEL, 2**18 // max(1, width)))
 
 
 def panel_size(n_queries: int, width: int) -> int:
@@ -156,10 +173,7 @@ def panel_size(n_queries: int, width: int) -> int:
     return n_queries * panel_rows(width)
 
 
-PANEL = 2048
-
-
-def _centre_and_norms(points: npt.NDArray[Any]) -> tuple[FloatVector, FloatVector]:
+def _centre_and_norms(points: Rows) -> tuple[FloatVector, FloatVector]:
     """Mean of the points and squared lengths around it, some rows at a time."""
     step = panel_rows(points.shape[1])
     centre = np.zeros(points.shape[1])
