@@ -29,7 +29,8 @@ ALLOWED = {
     "estimators": FOUNDATION | {"_validation", "engine", "training", "valuation"},
     "datasets": FOUNDATION,
     "benchmarking": FOUNDATION | {"engine", "estimators"},
-    "cli": FOUNDATION | {"benchmarking", "datasets", "estimators"},
+    "planning": FOUNDATION | {"engine", "estimators"},
+    "cli": FOUNDATION | {"planning", "benchmarking", "datasets", "estimators"},
 }
 # games: rank space, nothing but numpy. Optional libraries may not be needed by anything.
 OUTSIDE = {"games": {"numpy"}}

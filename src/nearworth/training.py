@@ -84,6 +84,23 @@ class Training:
             self.keys, game, self.labels, self.features.data, self.labels, weights, parameters["ties"], leave_out=True
         )
 
+    def trial(self, n_points: int, n_queries: int, parameters: Mapping[str, Any]) -> Problem:
+        """A smaller question of the same kind: some training points as queries against some of all."""
+        rows = np.unique(np.linspace(0, self.n_rows - 1, min(n_points, self.n_rows)).astype(np.intp))
+        some = rows[:: max(1, len(rows) // n_queries)][:n_queries]
+        if self.metric == PRECOMPUTED:
+            keys, queries = self.keys, np.random.default_rng(0).random((len(some), len(rows)))
+        else:
+            assert self.features is not None
+            keys, queries = (
+                make_keys(self.features.data[rows], self.metric, self.metric_params),
+                self.features.data[some],
+            )
+        game = self.game(parameters, len(rows))
+        return Problem(
+            keys, game, self.labels[rows], queries, self.labels[some], np.ones(len(some)), parameters["ties"]
+        )
+
     def twins(self, weights: FloatVector) -> IntVector:
         """The first training point with the same row, label and weight, for each."""
         if self.features is None or self.metric == PRECOMPUTED:

@@ -253,7 +253,7 @@ def test_narrow_products_of_codes_and_real_queries(rng):
     T = X[:64] + 0.03 * rng.normal(size=(64, 300))
     keys = nw.KNNShapley().fit(X, rng.integers(0, 2, 2_400))._training.keys
     exact = keys(T)
-    batch = keys.products()(T, narrow=True)
+    batch = keys.products(narrow=True)(T, narrow=True)
     products = np.hstack([panel.copy() for _, panel in batch.panels(np.empty(rough.panel_size(64, 300)))])
     errors = products.astype(float) + batch.norms - batch.low[:, None] - exact
     assert (np.abs(errors) <= batch.reach[:, None] / 2).all()

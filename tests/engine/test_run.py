@@ -203,3 +203,23 @@ def test_very_wide_rows(rng):
         tracemalloc.stop()
     assert peak < 60_000_000
     np.testing.assert_array_equal(values, expected)
+
+
+def test_the_plan_knows_about_how_long_it_takes(rng):
+    X, y = rng.normal(size=(20_000, 16)), rng.integers(0, 4, 20_000)
+    est = nw.KNNShapley(5, n_jobs=1).fit(X, y)
+    est.value(X[:64] + 1.0, y[:64])  # compiles
+    planned = est.plan(1_024)
+    started = time.perf_counter()
+    est.value(X[:1_024] + 1.0, y[:1_024])
+    spent = time.perf_counter() - started
+    assert planned.seconds / 20 < spent < 20 * planned.seconds  # machines are noisy: only the order of magnitude
+    assert "second" in str(planned)
+    assert est.plan(10**9).seconds > 10_000 * planned.seconds
+
+
+@pytest.mark.parametrize("parameters", [{"metric": "precomputed"}, {"task": "regression"}, {"metric": "manhattan"}])
+def test_every_kind_of_question_has_a_plan(rng, parameters):
+    X, y = rng.random((50, 50)), rng.integers(0, 4, 50)
+    assert nw.KNNShapley(5, **parameters).fit(X, y).plan(100).seconds > 0
+    assert nw.KNNShapley(5, metric="precomputed").fit(None, y).plan(100).seconds > 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,11 +10,11 @@ import numpy.typing as npt
 from nearworth._typing import FloatVector
 from nearworth.engine import kernels
 from nearworth.games.classification import ClassificationGame
-from nearworth.neighbors.products import RoughBatch, panel_size
+from nearworth.neighbors.distances import Differences
+from nearworth.neighbors.products import Judge, RoughBatch, panel_size
 
 Vector32 = npt.NDArray[np.int32]
 WATCHED = 16  # points whose exact distances are asked for in any case, to see whether marks are what they should be
-Judge = Callable[[Vector32], FloatVector]  # exact distances to the training points in these rows
 
 
 class MarkedRow(NamedTuple):
@@ -88,6 +87,7 @@ class ClassifierRows:
         self._loss = np.concatenate([[0.0], game.weights.loss])
         self._game = game
         self._scratch = kernels.make_scratch(n_train, members.most_pivots)
+        self._distances = np.empty(n_train + members.most_pivots + 1)
         self._watched = np.linspace(0, n_train - 1, WATCHED).astype(np.int32)
 
     @property
@@ -108,6 +108,13 @@ class ClassifierRows:
         pivots, match, n_matches = self._members.pivots(label)
         added = self._game.added(n_matches - (left_out >= 0))  # who is left out is the query, with its label
         scratch = self._scratch
+        if isinstance(judge, Differences) and isinstance(judge.points, np.ndarray):
+            wanted, kept = kernels.whole_row(
+                row.marks, row.lowest, row.highest, row.reach, row.scale, pivots, match, left_out, self._by_index,
+                judge.query, judge.points, self._watched, self._distances,
+                self._worth, self._loss, *added, scratch,
+            )  # fmt: skip
+            return int(wanted), bool(kept)
         kept = np.isnan(row.scale) or kernels.all_as_promised(
             row.marks, self._watched, judge(self._watched), row.scale, row.reach
         )

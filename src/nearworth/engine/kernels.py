@@ -33,6 +33,7 @@ import numpy.typing as npt
 
 from nearworth._compile import compiled
 from nearworth.engine.tables import fill, tabulate, tabulate_matches
+from nearworth.neighbors.distances import some_rows
 
 FEW = 24  # pivots in a cell or chain up to which plain insertion is best
 # Marks of finite keys lie between MARGIN and TOP - MARGIN, and a reach is never more than MARGIN / 2, so that infinite
@@ -397,3 +398,23 @@ def end_row(
     else:
         tabulate(count, n_players, pivots_match, by_index, worth, loss, for_match, for_other, scratch)
     return kept
+
+
+@compiled
+def whole_row(
+    marks, lowest, highest, reach, scale, pivots, pivots_match, left_out, by_index,
+    query, points, watched, distances, worth, loss, for_match, for_other, scratch,
+):  # fmt: skip
+    """Begin and end of a row whose exact distances are those between a query and the points, in one go.
+
+    Returns how many of them were needed, and whether marks kept their promise.
+    """
+    some_rows(query, points, watched, distances)
+    kept = all_as_promised(marks, watched, distances, scale, reach)
+    count, others, wanted, n_asked = begin_row(marks, lowest, highest, reach, pivots, left_out, scratch)
+    some_rows(query, points, scratch.doubtful[:wanted], distances)
+    kept &= end_row(
+        marks, distances, scale, count, others, n_asked, reach, pivots_match, left_out, by_index,
+        worth, loss, for_match, for_other, scratch,
+    )  # fmt: skip
+    return wanted, kept

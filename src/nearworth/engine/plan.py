@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import joblib
 
@@ -15,11 +15,12 @@ BUDGET_SHARE = 0.25  # of the memory that is free, unless max_memory says otherw
 FALLBACK_BUDGET = 10**9
 # Bytes per training point: coefficients while they are made, labels, pivots; and scratch per thread. Sums come on top,
 # one vector each (three with standard errors): a leaf per thread, and the open nodes of the tree over the leaves.
-FIXED, PER_THREAD = 8 * 14, 8 * 10
+FIXED, PER_THREAD = 8 * 14, 8 * 12
 PER_MARK, PER_KEY = 4, 32  # bytes per (query of a batch, training point) with and without a matrix product
 PER_FEATURE = 8 * 6  # bytes per number of a query of a batch: a few copies
 # A matrix product beats differences once its preparation is spread over enough points.
 PRODUCT_POINTS, PRODUCT_QUERIES = 2048, 8
+NORMS, GOOD_BATCH = 24, 32
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Plan:
     threads: int
     batch: int
     products: bool
+    narrow: bool
     working_bytes: int
     seconds: float | None = field(default=None, compare=False)
     advice: tuple[str, ...] = ()
@@ -90,26 +92,23 @@ def make_plan(
     standard_errors: bool,
     n_jobs: int | None,
     max_memory: int | None,
-    product_bytes: int | None,
+    has_products: bool = False,
     width: int = 0,
 ) -> Plan:
     """The most threads and the largest batches that the budget allows; an error if not even one query fits.
 
-    `product_bytes` is what a matrix product would keep beside the data, None if the metric has none; `width` the
-    numbers in a query.
+    A matrix product, where the metric has one, takes a 32-bit copy of the training set if that leaves room for batches
+    of a good size; `width` is the numbers in a query.
     """
     sums = n_train * 8 * (4 if standard_errors else 1)
     leaves, rows = -(-n_val // CHUNK), min(n_train, panel_rows(width))
     fixed = n_train * FIXED + sums * (leaves.bit_length() + 1)
     thread = n_train * PER_THREAD + 2 * sums + 2 * 8 * rows * width
     by_pair = Costs(fixed, thread, n_train * PER_KEY + width * PER_FEATURE)
-    by_product = Costs(fixed + (product_bytes or 0), thread, n_train * PER_MARK + width * PER_FEATURE + 8 * rows)
-    worthwhile = (
-        product_bytes is not None
-        and task == "classification"
-        and n_train >= PRODUCT_POINTS
-        and n_val >= PRODUCT_QUERIES
-    )
+    by_product = Costs(fixed + n_train * NORMS, thread, n_train * PER_MARK + width * PER_FEATURE + 8 * rows)
+    with_copy = replace(by_product, fixed=by_product.fixed + 4 * n_train * width)
+    many = task == "classification" and n_train >= PRODUCT_POINTS
+    worthwhile = many and has_products and n_val >= PRODUCT_QUERIES
     budget = max_memory if max_memory is not None else max(_default_budget(), by_pair.least)
     if by_pair.least > budget:
         raise ValueError(
@@ -117,18 +116,19 @@ def make_plan(
             f"one validation point at a time needs {by_pair.least:,}. Raise max_memory or leave it None."
         )
     products = worthwhile and by_product.least <= budget
-    costs = by_product if products else by_pair
     wanted = min(usable_threads(n_jobs), leaves)
+    narrow = products and with_copy.total(wanted, min(GOOD_BATCH, n_val)) <= budget
+    costs = with_copy if narrow else by_product if products else by_pair
     threads = min(wanted, costs.threads(budget))
     batch = min(CHUNK, n_val, costs.batch(budget, threads))
     advice = []
     if worthwhile and not products:
         advice.append(f"a matrix product needs max_memory of at least {by_product.least / 1e6:,.0f} MB")
-    elif product_bytes is None and n_train >= PRODUCT_POINTS and task == "classification":
+    elif many and not has_products:
         advice.append("metric='euclidean' or 'cosine' go through a matrix product, this metric does not")
     if threads < wanted:
         advice.append(f"{wanted} threads need max_memory of at least {costs.total(wanted, 1) / 1e6:,.0f} MB")
-    return Plan(n_train, n_val, threads, batch, products, costs.total(threads, batch), advice=tuple(advice))
+    return Plan(n_train, n_val, threads, batch, products, narrow, costs.total(threads, batch), advice=tuple(advice))
 
 
 def usable_threads(n_jobs: int | None) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,11 +11,12 @@ import numpy.typing as npt
 
 from nearworth._typing import FloatVector, Ties
 from nearworth.engine import regress
-from nearworth.engine.classify import ClassifierRows, Judge, MarkedRow, Marker, Members
+from nearworth.engine.classify import ClassifierRows, MarkedRow, Marker, Members
 from nearworth.engine.plan import Plan
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
 from nearworth.neighbors.base import Keys, Rough
+from nearworth.neighbors.products import Judge
 from nearworth.neighbors.ranking import rank
 
 PROMPT = 2**28  # differences after which it is time to look whether to stop
@@ -93,7 +93,7 @@ class ClassificationEvaluator:
             for query, row in enumerate(self._marker.rough(batch)):
                 settled, kept = 0, False
                 if batch.ordinary[query]:
-                    settled, kept = self._value(start, row, partial(batch.distances, query))
+                    settled, kept = self._value(start, row, batch.judges[query])
                     self._narrow &= kept and settled <= MOST_IN_DOUBT * self._problem.n_train
                 if kept:
                     yield
@@ -157,5 +157,5 @@ def make_evaluators(problem: Problem, plan: Plan) -> Callable[[], Evaluator]:
     if isinstance(problem.game, RegressionGame):
         return lambda: RegressionEvaluator(problem)
     members = Members(problem.labels)
-    products = problem.keys.products() if plan.products else None
+    products = problem.keys.products(narrow=plan.narrow) if plan.products else None
     return lambda: ClassificationEvaluator(problem, members, products)

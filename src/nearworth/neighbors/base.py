@@ -31,10 +31,10 @@ class Keys:
         return 0
 
     @property
-    def product_bytes(self) -> int | None:
-        """What rough distances would keep beside the data; None if there are none."""
-        return None
+    def has_products(self) -> bool:
+        """Whether a matrix product gives rough distances."""
+        return False
 
-    def products(self) -> Rough | None:
-        """Rough distances for many queries at once, where a matrix product gives them."""
-        return None
+    def products(self, *, narrow: bool) -> Rough:
+        """Rough distances for many queries at once, with a 32-bit copy of the training set if `narrow`."""
+        raise NotImplementedError

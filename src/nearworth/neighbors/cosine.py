@@ -11,7 +11,7 @@ import scipy.sparse
 from nearworth._typing import FloatMatrix, FloatVector
 from nearworth.neighbors.base import Keys
 from nearworth.neighbors.distances import squared_distances
-from nearworth.neighbors.products import Products, RoughBatch, product_bytes
+from nearworth.neighbors.products import Products, RoughBatch
 from nearworth.neighbors.rows import Converted, blocks
 from nearworth.neighbors.sparse import sparse_distances
 
@@ -44,13 +44,13 @@ class CosineKeys(Keys):
         return self._rows.shape[1]
 
     @property
-    def product_bytes(self) -> int | None:
+    def has_products(self) -> bool:
         """See Keys; rows without direction are at distance 1 of everything, which no product says."""
-        return None if self._nowhere.any() else product_bytes(self._directions)
+        return not self._nowhere.any()
 
-    def products(self) -> Products | None:
+    def products(self, *, narrow: bool) -> Products:
         """See Keys."""
-        return None if self.product_bytes is None else CosineProducts(self, self._directions)
+        return CosineProducts(self, self._directions, narrow)
 
     def __call__(self, queries: Any) -> FloatMatrix:
         """See Keys."""
@@ -87,8 +87,8 @@ class CosineKeys(Keys):
 class CosineProducts(Products):
     """Rough distances between directions."""
 
-    def __init__(self, keys: CosineKeys, directions: Converted) -> None:
-        super().__init__(directions)
+    def __init__(self, keys: CosineKeys, directions: Converted, narrow: bool) -> None:
+        super().__init__(directions, narrow=narrow)
         self._keys = keys
 
     def __call__(self, queries: FloatMatrix, *, narrow: bool) -> RoughBatch:

@@ -9,6 +9,8 @@ and wherever the pair stands. So they agree to the bit with each other, and with
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
@@ -28,16 +30,28 @@ def squared_distances(queries: FloatMatrix, points: Rows) -> FloatMatrix:
     return out
 
 
+@dataclass(frozen=True)
+class Differences:
+    """One query, ready to be compared with the points of any rows."""
+
+    query: FloatVector
+    points: Rows
+
+    def __call__(self, rows: npt.NDArray[np.int32]) -> FloatVector:
+        """Squared distances of the query to the points of some rows."""
+        return distances_to(self.query, self.points, rows)
+
+
 def distances_to(query: FloatVector, points: Rows, rows: npt.NDArray[np.int32]) -> FloatVector:
     """Squared distances of one query to the points in these rows."""
     out = np.empty(len(rows))
     if isinstance(points, np.ndarray):
-        _some_rows(query, points, rows, out)
+        some_rows(query, points, rows, out)
         return out
     step = max(1, BLOCK // points.shape[1])
     for start in range(0, len(rows), step):
         some = points[rows[start : start + step]]
-        _some_rows(query, some, np.arange(len(some), dtype=np.int32), out[start : start + step])
+        some_rows(query, some, np.arange(len(some), dtype=np.int32), out[start : start + step])
     return out
 
 
@@ -79,7 +93,7 @@ def _one_panel(query, panel, total):
 
 
 @compiled
-def _some_rows(query, points, rows, out):
+def some_rows(query, points, rows, out):
     """Eight rows side by side, so that neither one sum nor one row from memory need wait for the other."""
     k, count, width = 0, rows.shape[0], points.shape[1]
     while k + 8 <= count:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import numpy.typing as npt
 
@@ -53,10 +55,9 @@ class InnerProducts:
             -high,
             ordinary,
             False,
-            queries,
+            [partial(self._keys, query) for query in queries],
             -queries,
             self._points,
-            self._keys,
         )
 
     def _keys(self, query: FloatVector, rows: npt.NDArray[np.int32]) -> FloatVector:

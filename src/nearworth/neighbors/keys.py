@@ -16,7 +16,7 @@ from nearworth.neighbors.base import Keys, Rough
 from nearworth.neighbors.cosine import CosineKeys, SparseCosineKeys
 from nearworth.neighbors.distances import squared_distances
 from nearworth.neighbors.inner import InnerProducts, minus_inner_products
-from nearworth.neighbors.products import Products, product_bytes
+from nearworth.neighbors.products import Products
 from nearworth.neighbors.rows import Converted, Rows, blocks, readable
 from nearworth.neighbors.sparse import sparse_distances
 
@@ -80,13 +80,11 @@ class EuclideanKeys(Keys):
         return int(self._points.shape[1])
 
     @property
-    def product_bytes(self) -> int | None:
-        if abs(int(np.frexp(self._largest)[1])) >= EXTREME:  # squares would have to be scaled
-            return None
-        return product_bytes(self._points)
+    def has_products(self) -> bool:
+        return abs(int(np.frexp(self._largest)[1])) < EXTREME  # else squares would have to be scaled
 
-    def products(self) -> Rough | None:
-        return None if self.product_bytes is None else Products(self._points)
+    def products(self, *, narrow: bool) -> Rough:
+        return Products(self._points, narrow=narrow)
 
     def __call__(self, queries: Any) -> FloatMatrix:
         rows = np.ascontiguousarray(queries, dtype=np.float64)
@@ -116,10 +114,10 @@ class InnerProductKeys(Keys):
         return int(self._points.shape[1])
 
     @property
-    def product_bytes(self) -> int | None:
-        return 8 * len(self._points)
+    def has_products(self) -> bool:
+        return True
 
-    def products(self) -> Rough | None:
+    def products(self, *, narrow: bool) -> Rough:  # noqa: ARG002 - there is no such copy here
         return InnerProducts(self._points)
 
     def __call__(self, queries: Any) -> FloatMatrix:

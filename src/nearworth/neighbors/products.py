@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from nearworth._typing import FloatMatrix, FloatVector
-from nearworth.neighbors.distances import distances_to
+from nearworth.neighbors.distances import Differences
 from nearworth.neighbors.rows import Rows
 
-Judge = Callable[[FloatVector, npt.NDArray[np.int32]], FloatVector]  # a query, some rows: their exact distances
+Judge = Callable[[npt.NDArray[np.int32]], FloatVector]  # exact distances to the training points in these rows
 
 UNIT_32, UNIT_64 = 2.0**-24, 2.0**-53
 # Errors are told in units of (rounding unit) (|x| + |t|)^2, with the longest |x| for all. In 64 bits 2d + 16 covers
@@ -50,14 +50,9 @@ class RoughBatch:
     border: FloatVector
     ordinary: npt.NDArray[np.bool_]
     watched: bool
-    _exact: FloatMatrix
+    judges: list[Judge]  # exact distances of each query to the points of some rows
     _queries: npt.NDArray[Any]
     _points: Rows
-    _judge: Judge
-
-    def distances(self, query: int, rows: npt.NDArray[np.int32]) -> FloatVector:
-        """Exact distances of one query of the batch to the points of some rows."""
-        return self._judge(self._exact[query], rows)
 
     @property
     def n_queries(self) -> int:
@@ -87,14 +82,14 @@ class RoughBatch:
 class Products:
     """Knows the training points; makes rough distances of batches of queries, narrow (32 bits) or wide (64)."""
 
-    def __init__(self, points: Rows) -> None:
+    def __init__(self, points: Rows, *, narrow: bool = True) -> None:
         self._points = points
         self._centre, norms = _centre_and_norms(points)
         self._longest = float(np.sqrt(norms.max()))
         self._level = float(np.median(norms))
         self._norms = norms
         self._error, self._far_error = self._errors_32()
-        self.can_be_narrow = bool(np.isfinite(self._error))
+        self.can_be_narrow = narrow and bool(np.isfinite(self._error))
         if self.can_be_narrow:
             step = panel_rows(points.shape[1])
             self._narrow = np.empty(points.shape, dtype=np.float32)
@@ -105,8 +100,8 @@ class Products:
         """Rough distances of a batch of queries."""
         return self._in_32_bits(queries) if narrow else self._in_64_bits(queries)
 
-    def _distances(self, query: FloatVector, rows: npt.NDArray[np.int32]) -> FloatVector:
-        return distances_to(query, self._points, rows)
+    def _judges(self, queries: FloatMatrix) -> list[Judge]:
+        return [Differences(query, self._points) for query in queries]
 
     def _in_32_bits(self, queries: FloatMatrix) -> RoughBatch:
         centred = queries - self._centre
@@ -117,7 +112,7 @@ class Products:
             narrow = (-2.0 * centred).astype(np.float32)
         return RoughBatch(
             self._norms, -squares, unit - squares, 2.0 * self._error * unit, 2.0 * self._far_error * unit, border,
-            squares < LARGEST_32**2, True, queries, narrow, self._narrow, self._distances,
+            squares < LARGEST_32**2, True, self._judges(queries), narrow, self._narrow,
         )  # fmt: skip
 
     def _in_64_bits(self, queries: FloatMatrix) -> RoughBatch:
@@ -130,7 +125,7 @@ class Products:
         ordinary = np.abs(queries).max(axis=1) < LARGEST_64
         return RoughBatch(
             self._norms, low, low + unit, reach, reach, low,
-            ordinary, True, queries, -2.0 * centred, self._points, self._distances,
+            ordinary, True, self._judges(queries), -2.0 * centred, self._points,
         )  # fmt: skip
 
     def _errors_32(self) -> tuple[float, float]:
@@ -156,11 +151,6 @@ class Products:
         least = LEAST_32 * UNIT_32 * np.sqrt(queries.shape[1])
         worst, worst_far = errors.max(), errors[far].max(initial=0.0)
         return max(SAFETY_32 * worst, least), max(SAFETY_32 * worst_far, least)
-
-
-def product_bytes(points: Rows) -> int:
-    """What `Products` keep beside the data: a 32-bit copy, norms, and some room to make them."""
-    return 4 * len(points) * int(points.shape[1]) + 24 * len(points)
 
 
 def panel_rows(width: int) -> int:
