@@ -67,6 +67,8 @@ def test_of_equally_good_splits_the_one_that_flags_fewer():
     for scale in (1.0, 0.1, 1e-7, 3e200):  # 0.1, 0.2, 0.3 are not equally far apart in binary
         values = np.array([1, 2, 3]) * scale
         assert detect(values, "lower-cluster").indices.tolist() == [0]
+    for shift in (0.7, 1.1, 10.1):  # nor are these, and rounding would prefer the other split
+        assert detect(shift + np.arange(5) * 0.1, "lower-cluster").indices.tolist() == [0, 1]
 
 
 def test_order_scale_and_shift_do_not_matter(rng):
