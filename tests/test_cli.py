@@ -38,3 +38,17 @@ def test_bench_speed_prints_its_table():
     lines = done.stdout.splitlines()
     assert len(lines) == 8
     assert all(re.search(r"\d+\.\d+ +\d+\.\d+ +\d+\.\d+   ", line) for line in lines[1:])
+
+
+def test_plan_says_what_a_run_would_need():
+    done = run("plan", "100000", "500", "-d", "16", "--max-memory", "200MB")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "500 validation points against 100,000 training points" in done.stdout
+    assert "from a short trial" in done.stdout
+
+
+def test_plan_refuses_a_budget_that_is_too_small():
+    done = run("plan", "1000000", "10", "--max-memory", "1MB")
+    assert done.returncode == 2
+    assert "max_memory" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -228,7 +228,7 @@ def test_cosine_of_whole_numbers_against_any_queries(rng, scale):
     for Q in (rng.normal(size=(64, 64)), rng.integers(-5, 6, (64, 64)) * scale):
         values = nw.knn_shapley(X, y, Q, y_val, 1, metric="cosine")
         assert np.ptp(values[y == 0]) == np.ptp(values[y == 1]) == 0
-        again = nw.knn_shapley(X, y, Q, y_val, 1, metric="cosine", max_memory=8 * 33 * 60)
+        again = nw.knn_shapley(X, y, Q, y_val, 1, metric="cosine", max_memory=8 * 33 * 200)
         np.testing.assert_array_equal(values, again)
 
 

@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING, Any
 from nearworth._version import __version__
 
 if TYPE_CHECKING:
-    from nearworth import datasets, testing, utilities
+    from nearworth import datasets, paper, testing, utilities
+    from nearworth.curves import RemovalCurve, removal_curve
+    from nearworth.datasets.noise import add_label_noise
+    from nearworth.detection import Detection
     from nearworth.engine.plan import Plan
     from nearworth.estimators import KNNShapley, knn_shapley
     from nearworth.games.oracle import exact_shapley
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from nearworth.valuation import Provenance, Valuation
 
 _HOME = {
+    "Detection": "nearworth.detection",
     "FaissSearch": "nearworth.neighbors.faiss_search",
     "GraphSearch": "nearworth.neighbors.graph",
     "KNNShapley": "nearworth.estimators",
@@ -35,13 +39,17 @@ _HOME = {
     "OwnerValues": "nearworth.owners",
     "Plan": "nearworth.engine.plan",
     "Provenance": "nearworth.valuation",
+    "RemovalCurve": "nearworth.curves",
     "Valuation": "nearworth.valuation",
+    "add_label_noise": "nearworth.datasets.noise",
     "exact_shapley": "nearworth.games.oracle",
     "knn_shapley": "nearworth.estimators",
+    "removal_curve": "nearworth.curves",
 }
-_MODULES = ("datasets", "testing", "utilities")
+_MODULES = ("datasets", "paper", "testing", "utilities")
 
 __all__ = [
+    "Detection",
     "FaissSearch",
     "GraphSearch",
     "KNNShapley",
@@ -50,11 +58,15 @@ __all__ = [
     "OwnerValues",
     "Plan",
     "Provenance",
+    "RemovalCurve",
     "Valuation",
     "__version__",
+    "add_label_noise",
     "datasets",
     "exact_shapley",
     "knn_shapley",
+    "paper",
+    "removal_curve",
     "testing",
     "utilities",
 ]

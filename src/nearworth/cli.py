@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import click
 
 from nearworth._version import __version__
@@ -41,9 +44,39 @@ def demo(n_neighbors: int, seed: int) -> None:
     click.echo(f"\nAmong the {count} least valuable rows, {found} are wrong: {found / count:.0%} precision and recall.")
 
 
+@main.command()
+@click.argument("n_train", type=click.IntRange(min=1))
+@click.argument("n_val", type=click.IntRange(min=1))
+@click.option("-d", "--features", default=64, show_default=True, type=click.IntRange(min=1), help="Numbers in a row.")
+@click.option("--classes", default=10, show_default=True, type=click.IntRange(min=1), help="Distinct labels.")
+@click.option("-k", "n_neighbors", default=5, show_default=True, type=click.IntRange(min=1), help="Neighbours.")
+@click.option(
+    "--task", default="classification", show_default=True, type=click.Choice(["classification", "regression"])
+)
+@click.option("--metric", default="euclidean", show_default=True, help="Distance between rows.")
+@click.option("--standard-errors", is_flag=True, help="With standard errors.")
+@click.option("--max-memory", help="Working memory, such as 2GB; by default a quarter of what is free.")
+@click.option("--jobs", "n_jobs", type=int, help="Threads; by default all cores.")
+def plan(n_train: int, n_val: int, features: int, classes: int, **parameters: Any) -> None:
+    r"""Say what a valuation of N_TRAIN rows on N_VAL validation rows would need, before anything runs.
+
+    Times come from a trial on random rows of the same shape, on this machine. From Python, `est.plan(n_val)` says the
+    same of your own data.
+
+    \b
+    Example: nearworth plan 1000000 1000 -d 128 --max-memory 1GB
+    """
+    from nearworth.planning import plan_for
+
+    try:
+        click.echo(plan_for(n_train, n_val, features, classes, parameters))
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+
+
 @main.group()
 def bench() -> None:
-    """Measure this machine."""
+    """Measure this machine, or repeat the paper's experiment."""
 
 
 @bench.command()
@@ -58,3 +91,42 @@ def speed(quick: bool) -> None:
     click.echo(f"{'first / second':<78} {'first':>8} {'second':>8} {'ratio':>7}   wanted")
     for row in rows(quick):
         click.echo(f"{row.what:<78} {row.first:8.2f} {row.second:8.2f} {row.ratio:7.2f}   {row.aim}")
+
+
+@bench.command()
+@click.option(
+    "--data",
+    type=click.Path(exists=True, file_okay=False),
+    help="Folder with the data. Without it: $NEARWORTH_DATA, else OpenML.",
+)
+@click.option(
+    "--protocol",
+    type=click.Choice(["table", "released"]),
+    default="table",
+    show_default=True,
+    help="How rows are drawn: as for the printed digits, or as in the authors' published code.",
+)
+@click.option("--json", "json_file", type=click.Path(dir_okay=False, writable=True), help="Also write the rows here.")
+def paper(data: str | None, protocol: str, json_file: str | None) -> None:
+    """Repeat Table 1 of Wang & Jia (2023) beside its printed digits.
+
+    F1 of finding 200 flipped among 2,000 labels (K = 5): original and soft-label values, by ranking (R) and by cluster
+    (C). Half a minute.
+    """
+    from nearworth.paper import HEADER, LEGEND, agreement, table1, write_json
+
+    if json_file is not None and not Path(json_file).absolute().parent.is_dir():
+        raise click.BadParameter(f"there is no folder for {json_file!r}.", param_hint="--json")
+    click.echo(HEADER)
+    rows = []
+    try:
+        for row in table1(data, protocol):  # type: ignore[arg-type]
+            rows.append(row)
+            click.echo(str(row))
+    except (ValueError, ImportError) as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(f"\n{LEGEND}\n{agreement(rows)}")
+    if json_file is not None:
+        write_json(rows, json_file)
+    if not any(row.scores for row in rows):
+        raise click.ClickException("None of the datasets could be had.")

@@ -16,6 +16,7 @@ from nearworth._validation.parameters import check_parameters, parse_bytes, whol
 from nearworth._validation.targets import check_rows
 from nearworth._version import __version__
 from nearworth.engine.accumulate import Moments
+from nearworth.engine.calibrate import TRIAL_POINTS, TRIAL_QUERIES, with_time
 from nearworth.engine.plan import Plan, check_fits, make_plan
 from nearworth.engine.problem import Problem, make_evaluators
 from nearworth.engine.progress import reporting
@@ -205,12 +206,18 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
             problem = training.against(X_val, y_val, sample_weight, parameters)
         return self._run(problem, contributions, parameters)
 
-    def plan(self, n_val: int) -> Plan:
-        """How `value` would run on so many validation points: batches and working memory. Prints itself."""
+    def plan(self, n_val: int, *, n_train: int | None = None) -> Plan:
+        """How `value` would run on so many validation points: threads, batches, memory and time. Prints itself.
+
+        The time comes from a trial of some tenths of a second with training points as queries. `value` follows the
+        plan exactly. With `n_train`, the plan is for a training set of that size whose rows are like those of `fit`.
+        """
         check_is_fitted(self)
-        self._checked_parameters()
+        parameters = self._checked_parameters()
         whole_number(1)("n_val", n_val)
-        return self._plan(int(n_val))
+        whole_number(1)("n_train", self._training.n_rows if n_train is None else n_train)
+        trial = self._training.trial(TRIAL_POINTS, TRIAL_QUERIES, parameters)
+        return with_time(self._plan(int(n_val), n_train), trial)
 
     def _run(self, problem: Problem, contributions: Any, parameters: dict[str, Any]) -> Valuation:
         plan = self._plan(problem.n_val)
@@ -273,15 +280,17 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
             if _describe(parameters[name]) != _describe(getattr(self._training, name)):
                 raise ValueError(f"{name} changed to {parameters[name]!r} after fit. Call fit again.")
 
-    def _plan(self, n_val: int) -> Plan:
+    def _plan(self, n_val: int, n_train: int | None = None) -> Plan:
+        keys = self._training.keys
         return make_plan(
-            self._training.n_rows,
+            n_train or self._training.n_rows,
             n_val,
             self.task,
             standard_errors=bool(self.standard_errors),
             n_jobs=self.n_jobs,
             max_memory=self._budget(),
-            product_bytes=getattr(self._training.keys, "product_bytes", None),
+            has_products=keys.has_products,
+            width=keys.width,
         )
 
     def _budget(self) -> int | None:

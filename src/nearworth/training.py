@@ -17,7 +17,8 @@ from nearworth._validation.targets import Classes, check_classes, check_targets,
 from nearworth.engine.problem import Problem
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
-from nearworth.neighbors.keys import Keys, make_keys
+from nearworth.neighbors.base import Keys
+from nearworth.neighbors.keys import make_keys
 from nearworth.neighbors.twins import first_twins
 
 PRECOMPUTED = "precomputed"
@@ -81,6 +82,23 @@ class Training:
         game = self.game(parameters, self.n_rows - 1)
         return Problem(
             self.keys, game, self.labels, self.features.data, self.labels, weights, parameters["ties"], leave_out=True
+        )
+
+    def trial(self, n_points: int, n_queries: int, parameters: Mapping[str, Any]) -> Problem:
+        """A smaller question of the same kind: some training points as queries against some of all."""
+        rows = np.unique(np.linspace(0, self.n_rows - 1, min(n_points, self.n_rows)).astype(np.intp))
+        some = rows[:: max(1, len(rows) // n_queries)][:n_queries]
+        if self.metric == PRECOMPUTED:
+            keys, queries = self.keys, np.random.default_rng(0).random((len(some), len(rows)))
+        else:
+            assert self.features is not None
+            keys, queries = (
+                make_keys(self.features.data[rows], self.metric, self.metric_params),
+                self.features.data[some],
+            )
+        game = self.game(parameters, len(rows))
+        return Problem(
+            keys, game, self.labels[rows], queries, self.labels[some], np.ones(len(some)), parameters["ties"]
         )
 
     def twins(self, weights: FloatVector) -> IntVector:

@@ -18,9 +18,11 @@ from nearworth._files import atomic_write
 from nearworth._frames import make_frame
 from nearworth._typing import FloatMatrix, FloatVector, IntVector
 from nearworth._validation.parameters import is_whole
-from nearworth._validation.targets import check_owners
+from nearworth._validation.targets import check_classes, check_owners
+from nearworth.detection import Detection, detect
 from nearworth.engine.accumulate import Moments
 from nearworth.owners import OwnerValue, OwnerValues
+from nearworth.plots import plot_values, plot_values_by_class
 
 FORMAT = "nearworth valuation 1"
 
@@ -140,6 +142,27 @@ class Valuation:
     def bottom(self, k: int = 10) -> IntVector:
         """Row numbers of the k least valuable rows, worst first."""
         return np.argsort(self.values, kind="stable")[: _check_k(k)]
+
+    def detect(self, rule: str = "ranking", *, fraction: float | None = None) -> Detection:
+        """Flag rows of suspiciously low value: `Detection` with mask, threshold and rule.
+
+        "ranking" flags the lowest `fraction` of the rows (0.1 unless given), "cluster" those below the lower of two
+        2-means centres, "lower-cluster" the whole lower cluster. Always strictly below the threshold: rows that tie
+        with it are not flagged.
+        """
+        return detect(self.values, rule, fraction=fraction)
+
+    def plot(self, ax: Any = None, *, labels: Any = None, bins: int = 50) -> Any:
+        """Histogram of the values on matplotlib axes, made if not given; with `labels` (one per row) a box per class.
+
+        Needs matplotlib: pip install 'nearworth[plot]'.
+        """
+        over = f"{self.n_val:,} validation points" if self.provenance.validation != "self" else "the other rows"
+        what = f"value ({'sum' if self._summed else 'mean'} over {over})"
+        if labels is None:
+            return plot_values(self.values, what, ax, bins)
+        classes = check_classes(labels, "labels", self.n_train)
+        return plot_values_by_class(self.values, what, classes.labels.tolist(), classes.codes, ax)
 
     def sum_by(self, owners: Any) -> OwnerValues:
         """What the rows of each owner are worth: owner -> total, standard error, share, n_rows.

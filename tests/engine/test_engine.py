@@ -120,13 +120,13 @@ def test_a_broken_promise_is_noticed(rng, monkeypatch):
     X, y, X_val, y_val = make(rng, "random", "ten classes")
     est = nw.KNNShapley(5).fit(X, y)
     expected = est.value(X_val, y_val).values
-    product = rough.Products._multiply
+    panels = rough.RoughBatch.panels
 
-    def noisy(self, queries, points, buffer):
-        products = product(self, queries, points, buffer)
-        return products + rng.normal(size=products.shape).astype(products.dtype)
+    def noisy(self, space):
+        for start, panel in panels(self, space):
+            yield start, panel + rng.normal(size=panel.shape).astype(panel.dtype)
 
-    monkeypatch.setattr(rough.Products, "_multiply", noisy)
+    monkeypatch.setattr(rough.RoughBatch, "panels", noisy)
     np.testing.assert_array_equal(est.value(X_val, y_val).values, expected)
 
 
@@ -253,9 +253,10 @@ def test_narrow_products_of_codes_and_real_queries(rng):
     T = X[:64] + 0.03 * rng.normal(size=(64, 300))
     keys = nw.KNNShapley().fit(X, rng.integers(0, 2, 2_400))._training.keys
     exact = keys(T)
-    for row, distances in zip(keys.products()(T, narrow=True), exact, strict=True):
-        errors = row.products.astype(float) + row.norms - distances
-        assert np.ptp(errors) <= row.reach
+    batch = keys.products(narrow=True)(T, narrow=True)
+    products = np.hstack([panel.copy() for _, panel in batch.panels(np.empty(rough.panel_size(64, 300)))])
+    errors = products.astype(float) + batch.norms - batch.low[:, None] - exact
+    assert (np.abs(errors) <= batch.reach[:, None] / 2).all()
 
 
 def test_overlapping_runs_give_the_blas_its_threads_back(rng):
@@ -317,3 +318,28 @@ def test_a_slow_listener_does_not_let_work_pile_up(rng, monkeypatch):
     est.value(rng.normal(size=(6_400, 2)), rng.integers(0, 2, 6_400))
     assert len(finished) == 100
     assert seen[0] <= 12
+
+
+@pytest.mark.parametrize("metric", ["cosine", "correlation", "inner_product"])
+@pytest.mark.parametrize("data", ["random", "grid", "far from the origin", "duplicated", "bytes", "one outlier"])
+def test_products_of_other_metrics(data, metric, rng, monkeypatch):
+    """Through a matrix product or pair by pair: the same bits, with ties where the definition has them."""
+    X, y, X_val, y_val = make(rng, data, "ten classes")
+    if metric != "inner_product":
+        X, X_val = X.astype(float), X_val.astype(float)
+        X[:, 0] += 1  # nobody without a direction
+        X_val[:, 0] += 1
+    est = nw.KNNShapley(5, metric=metric).fit(X, y)
+    fast, slow = est.value(X_val, y_val).values, None
+    monkeypatch.setattr(planning, "PRODUCT_POINTS", 10**9)
+    slow = est.value(X_val, y_val).values
+    np.testing.assert_array_equal(fast, slow)
+    expected = plain(est, X_val, y_val, 5)
+    np.testing.assert_allclose(fast, expected, rtol=0, atol=1e-14 * np.abs(expected).max() + 1e-17)
+
+
+def test_inner_product_ranks_by_similarity(rng):
+    X, y, X_val, y_val = make(rng, "random", "two classes")
+    values = nw.knn_shapley(X, y, X_val, y_val, 5, metric="inner_product")
+    expected = nw.KNNShapley(5, metric="precomputed").fit(None, y).value(-X_val @ X.T, y_val).values
+    np.testing.assert_allclose(values, expected, rtol=1e-12, atol=1e-16)

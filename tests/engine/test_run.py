@@ -151,3 +151,75 @@ def test_kernels_compile_where_nothing_can_be_cached(monkeypatch):
         return 2 * x
 
     assert module.compiled(twice)(4) == 8
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.int8, np.float32, ">f8"])
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner_product", "manhattan", "nan_euclidean"])
+def test_inputs_are_read_in_blocks_and_never_copied(rng, tmp_path, dtype, metric):
+    """Conversions of type and geometry are part of the promise, here on a file that is mapped into memory."""
+    n, width, budget = 40_000, 96, 24_000_000
+    X = np.lib.format.open_memmap(tmp_path / "X.npy", mode="w+", dtype=dtype, shape=(n, width))
+    X[:] = (10 * rng.normal(size=(n, width))).astype(dtype)
+    y, X_val, y_val = rng.integers(0, 3, n), np.asarray(X[:10], dtype=np.float64) + 0.5, rng.integers(0, 3, 10)
+    nw.knn_shapley(X[:2_500], y[:2_500], X_val, y_val, metric=metric)  # compiles
+    tracemalloc.start()
+    try:
+        nw.KNNShapley(5, metric=metric, max_memory=budget, n_jobs=1).fit(X, y).value(X_val, y_val)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < budget < 8 * n * width
+
+
+@pytest.mark.parametrize("scale", [1e-180, 1e140])
+def test_extreme_numbers_keep_the_promise(rng, scale):
+    X, y, X_val, y_val = (
+        scale * rng.normal(size=(20_000, 64)),
+        rng.integers(0, 3, 20_000),
+        rng.normal(size=(5, 64)),
+        [0] * 5,
+    )
+    est = nw.KNNShapley(5, max_memory=9_000_000, n_jobs=1).fit(X, y)
+    est.value(scale * X_val, y_val)
+    tracemalloc.start()
+    try:
+        est.value(scale * X_val, y_val)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 9_000_000
+
+
+def test_very_wide_rows(rng):
+    """A few copies of the queries are part of the work."""
+    X, y = rng.normal(size=(40, 100_000)).astype(np.float32), rng.integers(0, 2, 40)
+    est = nw.KNNShapley(3, max_memory="60MB", n_jobs=1).fit(X, y)
+    expected = nw.KNNShapley(3).fit(X, y).value(X[:20], y[:20]).values
+    tracemalloc.start()
+    try:
+        values = est.value(X[:20], y[:20]).values
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 60_000_000
+    np.testing.assert_array_equal(values, expected)
+
+
+def test_the_plan_knows_about_how_long_it_takes(rng):
+    X, y = rng.normal(size=(20_000, 16)), rng.integers(0, 4, 20_000)
+    est = nw.KNNShapley(5, n_jobs=1).fit(X, y)
+    est.value(X[:64] + 1.0, y[:64])  # compiles
+    planned = est.plan(1_024)
+    started = time.perf_counter()
+    est.value(X[:1_024] + 1.0, y[:1_024])
+    spent = time.perf_counter() - started
+    assert planned.seconds / 20 < spent < 20 * planned.seconds  # machines are noisy: only the order of magnitude
+    assert "second" in str(planned)
+    assert est.plan(10**9).seconds > 10_000 * planned.seconds
+
+
+@pytest.mark.parametrize("parameters", [{"metric": "precomputed"}, {"task": "regression"}, {"metric": "manhattan"}])
+def test_every_kind_of_question_has_a_plan(rng, parameters):
+    X, y = rng.random((50, 50)), rng.integers(0, 4, 50)
+    assert nw.KNNShapley(5, **parameters).fit(X, y).plan(100).seconds > 0
+    assert nw.KNNShapley(5, metric="precomputed").fit(None, y).plan(100).seconds > 0

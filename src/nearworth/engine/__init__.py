@@ -1,10 +1,10 @@
 """Plan, run, merge.
 
     problem.py     a checked question, and who answers it query by query
-    plan.py        a memory budget -> threads, batches, which keys
+    plan.py        a memory budget -> threads, batches, which keys      calibrate.py how long that takes here
     run.py         threads over leaves of validation points; progress, interruption
     accumulate.py  Partial: sums over validation points along a fixed tree
-    classify.py    which points are pivots, who settles doubts          kernels.py   its compiled loops
+    classify.py    marks of keys, pivots, who settles doubts            kernels.py, tables.py   its compiled loops
     regress.py     compiled loops of regression                         progress.py  bars and callbacks
 
         plan ----> run ----> accumulate

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nearworth._typing import FloatMatrix, FloatVector, IntVector
-from nearworth.engine.kernels import fold, fold_with_spread
+from nearworth.engine.tables import fold, fold_with_spread
 
 CHUNK = 64
 

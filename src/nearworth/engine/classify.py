@@ -1,70 +1,132 @@
-"""Classification, query after query: which points are pivots, which keys, who settles doubts."""
+"""Classification, query after query: marks of the keys, which points are pivots, who settles doubts."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._typing import FloatVector, IntVector
+from nearworth._typing import FloatVector
 from nearworth.engine import kernels
 from nearworth.games.classification import ClassificationGame
-from nearworth.neighbors.products import RoughRow
+from nearworth.neighbors.distances import Differences
+from nearworth.neighbors.products import Judge, RoughBatch, panel_size
 
 Vector32 = npt.NDArray[np.int32]
+WATCHED = 16  # points whose exact distances are asked for in any case, to see whether marks are what they should be
+
+
+class MarkedRow(NamedTuple):
+    """The keys of one query as whole numbers, their range, and how far they may be off.
+
+    `scale` takes distances to marks, to see whether that is true; NaN where there is nothing to see.
+    """
+
+    marks: Vector32
+    lowest: int
+    highest: int
+    reach: kernels.Reach
+    scale: float
+
+
+class Marker:
+    """Makes marks from keys; has the space for them. One per thread."""
+
+    def __init__(self, n_train: int) -> None:
+        self._marks = np.empty((0, n_train), dtype=np.int32)
+        self._panel = np.empty(0)
+        self._no_norms = np.zeros(0)
+
+    def exact(self, keys: FloatVector) -> MarkedRow:
+        """Of one query with exact keys: nothing to fear but the rounding of the marks themselves."""
+        self._make_room(1, 0)
+        if not self._no_norms.size:
+            self._no_norms = np.zeros(len(keys))
+        low, high = kernels.finite_range(keys)
+        largest = max(abs(low), abs(high))
+        if not (1e-200 < largest < 1e200 or largest == 0.0):  # a power of two changes no rank
+            keys = np.ldexp(keys, -np.frexp(largest)[1])
+            low, high = kernels.finite_range(keys)
+        scale, reach = kernels.mark_scale(low, high, 0.0, 0.0, low)
+        ranges = np.array([[kernels.TOP], [0]])
+        kernels.mark_panel(keys[None, :], self._no_norms, np.array([low]), np.array([scale]), 0, self._marks, *ranges)
+        return MarkedRow(self._marks[0], int(ranges[0, 0]), int(ranges[1, 0]), reach, np.nan)
+
+    def rough(self, batch: RoughBatch) -> list[MarkedRow]:
+        """Of some queries, panel by panel while these are in the cache."""
+        self._make_room(batch.n_queries, batch.width)
+        limits = zip(batch.low, batch.high, batch.reach, batch.far_reach, batch.border, strict=True)
+        measured = [kernels.mark_scale(*map(float, limit)) for limit in limits]
+        scales = np.array([scale for scale, _ in measured])
+        lowest, highest = np.full(len(scales), kernels.TOP), np.zeros(len(scales), dtype=np.int64)
+        for start, panel in batch.panels(self._panel):
+            kernels.mark_panel(panel, batch.norms, batch.low, scales, start, self._marks, lowest, highest)
+        return [
+            MarkedRow(marks, least, most, reach, scale if batch.watched else np.nan)
+            for marks, least, most, (scale, reach) in zip(
+                self._marks, lowest.tolist(), highest.tolist(), measured, strict=False
+            )
+        ]
+
+    def _make_room(self, n_queries: int, width: int) -> None:
+        """Fresh memory costs more than the product, so it is kept."""
+        if len(self._marks) < n_queries:
+            self._marks = np.empty((n_queries, self._marks.shape[1]), dtype=np.int32)
+        if width and self._panel.size < panel_size(n_queries, width):
+            self._panel = np.empty(panel_size(n_queries, width))
 
 
 class ClassifierRows:
     """Values of one query at a time, left as a table by place (see `kernels`). One per thread."""
 
-    def __init__(self, game: ClassificationGame, codes: IntVector, members: Members, by_index: bool) -> None:
-        self._codes = codes
+    def __init__(self, game: ClassificationGame, members: Members, n_train: int, by_index: bool) -> None:
         self._members = members
         self._by_index = by_index
         self._worth = np.concatenate([game.weights.worth[:1], game.weights.worth])
         self._loss = np.concatenate([[0.0], game.weights.loss])
         self._game = game
-        self._no_norms = np.zeros(len(codes))
-        self._scratch: kernels.Scratch | None = None
+        self._scratch = kernels.make_scratch(n_train, members.most_pivots)
+        self._distances = np.empty(n_train + members.most_pivots + 1)
+        self._watched = np.linspace(0, n_train - 1, WATCHED).astype(np.int32)
 
     @property
     def table(self) -> FloatVector:
         """Value of each place, after a call."""
-        assert self._scratch is not None
         return self._scratch.table
 
     @property
     def place(self) -> Vector32:
         """Place of each point, after a call."""
-        assert self._scratch is not None
         return self._scratch.place
 
-    def exact(self, keys: FloatVector, label: int, left_out: int) -> None:
-        """From keys that are exact distances: rough ones with nothing to fear, and their own judges."""
-        largest = np.abs(keys).max(initial=0.0, where=np.isfinite(keys))
-        hints = keys if 1e-200 < largest < 1e200 else np.ldexp(keys, -np.frexp(largest)[1])
-        self.rough(RoughRow(hints, self._no_norms, 0.0, 0.0, 0.0, True), keys.__getitem__, label, left_out)
+    def __call__(self, row: MarkedRow, judge: Judge, label: int, left_out: int) -> tuple[int, bool]:
+        """Value one query; the judge is asked where marks leave doubts.
 
-    def rough(self, row: RoughRow, distances_to: Any, label: int, left_out: int) -> int:
-        """From rough distances; `distances_to(rows)` is asked where these leave doubts. Returns for how many points."""
-        scratch, pivots, match, added = self._prepare(row.products, label, left_out)
-        others, wanted, n_asked, marks = kernels.begin_row(
-            row.products, row.norms, self._codes, label, pivots, match, left_out,
-            row.reach, row.far_reach, row.border, scratch,
-        )  # fmt: skip
-        distances = distances_to(scratch.doubtful[:wanted])
-        kernels.end_row(
-            distances, others, n_asked, marks, len(pivots), match, left_out,
+        Returns for how many points, and whether its answers show the marks to be as good as promised.
+        """
+        pivots, match, n_matches = self._members.pivots(label)
+        added = self._game.added(n_matches - (left_out >= 0))  # who is left out is the query, with its label
+        scratch = self._scratch
+        if isinstance(judge, Differences) and isinstance(judge.points, np.ndarray):
+            wanted, kept = kernels.whole_row(
+                row.marks, row.lowest, row.highest, row.reach, row.scale, pivots, match, left_out, self._by_index,
+                judge.query, judge.points, self._watched, self._distances,
+                self._worth, self._loss, *added, scratch,
+            )  # fmt: skip
+            return int(wanted), bool(kept)
+        kept = np.isnan(row.scale) or kernels.all_as_promised(
+            row.marks, self._watched, judge(self._watched), row.scale, row.reach
+        )
+        count, others, wanted, n_asked = kernels.begin_row(
+            row.marks, row.lowest, row.highest, row.reach, pivots, left_out, scratch
+        )
+        distances = judge(scratch.doubtful[:wanted])
+        kept &= kernels.end_row(
+            row.marks, distances, row.scale, count, others, n_asked, row.reach, match, left_out,
             self._by_index, self._worth, self._loss, *added, scratch,
         )  # fmt: skip
-        return int(wanted)
-
-    def _prepare(self, keys: npt.NDArray[Any], label: int, left_out: int) -> Any:
-        if self._scratch is None:
-            self._scratch = kernels.make_scratch(len(keys), self._members.most_pivots)
-        pivots, match, n_matches = self._members.pivots(label, left_out)
-        return self._scratch, pivots, match, self._game.added(n_matches)
+        return int(wanted), bool(kept)
 
 
 class Members:
@@ -79,17 +141,16 @@ class Members:
             for code in range(n_classes)
             if 2 * self._count(code) > len(codes)
         }
-        self.most_pivots = max(len(self.pivots(code, -1)[0]) for code in range(n_classes))
+        self.most_pivots = max(len(self.pivots(code)[0]) for code in range(n_classes))
 
-    def pivots(self, label: int, left_out: int) -> tuple[Vector32, bool, int]:
-        """The pivots of a label without the point left out, whether they match, and how many points do."""
+    def pivots(self, label: int) -> tuple[Vector32, bool, int]:
+        """The pivots of a label, whether they match, and how many points do."""
         if label < 0:
             return self._order[:0], True, 0
-        n_matches = self._count(label) - (left_out >= 0)
+        n_matches = self._count(label)
         if label in self._complement:
             return self._complement[label], False, n_matches
-        members = self._order[self._starts[label] : self._starts[label + 1]]
-        return (members if left_out < 0 else members[members != left_out]), True, n_matches
+        return self._order[self._starts[label] : self._starts[label + 1]], True, n_matches
 
     def _count(self, code: int) -> int:
         return int(self._starts[code + 1] - self._starts[code])

@@ -1,15 +1,16 @@
-"""The compiled loops of classification, blind to policy.
+"""The compiled loops of classification that find every point's place, blind to policy.
 
 Values change only where the match status changes along the ranks. So only the rarer of the two statuses is
 sorted, its F points are the *pivots*, and every other point only needs to know between which two it falls.
 
-    span, mark    keys of one query as whole numbers, the pivots spread over 30 bits    one pass over N
+    mark_panel    keys of some points as whole numbers of 30 bits                       one pass over N
     sort_pivots   pivots by cell (the leading bits of the mark), then by mark           F
-    locate        others: how many pivots are nearer, and who is too close to call      one pass over N
-    doubts        whose exact distance is needed for that                               few
-    settle        places of those by exact distances; tied ones apart                   few
-    tabulate      from far to near: one value per gap, tie block and pivot              F
-    fold          total[i] += w * table[place[i]]                                       one pass over N
+    flag_cells    cells with a pivot inside or within reach: order matters there        F
+    place_cells   others: the place of their cell; a list of those in flagged cells     one pass over N
+    place_flagged those: the place by their own mark; a list of who is too close        few
+    ask           the pivots whose exact distances are needed for that                  fewer
+    settle        places of those by exact distances; tied ones apart                   fewer
+    tables.py     from far to near one value per place; total[i] += w * table[place[i]]
 
 Keys may be off by some rounding (a matrix product), and marks round them once more. Whoever lies within `reach` of a
 pivot is settled by exact distances, so the order, the ties and with them every bit of the result are those of the
@@ -25,107 +26,172 @@ A place is 0..F for strictly between pivots; F+1..2F+1 for tied with the pivots 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from nearworth._compile import compiled
+from nearworth.engine.tables import fill, tabulate, tabulate_matches
+from nearworth.neighbors.distances import some_rows
 
 FEW = 24  # pivots in a cell or chain up to which plain insertion is best
-# Marks: pivots lie between MARGIN and TOP - MARGIN, and a reach is never more than MARGIN / 2, so that points beyond
-# the pivots, whose marks are cut off at 0 and TOP, are in doubt exactly if they should be.
+# Marks of finite keys lie between MARGIN and TOP - MARGIN, and a reach is never more than MARGIN / 2, so that infinite
+# keys, whose marks are cut off at 0 and TOP, are in doubt with each other only.
 TOP, MARGIN = 2**30, 2**20
+FLAG = 2**30  # set in the place of a cell where marks alone do not tell
 # In the passes over N, indices are unsigned: numba then need not ask whether they count from the end.
 ONE = np.uint64(1)
+UNIT = 2.0**-53
 
 
 class Scratch(NamedTuple):
     """Working arrays of one thread for rows of N keys with up to F pivots."""
 
-    marks: npt.NDArray[np.int32]  # N: keys as whole numbers
     place: npt.NDArray[np.int32]  # N: the place of each point
-    starts: npt.NDArray[np.int32]  # cells + 1: first pivot of each cell
+    cells: npt.NDArray[np.int32]  # cells + 3: cells[c + 1] is the place of cell c, cells[c] its first pivot
     order: npt.NDArray[np.int32]  # F: pivots by rank
     ranked: npt.NDArray[np.int32]  # F + 2: their marks between two that are out of reach
     exact: npt.NDArray[np.float64]  # F: their exact distances where wanted, else NaN
     chain: npt.NDArray[np.int32]  # F + 1: first pivot of each pivot's chain of doubt
-    between: npt.NDArray[np.int32]  # F + 1: others between pivots
+    between: npt.NDArray[np.int32]  # F + 2: others between pivots; at the end, those who take no part
     tied: npt.NDArray[np.int32]  # F + 1: others tied with the pivots that begin here
     asked: npt.NDArray[np.int32]  # F: first pivots of the chains whose exact distances are wanted
     doubtful: npt.NDArray[np.int32]  # N + F + 1: points whose exact distance is wanted
     table: npt.NDArray[np.float64]  # 3F + 3: value of each place
 
 
+class Reach(NamedTuple):
+    """How far two marks must be apart to be surely in the right order: `near` before the mark `border`, then `far`."""
+
+    near: Any
+    far: Any
+    border: Any
+
+
 def make_scratch(n_train: int, most_pivots: int) -> Scratch:
     """Arrays for rows of so many points and pivots."""
     n, f = n_train, most_pivots
-    n_cells = min(1 << 17, max(64, 1 << (5 * f).bit_length()))
-    marks, place, starts, order, chain, between, tied, asked, doubtful = (
-        np.empty(size, dtype=np.int32) for size in (n, n, n_cells + 1, f, f + 1, f + 1, f + 1, f, n + f + 1)
+    n_cells = min(1 << 18, max(64, 1 << (8 * f).bit_length()))
+    place, cells, order, chain, between, tied, asked, doubtful = (
+        np.empty(size, dtype=np.int32) for size in (n, n_cells + 3, f, f + 1, f + 2, f + 1, f, n + f + 1)
     )
     ranked, exact, table = np.empty(f + 2, dtype=np.int32), np.empty(f), np.empty(3 * f + 3)
-    return Scratch(marks, place, starts, order, ranked, exact, chain, between, tied, asked, doubtful, table)
+    return Scratch(place, cells, order, ranked, exact, chain, between, tied, asked, doubtful, table)
 
 
 @compiled
-def fill(array, start, stop, value):
-    """array[start:stop] = value, which takes numba ten times as long to compile."""
-    for i in range(start, stop):
-        array[i] = value
-
-
-@compiled
-def span(keys, norms, pivots):
-    """Lowest and highest finite key of the pivots."""
+def finite_range(keys):
+    """Lowest and highest finite key, or zeros."""
     low, high = np.inf, -np.inf
-    for j in range(pivots.shape[0]):
-        key = np.float64(keys[pivots[j]] + norms[pivots[j]])
-        if np.isfinite(key):
-            low, high = min(low, key), max(high, key)
+    for i in range(keys.shape[0]):
+        if np.isfinite(keys[i]):
+            low, high = min(low, keys[i]), max(high, keys[i])
     return (low, high) if low <= high else (0.0, 0.0)
 
 
 @compiled
-def mark(keys, norms, low, scale, margin, top, marks):
-    """Whole numbers in the order of the keys (products plus norms)."""
-    zero = low - low
-    for i in range(keys.shape[0]):
-        value = (keys[i] + norms[i] - low) * scale + margin
-        value = value if value > zero else zero
-        marks[i] = np.int32(value if value < top else top)
+def mark_scale(low, high, reach, far_reach, border):
+    """By what to multiply keys that lie, if finite, between `low` and `high`; and the other three in marks.
+
+    From a key to its mark there are three roundings of numbers not above |low| + |high| (add the norm, subtract,
+    scale), one of a number up to TOP and one to a whole number: `extra` covers them for both of two keys.
+    """
+    extra = 4.0 * UNIT * (abs(low) + abs(high))
+    scale = (TOP - 2 * MARGIN) / (high - low) if high > low else np.inf
+    scale = min(scale, 0.25 * MARGIN / (reach + extra)) if reach + extra > 0 else (scale if scale < np.inf else 1.0)
+    scale = min(scale, 1e290)  # keys all but equal: one mark for all, all in doubt
+    extra = np.ceil(2.0 * extra * scale) + 2.0
+    near, far = np.int64(reach * scale + extra), np.int64(far_reach * scale + extra)
+    edge = np.int64(min(max((border - low) * scale + MARGIN + 2.0 * near, 0.0), 2.0 * TOP - 1.0))
+    return scale, Reach(near, far, edge)
 
 
 @compiled
-def sort_pivots(pivots, shift, scratch):
-    """Order the pivots by (mark, index) and note where each cell begins; returns the size of the fullest cell."""
-    marks, starts, order, ranked = scratch.marks, scratch.starts, scratch.order, scratch.ranked
-    n_cells, count = starts.shape[0] - 1, pivots.shape[0]
-    fill(starts, 0, n_cells + 1, 0)
-    fullest = 0
-    for j in range(count):
-        cell = np.uint64(marks[np.uint64(pivots[j])] >> shift) + ONE
-        starts[cell] += 1
-        fullest = max(fullest, starts[cell])
-    for cell in range(n_cells):
-        starts[cell + 1] += starts[cell]
-    for j in range(count):
+def mark_panel(products, norms, lows, scales, start, marks, lowest, highest):
+    """Whole numbers in the order of the keys (products plus norms), of the points from `start` on.
+
+    Keeps the range of each query.
+    """
+    for q in range(products.shape[0]):
+        lowest[q], highest[q] = _mark(
+            products[q], norms[start:], lows[q], scales[q], marks[q, start:], np.int32(lowest[q]), np.int32(highest[q])
+        )
+
+
+@compiled
+def _mark(products, norms, low, scale, marks, lowest, highest):
+    for i in range(products.shape[0]):
+        value = (np.float64(products[i]) + norms[i] - low) * scale + MARGIN
+        value = value if value > 0.0 else 0.0
+        whole = np.int32(value if value < TOP else TOP)
+        marks[i] = whole
+        lowest, highest = min(lowest, whole), max(highest, whole)
+    return lowest, highest
+
+
+@compiled
+def as_promised(mark, distance, scale, reach):
+    """Whether a mark is no farther off than half its reach, with a quarter to spare.
+
+    `scale` takes distances to marks; NaN where there is nothing to look for.
+    """
+    allowed = 0.375 * (reach.near if mark < reach.border else reach.far)
+    return not abs(distance * scale + MARGIN - mark) > allowed
+
+
+@compiled
+def all_as_promised(marks, points, distances, scale, reach):
+    """The same of some points."""
+    kept = True
+    for k in range(points.shape[0]):
+        kept &= as_promised(marks[points[k]], distances[k], scale, reach)
+    return kept
+
+
+@compiled
+def sort_pivots(marks, pivots, left_out, lowest, shift, n_cells, scratch):
+    """Order the pivots by mark and note where each cell ends; returns how many there are and the fullest cell's size.
+
+    Pivots, and the point left out, then get a mark beyond all cells: nobody need ask again who they are.
+    """
+    cells, order, ranked = scratch.cells, scratch.order, scratch.ranked
+    fill(cells, 0, n_cells + 2, 0)
+    fullest, nowhere = 0, np.int32(lowest + (n_cells << shift))
+    if left_out >= 0:
+        marks[left_out] = nowhere
+    for j in range(pivots.shape[0]):
+        cell = np.uint64((marks[np.uint64(pivots[j])] - lowest) >> shift) + ONE
+        cells[cell] += 1
+        fullest = max(fullest, cells[cell])
+    cells[n_cells + 1] = count = 0
+    for cell in range(1, n_cells + 1):
+        size, cells[cell] = cells[cell], count
+        count += size
+    for j in range(pivots.shape[0]):
         point = np.uint64(pivots[j])
-        cell = np.uint64(marks[point] >> shift)
-        place = np.uint64(starts[cell])
-        starts[cell] += 1
-        order[place], ranked[place + ONE] = point, marks[point]
-    for cell in range(n_cells - 1, 0, -1):
-        starts[cell] = starts[cell - 1]
-    starts[0] = 0
+        value = marks[point]
+        cell = np.uint64((value - lowest) >> shift) + ONE
+        place = np.uint64(cells[cell])
+        cells[cell] += 1
+        if value != nowhere:
+            order[place], ranked[place + ONE], marks[point] = point, value, nowhere
     ranked[0], ranked[count + 1] = -(2**30), 2**31 - 1
+    cells[n_cells + 1] = count + 1
+    _sort_cells(count, n_cells, fullest, scratch)
+    return count, fullest
+
+
+@compiled
+def _sort_cells(count, n_cells, fullest, scratch):
+    cells, order, ranked = scratch.cells, scratch.order, scratch.ranked
     if fullest <= FEW:  # cells are in order already, so nobody moves farther than a cell
         _insert(ranked[1 : count + 1], order[:count])
-        return fullest
+        return
     for cell in range(n_cells):
-        if starts[cell + 1] - starts[cell] > 1:
-            sort_pairs(ranked[starts[cell] + 1 : starts[cell + 1] + 1], order[starts[cell] : starts[cell + 1]])
-    return fullest
+        start, end = cells[cell], cells[cell + 1]
+        if end - start > 1:
+            sort_pairs(ranked[start + 1 : end + 1], order[start:end])
 
 
 @compiled
@@ -159,56 +225,66 @@ def sort_pairs(values, points):
 
 
 @compiled
-def locate(shift, reach, far_reach, border, scratch):
-    """Place every point among the pivots, walking inside its cell; list those within reach of a pivot."""
-    marks, place, starts, ranked = scratch.marks, scratch.place, scratch.starts, scratch.ranked
+def flag_cells(count, lowest, shift, n_cells, reach, scratch):
+    """Flag the cells within reach of a pivot, and link pivots whose own order is in doubt into chains."""
+    cells, ranked, chain = scratch.cells, scratch.ranked, scratch.chain
+    done = 0
+    for j in range(count):
+        value = np.int64(ranked[j + 1])
+        close = reach.near if value < reach.border + reach.near else reach.far
+        first = max((max(value - close, lowest) - lowest) >> shift, done)
+        done = min(((value + close - lowest) >> shift) + 1, n_cells)
+        for cell in range(first, done):
+            cells[np.uint64(cell) + ONE] |= FLAG
+        close = reach.near if ranked[j] < reach.border else reach.far
+        chain[j] = chain[j - 1] if j > 0 and value <= ranked[j] + 2 * close else j
+    chain[count] = count
+
+
+@compiled
+def place_cells(marks, lowest, shift, scratch):
+    """Give every point the place of its cell and count it there; list those in flagged cells."""
+    place, cells = scratch.place, scratch.cells
     between, doubtful = scratch.between, scratch.doubtful
     listed = np.uint64(0)
     for i in range(marks.shape[0]):
+        found = cells[np.uint64((marks[i] - lowest) >> shift) + ONE]
+        place[i] = found
+        between[np.uint64(found & (FLAG - 1))] += 1
+        doubtful[listed] = i
+        listed += np.uint64(found >> 30)
+    return np.int64(listed)
+
+
+@compiled
+def place_flagged(marks, listed, lowest, shift, by_halves, reach, scratch):
+    """Place the listed points by their own marks; keep on the list those within reach of a pivot."""
+    place, cells, ranked = scratch.place, scratch.cells, scratch.ranked
+    between, doubtful = scratch.between, scratch.doubtful
+    kept = np.uint64(0)
+    for k in range(listed):
+        i = np.uint64(doubtful[np.uint64(k)])
         value = marks[i]
-        p = np.uint64(starts[np.uint64(value >> shift)])
+        cell = np.uint64((value - lowest) >> shift)
+        p, end = np.uint64(cells[cell] & (FLAG - 1)), np.uint64(cells[cell + ONE] & (FLAG - 1))
+        between[end] -= 1
+        if by_halves:
+            while p < end:
+                middle = (p + end) >> ONE
+                if ranked[middle + ONE] < value:
+                    p = middle + ONE
+                else:
+                    end = middle
+        p += np.uint64(ranked[p + ONE] < value)  # nearly always enough, and nothing to predict
         p += np.uint64(ranked[p + ONE] < value)
         while ranked[p + ONE] < value:
             p += ONE
         place[i] = p
         between[p] += 1
-        doubtful[listed] = i
-        close = reach if value < border else far_reach
-        listed += np.uint64((ranked[p + ONE] <= value + close) | (ranked[p] >= value - close))
-    return np.int64(listed)
-
-
-@compiled
-def locate_by_halves(shift, reach, far_reach, border, scratch):
-    """The same by bisection, for data whose cells are full."""
-    marks, place, starts, ranked = scratch.marks, scratch.place, scratch.starts, scratch.ranked
-    between, doubtful = scratch.between, scratch.doubtful
-    listed = 0
-    for i in range(marks.shape[0]):
-        value, cell = marks[i], marks[i] >> shift
-        p, end = starts[cell], starts[cell + 1]
-        while p < end:
-            middle = (p + end) // 2
-            if ranked[middle + 1] < value:
-                p = middle + 1
-            else:
-                end = middle
-        place[i] = p
-        between[p] += 1
-        doubtful[listed] = i
-        close = reach if value < border else far_reach
-        listed += (ranked[p + 1] <= value + close) | (ranked[p] >= value - close)
-    return listed
-
-
-@compiled
-def link_chains(count, reach, far_reach, border, scratch):
-    """Pivots so close to each other that their order is in doubt form a chain; note its first pivot for each."""
-    ranked, chain = scratch.ranked, scratch.chain
-    for j in range(count):
-        close = reach if ranked[j] < border else far_reach
-        chain[j] = chain[j - 1] if j > 0 and ranked[j + 1] <= ranked[j] + 2 * close else j
-    chain[count] = count
+        close = reach.near if value < reach.border else reach.far
+        doubtful[kept] = i
+        kept += np.uint64((ranked[p + ONE] <= value + close) | (ranked[p] >= value - close))
+    return np.int64(kept)
 
 
 @compiled
@@ -221,54 +297,40 @@ def chain_end(chain, first):
 
 
 @compiled
-def chain_in_doubt(point, count, reach, far_reach, border, scratch):
-    """First pivot of the chain that a point is too close to, or -1."""
-    ranked, chain, p, value = scratch.ranked, scratch.chain, scratch.place[point], scratch.marks[point]
-    close = reach if value < border else far_reach
-    if p > 0 and ranked[p] >= value - close:
-        return chain[p - 1]
-    if p < count and ranked[p + 1] <= value + close:
-        return chain[p]
-    return -1
+def chain_in_doubt(marks, point, reach, scratch):
+    """First pivot of the chain that a point on the list is too close to."""
+    p, value = scratch.place[point], marks[point]
+    close = reach.near if value < reach.border else reach.far
+    return scratch.chain[p - 1 if scratch.ranked[p] >= value - close else p]
 
 
 @compiled
-def doubts(codes, label, pivots_match, left_out, count, listed, reach, far_reach, border, scratch):
-    """Keep, of the listed points, the others in doubt; append the pivots of their chains.
-
-    Returns how many others and points in all are now in `doubtful`, and how many chains in `asked`.
-    """
+def ask(marks, others, count, reach, scratch):
+    """Append the pivots of the chains in doubt to the list; returns its length and how many chains are in `asked`."""
     doubtful, exact, chain, order = scratch.doubtful, scratch.exact, scratch.chain, scratch.order
-    link_chains(count, reach, far_reach, border, scratch)
     fill(exact, 0, count, np.nan)
-    others = n_asked = 0
-    for k in range(listed):
-        i = doubtful[k]
-        if (codes[i] == label) != pivots_match and i != left_out:
-            first = chain_in_doubt(i, count, reach, far_reach, border, scratch)
-            if first >= 0:
-                doubtful[others] = i
-                others += 1
-                if np.isnan(exact[first]):
-                    exact[first] = 0.0
-                    scratch.asked[n_asked] = first
-                    n_asked += 1
-    wanted = others
-    for k in range(n_asked):
-        first = scratch.asked[k]
-        for j in range(first, chain_end(chain, first)):
-            doubtful[wanted] = order[j]
-            wanted += 1
-    return others, wanted, n_asked
+    wanted, n_asked = others, 0
+    for k in range(others):
+        first = chain_in_doubt(marks, doubtful[k], reach, scratch)
+        if np.isnan(exact[first]):
+            scratch.asked[n_asked] = first
+            n_asked += 1
+            for j in range(first, chain_end(chain, first)):
+                exact[j] = 0.0
+                doubtful[wanted] = order[j]
+                wanted += 1
+    return wanted, n_asked
 
 
 @compiled
-def settle(distances, others, n_asked, count, reach, far_reach, border, by_index, left_out, scratch):
-    """Put right, by exact distances, the order of chains and the places of others in doubt; then place the pivots."""
+def settle(marks, distances, scale, others, n_asked, count, reach, by_index, left_out, scratch):
+    """Put right, by exact distances, the order of chains and the places of others in doubt; then place the pivots.
+
+    Returns whether anybody is tied with a pivot, and whether all marks seen are `as_promised`.
+    """
     place, order, exact, chain = scratch.place, scratch.order, scratch.exact, scratch.chain
     between, tied, doubtful = scratch.between, scratch.tied, scratch.doubtful
-    _count_only_others(count, left_out, scratch)
-    k = others
+    k, any_tied, kept = others, False, True
     for asked in range(n_asked):
         first = scratch.asked[asked]
         end = chain_end(chain, first)
@@ -278,7 +340,8 @@ def settle(distances, others, n_asked, count, reach, far_reach, border, by_index
         sort_pairs(exact[first:end], order[first:end])
     for k in range(others):
         i, distance = doubtful[k], distances[k]
-        low = chain_in_doubt(i, count, reach, far_reach, border, scratch)
+        kept &= as_promised(marks[i], distance, scale, reach)
+        low = chain_in_doubt(marks, i, reach, scratch)
         end = chain_end(chain, low)
         high = end
         while low < high:
@@ -290,6 +353,7 @@ def settle(distances, others, n_asked, count, reach, far_reach, border, by_index
         between[place[i]] -= 1
         if not by_index and low < end and exact[low] == distance:
             tied[low] += 1
+            any_tied = True
             place[i] = count + 1 + low
         else:
             between[low] += 1
@@ -298,161 +362,59 @@ def settle(distances, others, n_asked, count, reach, far_reach, border, by_index
         place[np.uint64(order[j])] = 2 * count + 2 + j
     if left_out >= 0:
         place[left_out] = 3 * count + 2
+    return any_tied, kept
 
 
 @compiled
-def _count_only_others(count, left_out, scratch):
-    """Take the pivots, which were located like everybody, and the point left out from the counts between pivots."""
-    first = 0
-    for j in range(count):
-        first = j if scratch.ranked[j + 1] != scratch.ranked[j] else first
-        scratch.between[first] -= 1
-    if left_out >= 0:
-        scratch.between[scratch.place[left_out]] -= 1
+def begin_row(marks, lowest, highest, reach, pivots, left_out, scratch):
+    """Everything before exact distances, from marks (which change) that lie between the lowest and the highest.
 
-
-@compiled
-def tie_block(lost, position, size, matches, worth, loss):
-    """Values of a match and of another in a block of tied ranks that ends at `position`, and what it adds to `lost`."""
-    start = position - size
-    total = inner = 0.0
-    for rank in range(start + 1, position + 1):
-        total += worth[rank]
-        inner += (rank - 1 - start) * loss[rank]
-    inner /= size * (size - 1.0)
-    of_match = total / size - (matches - 1) * inner - lost
-    return of_match, -matches * inner - lost, matches / size * (worth[start] - worth[position])
-
-
-@compiled
-def tabulate(count, n_players, pivots_match, by_index, worth, loss, for_match, for_other, scratch):
-    """Fill the table of values by place; `for_match` and `for_other` are what the utility adds to each status.
-
-    From far to near, `lost` is what a point there loses to the matches beyond it. A match at the end of a run of
-    matches has worth - lost; the whole run shares that value.
+    Returns the number of pivots, how many others and points in all want exact distances, and how many chains.
     """
-    exact, chain, between, tied, table = scratch.exact, scratch.chain, scratch.between, scratch.tied, scratch.table
-    lost, position, shared = 0.0, n_players, 0.0
-    j = count
-    while True:
-        others = between[j]
-        end, position = position, position - others
-        table[j] = for_other - lost
-        if not pivots_match:
-            table[j] = worth[end] - lost + for_match
-            lost += worth[position] - worth[end]
-        if j == 0:
-            break
-        first = j - 1
-        while not by_index and chain[first] < first and exact[first - 1] == exact[j - 1]:  # NaN equals nothing
-            first -= 1
-        pivots, together = j - first, tied[first]
-        if together > 0:
-            size = pivots + together
-            of_match, of_other, added = tie_block(
-                lost, position, size, pivots if pivots_match else together, worth, loss
-            )
-            of_match, of_other, lost = of_match + for_match, of_other + for_other, lost + added
-            fill(table, 2 * count + 2 + first, 2 * count + 2 + j, of_match if pivots_match else of_other)
-            table[count + 1 + first] = of_other if pivots_match else of_match
-            shared, position = np.nan, position - size
-        elif pivots_match:
-            fresh = others > 0 or j == count or np.isnan(shared)
-            shared = worth[position] - lost + for_match if fresh else shared
-            for pivot in range(first, j):
-                table[2 * count + 2 + pivot] = shared
-                lost += loss[position]
-                position -= 1
-        else:
-            for pivot in range(first, j):
-                table[2 * count + 2 + pivot] = for_other - lost
-            position -= pivots
-        j = first
-    table[3 * count + 2] = 0.0
-
-
-@compiled
-def prepare_row(keys, norms, pivots, reach, far_reach, border, scratch):
-    """Everything up to the doubts.
-
-    `reach` is how far two keys must be apart to be surely in the right order, `far_reach` the same from the key
-    `border` on. Returns how many points are listed as doubtful, and the three in marks.
-    """
-    low, high = span(keys, norms, pivots)
-    count, shift = pivots.shape[0], 0
-    while (TOP >> shift) + 2 > scratch.starts.shape[0]:
+    shift = 0
+    while ((highest - lowest) >> shift) + 4 > scratch.cells.shape[0]:
         shift += 1
-    # Rounding on the way from a key to its mark, in the type of the keys, widens the reach.
-    rounding = np.finfo(keys.dtype).eps
-    extra = rounding * (abs(low) + abs(high))
-    scale = (TOP - 2 * MARGIN) / (high - low) if high > low else np.inf
-    scale = min(scale, 0.25 * MARGIN / (reach + extra)) if reach + extra > 0 else (scale if scale < np.inf else 1.0)
-    scale = min(scale, 1e30 if keys.itemsize == 4 else 1e290)  # keys all but equal: one mark for all, all in doubt
-    limits = np.empty(4, dtype=keys.dtype)
-    limits[0], limits[1], limits[2], limits[3] = low, scale, MARGIN, TOP
-    mark(keys, norms, limits[0], limits[1], limits[2], limits[3], scratch.marks)
-    extra = np.ceil(extra * scale + 2.0 * rounding * TOP) + 1.0
-    near, far = np.int64(reach * scale + extra), np.int64(far_reach * scale + extra)
-    edge = np.int64(min(max((border - low) * scale + MARGIN + 2.0 * near, 0.0), 2.0 * TOP - 1.0))
-    fullest = sort_pivots(pivots, shift, scratch)
-    fill(scratch.between, 0, count + 1, 0)
+    n_cells = ((highest - lowest) >> shift) + 1
+    count, fullest = sort_pivots(marks, pivots, left_out, lowest, shift, n_cells, scratch)
+    fill(scratch.between, 0, count + 2, 0)
     fill(scratch.tied, 0, count + 1, 0)
-    find = fullest > FEW
-    listed = locate_by_halves(shift, near, far, edge, scratch) if find else locate(shift, near, far, edge, scratch)
-    return listed, near, far, edge
-
-
-@compiled
-def begin_row(keys, norms, codes, label, pivots, pivots_match, left_out, reach, far_reach, border, scratch):
-    """Everything before exact distances.
-
-    Returns how many others and points in all want theirs, how many chains, and the reaches and border in marks.
-    """
-    listed, near, far, edge = prepare_row(keys, norms, pivots, reach, far_reach, border, scratch)
-    count = pivots.shape[0]
-    others, wanted, n_asked = doubts(codes, label, pivots_match, left_out, count, listed, near, far, edge, scratch)
-    return others, wanted, n_asked, (near, far, edge)
+    flag_cells(count, lowest, shift, n_cells, reach, scratch)
+    listed = place_cells(marks, lowest, shift, scratch)
+    others = place_flagged(marks, listed, lowest, shift, fullest > FEW, reach, scratch)
+    wanted, n_asked = ask(marks, others, count, reach, scratch)
+    return count, others, wanted, n_asked
 
 
 @compiled
 def end_row(
-    distances,
-    others,
-    n_asked,
-    marks,
-    count,
-    pivots_match,
-    left_out,
-    by_index,
-    worth,
-    loss,
-    for_match,
-    for_other,
-    scratch,
-):
-    """Everything after them: the table then holds the values by place."""
-    near, far, edge = marks
-    settle(distances, others, n_asked, count, near, far, edge, by_index, left_out, scratch)
+    marks, distances, scale, count, others, n_asked, reach, pivots_match, left_out, by_index,
+    worth, loss, for_match, for_other, scratch,
+):  # fmt: skip
+    """Everything after them: the table then holds the values by place, if the marks kept their promise (returned)."""
+    any_tied, kept = settle(marks, distances, scale, others, n_asked, count, reach, by_index, left_out, scratch)
     n_players = scratch.place.shape[0] - (left_out >= 0)
-    tabulate(count, n_players, pivots_match, by_index, worth, loss, for_match, for_other, scratch)
+    if pivots_match and not any_tied:
+        tabulate_matches(count, n_players, worth, loss, for_match, for_other, scratch.between, scratch.table)
+    else:
+        tabulate(count, n_players, pivots_match, by_index, worth, loss, for_match, for_other, scratch)
+    return kept
 
 
 @compiled
-def fold(total, table, place, weight):
-    """Add one query's values, by place, to the running sums of all points."""
-    for i in range(total.shape[0]):
-        total[i] += weight * table[np.uint64(place[i])]
+def whole_row(
+    marks, lowest, highest, reach, scale, pivots, pivots_match, left_out, by_index,
+    query, points, watched, distances, worth, loss, for_match, for_other, scratch,
+):  # fmt: skip
+    """Begin and end of a row whose exact distances are those between a query and the points, in one go.
 
-
-@compiled
-def fold_with_spread(total, shift, first, second, table, place, weight, fresh):
-    """The same with sums of w^2 (phi - shift) and w^2 (phi - shift)^2; the first query of a leaf sets the shift."""
-    square = weight * weight
-    for i in range(total.shape[0]):
-        value = table[np.uint64(place[i])]
-        total[i] += weight * value
-        if fresh:
-            shift[i] = value
-        away = value - shift[i]
-        first[i] += square * away
-        second[i] += square * away * away
+    Returns how many of them were needed, and whether marks kept their promise.
+    """
+    some_rows(query, points, watched, distances)
+    kept = all_as_promised(marks, watched, distances, scale, reach)
+    count, others, wanted, n_asked = begin_row(marks, lowest, highest, reach, pivots, left_out, scratch)
+    some_rows(query, points, scratch.doubtful[:wanted], distances)
+    kept &= end_row(
+        marks, distances, scale, count, others, n_asked, reach, pivots_match, left_out, by_index,
+        worth, loss, for_match, for_other, scratch,
+    )  # fmt: skip
+    return wanted, kept

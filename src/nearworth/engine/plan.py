@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import joblib
 
 from nearworth._typing import Task
 from nearworth.engine.accumulate import CHUNK
+from nearworth.neighbors.products import panel_rows
 
 BUDGET_SHARE = 0.25  # of the memory that is free, unless max_memory says otherwise
 FALLBACK_BUDGET = 10**9
-PER_PAIR = 20  # bytes per (query of a batch, training point): keys in either precision and their copy
 # Bytes per training point: coefficients while they are made, labels, pivots; and scratch per thread. Sums come on top,
 # one vector each (three with standard errors): a leaf per thread, and the open nodes of the tree over the leaves.
-FIXED, PER_THREAD = 8 * 14, 8 * 10
+FIXED, PER_THREAD = 8 * 14, 8 * 12
+PER_MARK, PER_KEY = 4, 32  # bytes per (query of a batch, training point) with and without a matrix product
+PER_FEATURE = 8 * 6  # bytes per number of a query of a batch: a few copies
 # A matrix product beats differences once its preparation is spread over enough points.
 PRODUCT_POINTS, PRODUCT_QUERIES = 2048, 8
+NORMS, GOOD_BATCH = 24, 32
 
 
 @dataclass(frozen=True)
@@ -29,16 +32,56 @@ class Plan:
     threads: int
     batch: int
     products: bool
+    narrow: bool
     working_bytes: int
+    seconds: float | None = field(default=None, compare=False)
+    advice: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return (
-            f"{self.n_val:,} validation points against {self.n_train:,} training points, exactly\n"
-            f"threads  {self.threads}\n"
-            f"batches  {self.batch} validation points at a time in each thread\n"
-            f"keys     {'one matrix product, close calls settled by differences' if self.products else 'differences'}\n"
-            f"memory   {self.working_bytes / 1e6:,.1f} MB beyond the inputs at most"
-        )
+        lines = [
+            f"{self.n_val:,} validation points against {self.n_train:,} training points, exactly",
+            f"threads  {self.threads}",
+            f"batches  {self.batch} validation points at a time in each thread",
+            f"keys     {'one matrix product, close calls settled by differences' if self.products else 'pair by pair'}",
+            f"memory   {self.working_bytes / 1e6:,.1f} MB beyond the inputs at most",
+        ]
+        if self.seconds is not None:
+            lines.append(f"time     about {readable_time(self.seconds)}, from a short trial on this machine")
+        return "\n".join(lines + [f"cheaper  {hint}" for hint in self.advice])
+
+
+def readable_time(seconds: float) -> str:
+    """A duration in words that fit its size."""
+    for size, name in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {name}"
+    return f"{seconds:.2g} seconds"
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Bytes that a run needs: once, in each thread, and for each query of a batch."""
+
+    fixed: int
+    thread: int
+    query: int
+
+    @property
+    def least(self) -> int:
+        """One thread, one query at a time."""
+        return self.fixed + self.thread + self.query
+
+    def threads(self, budget: int) -> int:
+        """How many threads fit, at least one."""
+        return max(1, (budget - self.fixed) // (self.thread + self.query))
+
+    def batch(self, budget: int, threads: int) -> int:
+        """How many queries at a time fit in so many threads."""
+        return max(1, (budget - self.fixed - threads * self.thread) // (threads * self.query))
+
+    def total(self, threads: int, batch: int) -> int:
+        """What is needed then."""
+        return self.fixed + threads * (self.thread + batch * self.query)
 
 
 def make_plan(
@@ -49,35 +92,43 @@ def make_plan(
     standard_errors: bool,
     n_jobs: int | None,
     max_memory: int | None,
-    product_bytes: int | None,
+    has_products: bool = False,
+    width: int = 0,
 ) -> Plan:
     """The most threads and the largest batches that the budget allows; an error if not even one query fits.
 
-    `product_bytes` is what a matrix product would keep beside the data, None if the metric has none.
+    A matrix product, where the metric has one, takes a 32-bit copy of the training set if that leaves room for batches
+    of a good size; `width` is the numbers in a query.
     """
     sums = n_train * 8 * (4 if standard_errors else 1)
-    leaves = -(-n_val // CHUNK)
+    leaves, rows = -(-n_val // CHUNK), min(n_train, panel_rows(width))
     fixed = n_train * FIXED + sums * (leaves.bit_length() + 1)
-    each, pair = n_train * PER_THREAD + 2 * sums, n_train * PER_PAIR
-    budget = max_memory if max_memory is not None else _default_budget()
-    if fixed + each + pair > budget:
-        if max_memory is not None:
-            raise ValueError(
-                f"max_memory={max_memory:,} bytes is too little for {n_train:,} training points: "
-                f"one validation point at a time needs {fixed + each + pair:,}. Raise max_memory or leave it None."
-            )
-        budget = fixed + each + pair
-    products = (
-        product_bytes is not None
-        and task == "classification"
-        and n_train >= PRODUCT_POINTS
-        and n_val >= PRODUCT_QUERIES
-    )
-    products = products and fixed + int(product_bytes or 0) + each + pair <= budget
-    fixed += int(product_bytes or 0) if products else 0
-    threads = min(usable_threads(n_jobs), leaves, max(1, (budget - fixed) // (each + pair)))
-    batch = min(CHUNK, n_val, (budget - fixed - threads * each) // (threads * pair))
-    return Plan(n_train, n_val, int(threads), int(batch), products, int(fixed + threads * (each + batch * pair)))
+    thread = n_train * PER_THREAD + 2 * sums + 2 * 8 * rows * width
+    by_pair = Costs(fixed, thread, n_train * PER_KEY + width * PER_FEATURE)
+    by_product = Costs(fixed + n_train * NORMS, thread, n_train * PER_MARK + width * PER_FEATURE + 8 * rows)
+    with_copy = replace(by_product, fixed=by_product.fixed + 4 * n_train * width)
+    many = task == "classification" and n_train >= PRODUCT_POINTS
+    worthwhile = many and has_products and n_val >= PRODUCT_QUERIES
+    budget = max_memory if max_memory is not None else max(_default_budget(), by_pair.least)
+    if by_pair.least > budget:
+        raise ValueError(
+            f"max_memory={max_memory:,} bytes is too little for {n_train:,} training points: "
+            f"one validation point at a time needs {by_pair.least:,}. Raise max_memory or leave it None."
+        )
+    products = worthwhile and by_product.least <= budget
+    wanted = min(usable_threads(n_jobs), leaves)
+    narrow = products and with_copy.total(wanted, min(GOOD_BATCH, n_val)) <= budget
+    costs = with_copy if narrow else by_product if products else by_pair
+    threads = min(wanted, costs.threads(budget))
+    batch = min(CHUNK, n_val, costs.batch(budget, threads))
+    advice = []
+    if worthwhile and not products:
+        advice.append(f"a matrix product needs max_memory of at least {by_product.least / 1e6:,.0f} MB")
+    elif many and not has_products:
+        advice.append("metric='euclidean' or 'cosine' go through a matrix product, this metric does not")
+    if threads < wanted:
+        advice.append(f"{wanted} threads need max_memory of at least {costs.total(wanted, 1) / 1e6:,.0f} MB")
+    return Plan(n_train, n_val, threads, batch, products, narrow, costs.total(threads, batch), advice=tuple(advice))
 
 
 def usable_threads(n_jobs: int | None) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,12 +11,12 @@ import numpy.typing as npt
 
 from nearworth._typing import FloatVector, Ties
 from nearworth.engine import regress
-from nearworth.engine.classify import ClassifierRows, Members
+from nearworth.engine.classify import ClassifierRows, MarkedRow, Marker, Members
 from nearworth.engine.plan import Plan
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
-from nearworth.neighbors.keys import EuclideanKeys, Keys
-from nearworth.neighbors.products import Products
+from nearworth.neighbors.base import Keys, Rough
+from nearworth.neighbors.products import Judge
 from nearworth.neighbors.ranking import rank
 
 PROMPT = 2**28  # differences after which it is time to look whether to stop
@@ -65,13 +64,13 @@ class Evaluator(Protocol):
 class ClassificationEvaluator:
     """By pivots (see `kernels`): from a matrix product where there is one, else from exact keys."""
 
-    def __init__(self, problem: Problem, members: Members, products: Products | None) -> None:
+    def __init__(self, problem: Problem, members: Members, products: Rough | None) -> None:
         assert isinstance(problem.game, ClassificationGame)
         self._problem = problem
         self._products = products
         self._narrow = products is not None and products.can_be_narrow
-        self._buffer = np.empty(0)
-        self._rows = ClassifierRows(problem.game, problem.labels, members, problem.ties == "index")
+        self._marker = Marker(problem.n_train)
+        self._rows = ClassifierRows(problem.game, members, problem.n_train, problem.ties == "index")
 
     def places(self, start: int, stop: int) -> Iterator[Places]:
         """See Evaluator."""
@@ -81,32 +80,32 @@ class ClassificationEvaluator:
 
     def _from_keys(self, start: int, stop: int) -> Iterator[None]:
         for query, keys in _key_rows(self._problem, start, stop):
-            self._rows.exact(keys, *self._label_and_left_out(query))
+            self._value(query, self._marker.exact(keys), keys.__getitem__)
             yield
 
     def _from_products(self, start: int, stop: int) -> Iterator[None]:
         """Narrow products as long as they leave few points in doubt; the values are the same either way."""
         assert self._products is not None
-        points = np.ascontiguousarray(self._problem.queries[start:stop], dtype=np.float64)
-        if self._buffer.size < len(points) * self._problem.n_train:  # fresh memory costs more than the product
-            self._buffer = np.empty(len(points) * self._problem.n_train)
-        narrow = self._narrow
-        for query, row in enumerate(self._products(points, narrow=narrow, buffer=self._buffer), start=start):
-            if row.kept:
-                distances = partial(self._products.distances, points[query - start])
-                settled = self._rows.rough(row, distances, *self._label_and_left_out(query))
-                self._narrow &= settled <= MOST_IN_DOUBT * self._problem.n_train
-            else:
-                keys = self._problem.keys(points[query - start : query - start + 1])[0]
-                self._rows.exact(keys, *self._label_and_left_out(query))
-            yield
-            if narrow and not self._narrow:
-                if query + 1 < stop:
-                    yield from self._from_products(query + 1, stop)
-                return
+        while start < stop:
+            narrow = self._narrow
+            points = np.ascontiguousarray(self._problem.queries[start:stop], dtype=np.float64)
+            batch = self._products(points, narrow=narrow)
+            for query, row in enumerate(self._marker.rough(batch)):
+                settled, kept = 0, False
+                if batch.ordinary[query]:
+                    settled, kept = self._value(start, row, batch.judges[query])
+                    self._narrow &= kept and settled <= MOST_IN_DOUBT * self._problem.n_train
+                if kept:
+                    yield
+                else:
+                    yield from self._from_keys(start, start + 1)
+                start += 1
+                if narrow != self._narrow:
+                    break  # the others in 64 bits
 
-    def _label_and_left_out(self, query: int) -> tuple[int, int]:
-        return int(self._problem.query_labels[query]), query if self._problem.leave_out else -1
+    def _value(self, query: int, row: MarkedRow, judge: Judge) -> tuple[int, bool]:
+        left_out = query if self._problem.leave_out else -1
+        return self._rows(row, judge, int(self._problem.query_labels[query]), left_out)
 
 
 class RegressionEvaluator:
@@ -158,5 +157,5 @@ def make_evaluators(problem: Problem, plan: Plan) -> Callable[[], Evaluator]:
     if isinstance(problem.game, RegressionGame):
         return lambda: RegressionEvaluator(problem)
     members = Members(problem.labels)
-    products = problem.keys.products() if plan.products and isinstance(problem.keys, EuclideanKeys) else None
+    products = problem.keys.products(narrow=plan.narrow) if plan.products else None
     return lambda: ClassificationEvaluator(problem, members, products)

@@ -128,7 +128,7 @@ def _workers(work: _Work, make_evaluator: Callable[[], Evaluator], count: int) -
             work.messages.put(error)
 
     threads: list[threading.Thread] = []
-    with _one_blas_thread():
+    with one_blas_thread():
         try:
             for _ in range(count):
                 thread = threading.Thread(target=labour, daemon=True)
@@ -158,7 +158,7 @@ class _BlasLimit:
 
 
 @contextmanager
-def _one_blas_thread() -> Iterator[None]:
+def one_blas_thread() -> Iterator[None]:
     """Our threads call the BLAS, which must not start threads of its own meanwhile."""
     with _BlasLimit.lock:
         if _BlasLimit.runs == 0:

@@ -1,6 +1,8 @@
 """Geometry: from points to ranks. Nothing here ever sees a label.
 
-    keys.py       a batch of queries -> rank keys (Q, N) of any metric: smaller is nearer, equal is tied
+    base.py       what rank keys are: a batch of queries -> (Q, N), smaller is nearer, equal is tied
+    keys.py       those of every metric         cosine.py, inner.py   of angles and inner products
+    rows.py       training rows as kernels read them, converted in blocks where they must be
     distances.py  squared distances from differences: all pairs, or a few
     sparse.py     the same for sparse rows
     products.py   rough distances from a matrix product, and how far to trust them

@@ -9,40 +9,62 @@ and wherever the pair stands. So they agree to the bit with each other, and with
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from nearworth._compile import compiled
-from nearworth._typing import FloatMatrix, FloatVector, IntVector
+from nearworth._typing import FloatMatrix, FloatVector
+from nearworth.neighbors.rows import BLOCK, Rows, blocks
 
-PANEL = 128  # training points whose columns stay in the first cache
+PANEL = 128  # training points whose columns stay in the first cache, fewer if they are very long
 
 
-def squared_distances(queries: FloatMatrix, points: npt.NDArray[Any]) -> FloatMatrix:
+def squared_distances(queries: FloatMatrix, points: Rows) -> FloatMatrix:
     """Squared distances of every query and point, (Q, N)."""
-    out = np.empty((len(queries), len(points)))
-    _all_pairs(queries, np.empty((points.shape[1], PANEL)), points, out)
+    width = points.shape[1]
+    out, panel = np.empty((len(queries), len(points))), np.empty((width, max(4, min(PANEL, BLOCK // max(1, width)))))
+    for start, rows in blocks(points):
+        _all_pairs(queries, panel, rows, start, out)
     return out
 
 
-def distances_to(query: FloatVector, points: npt.NDArray[Any], rows: IntVector) -> FloatVector:
+@dataclass(frozen=True)
+class Differences:
+    """One query, ready to be compared with the points of any rows."""
+
+    query: FloatVector
+    points: Rows
+
+    def __call__(self, rows: npt.NDArray[np.int32]) -> FloatVector:
+        """Squared distances of the query to the points of some rows."""
+        return distances_to(self.query, self.points, rows)
+
+
+def distances_to(query: FloatVector, points: Rows, rows: npt.NDArray[np.int32]) -> FloatVector:
     """Squared distances of one query to the points in these rows."""
     out = np.empty(len(rows))
-    _some_rows(query, points, rows, out)
+    if isinstance(points, np.ndarray):
+        some_rows(query, points, rows, out)
+        return out
+    step = max(1, BLOCK // points.shape[1])
+    for start in range(0, len(rows), step):
+        some = points[rows[start : start + step]]
+        some_rows(query, some, np.arange(len(some), dtype=np.int32), out[start : start + step])
     return out
 
 
 @compiled
-def _all_pairs(queries, panel, points, out):
-    for start in range(0, points.shape[0], PANEL):
-        size = min(PANEL, points.shape[0] - start)
+def _all_pairs(queries, panel, points, first, out):
+    """Fill the columns of `out` from `first` on."""
+    for start in range(0, points.shape[0], panel.shape[1]):
+        size = min(panel.shape[1], points.shape[0] - start)
         for p in range(size):
             for j in range(points.shape[1]):
                 panel[j, p] = points[start + p, j]
         for q in range(queries.shape[0]):
-            _one_panel(queries[q], panel, out[q, start : start + size])
+            _one_panel(queries[q], panel, out[q, first + start : first + start + size])
 
 
 @compiled
@@ -71,21 +93,28 @@ def _one_panel(query, panel, total):
 
 
 @compiled
-def _some_rows(query, points, rows, out):
-    """Four rows side by side, so that one sum need not wait for the other."""
+def some_rows(query, points, rows, out):
+    """Eight rows side by side, so that neither one sum nor one row from memory need wait for the other."""
     k, count, width = 0, rows.shape[0], points.shape[1]
-    while k + 4 <= count:
-        a, b, c, d = rows[k], rows[k + 1], rows[k + 2], rows[k + 3]
-        sa = sb = sc = sd = 0.0
+    while k + 8 <= count:
+        a, b, c, d = np.uint64(rows[k]), np.uint64(rows[k + 1]), np.uint64(rows[k + 2]), np.uint64(rows[k + 3])
+        e, f, g, h = np.uint64(rows[k + 4]), np.uint64(rows[k + 5]), np.uint64(rows[k + 6]), np.uint64(rows[k + 7])
+        sa = sb = sc = sd = se = sf = sg = sh = 0.0
         for j in range(width):
             t = query[j]
             da, db, dc, dd = points[a, j] - t, points[b, j] - t, points[c, j] - t, points[d, j] - t
+            de, df, dg, dh = points[e, j] - t, points[f, j] - t, points[g, j] - t, points[h, j] - t
             sa += da * da
             sb += db * db
             sc += dc * dc
             sd += dd * dd
+            se += de * de
+            sf += df * df
+            sg += dg * dg
+            sh += dh * dh
         out[k], out[k + 1], out[k + 2], out[k + 3] = sa, sb, sc, sd
-        k += 4
+        out[k + 4], out[k + 5], out[k + 6], out[k + 7] = se, sf, sg, sh
+        k += 8
     while k < count:
         total = 0.0
         for j in range(width):

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from nearworth._compile import compiled
 from nearworth._typing import FloatMatrix, FloatVector, IntMatrix
-from nearworth.neighbors.distances import _some_rows
+from nearworth.neighbors.distances import some_rows
 from nearworth.neighbors.search import sort_pairs
 
 # Products are made of panels of one shape: a BLAS rounds other shapes differently, and a hash is a rounded number.
@@ -156,7 +156,7 @@ def _nearest_of_colliding(queries, codes, points, hashes, rows, begins, shift, i
     for q in range(queries.shape[0]):
         found, collisions = _collect(q, codes, hashes, rows, begins, shift, seen, candidates)
         counts[q, 0], counts[q, 1] = found, collisions
-        _some_rows(queries[q], points, candidates[:found], distances[:found])
+        some_rows(queries[q], points, candidates[:found], distances[:found])
         kept = _keep_nearest(candidates[:found], distances[:found], indices[q], keys[q])
         sort_pairs(keys[q, :kept], indices[q, :kept])
 

@@ -1,4 +1,4 @@
-"""Data to try things on."""
+"""Digits with wrong labels, to try things on."""
 
 from __future__ import annotations
 

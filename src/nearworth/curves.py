@@ -1,0 +1,187 @@
+"""Does the value matter? What happens to a model when the least or the most valuable rows are taken away."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nearworth._frames import make_frame
+from nearworth._generators import as_generator
+from nearworth._typing import FloatMatrix, FloatVector, IntVector
+from nearworth._validation.parameters import is_real, whole_number
+from nearworth.plots import plot_removal
+
+FRACTIONS = tuple(percent / 100 for percent in range(0, 55, 5))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RemovalCurve:
+    """Scores of a model trained without a growing share of its rows. Made by `removal_curve`.
+
+    `lowest` and `highest` hold the score when the rows of lowest or highest value go first, `random` the scores of
+    random removal, one row per repeat; all over `fractions`. NaN where the model could not be fitted.
+    """
+
+    fractions: FloatVector
+    lowest: FloatVector
+    highest: FloatVector
+    random: FloatMatrix
+    scoring: str
+
+    @property
+    def random_mean(self) -> FloatVector:
+        """Mean score of random removal."""
+        mean: FloatVector = self.random.mean(axis=0)
+        return mean
+
+    @property
+    def random_spread(self) -> FloatVector:
+        """Standard deviation of the score over the repeats of random removal; 0 for a single repeat."""
+        spread: FloatVector = self.random.std(axis=0, ddof=1 if len(self.random) > 1 else 0)
+        return spread
+
+    def to_frame(self, backend: str | None = None) -> Any:
+        """A pandas, polars or pyarrow frame with one row per fraction."""
+        columns = {
+            "fraction": self.fractions.copy(),
+            "lowest": self.lowest.copy(),
+            "highest": self.highest.copy(),
+            "random_mean": self.random_mean,
+            "random_spread": self.random_spread,
+        }
+        return make_frame(columns, backend)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the curve on matplotlib axes, made if not given. Needs matplotlib: pip install 'nearworth[plot]'."""
+        random = self.random_mean, self.random_spread
+        return plot_removal(self.fractions, self.lowest, self.highest, random, self.scoring, ax)
+
+    def __repr__(self) -> str:
+        lines = [f"{'removed':>8}  {'lowest':>8}  {'highest':>8}  {'at random':>17}   ({self.scoring})"]
+        rows = zip(self.fractions, self.lowest, self.highest, self.random_mean, self.random_spread, strict=True)
+        lines += [f"{f:8.0%}  {low:8.4f}  {high:8.4f}  {m:8.4f} ± {s:6.4f}" for f, low, high, m, s in rows]
+        return "\n".join(lines)
+
+
+def removal_curve(
+    v: Any,
+    model: Any,
+    X: Any,
+    y: Any,
+    X_val: Any,
+    y_val: Any,
+    *,
+    fractions: Any = FRACTIONS,
+    n_repeats: int = 10,
+    scoring: Any = None,
+    n_jobs: int | None = None,
+    random_state: Any = 0,
+) -> RemovalCurve:
+    """Score of a model as the rows of lowest, or of highest, value are removed, against removal at random.
+
+    Rows that a good value calls harmful should leave the score as it is or better when they go; valuable ones should
+    hurt sooner than random ones. Use other validation data here than the values were computed on, or the comparison
+    flatters them.
+
+    Parameters
+    ----------
+    v : Valuation or array
+        One value per row of X.
+    model : scikit-learn estimator
+        Cloned and fitted anew for every point of the curve.
+    X, y, X_val, y_val
+        What the model is trained on, rows as in v, and what it is scored on.
+    fractions : sequence of float, default 0, 0.05, ..., 0.5
+        Shares of rows to remove, from 0 to below 1, increasing. At least one row always stays.
+    n_repeats : int, default=10
+        How many random orders to average.
+    scoring : str or callable, optional
+        As in scikit-learn's `check_scoring`; by default the model's own score.
+    n_jobs : int, optional
+        Fits to run at once, as in joblib.
+    random_state : int, generator or None
+        Seeds the random orders, also among rows of equal value.
+    """
+    from sklearn.metrics import check_scoring
+    from sklearn.utils import indexable
+
+    shares = _check_fractions(fractions)
+    whole_number(1)("n_repeats", n_repeats)
+    X, y = indexable(X, y)
+    values = _check_values(v, len(y))
+    scorer = check_scoring(model, scoring=scoring)
+    counts = np.minimum(np.round(shares * len(values)).astype(int), len(values) - 1)
+    orders = list(_orders(values, n_repeats, random_state))
+    scores = _score_all(orders, counts, n_jobs, lambda rows: _score(model, scorer, X, y, rows, X_val, y_val))
+    if np.isnan(scores).any():
+        warnings.warn(
+            "Where only one class was left the model could not be fitted; the score there is NaN.", stacklevel=2
+        )
+    return RemovalCurve(shares, scores[0], scores[1], scores[2:], _scoring_name(model, scoring))
+
+
+def _orders(values: FloatVector, n_repeats: int, random_state: Any) -> Iterator[IntVector]:
+    """Orders in which rows go: lowest value first, highest value first, and at random; ties at random too."""
+    rng = as_generator(random_state)
+    for sign in (1.0, -1.0):
+        shuffled = rng.permutation(len(values))
+        yield shuffled[np.argsort(sign * values[shuffled], kind="stable")]
+    for _ in range(n_repeats):
+        yield rng.permutation(len(values))
+
+
+def _score_all(
+    orders: list[IntVector], counts: IntVector, n_jobs: int | None, score: Callable[[IntVector], float]
+) -> FloatMatrix:
+    """Scores with the first rows of each order gone (orders x counts)."""
+    from joblib import Parallel, delayed
+
+    # With nothing removed all orders are alike, and one fit does for all.
+    keys = [[(i if count else 0, count) for count in counts.tolist()] for i in range(len(orders))]
+    kept = {(i, count): np.sort(orders[i][count:]) for row in keys for i, count in row}
+    found = dict(zip(kept, Parallel(n_jobs=n_jobs)(delayed(score)(rows) for rows in kept.values()), strict=True))
+    return np.array([[found[key] for key in row] for row in keys], dtype=np.float64)
+
+
+def _score(model: Any, scorer: Any, X: Any, y: Any, rows: IntVector, X_val: Any, y_val: Any) -> float:
+    from sklearn.base import clone
+    from sklearn.utils import _safe_indexing
+
+    labels = _safe_indexing(y, rows)
+    try:
+        fitted = clone(model).fit(_safe_indexing(X, rows), labels)
+    except ValueError:
+        if len(np.unique(np.asarray(labels))) > 1:
+            raise
+        return float("nan")
+    return float(scorer(fitted, X_val, y_val))
+
+
+def _scoring_name(model: Any, scoring: Any) -> str:
+    from sklearn.base import is_classifier, is_regressor
+
+    if scoring is None:
+        return "accuracy" if is_classifier(model) else "R²" if is_regressor(model) else "score"
+    return scoring if isinstance(scoring, str) else getattr(scoring, "__name__", "score")
+
+
+def _check_fractions(fractions: Any) -> FloatVector:
+    shares = list(fractions)
+    if not shares or not all(is_real(share) and 0 <= share < 1 for share in shares) or sorted(set(shares)) != shares:
+        raise ValueError(f"fractions must be increasing numbers from 0 to below 1; got {shares!r}.")
+    return np.array(shares, dtype=np.float64)
+
+
+def _check_values(v: Any, n_rows: int) -> FloatVector:
+    values = np.asarray(v, dtype=np.float64)
+    if values.shape != (n_rows,):
+        raise ValueError(
+            f"v has shape {values.shape}, but X has {n_rows} rows. Give the valuation of exactly these training rows."
+        )
+    if not np.isfinite(values).all():
+        raise ValueError(f"v must hold finite values; got {values[~np.isfinite(values)][0]}.")
+    return values

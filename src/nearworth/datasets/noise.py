@@ -1,0 +1,118 @@
+"""Wrong labels on purpose."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from nearworth._generators import as_generator
+from nearworth._typing import FloatMatrix, IntVector
+from nearworth._validation.parameters import is_real, one_of
+from nearworth._validation.targets import check_classes
+
+Noise = Literal["uniform", "pair", "class-dependent"]
+
+
+def add_label_noise(
+    y: Any, fraction: float = 0.1, kind: Noise = "uniform", random_state: Any = None
+) -> npt.NDArray[Any]:
+    """A copy of y with some labels changed, each to a wrong one.
+
+    A changed label always differs from the true one, so `add_label_noise(y, ...) != y` is the mask of the changed rows.
+
+    Parameters
+    ----------
+    y : array, series or list
+        True labels: whole numbers, booleans, text or any one kind; at least two classes.
+    fraction : float
+        Share of the labels to change: exactly round(fraction * N) rows, if the limit below allows.
+    kind : {"uniform", "pair", "class-dependent"}
+        "uniform": rows drawn from all alike; every wrong class equally likely.
+        "pair": rows drawn from all alike; each class turns into the next one in order, the last into the first.
+        "class-dependent": every true class has its own share of changed rows, drawn at random, never more than half of
+        them, and its own preferences among the wrong classes. `fraction` holds over all classes, 0.5 at most.
+    random_state : int, generator or None
+        Which rows, which labels, and for "class-dependent" also which shares and preferences.
+
+    Returns
+    -------
+    ndarray
+        One label per row, of y's dtype where y is a numpy array.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> y = np.array(["cat", "dog", "cow", "cat", "dog"])
+    >>> noisy = add_label_noise(y, 0.4, "pair", random_state=0)
+    >>> int((noisy != y).sum())
+    2
+    """
+    one_of("uniform", "pair", "class-dependent")("kind", kind)
+    classes = check_classes(y, "y")
+    count = _check_count(fraction, len(classes.codes), kind)
+    n_classes = len(classes.labels)
+    if count and n_classes < 2:
+        raise ValueError(
+            f"y has one class only ({classes.labels.tolist()[0]!r}): there is no wrong label. Give two or more."
+        )
+    rng = as_generator(random_state)
+    noisy = classes.codes.copy()
+    if kind == "class-dependent":
+        rows, weights = _class_rows(classes.codes, count, rng), _preferences(n_classes, rng)
+    else:
+        rows = rng.choice(len(noisy), size=count, replace=False)
+        weights = _next_class(n_classes) if kind == "pair" else 1.0 - np.eye(n_classes)
+    noisy[rows] = _draw(weights[noisy[rows]], rng)
+    return _like(y, classes.labels[noisy])
+
+
+def _next_class(n_classes: int) -> FloatMatrix:
+    return np.roll(np.eye(n_classes), 1, axis=1)
+
+
+def _preferences(n_classes: int, rng: np.random.Generator) -> FloatMatrix:
+    """Weights of the wrong classes for each true class: exponential, which is a uniformly drawn distribution."""
+    return rng.exponential(size=(n_classes, n_classes)) * (1.0 - np.eye(n_classes))
+
+
+def _draw(weights: FloatMatrix, rng: np.random.Generator) -> IntVector:
+    """One class per row, with probabilities in proportion to the row's weights; weight 0 is never drawn."""
+    cumulative = np.cumsum(weights, axis=1)
+    # In (0, total]: the first class whose cumulative weight reaches the mark has positive weight.
+    marks = (1.0 - rng.random(len(weights))) * cumulative[:, -1]
+    drawn: IntVector = np.argmax(cumulative >= marks[:, None], axis=1)
+    return drawn
+
+
+def _class_rows(codes: IntVector, count: int, rng: np.random.Generator) -> IntVector:
+    """Rows to change, a share of its own from each class and never more than half of one."""
+    sizes = np.bincount(codes)
+    wanted = _spread(count, sizes // 2, sizes * rng.random(len(sizes)), rng)
+    members = (np.flatnonzero(codes == code) for code in range(len(sizes)))
+    chosen = [rng.choice(rows, size=n, replace=False) for rows, n in zip(members, wanted, strict=True)]
+    return np.concatenate(chosen)
+
+
+def _spread(count: int, room: IntVector, weights: npt.NDArray[np.float64], rng: np.random.Generator) -> IntVector:
+    """`count` handed out in proportion to weights, nobody more than there is room for; all room if that is less."""
+    given = np.zeros_like(room)
+    while (left := min(count, int(room.sum())) - int(given.sum())) > 0:
+        open_weights = np.where(given < room, np.maximum(weights, np.finfo(float).tiny), 0.0)
+        more = rng.multinomial(left, open_weights / open_weights.sum())
+        given = np.minimum(given + more, room)
+    return given
+
+
+def _check_count(fraction: Any, n_rows: int, kind: str) -> int:
+    largest = 0.5 if kind == "class-dependent" else 1.0
+    if not is_real(fraction) or not 0 <= fraction <= largest:
+        raise ValueError(f"fraction must be a number from 0 to {largest:g} for kind={kind!r}; got {fraction!r}.")
+    return round(float(fraction) * n_rows)
+
+
+def _like(y: Any, labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Labels in the dtype of y, which arrays of text lose on the way."""
+    dtype = getattr(y, "dtype", None)
+    return labels.astype(dtype) if isinstance(dtype, np.dtype) and dtype != labels.dtype else labels

@@ -1,0 +1,33 @@
+"""How long a run will take, from a short trial on some of the data."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from nearworth.engine.accumulate import Leaf
+from nearworth.engine.plan import Plan
+from nearworth.engine.problem import Problem, make_evaluators
+from nearworth.engine.run import one_blas_thread
+
+TRIAL_POINTS, TRIAL_QUERIES, TRIAL_SECONDS = 32_768, 64, 0.3
+THREAD_GAIN = 0.85  # of what a further thread would add if memory were not shared
+
+
+def with_time(plan: Plan, trial: Problem) -> Plan:
+    """The plan with the time it should take, scaled up from a trial with fewer points and queries."""
+    alike = replace(plan, n_train=trial.n_train, n_val=trial.n_val, batch=min(plan.batch, 8))
+    with one_blas_thread():
+        evaluator = make_evaluators(trial, alike)()
+        leaf = Leaf(trial.n_train, spread=False)
+        for table, place in evaluator.places(0, min(2, trial.n_val)):  # compiles
+            leaf.add(table, place, 1.0)
+        started, done = time.perf_counter(), 0
+        while done < trial.n_val and time.perf_counter() - started < TRIAL_SECONDS:
+            step = min(alike.batch, trial.n_val - done)
+            for table, place in evaluator.places(done, done + step):
+                leaf.add(table, place, 1.0)
+            done += step
+        spent = time.perf_counter() - started
+    pairs = plan.n_train * plan.n_val / (trial.n_train * done)
+    return replace(plan, seconds=spent * pairs / (1.0 + THREAD_GAIN * (plan.threads - 1)))

@@ -1,0 +1,46 @@
+"""Training rows that kernels can read: as they are, or converted some at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+BLOCK = 2**16  # numbers converted at a time: half a megabyte
+
+
+class Converted:
+    """Rows made from others whenever they are asked for, so that there is never a converted copy of all of them."""
+
+    def __init__(self, X: Rows, convert: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> None:
+        self._X = X
+        self._convert = convert
+        self.shape: tuple[int, int] = (X.shape[0], X.shape[1])
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> npt.NDArray[Any]:
+        return self._convert(self._X[rows])
+
+
+Rows: TypeAlias = npt.NDArray[Any] | Converted
+
+
+def readable(X: npt.NDArray[Any]) -> Rows:
+    """Rows of a type that compiled code knows: 16-bit floats and foreign byte orders are converted."""
+    if X.dtype == np.float16:
+        return Converted(X, lambda rows: rows.astype(np.float32))
+    if not X.dtype.isnative:
+        native = X.dtype.newbyteorder("=")
+        return Converted(X, lambda rows: rows.astype(native))
+    return X
+
+
+def blocks(points: Rows) -> Iterator[tuple[int, npt.NDArray[Any]]]:
+    """All rows, some at a time, each with the number of its first row."""
+    step = max(4, BLOCK // max(1, points.shape[1]))
+    for start in range(0, len(points), step):
+        yield start, points[start : start + step]

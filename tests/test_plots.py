@@ -1,0 +1,96 @@
+"""Pictures: labelled, on the axes one gives, and without need of colour."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+import nearworth as nw
+from nearworth.plots import plot_values
+
+matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'nearworth[plot]'")
+matplotlib.use("Agg")
+from matplotlib import colors, pyplot  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    pyplot.close("all")
+
+
+@pytest.fixture
+def valuation(rng):
+    return nw.KNNShapley(3).fit(rng.normal(size=(60, 2)), rng.integers(0, 3, 60)).value()
+
+
+@pytest.fixture
+def curve(rng):
+    return nw.RemovalCurve(np.array([0, 0.1, 0.2]), *rng.random((2, 3)), rng.random((4, 3)), "accuracy")
+
+
+def is_grey(artist):
+    used = [getattr(artist, f"get_{part}")() for part in ("color", "facecolor") if hasattr(artist, f"get_{part}")]
+    return all(len(set(rgba[:3])) == 1 for value in used for rgba in colors.to_rgba_array(value))
+
+
+def check(ax):
+    ax.figure.canvas.draw()
+    assert ax.get_xlabel()
+    assert ax.get_ylabel()
+    assert all(is_grey(artist) for artist in (*ax.lines, *ax.patches, *ax.collections))
+
+
+def test_values(valuation):
+    ax = valuation.plot()
+    check(ax)
+    assert sum(patch.get_height() for patch in ax.patches) == 60
+    edges = [patch.get_x() for patch in ax.patches] + [patch.get_x() + patch.get_width() for patch in ax.patches]
+    assert np.abs(edges).min() == pytest.approx(0, abs=1e-12)  # no bar across zero
+    texts = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert texts[0] == f"below zero: {(valuation.values < 0).sum()} rows"
+    assert "the other rows" in ax.get_xlabel()
+
+
+def test_values_by_class(valuation, rng):
+    labels = np.array(["cat", "dog", "ox"])[rng.integers(0, 3, 60)]
+    ax = valuation.plot(labels=labels)
+    check(ax)
+    names = [text.get_text() for text in ax.get_yticklabels()]
+    assert names == [f"{label} ({(labels == label).sum()})" for label in ("cat", "dog", "ox")]
+    with pytest.raises(ValueError, match="labels has 59 entries for 60 rows"):
+        valuation.plot(labels=labels[1:])
+
+
+@pytest.mark.parametrize("values", [[0.0], [1.0, 1.0], [-2.0, -1.0], [1e-300, 2e-300], [0.0, 0.0, 5.0]])
+def test_few_or_equal_values(values):
+    ax = plot_values(np.array(values), "value")
+    check(ax)
+    assert sum(patch.get_height() for patch in ax.patches) == len(values)
+
+
+def test_curve(curve):
+    ax = curve.plot()
+    check(ax)
+    styles = {(line.get_linestyle(), line.get_marker()) for line in ax.lines}
+    assert len(styles) == 3
+    low = next(line for line in ax.lines if line.get_marker() == "o")
+    np.testing.assert_array_equal(low.get_xdata(), [0, 10, 20])
+    np.testing.assert_array_equal(low.get_ydata(), curve.lowest)
+    assert len(ax.get_legend().get_texts()) == 3
+
+
+def test_on_given_axes(valuation, curve):
+    _, (one, two, three) = pyplot.subplots(1, 3)
+    assert valuation.plot(one) is one
+    assert valuation.plot(two, labels=[0, 1] * 30) is two
+    assert curve.plot(ax=three) is three
+    assert len(pyplot.get_fignums()) == 1
+
+
+def test_without_matplotlib(valuation, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match=r"pip install 'nearworth\[plot\]'"):
+        valuation.plot()
