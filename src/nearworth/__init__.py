@@ -16,19 +16,25 @@ from typing import TYPE_CHECKING, Any
 from nearworth._version import __version__
 
 if TYPE_CHECKING:
-    from nearworth import datasets, paper, utilities
+    from nearworth import datasets, paper, testing, utilities
     from nearworth.curves import RemovalCurve, removal_curve
     from nearworth.datasets.noise import add_label_noise
     from nearworth.detection import Detection
     from nearworth.engine.plan import Plan
     from nearworth.estimators import KNNShapley, knn_shapley
     from nearworth.games.oracle import exact_shapley
+    from nearworth.neighbors.faiss_search import FaissSearch
+    from nearworth.neighbors.graph import GraphSearch
+    from nearworth.neighbors.lsh import LSHSearch
     from nearworth.owners import OwnerValue, OwnerValues
     from nearworth.valuation import Provenance, Valuation
 
 _HOME = {
     "Detection": "nearworth.detection",
+    "FaissSearch": "nearworth.neighbors.faiss_search",
+    "GraphSearch": "nearworth.neighbors.graph",
     "KNNShapley": "nearworth.estimators",
+    "LSHSearch": "nearworth.neighbors.lsh",
     "OwnerValue": "nearworth.owners",
     "OwnerValues": "nearworth.owners",
     "Plan": "nearworth.engine.plan",
@@ -40,11 +46,14 @@ _HOME = {
     "knn_shapley": "nearworth.estimators",
     "removal_curve": "nearworth.curves",
 }
-_MODULES = ("datasets", "paper", "utilities")
+_MODULES = ("datasets", "paper", "testing", "utilities")
 
 __all__ = [
     "Detection",
+    "FaissSearch",
+    "GraphSearch",
     "KNNShapley",
+    "LSHSearch",
     "OwnerValue",
     "OwnerValues",
     "Plan",
@@ -58,6 +67,7 @@ __all__ = [
     "knn_shapley",
     "paper",
     "removal_curve",
+    "testing",
     "utilities",
 ]
 

@@ -1,0 +1,117 @@
+"""Neighbours that somebody found before: a k-nearest-neighbour graph."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse
+
+from nearworth.neighbors.search import MISSING, Answer, check_answer, drop_self
+
+
+class GraphSearch:
+    """A precomputed graph: row q holds the neighbours of validation point q, or of training point q.
+
+    The graph cannot answer about points it has not seen, so it is asked by number: `search_rows(start, stop, k)`. The
+    attribute `precomputed` tells who asks that this is so. `search(Q, k)` answers too, if Q is all the points of the
+    graph, in its order. The distances of the graph decide the order, equal ones by index.
+
+    Parameters
+    ----------
+    indices, distances
+        Arrays (points, neighbours) in any order, -1 where there are fewer neighbours.
+    n_train
+        Number of training points, if it is known before `fit`.
+
+    Examples
+    --------
+    >>> graph = GraphSearch([[2, 0], [1, -1]], [[0.5, 0.1], [0.2, np.inf]])
+    >>> graph.search_rows(0, 2, 1)[0].tolist()
+    [[0], [1]]
+    """
+
+    precomputed = True
+
+    def __init__(self, indices: Any, distances: Any, n_train: int | None = None) -> None:
+        found, far = np.asarray(indices), np.asarray(distances)
+        if found.ndim != 2 or found.shape != far.shape:
+            raise ValueError(
+                f"indices and distances must be two matrices of one shape; got {found.shape} and {far.shape}."
+            )
+        if found.dtype.kind not in "iu" or far.dtype.kind not in "iuf":
+            raise TypeError(f"indices must be whole numbers and distances real; got {found.dtype} and {far.dtype}.")
+        missing = found == MISSING
+        _check_distances(far[~missing])
+        far = np.where(missing, np.inf, far.astype(np.float64))
+        order = np.lexsort((found, far), axis=1)
+        found, far = np.take_along_axis(found, order, axis=1), np.take_along_axis(far, order, axis=1)
+        limit = n_train if n_train is not None else int(found.max(initial=0)) + 1
+        self.indices, self.distances = check_answer(found, far, limit, found.shape[1], searcher=self)
+        self.n_train = n_train
+
+    @classmethod
+    def from_csr(cls, graph: Any) -> Self:
+        """From a sparse matrix of distances, (points, training points), as scikit-learn and cleanlab make them.
+
+        What is stored counts, zeros included: a stored zero is a twin, an absent entry no neighbour.
+        """
+        if not scipy.sparse.issparse(graph):
+            raise TypeError(f"graph must be a scipy sparse matrix of distances; got {type(graph).__name__}.")
+        csr = graph.tocsr()
+        counts = np.diff(csr.indptr)
+        if csr.nnz and counts.max() > 1 and (csr.data == 1).all():
+            warnings.warn(
+                "every distance in the graph is 1, as in a graph of connections, so all neighbours are tied. "
+                "scikit-learn makes distances with mode='distance'.",
+                stacklevel=2,
+            )
+        place = np.arange(counts.max(initial=0)) < counts[:, None]
+        indices = np.full(place.shape, MISSING, dtype=np.intp)
+        distances = np.full(place.shape, np.inf)
+        indices[place], distances[place] = csr.indices, csr.data
+        return cls(indices, distances, n_train=csr.shape[1])
+
+    def __repr__(self) -> str:
+        return f"GraphSearch({len(self.indices)} points, up to {self.indices.shape[1]} neighbours)"
+
+    def fit(self, X: Any) -> Self:
+        """Check that the graph speaks of these training points."""
+        n_train = len(X)
+        largest = int(self.indices.max(initial=MISSING))
+        if (self.n_train if self.n_train is not None else n_train) != n_train or largest >= n_train:
+            known = f"{self.n_train} training points" if self.n_train is not None else f"training point {largest}"
+            raise ValueError(f"the graph speaks of {known}, but X has {n_train} rows. Make it with these rows.")
+        return self
+
+    def search(self, Q: Any, k: int) -> Answer:
+        """The answers to all points of the graph, which Q must be."""
+        if len(Q) != len(self.indices):
+            raise ValueError(
+                f"the graph has {len(self.indices)} rows and Q has {len(Q)}: a graph only knows the points it was made "
+                "for, all of them and in order. Make one for these, or use search_rows."
+            )
+        return self.search_rows(0, len(self.indices), k)
+
+    def search_rows(self, start: int, stop: int, k: int, *, leave_out: bool = False) -> Answer:
+        """The k nearest of the points from start to stop; -1 where the graph has fewer.
+
+        With `leave_out` the points are the training points themselves, and none is its own neighbour.
+        """
+        if not 0 <= start <= stop <= len(self.indices):
+            raise ValueError(f"rows {start} to {stop} are not in a graph of {len(self.indices)} rows.")
+        found, far = self._padded(start, stop, k + leave_out)
+        return drop_self(found, far, np.arange(start, stop)) if leave_out else (found, far)
+
+    def _padded(self, start: int, stop: int, k: int) -> Answer:
+        found, far = self.indices[start:stop, :k], self.distances[start:stop, :k]
+        beyond = ((0, 0), (0, k - found.shape[1]))
+        return np.pad(found, beyond, constant_values=MISSING), np.pad(far, beyond, constant_values=np.inf)
+
+
+def _check_distances(far: npt.NDArray[Any]) -> None:
+    if far.size and not (np.isfinite(far).all() and far.min() >= 0):
+        wrong = far[~(np.isfinite(far) & (far >= 0))][0]
+        raise ValueError(f"distances must be finite and not negative; got {wrong}.")
