@@ -54,6 +54,12 @@ class RoughBatch:
     _queries: npt.NDArray[Any]
     _points: Rows
 
+    def settle(self, query: int, rows: npt.NDArray[np.int32], keys: FloatVector) -> FloatVector | None:
+        """Exact distances of one query to some points; None if they show that keys are farther off than promised."""
+        distances = self.judges[query](rows)
+        off = np.abs(keys - self.low[query] - distances).max(initial=0.0)
+        return None if self.watched and off > 0.5 * self.reach[query] else distances
+
     @property
     def n_queries(self) -> int:
         """Number of queries."""
