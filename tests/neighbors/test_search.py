@@ -142,7 +142,8 @@ def test_a_broken_promise_is_noticed(rng, monkeypatch):
     """Rough keys that err more than they say are not believed."""
     X, Q = rng.normal(size=(PRODUCT_POINTS, 3)), rng.normal(size=(5, 3))
     searcher = ExactSearch().fit(X)
-    monkeypatch.setattr(searcher._nearest._products, "_norms", searcher._nearest._products._norms + rng.normal(size=len(X)))
+    products = searcher._nearest._products
+    monkeypatch.setattr(products, "_norms", products._norms + rng.normal(size=len(X)))
     np.testing.assert_array_equal(searcher.search(Q, 9)[0], brute_force(X, Q, 9)[0])
 
 

@@ -26,8 +26,8 @@ LEAST_TABLES = 32  # with fewer, what one draw of hash functions finds is a matt
 SAMPLED_POINTS, RANKS, BINS = 1024, 32, 256
 # Nanoseconds, measured (benchmarks/search.py): a hash and each of its columns, a look-up in a table, a point met in it,
 # a candidate ranked and each of its columns, a point sorted into a table; a point of exact search and its columns.
-HASH, HASH_COLUMN, LOOK_UP, MEET, CANDIDATE, COLUMN = 3.0, 0.05, 90.0, 3.0, 10.0, 1.2
-SORT, EXACT_POINT, EXACT_COLUMN = 60.0, 4.0, 0.045
+HASH, HASH_COLUMN, LOOK_UP, MEET, CANDIDATE, COLUMN = 1.0, 0.04, 55.0, 3.0, 5.0, 1.2
+SORT, EXACT_POINT, EXACT_COLUMN = 40.0, 2.0, 0.03
 
 
 @dataclass(frozen=True)
