@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 # Q validation points ("queries") by N training points, in point order or in rank order as the name says.
 FloatMatrix: TypeAlias = npt.NDArray[np.float64]
+BoolVector: TypeAlias = npt.NDArray[np.bool_]
 BoolMatrix: TypeAlias = npt.NDArray[np.bool_]
 IntMatrix: TypeAlias = npt.NDArray[np.intp]
 FloatVector: TypeAlias = npt.NDArray[np.float64]

@@ -17,10 +17,15 @@ from nearworth._validation.targets import check_rows
 from nearworth._version import __version__
 from nearworth.engine.accumulate import Moments
 from nearworth.engine.calibrate import TRIAL_POINTS, TRIAL_QUERIES, with_time
+from nearworth.engine.nearest import Source
 from nearworth.engine.plan import Plan, check_fits, make_plan
 from nearworth.engine.problem import Problem, make_evaluators
 from nearworth.engine.progress import reporting
-from nearworth.engine.run import Request, run
+from nearworth.engine.run import Request, run, widened
+from nearworth.engine.truncate import TruncatedEvaluator
+from nearworth.games.truncation import Tail
+from nearworth.neighbors.keys import EuclideanKeys
+from nearworth.searching import Choice, choose, make_source, report_of
 from nearworth.training import Training, make_training
 from nearworth.valuation import Parameters, Provenance, Valuation
 
@@ -107,7 +112,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         search: Any = "exact",
         n_candidates: int | None = None,
         max_error: float | None = None,
-        tail: str = "local",
+        tail: Tail = "local",
         n_classes: int | None = None,
         ties: Ties = "average",
         aggregate: Aggregate = "mean",
@@ -217,19 +222,26 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         whole_number(1)("n_val", n_val)
         whole_number(1)("n_train", self._training.n_rows if n_train is None else n_train)
         trial = self._training.trial(TRIAL_POINTS, TRIAL_QUERIES, parameters)
-        return with_time(self._plan(int(n_val), n_train), trial)
+        choice = self._choice(int(n_val), parameters, n_train)
+        return with_time(self._plan(int(n_val), choice, n_train), trial)
 
     def _run(self, problem: Problem, contributions: Any, parameters: dict[str, Any]) -> Valuation:
-        plan = self._plan(problem.n_val)
+        choice = self._choice(problem.n_val, parameters)
+        plan = self._plan(problem.n_val, choice)
         chosen = None
         if contributions is not None:
             chosen = check_rows(contributions, "contributions", problem.n_train)
             check_fits(plan, chosen.size, self._budget())
-        evaluators = make_evaluators(problem, plan)
-        request = Request(spread=bool(self.standard_errors), chosen=chosen)
+        source = None if choice.n_candidates is None else make_source(problem, choice, self.random_state)
+        found = None if source is None else report_of(source, choice, problem.n_val)
+        evaluators = self._evaluators(problem, plan, source)
+        incomplete = 0 if found is None else found.incomplete
+        request = Request(spread=bool(self.standard_errors), chosen=chosen, excess=incomplete > 0)
         with reporting(self.progress, problem.n_val) as report:
             outcome = run(problem, plan, request, evaluators, report)
-        moments = outcome.moments
+        moments = outcome.moments if outcome.excess is None else widened(outcome, problem.weights, incomplete)
+        if source is not None:
+            found = report_of(source, choice, problem.n_val)
         if problem.leave_out and self.ties == "average":
             # Identical points meet the same terms, but not in the same order: let rounding not tell them apart.
             moments = moments.take(self._training.twins(problem.weights))
@@ -242,7 +254,11 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
             outcome.contributions,
             chosen,
             self._training.features.backend if self._training.features else None,
-            _moments_by_group=partial(_group_moments, problem, plan, provenance) if self.standard_errors else None,
+            1.0 if found is None else found.confidence,
+            found,
+            _moments_by_group=partial(_group_moments, problem, plan, provenance, evaluators)
+            if self.standard_errors
+            else None,
         )
 
     def _provenance(self, problem: Problem, parameters: dict[str, Any]) -> Provenance:
@@ -261,26 +277,26 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
     def _checked_parameters(self) -> dict[str, Any]:
         parameters: dict[str, Any] = self.get_params(deep=False)
         check_parameters(parameters)
-        if self.search not in ("exact", "auto"):
-            if isinstance(self.search, str) and self.n_candidates is None and self.max_error is None:
-                raise ValueError(
-                    f"search={self.search!r} needs n_candidates or max_error, which say how far to search."
-                )
-            raise NotImplementedError(
-                f"search={self.search!r} is not available yet in nearworth {__version__}; use search='exact'."
-            )
-        if self.n_candidates is not None:
-            raise NotImplementedError(
-                f"n_candidates is not available yet in nearworth {__version__}; leave it None for exact values."
-            )
         return parameters
+
+    def _choice(self, n_val: int, parameters: dict[str, Any], n_train: int | None = None) -> Choice:
+        """Who finds the neighbours of a problem of this size."""
+        training = self._training
+        n_rows = training.n_rows if n_train is None else n_train
+        euclidean = isinstance(training.keys, EuclideanKeys)
+        return choose(parameters, training.game(parameters, n_rows), n_rows, n_val, euclidean)
+
+    def _evaluators(self, problem: Problem, plan: Plan, source: Source | None) -> Any:
+        if source is None:
+            return make_evaluators(problem, plan)
+        return partial(TruncatedEvaluator, problem, source, self.tail)
 
     def _refuse_other_training(self, parameters: dict[str, Any]) -> None:
         for name in ("task", "metric", "metric_params"):
             if _describe(parameters[name]) != _describe(getattr(self._training, name)):
                 raise ValueError(f"{name} changed to {parameters[name]!r} after fit. Call fit again.")
 
-    def _plan(self, n_val: int, n_train: int | None = None) -> Plan:
+    def _plan(self, n_val: int, choice: Choice, n_train: int | None = None) -> Plan:
         keys = self._training.keys
         return make_plan(
             n_train or self._training.n_rows,
@@ -291,6 +307,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
             max_memory=self._budget(),
             has_products=keys.has_products,
             width=keys.width,
+            search=choice.plan,
         )
 
     def _budget(self) -> int | None:
@@ -333,11 +350,11 @@ def knn_shapley(
     return KNNShapley(n_neighbors, **parameters).fit(X, y).value(X_val, y_val, sample_weight).values
 
 
-def _group_moments(problem: Problem, plan: Plan, provenance: Provenance, groups: IntVector) -> Moments:
+def _group_moments(problem: Problem, plan: Plan, provenance: Provenance, evaluators: Any, groups: IntVector) -> Moments:
     """A second run that sums the values of each group, on data that must still be what they were."""
     if not problem.leave_out and _validation_fingerprint(problem) != provenance.validation:
         raise ValueError("The validation data changed in place since value(); standard errors of totals need them.")
-    return run(problem, plan, Request(spread=True, groups=groups), make_evaluators(problem, plan)).moments
+    return run(problem, plan, Request(spread=True, groups=groups), evaluators).moments
 
 
 def _validation_fingerprint(problem: Problem) -> str:

@@ -76,11 +76,20 @@ class Valuation:
     contributions: FloatMatrix | None = None
     contribution_rows: IntVector | None = None
     backend: str | None = None
+    confidence: float = 1.0  # probability that the certificate holds
+    search: Any = None  # what a searcher found and missed (SearchReport); None where every distance was computed
     _moments_by_group: Callable[[IntVector], Moments] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         moments = self.moments
-        for array in (moments.total, moments.centre, moments.spread, self.contributions, self.contribution_rows):
+        for array in (
+            moments.total,
+            moments.centre,
+            moments.spread,
+            moments.ends,
+            self.contributions,
+            self.contribution_rows,
+        ):
             if array is not None:
                 array.setflags(write=False)
 
@@ -94,25 +103,28 @@ class Valuation:
         """Standard error of each value over the validation sample; None when not asked for."""
         return self._errors_of(self.moments)
 
-    @property
+    @cached_property
     def lower(self) -> FloatVector:
         """Certified lower end of each value."""
-        return self.values
+        return self._end(0)
 
-    @property
+    @cached_property
     def upper(self) -> FloatVector:
         """Certified upper end of each value."""
-        return self.values
+        return self._end(1)
 
-    @property
+    @cached_property
     def error_bound(self) -> float:
         """Largest possible distance from a value to the true one, method error only; 0.0 when exact."""
-        return 0.0
+        if self.moments.ends is None:
+            return 0.0
+        return float(np.maximum(self.values - self.lower, self.upper - self.values).max())
 
-    @property
-    def confidence(self) -> float:
-        """Probability that the certificate holds; 1.0 when it is deterministic."""
-        return 1.0
+    def _end(self, which: int) -> FloatVector:
+        if self.moments.ends is None:
+            return self.values
+        end = self.moments.ends[which] / (1.0 if self._summed else self.moments.weight)
+        return _frozen((np.minimum, np.maximum)[which](end, self.values))  # tail="paper" may leave its interval
 
     @property
     def n_train(self) -> int:
@@ -195,12 +207,16 @@ class Valuation:
         return errors
 
     def to_frame(self, backend: str | None = None) -> Any:
-        """A frame with `row`, `value`, `standard_error` if known, and `rank` (1 is the most valuable).
+        """A frame with `row`, `value`, `lower` and `upper` if not exact, `standard_error` if known, and `rank`.
+
+        Rank 1 is the most valuable.
 
         `backend` is "pandas", "polars" or "pyarrow"; by default the library that X came in, else one that is
         installed.
         """
         columns: dict[str, Any] = {"row": np.arange(self.n_train), "value": self.values.copy()}
+        if self.moments.ends is not None:
+            columns |= {"lower": self.lower.copy(), "upper": self.upper.copy()}
         if self.standard_errors is not None:
             columns["standard_error"] = self.standard_errors.copy()
         columns["rank"] = np.searchsorted(np.sort(-self.values), -self.values) + 1
@@ -215,11 +231,13 @@ class Valuation:
             "weight": self.moments.weight,
             "weight_squares": self.moments.weight_squares,
             "backend": self.backend,
+            "confidence": self.confidence,
         }
         arrays: dict[str, Any] = {
             "total": self.moments.total,
             "centre": self.moments.centre,
             "spread": self.moments.spread,
+            "ends": self.moments.ends,
             "contributions": self.contributions,
             "contribution_rows": self.contribution_rows,
             "values": self.values,  # for readers without this package; load makes them from the sums
@@ -257,6 +275,7 @@ class Valuation:
             arrays["total"],
             arrays.get("centre"),
             arrays.get("spread"),
+            arrays.get("ends"),
         )
         return cls(
             moments,
@@ -264,6 +283,7 @@ class Valuation:
             arrays.get("contributions"),
             arrays.get("contribution_rows"),
             description["backend"],
+            description.get("confidence", 1.0),
         )
 
     def __add__(self, other: Any) -> Valuation:
@@ -285,6 +305,7 @@ class Valuation:
             np.vstack([self.contributions, other.contributions]) if alike else None,  # type: ignore[list-item]
             rows if alike else None,
             self.backend,
+            max(0.0, self.confidence + other.confidence - 1.0),  # both must hold
         )
 
     def __radd__(self, other: Any) -> Valuation:
@@ -294,7 +315,7 @@ class Valuation:
 
     def __reduce__(self) -> Any:
         parts = (self.moments, self.provenance, self.contributions, self.contribution_rows, self.backend)
-        return Valuation, parts
+        return Valuation, (*parts, self.confidence, self.search)
 
     @property
     def _summed(self) -> bool:
@@ -325,7 +346,7 @@ class Valuation:
             (
                 "total",
                 f"{values.sum():.6g} = utility of all - utility of none"
-                if parameters["semivalue"] == "shapley"
+                if parameters["semivalue"] == "shapley" and self.moments.ends is None
                 else f"{values.sum():.6g}",
             ),
             (
@@ -333,8 +354,16 @@ class Valuation:
                 f"{values[worst]:.4g} (row {worst}) to {values[best]:.4g} (row {best}), mean {values.mean():.4g}",
             ),
             ("negative", f"{np.count_nonzero(values < 0):,} of {self.n_train:,} rows"),
-            ("error bound", "0 (exact)"),
+            ("error bound", self._certificate()),
         ]
+
+    def _certificate(self) -> str:
+        if self.moments.ends is None:
+            return "0 (exact)"
+        sure = "" if self.confidence == 1.0 else f", with {self.confidence:.0%} confidence"
+        return (
+            f"{self.error_bound:.3g} (certified{sure}; typical half-width {np.median(self.upper - self.lower) / 2:.3g})"
+        )
 
     def __repr__(self) -> str:
         return "\n".join(f"{name:<11} {text}" for name, text in self._summary())

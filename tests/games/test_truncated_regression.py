@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from definition import SEMIVALUES, UTILITIES, defined_values, utility_function
+from nearworth.games.far_residuals import FarResiduals, PairSums
 from nearworth.games.regression import RegressionGame
 from nearworth.games.ties import TieBlocks
 from nearworth.games.truncated_regression import TruncatedRegression, evaluate
@@ -86,15 +87,32 @@ def test_ties_near_and_far(utility, rng):
             assert (truth <= upper + tolerance).all()
 
 
+@pytest.mark.parametrize("semivalue", SEMIVALUES)
+def test_the_quadratic_part_alone(semivalue, rng):
+    """Far residuals of mean 0 and a near one of 0: all that moves is sum f_l x_l (x_{k+1} + ... + x_{l-1})."""
+    for n, n_neighbors, k in ((3, 2, 1), (8, 3, 6), (40, 5, 38), (9, 4, 5), (9, 5, 3), (60, 3, 56)):
+        weights = RegressionGame(n, n_neighbors, "soft", semivalue).pair
+        x = rng.normal(size=n - k) ** int(rng.integers(1, 4))
+        x -= x.mean()
+        far = FarResiduals(n - k, *(np.array([part]) for part in (x.sum(), x @ x, x.min(), x.max())))
+        order = np.array(list(permutations(x)))
+        sums = (weights.loss[k:] * order * (np.cumsum(order, axis=1) - order)).sum(axis=1)
+        moved = sums.mean() - sums
+        found = PairSums(weights).near_range(k, np.zeros((1, 1)), np.zeros(1), far)
+        assert found.low[0, 0] <= moved.min() + 1e-14
+        assert found.high[0, 0] >= moved.max() - 1e-14
+
+
 def test_a_left_out_point_is_no_player(rng):
     n, k = 9, 4
     y, queries = rng.normal(size=n) + 2, np.array([3, 5])
     game = RegressionGame(n - 1, 3)
     others = [np.delete(np.arange(n), q) for q in queries]
     ranked = np.array([rng.permutation(o) for o in others])
-    row = TruncatedRegression(game, y).rows(y[ranked[:, :k]], None, y[queries], left_out=y[queries])
-    for i, q in enumerate(queries):
-        alone = TruncatedRegression(game, y[others[i]]).rows(y[ranked[i : i + 1, :k]], None, y[[q]])
+    target = np.array([1.5, y[5]])
+    row = TruncatedRegression(game, y).rows(y[ranked[:, :k]], None, target, left_out=y[queries])
+    for i in range(2):
+        alone = TruncatedRegression(game, y[others[i]]).rows(y[ranked[i : i + 1, :k]], None, target[i : i + 1])
         np.testing.assert_allclose(row.near.value[i], alone.near.value[0], rtol=0, atol=1e-13)
         far = y[ranked[i, k:]]
         np.testing.assert_allclose(

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from definition import SEMIVALUES, UTILITIES, defined_values, utility_function
+from nearworth.games import rate_curve
+from nearworth.games.blocks import Blocks
 from nearworth.games.candidates import candidates_for_error, worst_error
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.ties import TieBlocks
@@ -112,17 +114,40 @@ def test_ties_near_and_far(utility, tail, rng):
 
 @pytest.mark.parametrize("tail", TAILS)
 def test_order_inside_ties_is_nothing(tail, rng):
-    game = ClassificationGame(200, 5, 3)
-    first = rng.random((1, 40)) < 0.3
-    first[0, 0] = True
-    labels = rng.random((1, 40)) < 0.5
-    block = np.cumsum(first[0])
-    shuffled = np.lexsort([rng.random(40), block])
-    truncated = TruncatedClassification(game, tail)
-    one = truncated.rows(labels, first, np.array([100])).query(0)
-    two = truncated.rows(labels[:, shuffled], first, np.array([100])).query(0)
-    np.testing.assert_allclose(one.near[shuffled], two.near, rtol=0, atol=1e-15)
-    assert one.far_match.value == pytest.approx(two.far_match.value, abs=1e-15)
+    """Blocks of eight, one of them cut by the window that the local tail looks at: shuffled, nothing changes."""
+    truncated = TruncatedClassification(ClassificationGame(200, 5, 3), tail)
+    first = np.arange(40)[None] % 8 == 0
+    for _ in range(5):
+        labels = rng.random((1, 40)) < 0.5
+        shuffled = np.lexsort([rng.random(40), np.cumsum(first)])
+        one = truncated.rows(labels, first, np.array([100])).query(0)
+        two = truncated.rows(labels[:, shuffled], first, np.array([100])).query(0)
+        np.testing.assert_allclose(one.near[shuffled], two.near, rtol=0, atol=1e-15)
+        assert one.far_match.value == pytest.approx(two.far_match.value, abs=1e-15)
+
+
+@pytest.mark.parametrize(("cells", "tolerance"), [(256, 1e-3), (rate_curve.CELLS, 0.1)])
+def test_the_rate_curve_is_found_again(cells, tolerance, monkeypatch):
+    """Log-odds linear in log rank: the local rate and the number of far matches bring the whole curve back.
+
+    The step function converges to it; as coarse as it is used, it may be wrong by a few per cent.
+    """
+    monkeypatch.setattr(rate_curve, "CELLS", cells)
+    n, k = 5000, 40
+    rank = np.arange(k + 1, n + 1)
+    for start, slope in ((2.0, -0.8), (5.0, -1.5), (-1.0, 0.4), (0.5, 0.0), (-3.0, -0.5)):
+        for semivalue in ("shapley", "banzhaf", ("beta", 4, 1)):
+            game = ClassificationGame(n, 15, 2, "original", semivalue)
+            rates = 1 / (1 + np.exp(-(start + slope * np.log(rank / k))))
+            local = 1e5 / (1 + np.exp(-start))  # of so many that the prior is nothing
+            found = rate_curve.RateCurve(Blocks(game.weights), k).expected(
+                np.array([local]), 10**5, np.array([rates.sum()])
+            )
+            loss, worth = game.weights.loss[k:], game.weights.worth[k:]
+            behind = np.append(np.cumsum((loss * rates)[::-1])[::-1][1:], 0.0)
+            assert found.lost[0] == pytest.approx(loss @ rates, rel=tolerance)
+            assert found.match[0] == pytest.approx(rates @ (worth - behind) / rates.sum(), rel=tolerance)
+            assert found.other[0] == pytest.approx(-(1 - rates) @ behind / (1 - rates).sum(), rel=tolerance)
 
 
 @pytest.mark.parametrize("tail", TAILS)

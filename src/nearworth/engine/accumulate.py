@@ -25,7 +25,8 @@ class Moments:
     """What a set of validation points contributes: counts, weights, sum of w phi and the spread of phi.
 
     `centre` is the mean of phi under the weights w^2, `spread` the sum of w^2 (phi - centre)^2; both None
-    when no standard errors are wanted. Centred sums cannot cancel.
+    when no standard errors are wanted. Centred sums cannot cancel. `ends` (2, N) are sums of w times the lower and
+    upper end of phi, None where phi is exact.
     """
 
     count: int
@@ -34,6 +35,7 @@ class Moments:
     total: FloatVector
     centre: FloatVector | None = None
     spread: FloatVector | None = None
+    ends: FloatMatrix | None = None
 
     @classmethod
     def of(cls, values: FloatMatrix, weights: FloatVector, *, spread: bool) -> Moments:
@@ -56,15 +58,21 @@ class Moments:
             away = other.centre - self.centre
             centre = self.centre + share * away
             spread = self.spread + other.spread + (share * self.weight_squares) * away**2
-        return Moments(
-            self.count + other.count, self.weight + other.weight, squares, self.total + other.total, centre, spread
-        )
+        total = self.total + other.total
+        ends = None
+        if self.ends is not None or other.ends is not None:
+            ends = self._ends_or_values() + other._ends_or_values()
+        return Moments(self.count + other.count, self.weight + other.weight, squares, total, centre, spread, ends)
+
+    def _ends_or_values(self) -> FloatMatrix:
+        return np.stack([self.total, self.total]) if self.ends is None else self.ends
 
     def take(self, rows: IntVector) -> Moments:
         """The moments of other training points, one for each row named."""
         centre = None if self.centre is None else self.centre[rows]
         spread = None if self.spread is None else self.spread[rows]
-        return replace(self, total=self.total[rows], centre=centre, spread=spread)
+        ends = None if self.ends is None else self.ends[:, rows]
+        return replace(self, total=self.total[rows], centre=centre, spread=spread, ends=ends)
 
     def standard_errors(self) -> FloatVector | None:
         """Standard error of the weighted mean of phi over the validation points; NaN for a single one."""
@@ -98,6 +106,13 @@ class Leaf:
         self._count += 1
         self._weight += weight
         self._squares += weight * weight
+
+    def count(self, weights: FloatVector) -> None:
+        """Count validation points whose values are summed elsewhere."""
+        for weight in weights.tolist():
+            self._count += 1
+            self._weight += weight
+            self._squares += weight * weight
 
     def add_values(self, values: FloatVector, weight: float) -> None:
         """Add one validation point, given the value of each training point."""

@@ -24,6 +24,21 @@ NORMS, GOOD_BATCH = 24, 32
 
 
 @dataclass(frozen=True)
+class SearchPlan:
+    """How many neighbours are ranked (None: all), which searcher finds them (None: all distances), and why."""
+
+    n_candidates: int | None = None
+    searcher: str | None = None
+    reason: str = "exact values were asked for"
+
+    def __str__(self) -> str:
+        if self.n_candidates is None:
+            return f"all neighbours ranked: {self.reason}"
+        who = "every distance computed" if self.searcher is None else f"found by {self.searcher}"
+        return f"{self.n_candidates:,} nearest ranked, {who}: {self.reason}"
+
+
+@dataclass(frozen=True)
 class Plan:
     """How a valuation will run; prints itself."""
 
@@ -34,12 +49,15 @@ class Plan:
     products: bool
     narrow: bool
     working_bytes: int
+    search: SearchPlan = SearchPlan()
     seconds: float | None = field(default=None, compare=False)
     advice: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         lines = [
-            f"{self.n_val:,} validation points against {self.n_train:,} training points, exactly",
+            f"{self.n_val:,} validation points against {self.n_train:,} training points"
+            f"{', exactly' if self.search.n_candidates is None else ''}",
+            f"search   {self.search}",
             f"threads  {self.threads}",
             f"batches  {self.batch} validation points at a time in each thread",
             f"keys     {'one matrix product, close calls settled by differences' if self.products else 'pair by pair'}",
@@ -94,6 +112,7 @@ def make_plan(
     max_memory: int | None,
     has_products: bool = False,
     width: int = 0,
+    search: SearchPlan | None = None,
 ) -> Plan:
     """The most threads and the largest batches that the budget allows; an error if not even one query fits.
 
@@ -116,7 +135,8 @@ def make_plan(
             f"one validation point at a time needs {by_pair.least:,}. Raise max_memory or leave it None."
         )
     products = worthwhile and by_product.least <= budget
-    wanted = min(usable_threads(n_jobs), leaves)
+    search = search or SearchPlan()
+    wanted = 1 if search.searcher else min(usable_threads(n_jobs), leaves)  # a searcher has threads of its own
     narrow = products and with_copy.total(wanted, min(GOOD_BATCH, n_val)) <= budget
     costs = with_copy if narrow else by_product if products else by_pair
     threads = min(wanted, costs.threads(budget))
@@ -128,7 +148,9 @@ def make_plan(
         advice.append("metric='euclidean' or 'cosine' go through a matrix product, this metric does not")
     if threads < wanted:
         advice.append(f"{wanted} threads need max_memory of at least {costs.total(wanted, 1) / 1e6:,.0f} MB")
-    return Plan(n_train, n_val, threads, batch, products, narrow, costs.total(threads, batch), advice=tuple(advice))
+    return Plan(
+        n_train, n_val, threads, batch, products, narrow, costs.total(threads, batch), search, advice=tuple(advice)
+    )
 
 
 def usable_threads(n_jobs: int | None) -> int:

@@ -72,6 +72,7 @@ class EuclideanKeys(Keys):
     """Squared distances from differences."""
 
     def __init__(self, X: npt.NDArray[Any]) -> None:
+        self.data = X
         self._points = readable(X)
         self._largest = max(float(X.max()), -float(X.min()))
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from nearworth._typing import FloatMatrix, FloatVector, IntMatrix
-from nearworth._validation.parameters import memory, parse_bytes, positive_or_none, seed, whole_number
+from nearworth._validation.parameters import memory, one_of, parse_bytes, positive_or_none, seed, whole_number
 from nearworth.neighbors.certify import Sample, recall_by_distance
 from nearworth.neighbors.hashing import HashFamily, HashTables, collision_probability, table_bytes
 from nearworth.neighbors.lsh_tuning import MOST_TABLES, Distances, Tuner, Tuning, found_in_tables
@@ -51,6 +51,9 @@ class LSHSearch:
         Threads of a search; None for all usable cores. Several callers may search at once.
     random_state
         Seed of the hash functions and of the sample they are chosen from.
+    on_fail
+        What a valuation does where fewer than K* neighbours are found: "exact" searches these queries exactly,
+        "partial" makes do with what was found, "raise" stops.
 
     Examples
     --------
@@ -74,7 +77,10 @@ class LSHSearch:
         max_memory: int | str | None = None,
         n_threads: int | None = None,
         random_state: Any = None,
+        on_fail: str = "exact",
     ) -> None:
+        one_of("exact", "partial", "raise")("on_fail", on_fail)
+        self.on_fail = on_fail
         counts = {"n_tables": n_tables, "n_hashes": n_hashes, "n_candidates": n_candidates, "n_threads": n_threads}
         for name, value in counts.items():
             whole_number(1, or_none=True)(name, value)

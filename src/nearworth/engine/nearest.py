@@ -1,0 +1,187 @@
+"""The nearest training points of each query in true order, from exact search or from a searcher nobody believes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from nearworth._typing import BoolVector, FloatMatrix, IntMatrix, IntVector, Ties
+from nearworth.engine.problem import Problem
+from nearworth.neighbors.certify import recall_by_distance, upper_limit
+from nearworth.neighbors.exact import ExactSearch
+from nearworth.neighbors.keys import EuclideanKeys
+from nearworth.neighbors.search import MISSING, Answer, TrueDistances, check_answer, check_points, drop_self
+
+OnFail: TypeAlias = Literal["exact", "partial", "raise"]
+PAIRS = 2**22  # keys made at a time where there is no faster way
+SAMPLED, CONFIDENCE = 256, 0.99  # queries whose neighbours are searched exactly to judge a searcher, and how sure it is
+
+
+class Near(NamedTuple):
+    """Known ranks of one query: the points, and where blocks of tied ones begin."""
+
+    rows: IntVector
+    first: BoolVector
+
+
+class Source(Protocol):
+    """Finds the nearest points of queries."""
+
+    def __call__(self, start: int, stop: int) -> list[Near]:
+        """Those of the validation points start..stop-1: complete blocks of ties, nearest first."""
+        ...
+
+
+def known_ranks(rows: IntVector, keys: npt.NDArray[Any], k: int, n_players: int, ties: Ties, *, sure: bool) -> Near:
+    """The first k of a sorted list that may be longer, cut before a tie that may go on beyond what is known.
+
+    Ranking by index needs no cut if it is `sure` that equally far points were chosen by their index.
+    """
+    found = int(np.count_nonzero(rows >= 0))
+    size = min(k, found)
+    if size < n_players and (ties == "average" or not sure):
+        beyond = keys[size] if size < found else keys[size - 1] if size else np.inf
+        size = int(np.searchsorted(keys[:size], beyond))
+    keys = keys[:size]
+    first = np.ones(size, dtype=bool)
+    if ties == "average":
+        first[1:] = keys[1:] != keys[:-1]
+    return Near(rows[:size], first)
+
+
+def points_of(problem: Problem) -> npt.NDArray[Any]:
+    """The training points of a Euclidean problem, as searchers take them."""
+    if not isinstance(problem.keys, EuclideanKeys):
+        raise ValueError("searchers find Euclidean neighbours; use search='exact' with other metrics and sparse data.")
+    return check_points(problem.keys.data)
+
+
+class ExactSource:
+    """Every distance is computed: by `ExactSearch` where it can, else from the keys of the metric."""
+
+    def __init__(self, problem: Problem, k: int) -> None:
+        self._problem, self._k = problem, k
+        euclidean = isinstance(problem.keys, EuclideanKeys)
+        self._search = ExactSearch().fit(points_of(problem)) if euclidean else None
+
+    def __call__(self, start: int, stop: int) -> list[Near]:
+        """See Source."""
+        problem = self._problem
+        indices, keys = self.answer(np.arange(start, stop))
+        return [
+            known_ranks(rows, row, self._k, problem.game.n_players, problem.ties, sure=True)
+            for rows, row in zip(indices, keys, strict=True)
+        ]
+
+    def answer(self, queries: IntVector) -> Answer:
+        """The k + 1 nearest of some validation points with their keys, one more than wanted to see whether it ties."""
+        problem = self._problem
+        wanted = min(self._k + 1, problem.game.n_players)
+        points = problem.queries[queries]
+        ranked = self._search.ranked if self._search is not None else self._by_keys
+        found = ranked(points, wanted + problem.leave_out)
+        return drop_self(*found, queries) if problem.leave_out else found
+
+    def _by_keys(self, points: Any, k: int) -> Answer:
+        step = max(1, PAIRS // self._problem.n_train)
+        answers = [self._rank(self._problem.keys(points[a : a + step]), k) for a in range(0, points.shape[0], step)]
+        order, keys = zip(*answers, strict=True)
+        return np.concatenate(order), np.concatenate(keys)
+
+    @staticmethod
+    def _rank(keys: FloatMatrix, k: int) -> Answer:
+        order = np.argsort(keys, axis=1, kind="stable")[:, :k]
+        return order, np.take_along_axis(keys, order, axis=1)
+
+
+@dataclass
+class Judgement:
+    """What a sample of queries says of a searcher."""
+
+    n_sampled: int
+    n_complete: int
+    recall: float
+
+    def incomplete(self, n_queries: int) -> int:
+        """How many of all queries may lack a neighbour, at most, with `CONFIDENCE`; sampled ones have been mended."""
+        if self.n_sampled >= n_queries:
+            return 0
+        misses = self.n_sampled - self.n_complete
+        share = upper_limit(misses, self.n_sampled, CONFIDENCE)
+        return min(int(np.ceil(share * n_queries)) - misses, n_queries - self.n_sampled)
+
+
+class SearcherSource:
+    """What a searcher finds, ranked anew by true distances; judged on a sample, which is then answered truly."""
+
+    def __init__(self, problem: Problem, searcher: Any, k: int, on_fail: OnFail, rng: np.random.Generator) -> None:
+        self._problem, self._searcher, self._k, self._on_fail = problem, searcher, k, on_fail
+        points = points_of(problem)
+        self._truth = TrueDistances(points)
+        self._exact = ExactSource(problem, k)
+        self.failed: set[int] = set()
+        self._prepare(points)
+        self._sampled = np.sort(rng.choice(problem.n_val, min(SAMPLED, problem.n_val), replace=False))
+        self.judgement = self._judge()
+
+    def __call__(self, start: int, stop: int) -> list[Near]:
+        """See Source."""
+        problem, queries = self._problem, np.arange(start, stop)
+        indices, keys = self._ask(queries)
+        failed = self._failed(indices)
+        self.failed.update(queries[failed].tolist())
+        if self._on_fail == "raise" and failed.any():
+            raise ValueError(
+                f"{type(self._searcher).__name__} found {int((indices[failed] >= 0).sum(axis=1)[0])} of {self._k} "
+                f"neighbours of validation point {queries[failed][0]}. Use on_fail='exact' or 'partial'."
+            )
+        mend = np.isin(queries, self._sampled) | (failed if self._on_fail == "exact" else False)
+        if mend.any():
+            indices[mend], keys[mend] = self._exact.answer(queries[mend])
+        return [
+            known_ranks(rows, row, self._k, problem.game.n_players, problem.ties, sure=False)
+            for rows, row in zip(indices, keys, strict=True)
+        ]
+
+    def _prepare(self, points: npt.NDArray[Any]) -> None:
+        self._searcher.fit(points)
+        if hasattr(self._searcher, "prepare"):
+            self._searcher.prepare(self._wanted + self._problem.leave_out)
+
+    @property
+    def _wanted(self) -> int:
+        return min(self._k + 1, self._problem.game.n_players)
+
+    def _failed(self, indices: IntMatrix) -> BoolVector:
+        wanted = min(self._k, self._problem.game.n_players)
+        return np.asarray((indices[:, :wanted] == MISSING).any(axis=1))
+
+    def _ask(self, queries: IntVector) -> tuple[IntMatrix, FloatMatrix]:
+        problem, k = self._problem, self._wanted + self._problem.leave_out
+        points = problem.queries[queries]
+        if getattr(self._searcher, "precomputed", False):
+            answer = self._searcher.search_rows(int(queries[0]), int(queries[-1]) + 1, k)
+        else:
+            answer = self._searcher.search(points, k)
+        indices, distances = answer
+        found, _ = check_answer(indices, distances, problem.n_train, k, n_queries=len(queries), searcher=self._searcher)
+        ranked = self._truth.order(points, found)
+        return drop_self(*ranked, queries) if problem.leave_out else ranked
+
+    def _judge(self) -> Judgement:
+        shares = [self._share_found(part) for part in _consecutive(self._sampled)]
+        recall = np.concatenate(shares)
+        return Judgement(len(recall), int(np.count_nonzero(recall >= 1.0)), float(recall.mean()))
+
+    def _share_found(self, queries: IntVector) -> npt.NDArray[Any]:
+        k = min(self._k, self._problem.game.n_players)
+        return recall_by_distance(self._ask(queries)[1][:, :k], self._exact.answer(queries)[1][:, :k])
+
+
+def _consecutive(queries: IntVector) -> Iterator[IntVector]:
+    """Runs of consecutive numbers: a precomputed graph is asked by range."""
+    yield from np.split(queries, np.flatnonzero(np.diff(queries) != 1) + 1)

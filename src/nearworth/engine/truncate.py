@@ -1,0 +1,203 @@
+"""Values when only the nearest points of each query are ranked: near points one by one, all far ones at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from nearworth._typing import FloatMatrix, FloatVector, IntVector
+from nearworth.engine.nearest import Near, Source
+from nearworth.engine.problem import Places, Problem
+from nearworth.games.blocks import Interval
+from nearworth.games.classification import ClassificationGame
+from nearworth.games.regression import RegressionGame
+from nearworth.games.truncated_regression import TruncatedRegression, evaluate
+from nearworth.games.truncation import Tail, TruncatedClassification
+
+Valued: TypeAlias = tuple[int, Near, Any]  # a query, its near points, its Row
+ENDS = 3  # value, lower end, upper end: the leading axis of every array here
+
+
+class Row(Protocol):
+    """One query: its near points (3, k) and what any far point is worth to it."""
+
+    near: FloatMatrix
+
+    def far_of(self, rows: IntVector) -> FloatMatrix:
+        """What these training points would be worth if they were far, (3, len(rows))."""
+        ...
+
+
+class FarSum(Protocol):
+    """Sum over queries of what far points are worth, without touching any of them."""
+
+    def add(self, row: Any, weight: float) -> None:
+        """Add one query."""
+        ...
+
+    def everywhere(self) -> FloatMatrix:
+        """What all training points have got so far as if they were far, (3, N)."""
+        ...
+
+
+class ClassRow:
+    """Far points of the query's class have one value, all others another."""
+
+    def __init__(
+        self, near: FloatMatrix, match: FloatVector, other: FloatVector, label: int, labels: IntVector
+    ) -> None:
+        self.near, self.match, self.other, self.label = near, match, other, label
+        self._labels = labels
+
+    def far_of(self, rows: IntVector) -> FloatMatrix:
+        """See Row."""
+        return np.where(self._labels[rows] == self.label, self.match[:, None], self.other[:, None])
+
+    def excess(self, blind: ClassRow, near: IntVector) -> FloatVector:
+        """How much farther the ends may be of a query that knows no rank at all, at most: below, above."""
+        known = np.column_stack([self.near, self.match, self.other])
+        return _farther(known, np.column_stack([blind.far_of(near), blind.match, blind.other]))
+
+
+class ClassSum:
+    """One number for everybody and one more for each class."""
+
+    def __init__(self, labels: IntVector) -> None:
+        self._labels = labels
+        self._other, self._extra = np.zeros(ENDS), np.zeros((ENDS, int(labels.max()) + 1))
+
+    def add(self, row: ClassRow, weight: float) -> None:
+        """See FarSum."""
+        self._other += weight * row.other
+        if row.label >= 0:
+            self._extra[:, row.label] += weight * (row.match - row.other)
+
+    def everywhere(self) -> FloatMatrix:
+        """See FarSum."""
+        return np.asarray((self._other[:, None] + self._extra)[:, self._labels])
+
+
+class TargetRow:
+    """The value of a far point is a quadratic in its target."""
+
+    def __init__(self, near: FloatMatrix, far: FloatMatrix, targets: FloatVector) -> None:
+        self.near, self.far = near, far
+        self._targets = targets
+
+    def far_of(self, rows: IntVector) -> FloatMatrix:
+        """See Row."""
+        return evaluate(self.far[:, None, :], self._targets[rows])
+
+    def excess(self, blind: TargetRow, near: IntVector) -> FloatVector:
+        """See ClassRow: of far points, a quadratic is largest at an end of the targets' range or at its vertex."""
+        _, slope, curve = (self.far - blind.far).T
+        low, high = self._targets.min(), self._targets.max()
+        vertices = np.clip(np.divide(-slope, 2.0 * curve, out=np.zeros(ENDS), where=curve != 0), low, high)
+        far = np.array([low, high, *vertices])
+        known = np.column_stack([self.near, evaluate(self.far[:, None, :], far)])
+        return _farther(known, np.column_stack([blind.far_of(near), evaluate(blind.far[:, None, :], far)]))
+
+
+class TargetSum:
+    """Coefficients of that quadratic."""
+
+    def __init__(self, targets: FloatVector) -> None:
+        self._targets = targets
+        self._far = np.zeros((ENDS, 3))
+
+    def add(self, row: TargetRow, weight: float) -> None:
+        """See FarSum."""
+        self._far += weight * row.far
+
+    def everywhere(self) -> FloatMatrix:
+        """See FarSum."""
+        return evaluate(self._far[:, None, :], self._targets)
+
+
+class TruncatedEvaluator:
+    """Values and certified intervals from the nearest points that a source finds."""
+
+    def __init__(self, problem: Problem, source: Source, tail: Tail) -> None:
+        self._problem, self._source = problem, source
+        self._identity = np.arange(problem.n_train, dtype=np.int32)
+        self._counts = np.zeros(0, dtype=np.intp)
+        if isinstance(problem.game, ClassificationGame):
+            self._game: TruncatedClassification | TruncatedRegression = TruncatedClassification(problem.game, tail)
+            self._counts = np.bincount(problem.labels)
+        else:
+            assert isinstance(problem.game, RegressionGame)
+            self._game = TruncatedRegression(problem.game, problem.labels)
+            self._targets = np.asarray(problem.labels, dtype=np.float64) - self._game.center
+
+    def sums(self, rows: list[Valued], weights: FloatVector) -> FloatMatrix:
+        """Sums over some queries of values and both ends, (3, N)."""
+        problem = self._problem
+        total = np.zeros((ENDS, problem.n_train))
+        far = ClassSum(problem.labels) if self._counts.size else TargetSum(self._targets)
+        for query, near, row in rows:
+            weight = float(weights[query])
+            far.add(row, weight)  # type: ignore[arg-type]
+            total[:, near.rows] += weight * (row.near - row.far_of(near.rows))
+            if problem.leave_out:
+                total[:, query] -= weight * row.far_of(np.array([query]))[:, 0]
+        return total + far.everywhere()
+
+    def dense(self, rows: list[Valued]) -> Iterator[Places]:
+        """Every point's value, near or far, as an Evaluator gives it; for those who want them one by one."""
+        everybody = np.arange(self._problem.n_train)
+        for query, near, row in rows:
+            values = row.far_of(everybody)[0]
+            values[near.rows] = row.near[0]
+            if self._problem.leave_out:
+                values[query] = 0.0
+            yield values, self._identity
+
+    def excess(self, rows: list[Valued]) -> FloatMatrix:
+        """How much farther the ends of each query's intervals would be if nothing were ranked at all, (2, queries)."""
+        nothing = Near(np.zeros(0, dtype=np.intp), np.zeros(0, dtype=bool))
+        blind = self._values([query for query, _, _ in rows], [nothing] * len(rows))
+        return np.array([row.excess(b, near.rows) for (_, near, row), b in zip(rows, blind, strict=True)]).T
+
+    def rows(self, start: int, stop: int) -> Iterator[Valued]:
+        """Each query with its near points and values; queries with equally many near points are valued together."""
+        found = self._source(start, stop)
+        for _, group in groupby(range(start, stop), key=lambda query: len(found[query - start].rows)):
+            queries = list(group)
+            near = [found[query - start] for query in queries]
+            yield from zip(queries, near, self._values(queries, near), strict=True)
+
+    def _values(self, queries: Any, near: list[Near]) -> Iterator[Any]:
+        """Rows of queries with equally many near points."""
+        problem = self._problem
+        numbers = np.asarray(list(queries))
+        ranked = problem.labels[np.array([n.rows for n in near], dtype=np.intp).reshape(len(near), -1)]
+        first = np.array([n.first for n in near], dtype=bool).reshape(ranked.shape)
+        labels = problem.query_labels[numbers]
+        if isinstance(self._game, TruncatedClassification):
+            matches = ranked == labels[:, None]
+            n_matches = np.where(labels >= 0, self._counts[labels], 0) - problem.leave_out
+            values = self._game.rows(matches, first, n_matches)
+            ends = np.stack([values.near, values.near_lower, values.near_upper], axis=1)
+            match, other = (_by_query(interval) for interval in (values.far_match, values.far_other))
+            for q, label in enumerate(labels.tolist()):
+                yield ClassRow(ends[q], match[q], other[q], label, problem.labels)
+            return
+        left_out = problem.labels[numbers].astype(np.float64) if problem.leave_out else None
+        answers = self._game.rows(ranked.astype(np.float64), first, labels.astype(np.float64), left_out)
+        near_ends, far = _by_query(answers.near), _by_query(answers.far)
+        for q in range(len(near)):
+            yield TargetRow(near_ends[q], far[q], self._targets)
+
+
+def _farther(known: FloatMatrix, unknown: FloatMatrix) -> FloatVector:
+    """How far at most the ends of one interval lie beyond those of the other: below, above."""
+    return np.maximum([(known[1] - unknown[1]).max(), (unknown[2] - known[2]).max()], 0.0)
+
+
+def _by_query(interval: Interval) -> npt.NDArray[Any]:
+    """Value and both ends of each query, (Q, 3, ...)."""
+    return np.stack([np.asarray(part) for part in interval], axis=1)
