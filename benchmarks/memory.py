@@ -1,6 +1,6 @@
 """A million points in 128 dimensions under max_memory: peak memory beyond the inputs, and time against the product.
 
-    python benchmarks/memory.py [--n-train 1000000] [--n-val 1000] [--features 128] [--max-memory 1GB]
+python benchmarks/memory.py [--n-train 1000000] [--n-val 1000] [--features 128] [--max-memory 1GB]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The pictures of docs/truncation.md: error and certificate against K*, time against error, recall against tables.
 
-    python benchmarks/pictures.py [--quick] [--out docs/images]
+python benchmarks/pictures.py [--quick] [--out docs/images]
 """
 
 from __future__ import annotations
@@ -11,9 +11,6 @@ from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
-
-mpl.use("Agg")
-mpl.rcParams["svg.hashsalt"] = "nearworth"
 from matplotlib import pyplot as plt
 
 import nearworth as nw
@@ -22,6 +19,8 @@ from nearworth.games.truncation import paper_bound
 from nearworth.neighbors.certify import Sample
 from nearworth.neighbors.hashing import collision_probability
 
+mpl.use("Agg")
+mpl.rcParams["svg.hashsalt"] = "nearworth"
 STYLES = {"local": "o-", "minimax": "s--", "mean": "^:", "paper": "x-."}
 K = 5
 

@@ -12,12 +12,11 @@ import numpy.typing as npt
 from nearworth._typing import BoolVector, FloatMatrix, IntMatrix, IntVector, Ties
 from nearworth.engine.problem import Problem
 from nearworth.neighbors.certify import recall_by_distance, upper_limit
-from nearworth.neighbors.exact import ExactSearch
+from nearworth.neighbors.exact import NearestKeys
 from nearworth.neighbors.keys import EuclideanKeys
 from nearworth.neighbors.search import MISSING, Answer, TrueDistances, check_answer, check_points, drop_self
 
 OnFail: TypeAlias = Literal["exact", "partial", "raise"]
-PAIRS = 2**22  # keys made at a time where there is no faster way
 SAMPLED, CONFIDENCE = 256, 0.99  # queries whose neighbours are searched exactly to judge a searcher, and how sure it is
 
 
@@ -61,12 +60,11 @@ def points_of(problem: Problem) -> npt.NDArray[Any]:
 
 
 class ExactSource:
-    """Every distance is computed: by `ExactSearch` where it can, else from the keys of the metric."""
+    """Every distance is computed."""
 
     def __init__(self, problem: Problem, k: int) -> None:
         self._problem, self._k = problem, k
-        euclidean = isinstance(problem.keys, EuclideanKeys)
-        self._search = ExactSearch().fit(points_of(problem)) if euclidean else None
+        self._nearest = NearestKeys(problem.keys, problem.n_train)
 
     def __call__(self, start: int, stop: int) -> list[Near]:
         """See Source."""
@@ -81,21 +79,8 @@ class ExactSource:
         """The k + 1 nearest of some validation points with their keys, one more than wanted to see whether it ties."""
         problem = self._problem
         wanted = min(self._k + 1, problem.game.n_players)
-        points = problem.queries[queries]
-        ranked = self._search.ranked if self._search is not None else self._by_keys
-        found = ranked(points, wanted + problem.leave_out)
+        found = self._nearest.ranked(problem.queries[queries], wanted + problem.leave_out)
         return drop_self(*found, queries) if problem.leave_out else found
-
-    def _by_keys(self, points: Any, k: int) -> Answer:
-        step = max(1, PAIRS // self._problem.n_train)
-        answers = [self._rank(self._problem.keys(points[a : a + step]), k) for a in range(0, points.shape[0], step)]
-        order, keys = zip(*answers, strict=True)
-        return np.concatenate(order), np.concatenate(keys)
-
-    @staticmethod
-    def _rank(keys: FloatMatrix, k: int) -> Answer:
-        order = np.argsort(keys, axis=1, kind="stable")[:, :k]
-        return order, np.take_along_axis(keys, order, axis=1)
 
 
 @dataclass
