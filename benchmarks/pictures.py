@@ -64,19 +64,29 @@ def time_against_error(data: Data, exact: nw.Valuation, out: Path) -> None:
         ways[f"faiss, K* = {k}"] = nw.KNNShapley(K, n_jobs=1, n_candidates=k, search=index, random_state=0)
     figure, axes = plt.subplots(figsize=(6, 4))
     markers = {"exact": "D", "truncated": "o", "LSH": "^", "faiss": "s"}
+    points: dict[str, list[tuple[float, float]]] = {kind: [] for kind in markers}
     for name, est in ways.items():
         est.fit(data.X, data.y)
         started = time.process_time()
         v = est.value(data.X_val, data.y_val)
         spent, error = time.process_time() - started, np.abs(v.values - exact.values).mean()
-        kind = name.split(",")[0]
-        axes.loglog(spent, max(error, 1e-9), markers[kind], color="black", fillstyle="none", markersize=6)
-        axes.annotate(name if error else "exact (error 0)", (spent, max(error, 1e-9)), xytext=(6, 3), fontsize=7,
-                      textcoords="offset points")  # fmt: skip
+        points[name.split(",")[0]].append((spent, error))
         print(f"{name:<22} {spent:8.2f} s CPU   mean error {error:.2e}   certificate {v.error_bound:.2e}", flush=True)
+    for kind, marker in markers.items():
+        spent, errors = np.array(points[kind]).T
+        label = {"exact": "exact: no error", "truncated": "exact search"}.get(kind, kind)
+        axes.plot(
+            spent, errors, f"{marker}:", color="black", fillstyle="none", markersize=7, linewidth=0.8, label=label
+        )
+        for x, y, k in zip(spent, errors, (20, 100, 500), strict=False):
+            if kind != "exact":
+                axes.annotate(f"K* = {k}", (x, y), xytext=(5, 6), fontsize=7, textcoords="offset points")
+    axes.set_xscale("log")
+    axes.set_ylim(bottom=-2e-7)
+    axes.legend(fontsize=8, frameon=False, loc="lower left")
     sizes = f"{len(data.X):,} x {len(data.X_val):,}, d = {data.X.shape[1]}"
     axes.set(xlabel=f"CPU seconds ({sizes}, one thread, index included)", ylabel="mean |error| of a value")
-    axes.margins(x=0.25)
+    axes.margins(x=0.15)
     axes.spines[["top", "right"]].set_visible(False)
     save(figure, out / "time-against-error.svg")
 

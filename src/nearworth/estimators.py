@@ -25,7 +25,7 @@ from nearworth.engine.run import Request, run, widened
 from nearworth.engine.truncate import TruncatedEvaluator
 from nearworth.games.truncation import Tail
 from nearworth.neighbors.keys import EuclideanKeys
-from nearworth.searching import Choice, choose, make_source, report_of
+from nearworth.searching import Choice, check_request, choose, make_source, report_of
 from nearworth.training import Training, make_training
 from nearworth.valuation import Parameters, Provenance, Valuation
 
@@ -59,12 +59,13 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         Any name that scikit-learn's pairwise distances know, a function of two points, or "precomputed".
     metric_params : dict, optional
         Keyword arguments for the metric.
-    search : {"exact", "auto"}
-        How neighbours are found; both compute every distance in this version.
-    n_candidates : None
-        Ranking only so many neighbours is not available yet.
+    search : {"exact", "lsh", "faiss", "auto"} or a searcher
+        How neighbours are found: every distance, the paper's hash tables, an index (extra `faiss`), whichever is
+        cheapest, or an object with fit(X) and search(Q, k). All but "exact" and "auto" need one of the next two.
+    n_candidates : int, optional
+        K*: how many nearest neighbours are ranked; None for all. Values then carry certified intervals.
     max_error : float, optional
-        Certified error you accept. Exact values meet any.
+        Instead of K*: the certified error you accept, on the scale of mean values.
     tail : {"local", "minimax", "mean", "paper"}
         What stands for unranked points; without meaning for exact values.
     n_classes : int, optional
@@ -76,12 +77,12 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
     standard_errors : bool, default=False
         Also compute the standard error of each value over the validation sample.
     max_memory : int or str, optional
-        Working memory in bytes or as text ("2GB" is 2 * 10^9); a quarter of what is free unless given. Metrics other
-        than Euclidean, and 16-bit floats, keep a converted copy of the training set on top.
+        Working memory in bytes or as text ("2GB" is 2 * 10^9); a quarter of what is free unless given. Searchers have
+        limits of their own.
     n_jobs : int, optional
         Number of threads: None or -1 for all cores that the process may use, -2 for all but one.
     random_state : int, optional
-        Exact values use no randomness.
+        Seed of searchers and of the sample that judges them. Exact search uses no randomness.
     progress : bool or callable, optional
         A progress bar, or a function called with (done, total); None shows a bar on long runs in a terminal.
 
@@ -277,6 +278,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
     def _checked_parameters(self) -> dict[str, Any]:
         parameters: dict[str, Any] = self.get_params(deep=False)
         check_parameters(parameters)
+        check_request(parameters)
         return parameters
 
     def _choice(self, n_val: int, parameters: dict[str, Any], n_train: int | None = None) -> Choice:

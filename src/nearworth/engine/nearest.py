@@ -11,12 +11,14 @@ import numpy.typing as npt
 
 from nearworth._typing import BoolVector, FloatMatrix, IntMatrix, IntVector, Ties
 from nearworth.engine.problem import Problem
+from nearworth.engine.threads import one_blas_thread
 from nearworth.neighbors.certify import recall_by_distance, upper_limit
 from nearworth.neighbors.exact import NearestKeys
 from nearworth.neighbors.keys import EuclideanKeys
 from nearworth.neighbors.search import MISSING, Answer, TrueDistances, check_answer, check_points, drop_self
 
 OnFail: TypeAlias = Literal["exact", "partial", "raise"]
+AHEAD = 1024  # queries put to a searcher at a time
 SAMPLED, CONFIDENCE = 256, 0.99  # queries whose neighbours are searched exactly to judge a searcher, and how sure it is
 
 
@@ -109,14 +111,16 @@ class SearcherSource:
         self._truth = TrueDistances(points)
         self._exact = ExactSource(problem, k)
         self.failed: set[int] = set()
-        self._prepare(points)
         self._sampled = np.sort(rng.choice(problem.n_val, min(SAMPLED, problem.n_val), replace=False))
+        self._asked: tuple[int, int] = (0, -1)
+        self._answers: Answer = (np.zeros((0, 0), dtype=np.intp), np.zeros((0, 0)))
+        self._prepare(points)
         self.judgement = self._judge()
 
     def __call__(self, start: int, stop: int) -> list[Near]:
         """See Source."""
         problem, queries = self._problem, np.arange(start, stop)
-        indices, keys = self._ask(queries)
+        indices, keys = self._ask_ahead(start, stop)
         failed = self._failed(indices)
         self.failed.update(queries[failed].tolist())
         if self._on_fail == "raise" and failed.any():
@@ -135,7 +139,17 @@ class SearcherSource:
     def _prepare(self, points: npt.NDArray[Any]) -> None:
         self._searcher.fit(points)
         if hasattr(self._searcher, "prepare"):
-            self._searcher.prepare(self._wanted + self._problem.leave_out)
+            with one_blas_thread():
+                sample = np.asarray(self._problem.queries[self._sampled], dtype=np.float64)
+                self._searcher.prepare(self._wanted + self._problem.leave_out, sample)
+
+    def _ask_ahead(self, start: int, stop: int) -> tuple[IntMatrix, FloatMatrix]:
+        """Searchers like many questions at a time: asks a whole block and keeps the answers to the rest of it."""
+        if not self._asked[0] <= start <= stop <= self._asked[1]:
+            last = min(max(stop, start + AHEAD), self._problem.n_val)
+            self._asked, self._answers = (start, last), self._ask(np.arange(start, last))
+        part = slice(start - self._asked[0], stop - self._asked[0])
+        return self._answers[0][part].copy(), self._answers[1][part].copy()
 
     @property
     def _wanted(self) -> int:
@@ -158,8 +172,10 @@ class SearcherSource:
         return drop_self(*ranked, queries) if problem.leave_out else ranked
 
     def _judge(self) -> Judgement:
-        shares = [self._share_found(part) for part in _consecutive(self._sampled)]
-        recall = np.concatenate(shares)
+        by_range = getattr(self._searcher, "precomputed", False)  # a graph is asked by range
+        parts = _consecutive(self._sampled) if by_range else [self._sampled]
+        with one_blas_thread():
+            recall = np.concatenate([self._share_found(part) for part in parts])
         return Judgement(len(recall), int(np.count_nonzero(recall >= 1.0)), float(recall.mean()))
 
     def _share_found(self, queries: IntVector) -> npt.NDArray[Any]:
@@ -168,5 +184,5 @@ class SearcherSource:
 
 
 def _consecutive(queries: IntVector) -> Iterator[IntVector]:
-    """Runs of consecutive numbers: a precomputed graph is asked by range."""
+    """Runs of consecutive numbers."""
     yield from np.split(queries, np.flatnonzero(np.diff(queries) != 1) + 1)
