@@ -17,6 +17,7 @@ from nearworth._validation.targets import check_rows
 from nearworth._version import __version__
 from nearworth.engine.accumulate import Moments
 from nearworth.engine.calibrate import TRIAL_POINTS, TRIAL_QUERIES, with_time
+from nearworth.engine.nearest import NearestLists
 from nearworth.engine.plan import Plan, check_fits, make_plan
 from nearworth.engine.problem import Problem, make_evaluators
 from nearworth.engine.progress import reporting
@@ -188,11 +189,22 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         -------
         Valuation
         """
-        check_is_fitted(self)
-        parameters = self._checked_parameters()
         for name, given in (("checkpoint", checkpoint), ("executor", executor), ("continue_from", continue_from)):
             if given is not None:
                 raise NotImplementedError(f"{name} is not available yet in nearworth {__version__}; leave it None.")
+        problem, parameters = self._problem(X_val, y_val, sample_weight)
+        return self._run(problem, contributions, parameters)
+
+    def _value_and_nearest(self, size: int, X_val: Any = None, y_val: Any = None) -> tuple[Valuation, NearestLists]:
+        """As `value`, and in the same pass the nearest training points of each validation point."""
+        problem, parameters = self._problem(X_val, y_val)
+        nearest = NearestLists(problem.n_val, min(size, problem.game.n_players))
+        return self._run(problem, None, parameters, nearest), nearest
+
+    def _problem(self, X_val: Any, y_val: Any, sample_weight: Any = None) -> tuple[Problem, dict[str, Any]]:
+        """The checked question, and the parameters it was asked with."""
+        check_is_fitted(self)
+        parameters = self._checked_parameters()
         self._refuse_other_training(parameters)
         if (X_val is None) != (y_val is None):
             missing, given = ("X_val", "y_val") if X_val is None else ("y_val", "X_val")
@@ -201,10 +213,8 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
             )
         training = self._training
         if X_val is None:
-            problem = training.against_itself(sample_weight, parameters)
-        else:
-            problem = training.against(X_val, y_val, sample_weight, parameters)
-        return self._run(problem, contributions, parameters)
+            return training.against_itself(sample_weight, parameters), parameters
+        return training.against(X_val, y_val, sample_weight, parameters), parameters
 
     def plan(self, n_val: int, *, n_train: int | None = None) -> Plan:
         """How `value` would run on so many validation points: threads, batches, memory and time. Prints itself.
@@ -219,13 +229,19 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         trial = self._training.trial(TRIAL_POINTS, TRIAL_QUERIES, parameters)
         return with_time(self._plan(int(n_val), n_train), trial)
 
-    def _run(self, problem: Problem, contributions: Any, parameters: dict[str, Any]) -> Valuation:
+    def _run(
+        self,
+        problem: Problem,
+        contributions: Any,
+        parameters: dict[str, Any],
+        nearest: NearestLists | None = None,
+    ) -> Valuation:
         plan = self._plan(problem.n_val)
         chosen = None
         if contributions is not None:
             chosen = check_rows(contributions, "contributions", problem.n_train)
             check_fits(plan, chosen.size, self._budget())
-        evaluators = make_evaluators(problem, plan)
+        evaluators = make_evaluators(problem, plan, nearest)
         request = Request(spread=bool(self.standard_errors), chosen=chosen)
         with reporting(self.progress, problem.n_val) as report:
             outcome = run(problem, plan, request, evaluators, report)
