@@ -30,6 +30,8 @@ ALLOWED = {
     "valuation": FOUNDATION | {"_files", "_frames", "_validation", "detection", "engine", "owners", "plots"},
     "training": FOUNDATION | {"_validation", "games", "neighbors", "engine"},
     "estimators": FOUNDATION | {"_validation", "engine", "training", "valuation"},
+    "audit": FOUNDATION
+    | {"_frames", "_validation", "detection", "engine", "estimators", "games", "plots", "valuation"},
     "curves": FOUNDATION | {"_frames", "_generators", "_validation", "plots"},
     "datasets": FOUNDATION | {"_generators", "_validation"},
     "paper": FOUNDATION | {"_files", "_validation", "datasets", "detection", "estimators"},
