@@ -198,7 +198,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
     def _value_and_nearest(self, size: int, X_val: Any = None, y_val: Any = None) -> tuple[Valuation, NearestLists]:
         """As `value`, and in the same pass the nearest training points of each validation point."""
         problem, parameters = self._problem(X_val, y_val)
-        nearest = NearestLists(problem.n_val, min(size, problem.game.n_players))
+        nearest = NearestLists(problem.n_val, min(size, problem.game.n_players), self.n_neighbors)
         return self._run(problem, None, parameters, nearest), nearest
 
     def _problem(self, X_val: Any, y_val: Any, sample_weight: Any = None) -> tuple[Problem, dict[str, Any]]:

@@ -81,9 +81,9 @@ def audit_labels(
         n_neighbors, task=task, metric=metric, metric_params=metric_params,
         n_jobs=n_jobs, max_memory=max_memory, progress=progress,
     ).fit(X, y)  # fmt: skip
-    return _audit_targets(estimator, X_val, y_val) if task == "regression" else _audit_classes(
-        estimator, X_val, y_val, pred_probs
-    )
+    if task == "regression":
+        return _audit_targets(estimator, X_val, y_val)
+    return _audit_classes(estimator, X_val, y_val, pred_probs)
 
 
 def _audit_classes(estimator: KNNShapley, X_val: Any, y_val: Any, pred_probs: Any) -> LabelAudit:
@@ -109,7 +109,7 @@ def _audit_classes(estimator: KNNShapley, X_val: Any, y_val: Any, pred_probs: An
     model = fit_noise(features, codes)
     found = model.posterior(features, codes)
     probabilities, right, rows = found.of_labels(codes), found.right(codes), np.arange(len(codes))
-    best = probabilities.argmax(axis=1)
+    best = found.evidence.argmax(axis=1)
     return LabelAudit(
         right, valuation.values, shares[0][rows, codes], labels[best], probabilities[rows, best],
         _count(model, features, codes, right), labels[codes], valuation, labels, probabilities, None,

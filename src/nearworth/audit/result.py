@@ -37,9 +37,11 @@ class LabelAudit:
         Share of the neighbours' votes for the given label, nearer ones counting more (regression: 1 / (1 + distance
         from what neighbours suggest, in units of its usual size)).
     suggested : array
-        The label most likely to be true: often the given one. For regression, what neighbours suggest.
+        The label that the evidence favours when the given one is not counted: mostly they are the same. For regression,
+        what neighbours suggest.
     confidence : array
-        Probability that `suggested` is right; for regression, that the true target is in `suggested_range`.
+        Probability that `suggested` is right, the given label counted; for regression, that the true target is in
+        `suggested_range`.
     suggested_range : array of shape (N, 2) or None
         For regression: where the true target would be nine times in ten.
     n_errors : ErrorCount

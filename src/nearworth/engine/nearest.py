@@ -28,12 +28,13 @@ MIX_ROW, MIX_QUERY = 0x9E3779B1, 0x85EBCA77  # large odd numbers: lots that look
 class NearestLists:
     """The `size` nearest of each query with their keys, nearest first; -1 and infinity where there are fewer.
 
-    Who takes part in a game is listed, so never the query itself where it is left out. Of points equally far the list
-    may have room for some only: then lots decide, always the same, and not the order of the rows.
+    Who takes part in a game is listed, so never the query itself where it is left out. Where the list has room for some
+    only of the points equally far, it ends before them. If it would then be shorter than `least`, lots decide who of
+    them is in: always the same lots, which have nothing to do with the order of the rows.
     """
 
-    def __init__(self, n_queries: int, size: int) -> None:
-        self.size = size
+    def __init__(self, n_queries: int, size: int, least: int = 1) -> None:
+        self.size, self.least = size, least
         self.points = np.full((n_queries, size), MISSING, dtype=np.int32)
         self.keys = np.full((n_queries, size), np.inf)
 
@@ -47,7 +48,11 @@ class NearestLists:
         """Keep the nearest of points whose keys are known."""
         rows = points.astype(np.uint64)
         lots = (rows * np.uint64(MIX_ROW) ^ np.uint64((query * MIX_QUERY) % 2**32)) % np.uint64(2**32)
-        order = np.lexsort((lots, keys))[: self.size]
+        order = np.lexsort((lots, keys))
+        if len(order) > self.size and keys[order[self.size]] == keys[order[self.size - 1]]:
+            before = int(np.count_nonzero(keys < keys[order[self.size]]))
+            order = order[:before] if before >= self.least else order
+        order = order[: self.size]
         self.points[query, : len(order)] = points[order]
         self.keys[query, : len(order)] = keys[order]
 
