@@ -15,7 +15,7 @@ from nearworth._validation.fingerprint import fingerprint
 from nearworth._validation.parameters import check_parameters, parse_bytes, whole_number
 from nearworth._validation.targets import check_rows
 from nearworth._version import __version__
-from nearworth.engine.accumulate import Moments
+from nearworth.engine.moments import Moments
 from nearworth.engine.calibrate import TRIAL_POINTS, TRIAL_QUERIES, with_time
 from nearworth.engine.nearest import Source
 from nearworth.engine.plan import Plan, check_fits, make_plan

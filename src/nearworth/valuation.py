@@ -20,7 +20,7 @@ from nearworth._typing import FloatMatrix, FloatVector, IntVector
 from nearworth._validation.parameters import is_whole
 from nearworth._validation.targets import check_classes, check_owners
 from nearworth.detection import Detection, detect
-from nearworth.engine.accumulate import Moments
+from nearworth.engine.moments import Moments
 from nearworth.owners import OwnerValue, OwnerValues
 from nearworth.plots import plot_values, plot_values_by_class
 
