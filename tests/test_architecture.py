@@ -31,7 +31,9 @@ ALLOWED = {
     "valuation": FOUNDATION | {"_files", "_frames", "_validation", "detection", "engine", "owners", "plots"},
     "training": FOUNDATION | {"_validation", "games", "neighbors", "engine"},
     "searching": FOUNDATION | {"engine", "games", "neighbors"},
-    "estimators": FOUNDATION | {"_validation", "engine", "games", "neighbors", "searching", "training", "valuation"},
+    "runs": FOUNDATION | {"_validation", "engine", "valuation"},
+    "estimators": FOUNDATION
+    | {"_validation", "engine", "games", "neighbors", "runs", "searching", "training", "valuation"},
     "curves": FOUNDATION | {"_frames", "_generators", "_validation", "plots"},
     "datasets": FOUNDATION | {"_generators", "_validation"},
     "paper": FOUNDATION | {"_files", "_validation", "datasets", "detection", "estimators"},

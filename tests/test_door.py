@@ -101,9 +101,7 @@ def test_what_fit_depends_on_cannot_change_after_it(parameters):
         ({"n_candidates": 5}, {}),
         ({"search": "lsh", "n_candidates": 5}, {}),
         ({"search": "faiss", "max_error": 0.1}, {}),
-        ({}, {"checkpoint": "folder"}),
         ({}, {"executor": object()}),
-        ({}, {"continue_from": object()}),
     ],
 )
 def test_what_is_still_to_come_says_so(parameters, call):

@@ -41,7 +41,7 @@ def write_sealed(
     """Write a description (JSON) and arrays; numpy can read the file too."""
     with atomic_write(path) as file:
         hashed = _Hashed(file)
-        np.savez(hashed, description=np.array(json.dumps(description)), **arrays)  # type: ignore[call-overload]
+        np.savez(hashed, description=np.array(json.dumps(description)), **arrays)  # type: ignore[call-overload, arg-type]
         file.write(SEAL + hashed.digest.digest())
 
 

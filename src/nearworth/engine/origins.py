@@ -19,7 +19,9 @@ def kernel() -> str:
     import numpy  # noqa: F401  # loads its BLAS
     from threadpoolctl import threadpool_info
 
-    kinds = {f"{lib['internal_api']} {lib.get('architecture')}" for lib in threadpool_info() if lib["user_api"] == "blas"}
+    kinds = {
+        f"{lib['internal_api']} {lib.get('architecture')}" for lib in threadpool_info() if lib["user_api"] == "blas"
+    }
     return ", ".join(sorted(kinds))
 
 
@@ -30,7 +32,7 @@ def differences(one: Origin, other: Origin, ignored: Sequence[str] = OWN) -> lis
         mine, theirs = one.get(name), other.get(name)
         if mine == theirs:
             continue
-        if isinstance(mine, Mapping) and isinstance(theirs, Mapping) and name == "parameters":
+        if isinstance(mine, Mapping) and isinstance(theirs, Mapping) and name in ("parameters", "sums"):
             found += [
                 f"{key}: {mine.get(key)!r} and {theirs.get(key)!r}"
                 for key in sorted({*mine, *theirs})

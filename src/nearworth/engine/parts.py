@@ -23,7 +23,7 @@ def write_part(part: Partial, path: str | os.PathLike[str]) -> None:
         nodes.append([level, index, moments.count, moments.weight, moments.weight_squares])
         present = {name: getattr(moments, name) for name in ARRAYS if getattr(moments, name) is not None}
         arrays |= {f"{level}-{index}-{name}": array for name, array in present.items()}
-    description = {"format": FORMAT, "origin": part.origin, "nodes": nodes, "open": None}
+    description: dict[str, Any] = {"format": FORMAT, "origin": part.origin, "nodes": nodes, "open": None}
     if part._open is not None:
         number, leaf = part._open
         numbers, sums = leaf.state()
