@@ -23,7 +23,7 @@ ALLOWED = {
     "_generators": FOUNDATION | {"_validation"},
     "games": FOUNDATION,
     "neighbors": FOUNDATION | {"_compile", "_files", "_validation"},
-    "engine": FOUNDATION | {"_compile", "_sealed", "_validation", "games", "neighbors"},
+    "engine": FOUNDATION | {"_compile", "_files", "_sealed", "_validation", "games", "neighbors"},
     "utilities": {"games"},
     "owners": {"_frames"},
     "plots": FOUNDATION,

@@ -101,7 +101,6 @@ def test_what_fit_depends_on_cannot_change_after_it(parameters):
         ({"n_candidates": 5}, {}),
         ({"search": "lsh", "n_candidates": 5}, {}),
         ({"search": "faiss", "max_error": 0.1}, {}),
-        ({}, {"executor": object()}),
     ],
 )
 def test_what_is_still_to_come_says_so(parameters, call):

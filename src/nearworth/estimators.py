@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -18,18 +19,20 @@ from nearworth._validation.targets import check_rows
 from nearworth._version import __version__
 from nearworth.engine.accumulate import Partial
 from nearworth.engine.calibrate import TRIAL_POINTS, TRIAL_QUERIES, with_time
+from nearworth.engine.distributed import Job
 from nearworth.engine.moments import CHUNK, Moments
 from nearworth.engine.nearest import Source
 from nearworth.engine.plan import Plan, check_fits, make_plan
 from nearworth.engine.problem import Problem, make_evaluators
 from nearworth.engine.progress import reporting
 from nearworth.engine.run import Outcome, Request, run, widened
+from nearworth.engine.stored import store
 from nearworth.engine.truncate import TruncatedEvaluator
 from nearworth.games.truncation import Tail
 from nearworth.neighbors.keys import EuclideanKeys
 from nearworth.runs import INTERVAL, LongRun, Summed, begin, origin_of, sum_up
 from nearworth.searching import Choice, choose, make_source, report_of
-from nearworth.training import Training, make_training
+from nearworth.training import PRECOMPUTED, Training, make_training
 from nearworth.valuation import Parameters, Provenance, Valuation
 
 # What the numbers do not depend on, and so what two valuations to be combined need not share.
@@ -176,6 +179,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         checkpoint: Any = None,
         checkpoint_interval: float = INTERVAL,
         executor: Any = None,
+        scratch: Any = None,
         continue_from: Any = None,
     ) -> Valuation:
         """Value every training point on a validation set, or on each other when none is given.
@@ -197,8 +201,11 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
             Seconds between two writings of the checkpoint; it is also written when the run ends or is interrupted.
         continue_from : Valuation or Partial, optional
             Add these validation points to those: the result is as if all had been given at once, bit for bit.
-        executor
-            Not available yet.
+        executor : concurrent.futures.Executor or dask.distributed.Client, optional
+            Where to work instead of here. Each task uses `n_jobs` threads (1 unless given) and up to `max_memory`.
+        scratch : path, optional
+            A folder that all workers can read, for training data that live only in memory; by default a temporary one
+            of this machine. Memory maps are read where they are.
 
         Returns
         -------
@@ -206,8 +213,6 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         parameters = self._checked_parameters()
-        if executor is not None:
-            raise NotImplementedError(f"executor is not available yet in nearworth {__version__}; leave it None.")
         self._refuse_other_training(parameters)
         if (X_val is None) != (y_val is None):
             missing, given = ("X_val", "y_val") if X_val is None else ("y_val", "X_val")
@@ -219,7 +224,8 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
             problem = training.against_itself(sample_weight, parameters)
         else:
             problem = training.against(X_val, y_val, sample_weight, parameters)
-        return self._run(problem, contributions, parameters, LongRun(checkpoint, checkpoint_interval, continue_from))
+        long = LongRun(checkpoint, checkpoint_interval, continue_from, executor=executor, scratch=scratch)
+        return self._run(problem, contributions, parameters, long)
 
     def partial(self, X_val: Any, y_val: Any, sample_weight: Any = None, *, start: int = 0) -> Partial:
         """Sums over a part of the validation set, to be merged with those of the others: for work split by hand.
@@ -314,7 +320,27 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         }
         beginning = begin(long, partial(origin_of, provenance, problem, sums))
         request = Request(spread=bool(self.standard_errors))
-        return sum_up(problem, plan, request, make, long, beginning, self.progress)
+        make_job = partial(self._job, problem, choice)
+        return sum_up(problem, plan, request, make, long, beginning, self.progress, make_job)
+
+    def _job(self, problem: Problem, choice: Choice, folder: str | PathLike[str]) -> Job:
+        """What workers elsewhere need, in files of a folder."""
+        training, parameters = self._training, self._checked_parameters()
+        points = training.features.data if training.features and self.metric != PRECOMPUTED else None
+        if problem.leave_out:
+            points = problem.queries
+        return Job(
+            store(points, training.labels, folder),
+            training.metric,
+            training.metric_params,
+            training.game_maker(parameters, problem.game.n_players),
+            self.ties,
+            problem.leave_out,
+            bool(self.standard_errors),
+            choice.n_candidates,
+            self.tail,
+            self._planning(choice) | {"n_jobs": 1 if self.n_jobs is None else self.n_jobs},
+        )
 
     def _valuation(
         self, problem: Problem, plan: Plan, outcome: Outcome, provenance: Provenance, make: Any
@@ -380,18 +406,19 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
                 raise ValueError(f"{name} changed to {parameters[name]!r} after fit. Call fit again.")
 
     def _plan(self, n_val: int, choice: Choice, n_train: int | None = None) -> Plan:
+        return make_plan(n_train or self._training.n_rows, n_val, **self._planning(choice))
+
+    def _planning(self, choice: Choice) -> dict[str, Any]:
         keys = self._training.keys
-        return make_plan(
-            n_train or self._training.n_rows,
-            n_val,
-            self.task,
-            standard_errors=bool(self.standard_errors),
-            n_jobs=self.n_jobs,
-            max_memory=self._budget(),
-            has_products=keys.has_products,
-            width=keys.width,
-            search=choice.plan,
-        )
+        return {
+            "task": self.task,
+            "standard_errors": bool(self.standard_errors),
+            "n_jobs": self.n_jobs,
+            "max_memory": self._budget(),
+            "has_products": keys.has_products,
+            "width": keys.width,
+            "search": choice.plan,
+        }
 
     def _budget(self) -> int | None:
         return None if self.max_memory is None else parse_bytes("max_memory", self.max_memory)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from nearworth._validation.fingerprint import fingerprint
 from nearworth._validation.parameters import is_real
 from nearworth.engine.accumulate import Partial
 from nearworth.engine.checkpoint import Checkpoint
+from nearworth.engine.distributed import Job, run_on
 from nearworth.engine.moments import CHUNK, Leaf
 from nearworth.engine.origins import differences, kernel, merge_origins
 from nearworth.engine.plan import Plan
@@ -31,11 +33,20 @@ class LongRun:
     interval: Any = INTERVAL
     continue_from: Any = None
     start: int = 0
+    executor: Any = None
+    scratch: Any = None
 
     def check(self, *, searcher: bool, contributions: bool, leave_out: bool) -> None:
         """Refuse what cannot be done, before any work is."""
         if self.checkpoint is not None and not isinstance(self.checkpoint, str | os.PathLike):
             raise TypeError(f"checkpoint must be the path of a folder; got {self.checkpoint!r}.")
+        if self.executor is not None and not callable(getattr(self.executor, "submit", None)):
+            raise TypeError(
+                "executor must have submit, as those of concurrent.futures and a Dask Client have; "
+                f"got {self.executor!r}."
+            )
+        if self.scratch is not None and not isinstance(self.scratch, str | os.PathLike):
+            raise TypeError(f"scratch must be the path of a folder; got {self.scratch!r}.")
         if not is_real(self.interval) or self.interval < 0:
             raise ValueError(f"checkpoint_interval must be a number of seconds, 0 or more; got {self.interval!r}.")
         if self.continue_from is not None and not isinstance(self.continue_from, Valuation | Partial):
@@ -55,7 +66,7 @@ class LongRun:
 
     @property
     def _used(self) -> list[str]:
-        given = {"checkpoint": self.checkpoint, "continue_from": self.continue_from}
+        given = {"checkpoint": self.checkpoint, "continue_from": self.continue_from, "executor": self.executor}
         return [name for name, value in given.items() if value is not None]
 
     def base(self) -> Partial | None:
@@ -131,8 +142,9 @@ def sum_up(
     long: LongRun,
     beginning: Beginning,
     progress: Any,
+    make_job: Callable[[str | os.PathLike[str]], Job],
 ) -> Summed:
-    """Sum the values over the validation points that are still to come."""
+    """Sum the values over the validation points still to come; `make_job` puts what workers need in a folder."""
     kept: Any = nullcontext()
     if long.checkpoint is not None:
         kept = Checkpoint(long.checkpoint, beginning.partial, float(long.interval))
@@ -143,7 +155,18 @@ def sum_up(
         if span.leaves:
             with reporting(progress, problem.n_val, resumed) as report:
                 listener = None if checkpoint is None else checkpoint.heard
-                run_span(problem, plan, request, make_evaluators(), span, partial, report, listener)
+                if long.executor is None:
+                    run_span(problem, plan, request, make_evaluators(), span, partial, report, listener)
+                else:
+                    with _scratch(long.scratch) as folder:
+                        run_on(long.executor, problem, make_job(folder), span, partial, report, listener)
     if resumed and beginning.opened is not None and beginning.offset // CHUNK in partial:
         resumed -= beginning.opened.n_points
     return Summed(partial, resumed)
+
+
+def _scratch(given: Any) -> AbstractContextManager[Any]:
+    """The user's folder, which stays, or one of our own."""
+    if given is not None:
+        return nullcontext(given)
+    return tempfile.TemporaryDirectory(prefix="nearworth-", ignore_cleanup_errors=True)

@@ -14,8 +14,8 @@ SHORT_RUN = 2.0  # seconds before a bar is worth showing
 def reporting(progress: Any, total: int, resumed: int = 0) -> Iterator[Callable[[int, int], object] | None]:
     """A function to call with (done, total): the user's own, a bar, or None for silence.
 
-    `resumed` of them were done before. `progress=None` shows a bar only to somebody who is watching a terminal, and only
-    on long runs.
+    `resumed` of them were done before. `progress=None` shows a bar only to somebody who is watching a terminal, and
+    only on long runs.
     """
     if callable(progress):
         if resumed:
