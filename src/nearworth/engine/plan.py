@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import joblib
 
 from nearworth._typing import Task
-from nearworth.engine.accumulate import CHUNK
+from nearworth.engine.moments import CHUNK
 from nearworth.neighbors.products import panel_rows
 
 BUDGET_SHARE = 0.25  # of the memory that is free, unless max_memory says otherwise
