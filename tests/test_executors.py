@@ -140,7 +140,8 @@ def test_what_is_no_executor_is_refused(rng):
 @pytest.mark.filterwarnings("ignore")
 def test_a_dask_cluster_that_loses_a_worker(rng):
     distributed_dask = pytest.importorskip("distributed")
-    X, y, X_val, y_val = data(rng, n_train=20_000, n_val=3000)
+    X, y = rng.normal(size=(3000, 5)), rng.integers(0, 3, 3000)
+    X_val, y_val = rng.normal(size=(3000, 5)), rng.integers(0, 3, 3000)
     est = nw.KNNShapley(3, standard_errors=True).fit(X, y)
     expected = est.value(X_val, y_val)
     killed = []
