@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -163,6 +164,31 @@ def test_a_full_disk_does_not_end_the_run(interval, rng, tmp_path, monkeypatch):
     same(valuation, nw.KNNShapley().fit(X, y).value(X_val, y_val))
     assert (tmp_path / "progress.part").read_bytes() == kept
     assert {p.name for p in tmp_path.iterdir()} == {"progress.part", "lock"}  # no scraps
+
+
+def test_a_disk_that_is_really_full(rng, tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", disk], capture_output=True).returncode:
+        pytest.skip("needs the right to mount a tmpfs")
+    try:
+        X, y, X_val, y_val = data(rng)
+        with pytest.raises(InterruptedByUserError):
+            nw.KNNShapley(n_jobs=1, progress=interrupt_after(150)).fit(X, y).value(X_val, y_val, checkpoint=disk / "c")
+        kept = (disk / "c" / "progress.part").read_bytes()
+        with open(disk / "ballast", "wb", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(bytes(4096))
+        est = nw.KNNShapley(n_jobs=1).fit(X, y)
+        with pytest.warns(UserWarning, match="could not be written .*No space left"):
+            valuation = est.value(X_val, y_val, checkpoint=disk / "c")
+        same(valuation, est.value(X_val, y_val))
+        assert (disk / "c" / "progress.part").read_bytes() == kept
+        (disk / "ballast").unlink()
+        assert 128 <= est.value(X_val, y_val, checkpoint=disk / "c").resumed < 330
+        assert est.value(X_val, y_val, checkpoint=disk / "c").resumed == 330
+    finally:
+        subprocess.run(["umount", disk], check=True)
 
 
 def test_what_cannot_be_kept_is_refused(rng, tmp_path):
