@@ -71,6 +71,18 @@ def test_other_kinds_of_training_data(rng, tmp_path):
     assert len(folders) <= 2  # the memory map was read where it lies
 
 
+def test_parameters_of_a_metric_are_told_apart(rng):
+    """Even where their text is not."""
+    X, y, X_val, y_val = data(rng)
+    X, X_val = np.tile(X, 600), np.tile(X_val, 600)
+    for start in (20, 1001):
+        w = np.ones(1200)
+        w[start // 2 : start // 2 + 100] = 50.0
+        w[:3] = w[-3:] = 1.0
+        est = nw.KNNShapley(3, metric="minkowski", metric_params={"w": w, "p": 2}).fit(X, y)
+        same(est.value(X_val[:70], y_val[:70], executor=Here()), est.value(X_val[:70], y_val[:70]))
+
+
 def test_large_enough_for_matrix_products(rng):
     X, y = rng.normal(size=(3000, 5)).astype(np.float32), rng.integers(0, 3, 3000)
     X_val, y_val = rng.normal(size=(200, 5)), rng.integers(0, 3, 200)

@@ -199,6 +199,8 @@ def test_what_cannot_be_kept_is_refused(rng, tmp_path):
     searching = nw.KNNShapley(3, search="lsh", n_candidates=5).fit(X, y)
     with pytest.raises(ValueError, match="checkpoint needs search='exact'"):
         searching.value(X_val, y_val, checkpoint=tmp_path)
+    with pytest.raises(ValueError, match=r"checkpoint must be a folder; .* is a file"):
+        est.value(X_val, y_val, checkpoint=__file__)
     with pytest.raises(TypeError, match="checkpoint must be the path of a folder; got 3"):
         est.value(X_val, y_val, checkpoint=3)
     for wrong in (-1, "often", float("nan")):
@@ -285,6 +287,13 @@ def test_more_validation_points_as_if_all_had_been_given_at_once(kind, rng):
             np.testing.assert_array_equal(before.values, kept)  # nobody's sums are touched
             same(before, nw.Valuation.from_partial(before.partial))
     same(valuation, expected)
+
+
+def test_going_on_from_a_valuation_with_contributions(rng):
+    X, y, X_val, y_val = data(rng)
+    est = nw.KNNShapley(3).fit(X, y)
+    first = est.value(X_val[:70], y_val[:70], contributions=[1, 2])
+    same(est.value(X_val[70:], y_val[70:], continue_from=first), est.value(X_val, y_val))
 
 
 def test_going_on_costs_the_new_points_alone(rng):
