@@ -42,7 +42,8 @@ ALLOWED = {
     "testing": FOUNDATION | {"neighbors"},
     "benchmarking": FOUNDATION | {"engine", "estimators"},
     "planning": FOUNDATION | {"engine", "estimators"},
-    "cli": FOUNDATION | {"planning", "benchmarking", "datasets", "estimators", "paper"},
+    "merging": FOUNDATION | {"_files", "engine", "valuation"},
+    "cli": FOUNDATION | {"merging", "planning", "benchmarking", "datasets", "estimators", "paper"},
 }
 # games: rank space, nothing but numpy. Optional libraries may not be needed by anything.
 OUTSIDE = {"games": {"numpy"}}

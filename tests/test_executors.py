@@ -71,6 +71,18 @@ def test_other_kinds_of_training_data(rng, tmp_path):
     assert len(folders) <= 2  # the memory map was read where it lies
 
 
+def test_parameters_of_a_metric_are_told_apart(rng):
+    """Even where their text is not."""
+    X, y, X_val, y_val = data(rng)
+    X, X_val = np.tile(X, 600), np.tile(X_val, 600)
+    for start in (20, 1001):
+        w = np.ones(1200)
+        w[start // 2 : start // 2 + 100] = 50.0
+        w[:3] = w[-3:] = 1.0
+        est = nw.KNNShapley(3, metric="minkowski", metric_params={"w": w, "p": 2}).fit(X, y)
+        same(est.value(X_val[:70], y_val[:70], executor=Here()), est.value(X_val[:70], y_val[:70]))
+
+
 def test_large_enough_for_matrix_products(rng):
     X, y = rng.normal(size=(3000, 5)).astype(np.float32), rng.integers(0, 3, 3000)
     X_val, y_val = rng.normal(size=(200, 5)), rng.integers(0, 3, 200)
@@ -140,7 +152,8 @@ def test_what_is_no_executor_is_refused(rng):
 @pytest.mark.filterwarnings("ignore")
 def test_a_dask_cluster_that_loses_a_worker(rng):
     distributed_dask = pytest.importorskip("distributed")
-    X, y, X_val, y_val = data(rng, n_train=20_000, n_val=3000)
+    X, y = rng.normal(size=(3000, 5)), rng.integers(0, 3, 3000)
+    X_val, y_val = rng.normal(size=(3000, 5)), rng.integers(0, 3, 3000)
     est = nw.KNNShapley(3, standard_errors=True).fit(X, y)
     expected = est.value(X_val, y_val)
     killed = []

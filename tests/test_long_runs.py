@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -165,6 +166,31 @@ def test_a_full_disk_does_not_end_the_run(interval, rng, tmp_path, monkeypatch):
     assert {p.name for p in tmp_path.iterdir()} == {"progress.part", "lock"}  # no scraps
 
 
+def test_a_disk_that_is_really_full(rng, tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", disk], capture_output=True).returncode:
+        pytest.skip("needs the right to mount a tmpfs")
+    try:
+        X, y, X_val, y_val = data(rng)
+        with pytest.raises(InterruptedByUserError):
+            nw.KNNShapley(n_jobs=1, progress=interrupt_after(150)).fit(X, y).value(X_val, y_val, checkpoint=disk / "c")
+        kept = (disk / "c" / "progress.part").read_bytes()
+        with open(disk / "ballast", "wb", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(bytes(4096))
+        est = nw.KNNShapley(n_jobs=1).fit(X, y)
+        with pytest.warns(UserWarning, match="could not be written .*No space left"):
+            valuation = est.value(X_val, y_val, checkpoint=disk / "c")
+        same(valuation, est.value(X_val, y_val))
+        assert (disk / "c" / "progress.part").read_bytes() == kept
+        (disk / "ballast").unlink()
+        assert 128 <= est.value(X_val, y_val, checkpoint=disk / "c").resumed < 330
+        assert est.value(X_val, y_val, checkpoint=disk / "c").resumed == 330
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
 def test_what_cannot_be_kept_is_refused(rng, tmp_path):
     X, y, X_val, y_val = data(rng)
     est = nw.KNNShapley(3).fit(X, y)
@@ -173,6 +199,8 @@ def test_what_cannot_be_kept_is_refused(rng, tmp_path):
     searching = nw.KNNShapley(3, search="lsh", n_candidates=5).fit(X, y)
     with pytest.raises(ValueError, match="checkpoint needs search='exact'"):
         searching.value(X_val, y_val, checkpoint=tmp_path)
+    with pytest.raises(ValueError, match=r"checkpoint must be a folder; .* is a file"):
+        est.value(X_val, y_val, checkpoint=__file__)
     with pytest.raises(TypeError, match="checkpoint must be the path of a folder; got 3"):
         est.value(X_val, y_val, checkpoint=3)
     for wrong in (-1, "often", float("nan")):
@@ -259,6 +287,13 @@ def test_more_validation_points_as_if_all_had_been_given_at_once(kind, rng):
             np.testing.assert_array_equal(before.values, kept)  # nobody's sums are touched
             same(before, nw.Valuation.from_partial(before.partial))
     same(valuation, expected)
+
+
+def test_going_on_from_a_valuation_with_contributions(rng):
+    X, y, X_val, y_val = data(rng)
+    est = nw.KNNShapley(3).fit(X, y)
+    first = est.value(X_val[:70], y_val[:70], contributions=[1, 2])
+    same(est.value(X_val[70:], y_val[70:], continue_from=first), est.value(X_val, y_val))
 
 
 def test_going_on_costs_the_new_points_alone(rng):

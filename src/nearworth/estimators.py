@@ -281,7 +281,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         nearest: NearestLists | None = None,
     ) -> Valuation:
         choice = self._choice(problem.n_val, parameters)
-        plan = self._plan(problem.n_val, choice)
+        plan = self._plan(problem.n_val, choice, kept=long.checkpoint is not None)
         searcher = choice.searcher is not None
         long.check(searcher=searcher, contributions=contributions is not None, leave_out=problem.leave_out)
         chosen = None
@@ -325,9 +325,13 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
             outcome = replace(outcome, moments=widened(outcome, problem.weights, incomplete))
         if source is not None:
             found = report_of(source, choice, problem.n_val)
+        sums = outcome.partial if choice.searcher is None else None
+        if sums is not None:
+            sums.origin = origin_of(provenance, problem, self._sums(choice), 0)
         valuation = self._valuation(problem, plan, outcome, provenance, make)
         return replace(
             valuation,
+            partial=sums,
             contributions=outcome.contributions,
             contribution_rows=chosen,
             confidence=1.0 if found is None else found.confidence,
@@ -337,15 +341,15 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
     def _sum_up(
         self, problem: Problem, plan: Plan, choice: Choice, make: Any, provenance: Provenance, long: LongRun
     ) -> Summed:
-        sums = {
-            "standard_errors": bool(self.standard_errors),
-            "ranked": choice.n_candidates,
-            "tail": None if choice.n_candidates is None else self.tail,
-        }
-        beginning = begin(long, partial(origin_of, provenance, problem, sums))
+        beginning = begin(long, partial(origin_of, provenance, problem, self._sums(choice)))
         request = Request(spread=bool(self.standard_errors))
         make_job = partial(self._job, problem, choice)
         return sum_up(problem, plan, request, make, long, beginning, self.progress, make_job)
+
+    def _sums(self, choice: Choice) -> dict[str, Any]:
+        """What is summed up, as far as that decides which sums can be added."""
+        tail = None if choice.n_candidates is None else self.tail
+        return {"standard_errors": bool(self.standard_errors), "ranked": choice.n_candidates, "tail": tail}
 
     def _job(self, problem: Problem, choice: Choice, folder: str | PathLike[str]) -> Job:
         """What workers elsewhere need, in files of a folder."""
@@ -430,8 +434,10 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
             if _describe(parameters[name]) != _describe(getattr(self._training, name)):
                 raise ValueError(f"{name} changed to {parameters[name]!r} after fit. Call fit again.")
 
-    def _plan(self, n_val: int, choice: Choice | None = None, n_train: int | None = None) -> Plan:
-        return make_plan(n_train or self._training.n_rows, n_val, **self._planning(choice))
+    def _plan(
+        self, n_val: int, choice: Choice | None = None, n_train: int | None = None, *, kept: bool = False
+    ) -> Plan:
+        return make_plan(n_train or self._training.n_rows, n_val, kept=kept, **self._planning(choice))
 
     def _planning(self, choice: Choice | None) -> dict[str, Any]:
         keys = self._training.keys

@@ -28,6 +28,8 @@ class Checkpoint:
 
     def __init__(self, folder: str | os.PathLike[str], beginning: Partial, interval: float) -> None:
         self._folder, self._beginning, self._interval = Path(folder), beginning, interval
+        if self._folder.exists() and not self._folder.is_dir():
+            raise ValueError(f"checkpoint must be a folder; {str(folder)!r} is a file.")
         self._folder.mkdir(parents=True, exist_ok=True)
         self._lock = _Lock(self._folder / LOCK)
         try:

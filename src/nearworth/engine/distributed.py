@@ -10,16 +10,19 @@ Shards are aligned subtrees (see accumulate.py): each comes back as one node.
 
 from __future__ import annotations
 
+import pickle
 import threading
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from nearworth._typing import FloatVector, Ties
+from nearworth._validation.fingerprint import fingerprint
 from nearworth.engine.accumulate import Partial
 from nearworth.engine.classify import Members
 from nearworth.engine.nearest import ExactSource
@@ -52,11 +55,14 @@ class Job:
     ranked: int | None
     tail: Tail
     planning: dict[str, Any]
+    name: str = field(init=False)  # jobs of one name share what a worker has prepared
 
-    @property
-    def name(self) -> str:
-        """Jobs of one name can share what a worker has prepared."""
-        return repr((self.training, self.metric, self.metric_params, self.make_game))
+    def __post_init__(self) -> None:
+        try:
+            geometry = fingerprint(pickle.dumps((self.metric, self.metric_params)))
+        except Exception:  # a function that only the executor's own pickle can send
+            geometry = uuid.uuid4().hex
+        object.__setattr__(self, "name", repr((self.training, geometry, self.make_game)))
 
 
 @dataclass(frozen=True)

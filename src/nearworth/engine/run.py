@@ -126,7 +126,8 @@ def _sum_up(
                 if report is not None:
                     report(done, n_val)
             else:
-                partial.add_leaf(*message)
+                number, sums = message
+                partial.add_leaf(number, sums) if isinstance(sums, Leaf) else partial.add(number, sums)
                 waiting -= 1
                 if listener is not None:
                     listener(partial)
@@ -228,7 +229,7 @@ def _workers(work: _Work, make_evaluator: Evaluators, count: int) -> Iterator[No
             for number in work.leaves():
                 leaf = work.evaluate(evaluator, number)
                 if leaf is not None:
-                    work.messages.put((number, leaf))
+                    work.messages.put((number, leaf.moments() if leaf.n_points == CHUNK else leaf))
         except BaseException as error:
             work.messages.put(error)
 
