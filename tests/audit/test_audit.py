@@ -59,7 +59,7 @@ def test_good_probabilities_are_believed(rng, noisy):
 
 
 def test_suspects_are_in_order_and_within_what_was_asked(noisy):
-    X, y, clean = noisy
+    X, y, _ = noisy
     audit = nw.audit_labels(X, y)
     for found in (audit.suspects(), audit.suspects(rule="cluster"), audit.suspects(max_fdr=0.3)):
         assert (np.diff(audit.quality[found]) >= 0).all()

@@ -66,7 +66,7 @@ def candidates(marks: npt.NDArray[np.int32], k: int, slack: int) -> npt.NDArray[
         limit = int(np.partition(marks, k - 1)[k - 1]) + slack
         return np.flatnonzero(marks <= limit).astype(np.int32)
     limit = np.partition(kept_marks[:count], k - 1)[k - 1] + slack
-    return kept[:count][kept_marks[:count] <= limit]
+    return np.asarray(kept[:count][kept_marks[:count] <= limit])
 
 
 @compiled
