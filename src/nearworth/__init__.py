@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from nearworth.neighbors.graph import GraphSearch
     from nearworth.neighbors.lsh import LSHSearch
     from nearworth.owners import OwnerValue, OwnerValues
+    from nearworth.tables.preparing import TablePreparer
     from nearworth.valuation import Provenance, Valuation
 
 _HOME = {
@@ -40,6 +41,7 @@ _HOME = {
     "Plan": "nearworth.engine.plan",
     "Provenance": "nearworth.valuation",
     "RemovalCurve": "nearworth.curves",
+    "TablePreparer": "nearworth.tables.preparing",
     "Valuation": "nearworth.valuation",
     "add_label_noise": "nearworth.datasets.noise",
     "exact_shapley": "nearworth.games.oracle",
@@ -59,6 +61,7 @@ __all__ = [
     "Plan",
     "Provenance",
     "RemovalCurve",
+    "TablePreparer",
     "Valuation",
     "__version__",
     "add_label_noise",
