@@ -39,7 +39,8 @@ ALLOWED = {
     "benchmarking": FOUNDATION | {"engine", "estimators"},
     "planning": FOUNDATION | {"engine", "estimators"},
     "_stand_in": FOUNDATION | {"detection", "estimators"},
-    "findings": FOUNDATION | {"_stand_in"},
+    "findings": FOUNDATION | {"_stand_in", "detection"},
+    "report": FOUNDATION | {"_files", "findings"},
     "commands": FOUNDATION
     | {"_files", "_validation", "datasets", "estimators", "findings", "report", "tables", "valuation"},
     "cli": FOUNDATION | {"planning", "benchmarking", "commands", "datasets", "estimators", "findings", "paper"},

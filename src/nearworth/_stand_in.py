@@ -20,12 +20,15 @@ def audit_labels(
     n_neighbors: int = 10,
     X_val: Any = None,
     y_val: Any = None,
+    task: str = "classification",
     metric: str = "euclidean",
     max_memory: Any = None,
     n_jobs: int | None = None,
 ) -> StandIn:
     """Value, neighbours and votes of every row."""
     from sklearn.neighbors import NearestNeighbors
+
+    assert task == "classification"
 
     est = KNNShapley(n_neighbors, metric=metric, max_memory=max_memory, n_jobs=n_jobs).fit(X, y)
     value = est.value(X_val, y_val).values
@@ -42,19 +45,25 @@ def audit_labels(
 class StandIn:
     """What the real audit offers, as far as commands and report use it."""
 
-    y: Any
+    given: Any
     classes: Any
     codes: IntVector
     value: FloatVector
     votes: FloatMatrix
     points: Any
     distances: Any
-    n_errors: Any = None
+    suggested_range: Any = None
+
+    @property
+    def n_errors(self) -> Any:
+        """Rows that disagree with most neighbours."""
+        count = float((self.quality < 0.5).sum())
+        return SimpleNamespace(estimate=count, lower=count / 2, upper=count * 2)
 
     @cached_property
     def agreement(self) -> FloatVector:
         """Share of neighbours with the same label."""
-        return np.asarray(self.votes[np.arange(len(self.y)), self.codes])
+        return np.asarray(self.votes[np.arange(len(self.given)), self.codes])
 
     @cached_property
     def quality(self) -> FloatVector:
@@ -79,14 +88,9 @@ class StandIn:
         found = detect(self.quality, rule or ("ranking" if fraction is not None else "cluster"), fraction=fraction)
         return np.asarray(np.argsort(self.quality, kind="stable")[: len(found)])
 
-    def explain(self, row: int) -> Any:
-        """Neighbours and a sentence."""
-        near = [(int(p), self.y[p], float(d)) for p, d in zip(self.points[row], self.distances[row], strict=True)]
-        same = sum(bool(label == self.y[row]) for _, label, _ in near)
-        sentence = (
-            f"{same} of its {len(near)} nearest rows have its label {self.y[row]}; most have {self.suggested[row]}."
-        )
-        return SimpleNamespace(neighbours=near, sentence=sentence)
+    def _nearest(self, row: int) -> list[Any]:
+        pairs = zip(self.points[row], self.distances[row], strict=True)
+        return [(int(p), self.given[p], float(d)) for p, d in pairs]
 
 
 def _z(values: FloatVector) -> FloatVector:

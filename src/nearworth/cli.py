@@ -86,7 +86,29 @@ def detect(**given: Any) -> None:
     from nearworth.commands.detecting import detect as run
     from nearworth.findings import Selection
 
-    parameters = _pop(given, *MAIN_PARAMETERS)
+    parameters = _pop(given, *MAIN_PARAMETERS) | {"task": given["task"]}
+    selection = Selection(**_pop(given, "rule", "fraction", "max_fdr"))
+    run(_wanted(given), parameters, selection, **given)
+
+
+@main.command()
+@data_options(n_neighbors=10)
+@selection_options()
+@click.option("--image-shape", metavar="HxW", help="Rows are images: 28x28, or 32x32x3 in colour.")
+@output_options("The page to write, .html.", default=None)
+def report(**given: Any) -> None:
+    """Write a page to look at the suspects of TRAIN, decide on each, and export the decisions.
+
+    One file that needs nothing else and sends nothing anywhere.
+
+    \b
+    nearworth report train.csv --target label --id name -o report.html
+    nearworth report digits.npz --image-shape 28x28 -o report.html
+    """  # noqa: D301
+    from nearworth.commands.reporting import report as run
+    from nearworth.findings import Selection
+
+    parameters = _pop(given, *MAIN_PARAMETERS) | {"task": given["task"]}
     selection = Selection(**_pop(given, "rule", "fraction", "max_fdr"))
     run(_wanted(given), parameters, selection, **given)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -10,14 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearworth._typing import FloatVector, IntVector
-
-
-class Neighbour(NamedTuple):
-    """A row that speaks for or against a label."""
-
-    row: int
-    label: Any
-    distance: float
+from nearworth.detection import DEFAULT_FRACTION
 
 
 @dataclass(frozen=True)
@@ -33,13 +25,25 @@ class Findings:
     suspects: IntVector
     rule: str
     n_errors: tuple[float, float, float] | None
-    why: Callable[[int], str]
-    neighbours: Callable[[int], list[Neighbour]]
+    ranges: Any  # (N, 2) for regression, else None
+    nearest: Callable[[int], list[Any]]  # of (row, label, distance), nearest first
 
     @property
     def threshold(self) -> float | None:
         """The quality of the best suspect: rows below or at it are listed."""
         return float(self.quality[self.suspects].max()) if len(self.suspects) else None
+
+    def why(self, row: int) -> str:
+        """The gist, for a person, from the neighbours alone: it costs nothing and so can be told of every suspect."""
+        wrong = f"wrong with a probability of about {1 - self.quality[row]:.0%}"
+        if self.ranges is not None:
+            low, high = self.ranges[row]
+            return f"rows like it are mostly between {low:.4g} and {high:.4g}; {wrong}"
+        near = [neighbour[1] for neighbour in self.nearest(row)]
+        given, suggested = self.given[row], self.suggested[row]
+        same, others = sum(bool(n == given) for n in near), sum(bool(n == suggested) for n in near)
+        there = f"{others} are {_show(suggested)}, " if suggested != given else ""
+        return f"of its {len(near)} nearest rows {there}{same} are {_show(given)}; {wrong}"
 
 
 class Selection(NamedTuple):
@@ -53,40 +57,45 @@ class Selection(NamedTuple):
         """What was said."""
         return {name: value for name, value in self._asdict().items() if value is not None}
 
+    def as_keywords(self) -> dict[str, Any]:
+        """The same as `LabelAudit.suspects` takes it, which calls "ranking" by its fraction."""
+        if self.rule == "ranking":
+            return {"fraction": DEFAULT_FRACTION if self.fraction is None else self.fraction}
+        return self.asked()
+
     def describe(self) -> str:
         """The same in words."""
-        return ", ".join(f"{name.replace('_', '-')} {value}" for name, value in self.asked().items()) or "default rule"
+        return (
+            ", ".join(f"{name.replace('_', '-')} {value}" for name, value in self.asked().items())
+            or "more likely wrong than right"
+        )
 
 
 def audit(X: Any, y: Any, X_val: Any, y_val: Any, selection: Selection, parameters: dict[str, Any]) -> Findings:
     """Audit the labels and list suspects."""
-    try:
-        from nearworth import audit_labels  # type: ignore[attr-defined]
-    except ImportError:
-        from nearworth._stand_in import audit_labels
-    known = inspect.signature(audit_labels).parameters
-    if not any(p.kind is p.VAR_KEYWORD for p in known.values()):
-        refused = [name for name in parameters if name not in known]
-        if refused:
-            raise ValueError(f"--{refused[0].replace('_', '-')} has no meaning for an audit of labels; leave it out.")
+    from nearworth._stand_in import audit_labels
+
     result = audit_labels(X, y, X_val=X_val, y_val=y_val, **parameters)
-    return findings_of(result, y, selection)
+    return findings_of(result, selection)
 
 
-def findings_of(result: Any, given: Any, selection: Selection) -> Findings:
+def findings_of(result: Any, selection: Selection = Selection()) -> Findings:  # noqa: B008
     """From a LabelAudit to what commands and report read."""
-    suspects = np.asarray(result.suspects(**selection.asked()), dtype=np.intp)
     count = result.n_errors
     return Findings(
-        given=given,
+        given=result.given,
         suggested=result.suggested,
-        confidence=np.asarray(result.confidence, dtype=np.float64),
-        quality=np.asarray(result.quality, dtype=np.float64),
-        value=np.asarray(result.value, dtype=np.float64),
-        agreement=np.asarray(result.agreement, dtype=np.float64),
-        suspects=suspects,
+        confidence=result.confidence,
+        quality=result.quality,
+        value=result.value,
+        agreement=result.agreement,
+        suspects=np.asarray(result.suspects(**selection.as_keywords()), dtype=np.intp),
         rule=selection.describe(),
-        n_errors=None if count is None else (float(count.estimate), float(count.lower), float(count.upper)),
-        why=lambda row: str(result.explain(row).sentence),
-        neighbours=lambda row: [Neighbour(*n) for n in result.explain(row).neighbours],
+        n_errors=(float(count.estimate), float(count.lower), float(count.upper)),
+        ranges=result.suggested_range,
+        nearest=result._nearest,
     )
+
+
+def _show(label: Any) -> str:
+    return f"{label:.4g}" if isinstance(label, float) else str(label)

@@ -16,6 +16,8 @@ from nearworth.tables.errors import InputError, listed
 from nearworth.tables.preparing import TablePreparer
 from nearworth.tables.reading import ARRAYS, Source, read
 
+MOST_CELLS = 16
+
 
 @dataclass(frozen=True)
 class Wanted:
@@ -45,6 +47,7 @@ class Data:
     id_name: str | None = None
     columns: list[str] = field(default_factory=list)  # what became of each, in words
     remarks: list[str] = field(default_factory=list)
+    cells: dict[str, Any] = field(default_factory=dict)  # columns as they were in the file, for people to look at
 
     def names(self) -> dict[str, Any]:
         """The columns that say which row is which."""
@@ -84,7 +87,9 @@ def _from_table(source: Source, other: Source | None, wanted: Wanted) -> Data:
         for name, labels in preparer.unseen(other.table.select(others)).items():
             remarks.append(f"{other.path}: column {name!r} has categories that training has not: {listed(labels)}")
     id_name = wanted.id_column if wanted.id_column not in RESERVED else f"id_{wanted.id_column}"
-    return Data(X, y, X_val, y_val, target, ids, id_name, columns, remarks)
+    shown = [n for n in source.table.column_names if n not in (target, wanted.id_column)][:MOST_CELLS]
+    cells = {name: source.table[name] for name in shown if kind_of(source.table[name]) != "list"}
+    return Data(X, y, X_val, y_val, target, ids, id_name, columns, remarks, cells)
 
 
 RESERVED = ("row", "value", "standard_error", "rank", "lower", "upper", "given", "suggested", "quality", "why")

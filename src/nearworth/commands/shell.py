@@ -20,13 +20,20 @@ BAD = (ValueError, TypeError, OSError, ImportError, NotImplementedError, MemoryE
 class Shell(click.Group):
     """Turns what goes wrong into one line."""
 
-    def main(self, args: Any = None, *rest: Any, standalone_mode: bool = True, **extra: Any) -> Any:  # type: ignore[override]
+    def main(
+        self,
+        args: Any = None,
+        prog_name: Any = None,
+        complete_var: Any = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:  # type: ignore[override]
         """Run, and leave with an exit code."""
         if not standalone_mode:
-            return super().main(args, *rest, standalone_mode=False, **extra)
+            return super().main(args, prog_name, complete_var, False, **extra)
         warnings.showwarning = _one_line_warning  # type: ignore[assignment]
         try:
-            code = super().main(args, *rest, standalone_mode=False, **extra)
+            code = super().main(args, prog_name, complete_var, False, **extra)
         except BaseException as error:
             code = exit_code(error)
         sys.exit(code if isinstance(code, int) else 0)
