@@ -9,6 +9,7 @@ import click
 
 from nearworth._version import __version__
 from nearworth.commands.options import (
+    config_option,
     data_options,
     json_option,
     output_options,
@@ -126,31 +127,46 @@ def _wanted(given: dict[str, Any]) -> Any:
 
 
 @main.command()
+@click.argument("decisions", type=click.Path())
+@click.argument("train", type=click.Path())
+@output_options("Where the corrected data go.", default=None)
+@click.option("-t", "--target", metavar="COL", help="Column with the labels, if not the one named in DECISIONS.")
+@click.option("--verbatim", is_flag=True, help="Leave cells as they are that a spreadsheet would run as formulas.")
+@click.option("--quiet", "-q", is_flag=True, help="Only errors on stderr.")
+@config_option()
+def apply(**given: Any) -> None:
+    """Carry out the DECISIONS exported from a report on the data they were made on.
+
+    Labels that were changed are written, everything else stays as it is. Refuses decisions made on other data.
+
+    \b
+    nearworth apply decisions.csv train.csv -o cleaned.csv
+    nearworth apply decisions.json train.parquet -o cleaned.parquet
+    """  # noqa: D301
+    from nearworth.commands.applying import apply as run
+
+    run(**given)
+
+
+@main.command()
 @click.option(
-    "-k", "n_neighbors", default=5, show_default=True, type=click.IntRange(min=1), help="Number of neighbours."
+    "-k", "n_neighbors", default=10, show_default=True, type=click.IntRange(min=1), help="Number of neighbours."
 )
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Which labels are made wrong.")
-def demo(n_neighbors: int, seed: int) -> None:
+@click.option("-o", "--output", "folder", default=".", metavar="DIR", help="Folder to write to; by default this one.")
+def demo(n_neighbors: int, seed: int, folder: str) -> None:
     """Find wrong labels among handwritten digits.
 
-    Takes the digits that come with scikit-learn, changes a tenth of the training labels, values every
-    training row on clean validation data, and looks for the changed ones among the least valuable rows.
-    """
-    from nearworth.datasets import noisy_digits
-    from nearworth.estimators import KNNShapley
+    Takes the digits that come with scikit-learn, changes a tenth of the training labels, looks for the changed ones,
+    and writes the data, the value of every row and a report.
 
-    digits = noisy_digits(random_state=seed)
-    valuation = KNNShapley(n_neighbors).fit(digits.X, digits.y).value(digits.X_val, digits.y_val)
-    click.echo(repr(valuation))
-    count = len(digits.flipped)
-    suspects = valuation.bottom(count)
-    wrong = set(digits.flipped.tolist())
-    click.echo(f"\nThe 10 least valuable of {len(valuation):,} rows ({count} labels were made wrong):")
-    click.echo("   row  label        value  label is")
-    for row in suspects[:10].tolist():
-        click.echo(f"{row:6}  {digits.y[row]:5}  {valuation.values[row]:11.6f}  {'wrong' if row in wrong else 'right'}")
-    found = len(wrong.intersection(suspects.tolist()))
-    click.echo(f"\nAmong the {count} least valuable rows, {found} are wrong: {found / count:.0%} precision and recall.")
+    \b
+    nearworth demo
+    nearworth demo -o /tmp --seed 7
+    """  # noqa: D301
+    from nearworth.commands.demonstrating import demo as run
+
+    run(n_neighbors, seed, folder)
 
 
 @main.command()

@@ -12,9 +12,10 @@ from markupsafe import Markup, escape
 from nearworth._typing import FloatMatrix, FloatVector
 
 WIDTH, HEIGHT = 560, 340
-LEFT, RIGHT, TOP, BOTTOM = 58, 14, 14, 42
+LEFT, RIGHT, TOP, BOTTOM = 58, 22, 14, 42
 BINS = 40
 LEVELS = 5  # of quality, worst first
+FEW = 1_000  # points that may be drawn larger
 
 
 @dataclass(frozen=True)
@@ -81,13 +82,13 @@ def histogram(quality: FloatVector, threshold: float | None) -> Markup:
 def boxes(groups: Sequence[tuple[str, FloatVector, FloatVector]]) -> Markup:
     """Values by class: a box from the first to the third quartile, a line from 5 to 95 %, suspects as ticks below."""
     every = np.concatenate([values for _, values, _ in groups])
-    margin, row = 120, 30
+    margin, row = 120, 30 if len(groups) > 5 else 56
     height = row * len(groups) + 50
     low, high = np.percentile(every, [0.5, 99.5])
     x = axis_of(np.array([low, high]), margin, WIDTH - RIGHT, include=(0.0,))
     parts = [f'<line class="zero" x1="{float(x(0.0)):.1f}" x2="{float(x(0.0)):.1f}" y1="4" y2="{height - 40}"/>']
     for place, (name, values, suspects) in enumerate(groups):
-        middle = row * place + 14
+        middle = row * place + row // 2 - 1
         five, first, median, third, ninety = np.clip(x(np.percentile(values, [5, 25, 50, 75, 95])), margin, WIDTH)
         shown = name if len(name) <= 16 else f"{name[:15]}…"
         parts.append(
@@ -126,7 +127,8 @@ def scatter(
     if words.get("ticks") == "yes":
         parts += [_x_tick(float(x(t)), f"{t:.3g}") for t in x.ticks()]
         parts += [_y_tick(float(y(t)), f"{t:.3g}") for t in y.ticks()]
-    return _svg(words["title"], words["description"], parts, words["x"], words["y"]), places
+    kind = ' class="few"' if len(points) < FEW else ""
+    return _svg(words["title"], words["description"], parts, words["x"], words["y"], kind=kind), places
 
 
 def _x_tick(at: float, text: str, base: float = HEIGHT - BOTTOM) -> str:
@@ -143,7 +145,9 @@ def _y_tick(at: float, text: str) -> str:
     )
 
 
-def _svg(title: str, description: str, parts: Sequence[str], x: str, y: str, height: int = HEIGHT) -> Markup:
+def _svg(
+    title: str, description: str, parts: Sequence[str], x: str, y: str, height: int = HEIGHT, kind: str = ""
+) -> Markup:
     names = f'<text class="axis" x="{(LEFT + WIDTH) / 2}" y="{height - 6}" text-anchor="middle">{escape(x)}</text>'
     if y:
         turned = f'transform="rotate(-90)" x="{-height / 2}" y="13" text-anchor="middle"'
@@ -154,6 +158,6 @@ def _svg(title: str, description: str, parts: Sequence[str], x: str, y: str, hei
         else ""
     )
     return Markup(  # every text above went through escape; the rest are numbers of ours
-        f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(title)}. {escape(description)}">'
+        f'<svg{kind} viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(title)}. {escape(description)}">'
         f"<title>{escape(title)}</title>{''.join(parts)}{frame}{names}</svg>"
     )
