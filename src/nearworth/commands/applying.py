@@ -77,13 +77,13 @@ def read_decisions(path: str) -> tuple[dict[int, Decision], str]:
         made[decision.row] = decision
     if not made:
         raise InputError(f"{path}: holds no decisions.")
-    return made, str(records[0].get("target", ""))
+    return made, str(records[0].get("target") or "")
 
 
 def _json_records(path: str) -> list[dict[str, Any]]:
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8-sig"))
-        records = [dict(record) for record in content["decisions"]]
+        records = [{"target": content["target"]} | dict(record) for record in content["decisions"]]
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}.") from error
     except (ValueError, KeyError, TypeError) as error:

@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 
 from nearworth.tables.columns import kind_of, missing_cells
 from nearworth.tables.errors import InputError, listed
-from nearworth.tables.preparing import TablePreparer
 from nearworth.tables.reading import ARRAYS, Source, read
 
 MOST_CELLS = 16
@@ -68,6 +67,8 @@ def load(wanted: Wanted) -> Data:
 
 
 def _from_table(source: Source, other: Source | None, wanted: Wanted) -> Data:
+    from nearworth.tables.preparing import TablePreparer  # scikit-learn: bad files are refused before it loads
+
     target = _target_name(source, wanted.target)
     y = _target(source, target, wanted.task)
     ids = None

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nearworth.commands.data import Wanted, load
 from nearworth.commands.telling import print_json, tell, tell_data
-from nearworth.estimators import KNNShapley
 from nearworth.tables.writing import STDOUT, check_output, records, write_columns
-from nearworth.valuation import Valuation
+
+if TYPE_CHECKING:
+    from nearworth.valuation import Valuation
 
 
 def value(
@@ -23,6 +24,8 @@ def value(
     if dry_run:
         tell("Dry run: nothing was computed or written.", quiet)
         return
+    from nearworth.estimators import KNNShapley
+
     est = KNNShapley(**parameters, task=wanted.task, standard_errors=True)  # type: ignore[arg-type]
     valuation = est.fit(data.X, data.y).value(data.X_val, data.y_val)
     tell(str(valuation), quiet)
