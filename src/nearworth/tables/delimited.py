@@ -18,7 +18,7 @@ from nearworth.tables.formulas import restore_column
 
 SAMPLE = 256 * 1024
 CHUNK = 4 * 1024 * 1024
-BLOCK = 8 * 1024 * 1024  # a row must fit in one
+BLOCK, LARGE_BLOCK = 1024 * 1024, 32 * 1024 * 1024  # a row must fit in one
 DELIMITERS = (",", ";", "\t", "|")
 MAGIC = {
     b"PAR1": "a Parquet file; name it .parquet",
@@ -148,31 +148,45 @@ def open_text(path: Path, dialect: Dialect) -> Any:
 
 
 def _parse(path: Path, dialect: Dialect, names: list[str], text_only: bool) -> Any:
-    """One pass with threads; if that fails, another without, which can say where."""
+    """Types from the first block, which lets go of text as soon as it is read; if they do not hold, from all rows."""
     try:
-        return _read(path, dialect, names, text_only, threads=True, ragged=[])
+        types = _first_types(path, dialect, text_only)
+        return _read(path, dialect, names, types, BLOCK, [])
     except pa.ArrowInvalid:
         ragged: list[Any] = []
+        types = dict.fromkeys(names, pa.string()) if text_only else {}
         try:
-            return _read(path, dialect, names, text_only, threads=False, ragged=ragged)
+            return _read(path, dialect, names, types, LARGE_BLOCK, ragged)
         except pa.ArrowInvalid as error:
             raise InputError(f"{path}: {_problem(ragged, str(error))}") from None
 
 
-def _read(path: Path, dialect: Dialect, names: list[str], text_only: bool, threads: bool, ragged: list[Any]) -> Any:
+def _first_types(path: Path, dialect: Dialect, text_only: bool) -> dict[str, Any]:
+    with pa_csv.open_csv(path, *_options(dialect, BLOCK, [])) as reader:
+        if text_only:
+            return dict.fromkeys(reader.schema.names, pa.string())
+        return {field.name: field.type for field in reader.schema if not pa.types.is_null(field.type)}
+
+
+def _read(path: Path, dialect: Dialect, names: list[str], types: Any, block: int, ragged: list[Any]) -> Any:
+    convert = pa_csv.ConvertOptions(column_types=types)
+    table = pa_csv.read_csv(path, *_options(dialect, block, ragged), convert)
+    if table.num_columns != len(names):
+        raise pa.ArrowInvalid(f"the header has {len(names)} columns, the table {table.num_columns}")
+    return table
+
+
+def _options(dialect: Dialect, block: int, ragged: list[Any]) -> tuple[Any, Any]:
+    """How pyarrow is to read; rows of another length than the header are kept in `ragged`."""
+
     def refuse(row: Any) -> str:
         ragged.append(row)
         return "error"
 
-    table = pa_csv.read_csv(
-        path,
-        pa_csv.ReadOptions(use_threads=threads, encoding=dialect.encoding, block_size=BLOCK),
+    return (
+        pa_csv.ReadOptions(use_threads=block == BLOCK, encoding=dialect.encoding, block_size=block),
         pa_csv.ParseOptions(delimiter=dialect.delimiter, newlines_in_values=dialect.quotes, invalid_row_handler=refuse),
-        pa_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()) if text_only else None),
-    )
-    if table.num_columns != len(names):
-        raise pa.ArrowInvalid(f"the header has {len(names)} columns, the table {table.num_columns}")
-    return table
+    )  # without threads it knows the numbers of rows
 
 
 def _problem(ragged: list[Any], error: str) -> str:
