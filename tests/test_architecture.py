@@ -31,6 +31,8 @@ ALLOWED = {
     "training": FOUNDATION | {"_validation", "games", "neighbors", "engine"},
     "searching": FOUNDATION | {"engine", "games", "neighbors"},
     "estimators": FOUNDATION | {"_validation", "engine", "games", "neighbors", "searching", "training", "valuation"},
+    "audit": FOUNDATION
+    | {"_frames", "_validation", "detection", "engine", "estimators", "games", "plots", "valuation"},
     "curves": FOUNDATION | {"_frames", "_generators", "_validation", "plots"},
     "datasets": FOUNDATION | {"_generators", "_validation"},
     "paper": FOUNDATION | {"_files", "_validation", "datasets", "detection", "estimators"},

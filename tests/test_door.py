@@ -98,9 +98,6 @@ def test_what_fit_depends_on_cannot_change_after_it(parameters):
 @pytest.mark.parametrize(
     ("parameters", "call"),
     [
-        ({"n_candidates": 5}, {}),
-        ({"search": "lsh", "n_candidates": 5}, {}),
-        ({"search": "faiss", "max_error": 0.1}, {}),
         ({}, {"checkpoint": "folder"}),
         ({}, {"executor": object()}),
         ({}, {"continue_from": object()}),
@@ -109,6 +106,11 @@ def test_what_fit_depends_on_cannot_change_after_it(parameters):
 def test_what_is_still_to_come_says_so(parameters, call):
     with pytest.raises(NotImplementedError, match="is not available yet in nearworth"):
         nw.KNNShapley(**parameters).fit(X, Y).value(X_VAL, Y_VAL, **call)
+
+
+def test_how_far_to_search_is_said_once():
+    with pytest.raises(ValueError, match="both given"):
+        nw.KNNShapley(n_candidates=5, max_error=0.1).fit(X, Y)
 
 
 TRAINING = [

@@ -17,6 +17,8 @@ from nearworth._version import __version__
 
 if TYPE_CHECKING:
     from nearworth import datasets, paper, testing, utilities
+    from nearworth.audit.labels import audit_labels
+    from nearworth.audit.result import LabelAudit
     from nearworth.curves import RemovalCurve, removal_curve
     from nearworth.datasets.noise import add_label_noise
     from nearworth.detection import Detection
@@ -36,6 +38,7 @@ _HOME = {
     "GraphSearch": "nearworth.neighbors.graph",
     "KNNShapley": "nearworth.estimators",
     "LSHSearch": "nearworth.neighbors.lsh",
+    "LabelAudit": "nearworth.audit.result",
     "OwnerValue": "nearworth.owners",
     "OwnerValues": "nearworth.owners",
     "Plan": "nearworth.engine.plan",
@@ -44,6 +47,7 @@ _HOME = {
     "TablePreparer": "nearworth.tables.preparing",
     "Valuation": "nearworth.valuation",
     "add_label_noise": "nearworth.datasets.noise",
+    "audit_labels": "nearworth.audit.labels",
     "exact_shapley": "nearworth.games.oracle",
     "knn_shapley": "nearworth.estimators",
     "removal_curve": "nearworth.curves",
@@ -56,6 +60,7 @@ __all__ = [
     "GraphSearch",
     "KNNShapley",
     "LSHSearch",
+    "LabelAudit",
     "OwnerValue",
     "OwnerValues",
     "Plan",
@@ -65,6 +70,7 @@ __all__ = [
     "Valuation",
     "__version__",
     "add_label_noise",
+    "audit_labels",
     "datasets",
     "exact_shapley",
     "knn_shapley",

@@ -17,6 +17,7 @@ from nearworth._validation.targets import check_rows
 from nearworth._version import __version__
 from nearworth.engine.accumulate import Moments
 from nearworth.engine.calibrate import TRIAL_POINTS, TRIAL_QUERIES, with_time
+from nearworth.engine.collected import NearestLists
 from nearworth.engine.nearest import Source
 from nearworth.engine.plan import Plan, check_fits, make_plan
 from nearworth.engine.problem import Problem, make_evaluators
@@ -25,7 +26,7 @@ from nearworth.engine.run import Request, run, widened
 from nearworth.engine.truncate import TruncatedEvaluator
 from nearworth.games.truncation import Tail
 from nearworth.neighbors.keys import EuclideanKeys
-from nearworth.searching import Choice, choose, make_source, report_of
+from nearworth.searching import Choice, check_request, choose, make_source, report_of
 from nearworth.training import Training, make_training
 from nearworth.valuation import Parameters, Provenance, Valuation
 
@@ -59,12 +60,13 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         Any name that scikit-learn's pairwise distances know, a function of two points, or "precomputed".
     metric_params : dict, optional
         Keyword arguments for the metric.
-    search : {"exact", "auto"}
-        How neighbours are found; both compute every distance in this version.
-    n_candidates : None
-        Ranking only so many neighbours is not available yet.
+    search : {"exact", "lsh", "faiss", "auto"} or a searcher
+        How neighbours are found: every distance, the paper's hash tables, an index (extra `faiss`), whichever is
+        cheapest, or an object with fit(X) and search(Q, k). All but "exact" and "auto" need one of the next two.
+    n_candidates : int, optional
+        K*: how many nearest neighbours are ranked; None for all. Values then carry certified intervals.
     max_error : float, optional
-        Certified error you accept. Exact values meet any.
+        Instead of K*: the certified error you accept, on the scale of mean values.
     tail : {"local", "minimax", "mean", "paper"}
         What stands for unranked points; without meaning for exact values.
     n_classes : int, optional
@@ -76,12 +78,12 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
     standard_errors : bool, default=False
         Also compute the standard error of each value over the validation sample.
     max_memory : int or str, optional
-        Working memory in bytes or as text ("2GB" is 2 * 10^9); a quarter of what is free unless given. Metrics other
-        than Euclidean, and 16-bit floats, keep a converted copy of the training set on top.
+        Working memory in bytes or as text ("2GB" is 2 * 10^9); a quarter of what is free unless given. Searchers have
+        limits of their own.
     n_jobs : int, optional
         Number of threads: None or -1 for all cores that the process may use, -2 for all but one.
     random_state : int, optional
-        Exact values use no randomness.
+        Seed of searchers and of the sample that judges them. Exact search uses no randomness.
     progress : bool or callable, optional
         A progress bar, or a function called with (done, total); None shows a bar on long runs in a terminal.
 
@@ -193,11 +195,22 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         -------
         Valuation
         """
-        check_is_fitted(self)
-        parameters = self._checked_parameters()
         for name, given in (("checkpoint", checkpoint), ("executor", executor), ("continue_from", continue_from)):
             if given is not None:
                 raise NotImplementedError(f"{name} is not available yet in nearworth {__version__}; leave it None.")
+        problem, parameters = self._problem(X_val, y_val, sample_weight)
+        return self._run(problem, contributions, parameters)
+
+    def _value_and_nearest(self, size: int, X_val: Any = None, y_val: Any = None) -> tuple[Valuation, NearestLists]:
+        """As `value`, and in the same pass the nearest training points of each validation point."""
+        problem, parameters = self._problem(X_val, y_val)
+        nearest = NearestLists(problem.n_val, min(size, problem.game.n_players), self.n_neighbors)
+        return self._run(problem, None, parameters, nearest), nearest
+
+    def _problem(self, X_val: Any, y_val: Any, sample_weight: Any = None) -> tuple[Problem, dict[str, Any]]:
+        """The checked question, and the parameters it was asked with."""
+        check_is_fitted(self)
+        parameters = self._checked_parameters()
         self._refuse_other_training(parameters)
         if (X_val is None) != (y_val is None):
             missing, given = ("X_val", "y_val") if X_val is None else ("y_val", "X_val")
@@ -206,10 +219,8 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
             )
         training = self._training
         if X_val is None:
-            problem = training.against_itself(sample_weight, parameters)
-        else:
-            problem = training.against(X_val, y_val, sample_weight, parameters)
-        return self._run(problem, contributions, parameters)
+            return training.against_itself(sample_weight, parameters), parameters
+        return training.against(X_val, y_val, sample_weight, parameters), parameters
 
     def plan(self, n_val: int, *, n_train: int | None = None) -> Plan:
         """How `value` would run on so many validation points: threads, batches, memory and time. Prints itself.
@@ -225,7 +236,13 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         choice = self._choice(int(n_val), parameters, n_train)
         return with_time(self._plan(int(n_val), choice, n_train), trial)
 
-    def _run(self, problem: Problem, contributions: Any, parameters: dict[str, Any]) -> Valuation:
+    def _run(
+        self,
+        problem: Problem,
+        contributions: Any,
+        parameters: dict[str, Any],
+        nearest: NearestLists | None = None,
+    ) -> Valuation:
         choice = self._choice(problem.n_val, parameters)
         plan = self._plan(problem.n_val, choice)
         chosen = None
@@ -234,7 +251,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
             check_fits(plan, chosen.size, self._budget())
         source = None if choice.n_candidates is None else make_source(problem, choice, self.random_state)
         found = None if source is None else report_of(source, choice, problem.n_val)
-        evaluators = self._evaluators(problem, plan, source)
+        evaluators = self._evaluators(problem, plan, source, nearest)
         incomplete = 0 if found is None else found.incomplete
         request = Request(spread=bool(self.standard_errors), chosen=chosen, excess=incomplete > 0)
         with reporting(self.progress, problem.n_val) as report:
@@ -277,6 +294,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
     def _checked_parameters(self) -> dict[str, Any]:
         parameters: dict[str, Any] = self.get_params(deep=False)
         check_parameters(parameters)
+        check_request(parameters)
         return parameters
 
     def _choice(self, n_val: int, parameters: dict[str, Any], n_train: int | None = None) -> Choice:
@@ -286,9 +304,9 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         euclidean = isinstance(training.keys, EuclideanKeys)
         return choose(parameters, training.game(parameters, n_rows), n_rows, n_val, euclidean)
 
-    def _evaluators(self, problem: Problem, plan: Plan, source: Source | None) -> Any:
+    def _evaluators(self, problem: Problem, plan: Plan, source: Source | None, nearest: NearestLists | None) -> Any:
         if source is None:
-            return make_evaluators(problem, plan)
+            return make_evaluators(problem, plan, nearest)
         return partial(TruncatedEvaluator, problem, source, self.tail)
 
     def _refuse_other_training(self, parameters: dict[str, Any]) -> None:
@@ -296,7 +314,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
             if _describe(parameters[name]) != _describe(getattr(self._training, name)):
                 raise ValueError(f"{name} changed to {parameters[name]!r} after fit. Call fit again.")
 
-    def _plan(self, n_val: int, choice: Choice, n_train: int | None = None) -> Plan:
+    def _plan(self, n_val: int, choice: Choice | None = None, n_train: int | None = None) -> Plan:
         keys = self._training.keys
         return make_plan(
             n_train or self._training.n_rows,
@@ -307,7 +325,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
             max_memory=self._budget(),
             has_products=keys.has_products,
             width=keys.width,
-            search=choice.plan,
+            search=None if choice is None else choice.plan,
         )
 
     def _budget(self) -> int | None:

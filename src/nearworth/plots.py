@@ -91,6 +91,25 @@ def plot_removal(
     return ax
 
 
+def plot_audit(quality: FloatVector, limit: float, ax: Any = None, bins: int = 40) -> Any:
+    """Histogram of the probability that a label is right: hatched below the limit. The counts are logarithmic."""
+    ax = make_axes(ax)
+    edges = np.linspace(0.0, 1.0, 2 * max(1, bins // 2) + 1)
+    suspect, other = quality[quality < limit], quality[quality >= limit]
+    styles = (
+        (suspect, f"more likely wrong: {_rows(len(suspect))}", {"facecolor": "white", "hatch": "//////"}),
+        (other, f"more likely right: {_rows(len(other))}", {"facecolor": LIGHT}),
+    )
+    for part, label, style in styles:
+        if len(part):
+            ax.hist(part, bins=edges, label=label, edgecolor=DARK, linewidth=0.6, **style)
+    ax.axvline(limit, color=DARK, linewidth=1.2)
+    ax.set(xlabel="probability that the given label is right", ylabel="rows (logarithmic)", yscale="log", xlim=(0, 1))
+    _tidy(ax)
+    ax.legend(frameon=False)
+    return ax
+
+
 def _edges_around_zero(values: FloatVector, bins: int) -> FloatVector:
     """Equal bins over the range of the values with one edge at zero, so that no bar mixes the two signs."""
     low, high = min(float(values.min()), 0.0), max(float(values.max()), 0.0)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nearworth.neighbors.exact import PRODUCT_POINTS, ExactSearch
+from nearworth.neighbors.exact import PRODUCT_POINTS, ExactSearch, NearestKeys
+from nearworth.neighbors.keys import make_keys
 from nearworth.neighbors.search import Searcher, TrueDistances, check_answer, drop_self
 
 
@@ -115,6 +116,42 @@ def test_one_strange_query_does_not_spoil_the_others(rng):
     X, Q = rng.normal(size=(PRODUCT_POINTS, 3)), rng.normal(size=(4, 3))
     Q[1] *= 1e140
     np.testing.assert_array_equal(ExactSearch().fit(X).search(Q, 5)[0], brute_force(X, Q, 5)[0])
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner_product", "manhattan"])
+@pytest.mark.parametrize("n_train", [50, PRODUCT_POINTS + 700])
+def test_nearest_of_any_metric(rng, metric, n_train):
+    X, Q = rng.normal(size=(n_train, 5)), rng.normal(size=(70, 5))
+    keys = make_keys(X, metric, None)
+    every = keys(Q)
+    for k in (3, 60):
+        indices, found = NearestKeys(keys, n_train).ranked(Q, k)
+        order = np.argsort(every, axis=1, kind="stable")[:, :k]
+        np.testing.assert_array_equal(indices[:, : order.shape[1]], order)
+        np.testing.assert_array_equal(found[:, : order.shape[1]], np.take_along_axis(every, order, axis=1))
+
+
+def test_more_twins_than_there_is_room_for(rng):
+    """Rough keys cannot tell them apart, so all exact keys are asked."""
+    X = np.concatenate([rng.normal(size=(100, 3)), np.ones((20_000, 3))])
+    indices, _ = ExactSearch().fit(X).search(np.ones((2, 3)), 5)
+    assert indices.tolist() == [[100, 101, 102, 103, 104]] * 2
+
+
+def test_a_broken_promise_is_noticed(rng, monkeypatch):
+    """Rough keys that err more than they say are not believed."""
+    X, Q = rng.normal(size=(PRODUCT_POINTS, 3)), rng.normal(size=(5, 3))
+    searcher = ExactSearch().fit(X)
+    products = searcher._nearest._products
+    monkeypatch.setattr(products, "_norms", products._norms + rng.normal(size=len(X)))
+    np.testing.assert_array_equal(searcher.search(Q, 9)[0], brute_force(X, Q, 9)[0])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ">f8", np.int8, bool])
+def test_any_type_of_points(rng, dtype):
+    X = (3 * rng.normal(size=(PRODUCT_POINTS + 5, 6))).astype(dtype)
+    indices, _ = ExactSearch().fit(X).search(X[:9], 20)
+    np.testing.assert_array_equal(indices, brute_force(X.astype(float), X[:9], 20)[0])
 
 
 def test_searcher_is_a_protocol():

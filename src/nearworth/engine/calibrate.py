@@ -8,7 +8,7 @@ from dataclasses import replace
 from nearworth.engine.accumulate import Leaf
 from nearworth.engine.plan import Plan
 from nearworth.engine.problem import Problem, make_evaluators
-from nearworth.engine.run import one_blas_thread
+from nearworth.engine.threads import one_blas_thread
 
 TRIAL_POINTS, TRIAL_QUERIES, TRIAL_SECONDS = 32_768, 64, 0.3
 THREAD_GAIN = 0.85  # of what a further thread would add if memory were not shared

@@ -72,7 +72,7 @@ class Reach(NamedTuple):
 def make_scratch(n_train: int, most_pivots: int) -> Scratch:
     """Arrays for rows of so many points and pivots."""
     n, f = n_train, most_pivots
-    n_cells = min(1 << 18, max(64, 1 << (8 * f).bit_length()))
+    n_cells = min(1 << 20, max(64, 1 << (8 * f).bit_length()))
     place, cells, order, chain, between, tied, asked, doubtful = (
         np.empty(size, dtype=np.int32) for size in (n, n_cells + 3, f, f + 1, f + 2, f + 1, f, n + f + 1)
     )

@@ -11,13 +11,14 @@ import numpy.typing as npt
 
 from nearworth._typing import BoolVector, FloatMatrix, IntMatrix, IntVector, Ties
 from nearworth.engine.problem import Problem
+from nearworth.engine.threads import one_blas_thread
 from nearworth.neighbors.certify import recall_by_distance, upper_limit
-from nearworth.neighbors.exact import ExactSearch
+from nearworth.neighbors.exact import NearestKeys
 from nearworth.neighbors.keys import EuclideanKeys
 from nearworth.neighbors.search import MISSING, Answer, TrueDistances, check_answer, check_points, drop_self
 
 OnFail: TypeAlias = Literal["exact", "partial", "raise"]
-PAIRS = 2**22  # keys made at a time where there is no faster way
+AHEAD = 1024  # queries put to a searcher at a time
 SAMPLED, CONFIDENCE = 256, 0.99  # queries whose neighbours are searched exactly to judge a searcher, and how sure it is
 
 
@@ -61,12 +62,11 @@ def points_of(problem: Problem) -> npt.NDArray[Any]:
 
 
 class ExactSource:
-    """Every distance is computed: by `ExactSearch` where it can, else from the keys of the metric."""
+    """Every distance is computed."""
 
     def __init__(self, problem: Problem, k: int) -> None:
         self._problem, self._k = problem, k
-        euclidean = isinstance(problem.keys, EuclideanKeys)
-        self._search = ExactSearch().fit(points_of(problem)) if euclidean else None
+        self._nearest = NearestKeys(problem.keys, problem.n_train)
 
     def __call__(self, start: int, stop: int) -> list[Near]:
         """See Source."""
@@ -81,21 +81,8 @@ class ExactSource:
         """The k + 1 nearest of some validation points with their keys, one more than wanted to see whether it ties."""
         problem = self._problem
         wanted = min(self._k + 1, problem.game.n_players)
-        points = problem.queries[queries]
-        ranked = self._search.ranked if self._search is not None else self._by_keys
-        found = ranked(points, wanted + problem.leave_out)
+        found = self._nearest.ranked(problem.queries[queries], wanted + problem.leave_out)
         return drop_self(*found, queries) if problem.leave_out else found
-
-    def _by_keys(self, points: Any, k: int) -> Answer:
-        step = max(1, PAIRS // self._problem.n_train)
-        answers = [self._rank(self._problem.keys(points[a : a + step]), k) for a in range(0, points.shape[0], step)]
-        order, keys = zip(*answers, strict=True)
-        return np.concatenate(order), np.concatenate(keys)
-
-    @staticmethod
-    def _rank(keys: FloatMatrix, k: int) -> Answer:
-        order = np.argsort(keys, axis=1, kind="stable")[:, :k]
-        return order, np.take_along_axis(keys, order, axis=1)
 
 
 @dataclass
@@ -124,14 +111,16 @@ class SearcherSource:
         self._truth = TrueDistances(points)
         self._exact = ExactSource(problem, k)
         self.failed: set[int] = set()
-        self._prepare(points)
         self._sampled = np.sort(rng.choice(problem.n_val, min(SAMPLED, problem.n_val), replace=False))
+        self._asked: tuple[int, int] = (0, -1)
+        self._answers: Answer = (np.zeros((0, 0), dtype=np.intp), np.zeros((0, 0)))
+        self._prepare(points)
         self.judgement = self._judge()
 
     def __call__(self, start: int, stop: int) -> list[Near]:
         """See Source."""
         problem, queries = self._problem, np.arange(start, stop)
-        indices, keys = self._ask(queries)
+        indices, keys = self._ask_ahead(start, stop)
         failed = self._failed(indices)
         self.failed.update(queries[failed].tolist())
         if self._on_fail == "raise" and failed.any():
@@ -150,7 +139,17 @@ class SearcherSource:
     def _prepare(self, points: npt.NDArray[Any]) -> None:
         self._searcher.fit(points)
         if hasattr(self._searcher, "prepare"):
-            self._searcher.prepare(self._wanted + self._problem.leave_out)
+            with one_blas_thread():
+                sample = np.asarray(self._problem.queries[self._sampled], dtype=np.float64)
+                self._searcher.prepare(self._wanted + self._problem.leave_out, sample)
+
+    def _ask_ahead(self, start: int, stop: int) -> tuple[IntMatrix, FloatMatrix]:
+        """Searchers like many questions at a time: asks a whole block and keeps the answers to the rest of it."""
+        if not self._asked[0] <= start <= stop <= self._asked[1]:
+            last = min(max(stop, start + AHEAD), self._problem.n_val)
+            self._asked, self._answers = (start, last), self._ask(np.arange(start, last))
+        part = slice(start - self._asked[0], stop - self._asked[0])
+        return self._answers[0][part].copy(), self._answers[1][part].copy()
 
     @property
     def _wanted(self) -> int:
@@ -173,8 +172,10 @@ class SearcherSource:
         return drop_self(*ranked, queries) if problem.leave_out else ranked
 
     def _judge(self) -> Judgement:
-        shares = [self._share_found(part) for part in _consecutive(self._sampled)]
-        recall = np.concatenate(shares)
+        by_range = getattr(self._searcher, "precomputed", False)  # a graph is asked by range
+        parts = _consecutive(self._sampled) if by_range else [self._sampled]
+        with one_blas_thread():
+            recall = np.concatenate([self._share_found(part) for part in parts])
         return Judgement(len(recall), int(np.count_nonzero(recall >= 1.0)), float(recall.mean()))
 
     def _share_found(self, queries: IntVector) -> npt.NDArray[Any]:
@@ -183,5 +184,5 @@ class SearcherSource:
 
 
 def _consecutive(queries: IntVector) -> Iterator[IntVector]:
-    """Runs of consecutive numbers: a precomputed graph is asked by range."""
+    """Runs of consecutive numbers."""
     yield from np.split(queries, np.flatnonzero(np.diff(queries) != 1) + 1)

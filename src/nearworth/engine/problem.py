@@ -12,6 +12,7 @@ import numpy.typing as npt
 from nearworth._typing import FloatVector, Ties
 from nearworth.engine import regress
 from nearworth.engine.classify import ClassifierRows, MarkedRow, Marker, Members
+from nearworth.engine.collected import NearestLists
 from nearworth.engine.plan import Plan
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
@@ -64,9 +65,12 @@ class Evaluator(Protocol):
 class ClassificationEvaluator:
     """By pivots (see `kernels`): from a matrix product where there is one, else from exact keys."""
 
-    def __init__(self, problem: Problem, members: Members, products: Rough | None) -> None:
+    def __init__(
+        self, problem: Problem, members: Members, products: Rough | None, nearest: NearestLists | None = None
+    ) -> None:
         assert isinstance(problem.game, ClassificationGame)
         self._problem = problem
+        self._nearest = nearest
         self._products = products
         self._narrow = products is not None and products.can_be_narrow
         self._marker = Marker(problem.n_train)
@@ -105,15 +109,18 @@ class ClassificationEvaluator:
 
     def _value(self, query: int, row: MarkedRow, judge: Judge) -> tuple[int, bool]:
         left_out = query if self._problem.leave_out else -1
+        if self._nearest is not None:  # first, because valuing uses the marks up
+            self._nearest.note(query, row.marks, row.reach, judge, left_out)
         return self._rows(row, judge, int(self._problem.query_labels[query]), left_out)
 
 
 class RegressionEvaluator:
     """By full ranks and the closed form, query after query."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, nearest: NearestLists | None = None) -> None:
         assert isinstance(problem.game, RegressionGame)
         self._problem = problem
+        self._nearest = nearest
         self._game = problem.game
         self._targets = np.asarray(problem.labels, dtype=np.float64)
         self._identity = np.arange(problem.n_train, dtype=np.int32)
@@ -126,6 +133,9 @@ class RegressionEvaluator:
         for query, keys in _key_rows(problem, start, stop):
             left_out = np.array([query]) if problem.leave_out else None
             ranking = rank(keys[None, :], problem.ties, left_out)
+            if self._nearest is not None:
+                near = ranking.order[0][: _with_ties(ranking.first[0], self._nearest.size)]
+                self._nearest.keep(query, near, keys[near])
             self._value(self._targets[ranking.order[0]], ranking.first[0], float(problem.query_labels[query]))
             regress.scatter(ranking.order[0], self._ranked, self._values)
             yield self._values, self._identity
@@ -152,10 +162,16 @@ def _key_rows(problem: Problem, start: int, stop: int) -> Iterator[tuple[int, Fl
         yield from enumerate(problem.keys(problem.queries[a : min(a + step, stop)]), start=a)
 
 
-def make_evaluators(problem: Problem, plan: Plan) -> Callable[[], Evaluator]:
-    """A maker of evaluators, one for each thread, and what they share."""
+def _with_ties(first: npt.NDArray[np.bool_], size: int) -> int:
+    """How many come before the end of the block of equals that holds rank `size`."""
+    later = np.flatnonzero(first[size:])
+    return size + int(later[0]) if len(later) else len(first)
+
+
+def make_evaluators(problem: Problem, plan: Plan, nearest: NearestLists | None = None) -> Callable[[], Evaluator]:
+    """A maker of evaluators, one for each thread, and what they share; they fill `nearest` on the way if given."""
     if isinstance(problem.game, RegressionGame):
-        return lambda: RegressionEvaluator(problem)
+        return lambda: RegressionEvaluator(problem, nearest)
     members = Members(problem.labels)
     products = problem.keys.products(narrow=plan.narrow) if plan.products else None
-    return lambda: ClassificationEvaluator(problem, members, products)
+    return lambda: ClassificationEvaluator(problem, members, products, nearest)

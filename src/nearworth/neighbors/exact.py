@@ -5,20 +5,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from nearworth._compile import compiled
-from nearworth._typing import FloatMatrix, FloatVector, IntVector
+from nearworth._typing import FloatVector, IntVector
+from nearworth.neighbors.base import Keys
 from nearworth.neighbors.keys import EuclideanKeys
 from nearworth.neighbors.products import RoughBatch, panel_size
 from nearworth.neighbors.search import MISSING, Answer, TrueDistances
 
-PRODUCT_POINTS = 2048  # below, differences of all pairs are as fast as a product and its doubts
-BATCH, BLOCK_PAIRS = 64, 2**22
+PRODUCT_POINTS = 2048  # below, exact keys of all pairs are as fast as a product and its doubts
+BATCH, BLOCK_PAIRS = 64, 2**21
 ROOM = 256  # candidates beyond twice k that are kept before the list is cut
+STRETCH = 128  # keys that are passed over at once if none of them is near
+
+
+class NearestKeys:
+    """The k smallest rank keys of each query, of any metric."""
+
+    def __init__(self, keys: Keys, n_train: int) -> None:
+        self._keys, self._n_train = keys, n_train
+        wanted = keys.has_products and n_train >= PRODUCT_POINTS
+        self._products = keys.products(narrow=True) if wanted else None
+
+    def ranked(self, queries: Any, k: int) -> Answer:
+        """Indices and keys, equal keys by index; -1 and infinity beyond the last training point.
+
+        `queries` are as the keys take them, sparse ones included. Several threads may ask at once.
+        """
+        indices = np.full((queries.shape[0], k), MISSING, dtype=np.intp)
+        keys = np.full(indices.shape, np.inf)
+        batch = BATCH if self._products is not None else max(1, min(BATCH, BLOCK_PAIRS // self._n_train))
+        for start in range(0, queries.shape[0], batch):
+            answers = self._answers(queries[start : start + batch], min(k, self._n_train))
+            for q, (near, exact) in enumerate(answers, start=start):
+                indices[q, : len(near)], keys[q, : len(near)] = near, exact
+        return indices, keys
+
+    def _answers(self, queries: Any, k: int) -> Iterator[tuple[IntVector, FloatVector]]:
+        if self._products is None:
+            yield from (_smallest(keys, np.arange(len(keys)), k) for keys in self._keys(queries))
+            return
+        queries = np.ascontiguousarray(queries, dtype=np.float64)
+        rough = self._products(queries, narrow=self._products.can_be_narrow)
+        for q, found in enumerate(candidates(rough, k)):
+            exact = None if found is None else rough.settle(q, *found)
+            if found is None or exact is None:
+                every = self._keys(queries[q : q + 1])[0]
+                yield _smallest(every, np.arange(len(every)), k)
+            else:
+                yield _smallest(exact, found[0], k)
 
 
 class ExactSearch:
@@ -26,9 +66,8 @@ class ExactSearch:
 
     def fit(self, X: npt.NDArray[Any]) -> Self:
         """Take the training points."""
-        self._keys, self._truth = EuclideanKeys(X), TrueDistances(X)
-        wanted = len(X) >= PRODUCT_POINTS and self._keys.has_products
-        self._products = self._keys.products(narrow=True) if wanted else None
+        self._truth = TrueDistances(X)
+        self._nearest = NearestKeys(EuclideanKeys(X), len(X))
         return self
 
     def search(self, Q: npt.NDArray[Any], k: int) -> Answer:
@@ -38,32 +77,8 @@ class ExactSearch:
 
     def ranked(self, Q: npt.NDArray[Any], k: int) -> Answer:
         """The same with the squared distances of `TrueDistances` instead."""
-        rows = np.ascontiguousarray(Q, dtype=np.float64)
-        n_train = len(self._truth.points)
-        indices = np.full((len(rows), k), MISSING, dtype=np.intp)
-        batch = BATCH if self._products is not None else max(1, min(BATCH, BLOCK_PAIRS // n_train))
-        for start in range(0, len(rows), batch):
-            for q, near in enumerate(self._near(rows[start : start + batch], min(k, n_train)), start=start):
-                indices[q, : len(near)] = near
-        return self._truth.order(rows, indices)
-
-    def _near(self, queries: FloatMatrix, k: int) -> list[IntVector]:
-        """The k nearest of each query, in any order."""
-        if self._products is None:
-            return [_nearest(keys, np.arange(len(keys)), k) for keys in self._keys(queries)]
-        rough = self._products(queries, narrow=self._products.can_be_narrow)
-        near = []
-        for q, found in enumerate(candidates(rough, k)):
-            distances = None if found is None else rough.settle(q, *found)
-            if found is None or distances is None:
-                near.append(self._near_one(queries[q], k))
-            else:
-                near.append(_nearest(distances, found[0], k))
-        return near
-
-    def _near_one(self, query: FloatVector, k: int) -> IntVector:
-        keys = self._keys(query[None])[0]
-        return _nearest(keys, np.arange(len(keys)), k)
+        indices, _ = self._nearest.ranked(Q, k)
+        return self._truth.order(Q, indices)
 
 
 def candidates(rough: RoughBatch, k: int) -> list[tuple[npt.NDArray[np.int32], FloatVector] | None]:
@@ -82,11 +97,12 @@ def candidates(rough: RoughBatch, k: int) -> list[tuple[npt.NDArray[np.int32], F
     return [None if count < 0 else (points[q, :count], keys[q, :count]) for q, count in enumerate(counts.tolist())]
 
 
-def _nearest(keys: FloatVector, rows: npt.NDArray[Any], k: int) -> IntVector:
-    """The rows of the k smallest keys, smaller rows first among equals, in any order."""
+def _smallest(keys: FloatVector, rows: npt.NDArray[Any], k: int) -> tuple[IntVector, FloatVector]:
+    """The rows of the k smallest keys, smaller rows first among equals, and their keys, in order."""
     limit = np.partition(keys, k - 1)[k - 1]
-    below, equal = rows[keys < limit], rows[keys == limit]
-    return np.concatenate([below, np.sort(equal)[: k - len(below)]]).astype(np.intp)
+    near = np.flatnonzero(keys <= limit)
+    chosen = near[np.lexsort((rows[near], keys[near]))][:k]
+    return rows[chosen].astype(np.intp), keys[chosen]
 
 
 @compiled
@@ -101,16 +117,29 @@ def _sift(panel, norms, start, k, slack, limits, keys, points, counts):
 @compiled
 def _sift_row(products, norms, start, k, slack, limit, keys, points, count):
     """Add the points of a panel that may be near to the list; a list that stays full is given up (count -1)."""
-    for i in range(products.shape[0]):
-        key = products[i] + norms[i]
-        if key <= limit:
-            if count == keys.shape[0]:
-                limit, count = _cut(k, slack, keys, points)
-                if 4 * count > 3 * keys.shape[0]:
-                    return limit, -1
-            keys[count], points[count] = key, start + i
-            count += 1
+    for first in range(0, products.shape[0], STRETCH):
+        some, added = products[first : first + STRETCH], norms[first : first + STRETCH]
+        if not _any_within(some, added, limit):
+            continue
+        for i in range(some.shape[0]):
+            key = some[i] + added[i]
+            if key <= limit:
+                if count == keys.shape[0]:
+                    limit, count = _cut(k, slack, keys, points)
+                    if 4 * count > 3 * keys.shape[0]:
+                        return limit, -1
+                keys[count], points[count] = key, start + first + i
+                count += 1
     return limit, count
+
+
+@compiled
+def _any_within(products, norms, limit):
+    """Counts instead of stopping at the first, which compilers turn into a few wide instructions."""
+    hits = 0
+    for i in range(products.shape[0]):
+        hits += products[i] + norms[i] <= limit
+    return hits > 0
 
 
 @compiled

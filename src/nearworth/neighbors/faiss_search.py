@@ -192,7 +192,7 @@ class FaissSearch:
         """What `save` wrote. `fit` it to the same training points, which are not in the file."""
         import_faiss()
         try:
-            with np.load(path, allow_pickle=False) as archive:
+            with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
                 about = json.loads(str(archive["about"]))
                 index, centre = FaissIndex.index_from_bytes(archive["index"]), archive["centre"]
         except (KeyError, ValueError, RuntimeError, BadZipFile, EOFError) as error:

@@ -24,10 +24,10 @@ WIDTHS = (1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0, 12.0, 24.0, 48.0)  #
 MOST_HASHES, MOST_TABLES = 40, 2000
 LEAST_TABLES = 32  # with fewer, what one draw of hash functions finds is a matter of luck
 SAMPLED_POINTS, RANKS, BINS = 1024, 32, 256
-# Nanoseconds, measured (benchmarks/search.py): a multiply-add of hashing, a look-up in a table, a point met in it, a
-# candidate ranked and each of its columns; and of the exact search, a point and each of its columns.
-HASH, LOOK_UP, MEET, CANDIDATE, COLUMN = 0.06, 120.0, 3.0, 10.0, 1.8
-SORT, EXACT_POINT, EXACT_COLUMN = 60.0, 4.0, 0.045
+# Nanoseconds, measured (benchmarks/search.py): a hash and each of its columns, a look-up in a table, a point met in it,
+# a candidate ranked and each of its columns, a point sorted into a table; a point of exact search and its columns.
+HASH, HASH_COLUMN, LOOK_UP, MEET, CANDIDATE, COLUMN = 1.0, 0.04, 55.0, 3.0, 5.0, 1.2
+SORT, EXACT_POINT, EXACT_COLUMN = 40.0, 2.0, 0.03
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ class Tuner:
 
     def _upkeep(self, distances: Distances, n_tables: int, n_hashes: int) -> float:
         """Nanoseconds per query for having so many tables, whatever is in them."""
-        hashing = n_hashes * distances.n_columns * HASH
+        hashing = n_hashes * (HASH + HASH_COLUMN * distances.n_columns)
         return n_tables * (hashing + LOOK_UP + distances.n_train * (hashing + SORT) / self.n_queries)
 
 

@@ -20,8 +20,9 @@ from nearworth._typing import FloatMatrix, IntMatrix, IntVector
 from nearworth._validation.features import check_features
 from nearworth._validation.parameters import is_real, whole_number
 from nearworth.neighbors.distances import distances_to, some_rows
+from nearworth.neighbors.keys import EXTREME
+from nearworth.neighbors.rows import readable
 
-EXTREME = 300  # binary exponents whose squares come near the limits of floats
 MISSING = -1
 Answer: TypeAlias = tuple[IntMatrix, FloatMatrix]
 
@@ -88,6 +89,7 @@ class TrueDistances:
 
     def __init__(self, X: npt.NDArray[Any]) -> None:
         self.points = X
+        self._rows = readable(X)
         self._largest = max(float(X.max()), -float(X.min()))
 
     def keys(self, queries: Any, indices: IntMatrix) -> FloatMatrix:
@@ -98,7 +100,13 @@ class TrueDistances:
         """
         rows = np.ascontiguousarray(queries, dtype=np.float64)
         keys = np.empty(indices.shape)
-        _measure(rows, self.points, indices, keys)
+        if isinstance(self._rows, np.ndarray):
+            _measure(rows, self._rows, indices, keys)
+        else:
+            for row, found, key in zip(rows, indices, keys, strict=True):
+                key[:] = np.where(
+                    found < 0, np.inf, distances_to(row, self._rows, np.maximum(found, 0).astype(np.int32))
+                )
         scales = self._scales(rows)
         for q in np.flatnonzero(scales):
             there = indices[q] >= 0

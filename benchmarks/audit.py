@@ -1,0 +1,293 @@
+"""How well `audit_labels` finds wrong labels, against what else one might do with the same neighbours.
+
+    python benchmarks/audit.py --data FOLDER [--cleanlab PYTHON] [--rows 3000] [--json FILE]
+
+FOLDER holds the .npz files of `nearworth.datasets` (and wine_quality_white.npz, label_errors_test_sets.npz). PYTHON is
+an interpreter that can import cleanlab; without it cleanlab's own rows are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+import nearworth as nw
+from nearworth.audit.evidence import Neighbours, vote_shares
+
+KINDS, FRACTIONS, ASKED = ("uniform", "class-dependent"), (0.05, 0.1, 0.2, 0.4), (0.1, 0.2, 0.3)
+K = 10
+TABLES = ("2dplanes", "apsfail", "click", "cpu", "creditcard", "fraud", "phoneme", "pol", "wind")
+OTHER = """
+import sys, numpy as np
+from scipy.sparse import csr_matrix
+from cleanlab.data_valuation import data_shapley_knn
+from cleanlab.rank import get_label_quality_scores
+cases, out = np.load(sys.argv[1]), {}
+for name in sorted({key.split("|")[0] for key in cases.files}):
+    y, near, knn, lr = (cases[f"{name}|{part}"] for part in ("y", "near", "knn", "lr"))
+    n, k = near.shape
+    graph = csr_matrix((np.tile(np.arange(1.0, k + 1), n), near.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n))
+    out[f"{name}|cleanlab data_shapley_knn"] = data_shapley_knn(y, knn_graph=graph, k=k)
+    out[f"{name}|cleanlab label quality, same KNN"] = get_label_quality_scores(y, knn)
+    out[f"{name}|cleanlab label quality, logistic regression"] = get_label_quality_scores(y, lr)
+np.savez(sys.argv[2], **out)
+"""
+
+
+def load(folder: Path, n_rows: int, seed: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Subsamples of the classification datasets; tables standardised, labels as codes."""
+    sets = {}
+    for name in (*TABLES, "wine", "mnist", "fmnist", "cifar10"):
+        if name == "wine":
+            with np.load(folder / "wine_quality_white.npz") as file:
+                X, y = file["X"], file["y"]
+        else:
+            data = nw.datasets.load(name, folder, balance=False)
+            X, y = data.X, data.y
+        rows = np.random.default_rng(seed).permutation(len(y))[:n_rows]
+        X, y = X[rows].astype(np.float64), np.unique(y[rows], return_inverse=True)[1]
+        if name not in ("mnist", "fmnist", "cifar10"):
+            X = (X - X.mean(axis=0)) / np.maximum(X.std(axis=0), 1e-12)
+        sets[name] = X, y
+    return sets
+
+
+def average_precision(wrong: np.ndarray, score: np.ndarray) -> float:
+    from sklearn.metrics import average_precision_score
+
+    return float(average_precision_score(wrong, -score))
+
+
+def logistic_probabilities(X: np.ndarray, y: np.ndarray, n_classes: int) -> np.ndarray:
+    """Out-of-sample class probabilities; classes too small for five folds count with their share."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import cross_val_predict
+
+    sizes = np.bincount(y, minlength=n_classes)
+    enough = sizes[y] >= 5
+    found = np.tile(sizes / len(y), (len(y), 1))
+    kept = np.unique(y[enough])
+    model = LogisticRegression(max_iter=200, tol=1e-2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found[np.ix_(enough, kept)] = cross_val_predict(model, X[enough], y[enough], cv=5, method="predict_proba")
+    return found / found.sum(axis=1, keepdims=True)
+
+
+def simple_scores(audit: nw.LabelAudit, y: np.ndarray, n_classes: int) -> dict[str, np.ndarray]:
+    """What one can do with values and neighbours without a model: all that was tried."""
+    near, value, rows = audit._neighbours, audit.value, np.arange(len(y))
+    distances = np.sqrt(near.keys[:, :K])
+    closeness = 1.0 - 0.5 * (distances / np.maximum(distances[:, -1:], 1e-12)) ** 2
+    same = y[near.points[:, :K]] == y[:, None]
+    agreement = (closeness * same).sum(axis=1) / closeness.sum(axis=1)
+    priors = np.bincount(y, minlength=n_classes) / len(y)
+    forward, reverse = near.forward(y, n_classes), near.reverse(y, len(y), n_classes)
+    both = vote_shares(forward + reverse, priors)
+    trust = both[rows, y] / both.max(axis=1)
+    trusting = Neighbours(near.points, near.keys, near.weights * trust[near.points])
+    trusted = Neighbours(near.points, near.keys, near.weights * trust[:, None])
+    again = vote_shares(trusting.forward(y, n_classes) + trusted.reverse(y, len(y), n_classes), priors)
+    rivals = reverse.copy()
+    rivals[rows, y] = -np.inf
+    return {
+        "value alone": value,
+        "agreement alone, 10 nearest": agreement,
+        "agreement alone, 100 by rank": audit.agreement,
+        "sum of z-scores": z_score(value) + z_score(agreement),
+        "sum of z-scores within classes": z_within(value, y) + z_within(agreement, y),
+        "value if relabelled": reverse[rows, y] - rivals.max(axis=1),
+        "share of reverse votes": vote_shares(reverse, priors)[rows, y],
+        "share of both votes": both[rows, y],
+        "share of both votes over class share": both[rows, y] / priors[y],
+        "share of both votes, doubtful voters count less": again[rows, y],
+    }
+
+
+def z_score(values: np.ndarray) -> np.ndarray:
+    return (values - values.mean()) / (values.std() + 1e-12)
+
+
+def z_within(values: np.ndarray, y: np.ndarray) -> np.ndarray:
+    out = np.empty(len(y))
+    for label in np.unique(y):
+        out[y == label] = z_score(values[y == label])
+    return out
+
+
+def knn_probabilities(audit: nw.LabelAudit, y: np.ndarray, n_classes: int) -> np.ndarray:
+    votes = np.stack([(y[audit._neighbours.points[:, :K]] == c).mean(axis=1) for c in range(n_classes)], axis=1)
+    return votes / votes.sum(axis=1, keepdims=True)
+
+
+def false_alarms(audit: nw.LabelAudit, wrong: np.ndarray) -> list[dict[str, float]]:
+    """For each share asked: the share measured, errors found, and errors the best threshold in hindsight finds."""
+    order, out = audit.ranking(), []
+    shares = np.cumsum(~wrong[order]) / np.arange(1, len(order) + 1)
+    for asked in ASKED:
+        listed = audit.suspects(max_fdr=asked)
+        within = np.flatnonzero(shares <= asked)
+        best = int(wrong[order[: within[-1] + 1]].sum()) if len(within) else 0
+        measured = float((~wrong[listed]).mean()) if len(listed) else 0.0
+        out.append({"asked": asked, "measured": measured, "found": int(wrong[listed].sum()), "best": best})
+    return out
+
+
+def calibration_error(confidence: np.ndarray, right: np.ndarray, bins: int = 10) -> float:
+    cell = np.minimum((confidence * bins).astype(int), bins - 1)
+    parts = [(cell == b) for b in range(bins) if (cell == b).any()]
+    return float(sum(abs(confidence[p].mean() - right[p].mean()) * p.mean() for p in parts))
+
+
+def run(sets: dict, seed: int, cleanlab: str | None) -> list[dict]:
+    rows, cases = [], {}
+    for name, (X, clean) in sets.items():
+        n_classes = int(clean.max()) + 1
+        for kind in KINDS:
+            for fraction in FRACTIONS:
+                y = nw.add_label_noise(clean, fraction, kind, seed)
+                wrong = y != clean
+                audit = nw.audit_labels(X, y, K)
+                probabilities = logistic_probabilities(X, y, n_classes)
+                present = np.unique(y)
+                helped = nw.audit_labels(X, y, K, pred_probs=_columns(probabilities, present))
+                scores = simple_scores(audit, y, n_classes) | {
+                    "self-confidence, logistic regression": probabilities[np.arange(len(y)), y],
+                    "audit_labels": audit.quality,
+                    "audit_labels with pred_probs": helped.quality,
+                }
+                row = {"dataset": name, "kind": kind, "fraction": fraction, "ap": {}}
+                row["ap"] = {method: average_precision(wrong, score) for method, score in scores.items()}
+                row |= {
+                    "false_alarms": false_alarms(audit, wrong),
+                    "suggested_right": float((audit.suggested == clean)[wrong].mean()),
+                    "calibration_error": calibration_error(audit.confidence, audit.suggested == clean),
+                    "n_wrong": int(wrong.sum()),
+                    "n_errors": [audit.n_errors.estimate, audit.n_errors.lower, audit.n_errors.upper],
+                }
+                key = f"{len(rows)}"
+                cases |= {
+                    f"{key}|y": y, f"{key}|near": audit._neighbours.points[:, :K],
+                    f"{key}|knn": knn_probabilities(audit, y, n_classes), f"{key}|lr": probabilities,
+                }  # fmt: skip
+                rows.append(row | {"wrong": wrong})
+        print(name, "done", flush=True)
+    if cleanlab:
+        add_cleanlab(rows, cases, cleanlab)
+    for row in rows:
+        del row["wrong"]
+    return rows
+
+
+def _columns(probabilities: np.ndarray, present: np.ndarray) -> np.ndarray:
+    chosen = probabilities[:, present]
+    return chosen / chosen.sum(axis=1, keepdims=True)
+
+
+def add_cleanlab(rows: list[dict], cases: dict, python: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        paths = Path(folder) / "cases.npz", Path(folder) / "scores.npz"
+        np.savez(paths[0], **cases)
+        subprocess.run([python, "-c", OTHER, *map(str, paths)], check=True)
+        with np.load(paths[1]) as found:
+            for key in found.files:
+                number, method = key.split("|")
+                rows[int(number)]["ap"][method] = average_precision(rows[int(number)]["wrong"], found[key])
+
+
+def judged_by_people(folder: Path) -> dict:
+    """MNIST's test images: those whose given label lost the vote of five people, in the audit's order."""
+    data = nw.datasets.load("mnist", folder)
+    with np.load(folder / "label_errors_test_sets.npz") as file:
+        index, votes = file["mnist_index"], file["mnist_votes"]
+    lost = index[votes[:, 0] < votes[:, 1:].max(axis=1)]
+    audit = nw.audit_labels(data.X_test, data.y_test, K)
+    places = np.empty(len(audit), dtype=int)
+    places[audit.ranking()] = np.arange(1, len(audit) + 1)
+    value_places = np.empty(len(audit), dtype=int)
+    value_places[np.argsort(audit.value)] = np.arange(1, len(audit) + 1)
+    return {
+        "rows": len(audit), "lost": len(lost), "places": sorted(places[lost].tolist()),
+        "places_by_value": sorted(value_places[lost].tolist()), "n_errors": str(audit.n_errors),
+    }  # fmt: skip
+
+
+def timing(n: int) -> dict:
+    """Audit against the leave-one-out valuation alone."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 10, n)
+    X = (rng.normal(size=(n, 128)) + 0.5 * rng.normal(size=(10, 128))[y]).astype(np.float32)
+    nw.audit_labels(X[:3000], y[:3000])  # compile
+    seconds = []
+    for work in (lambda: nw.KNNShapley(K).fit(X, y).value(), lambda: nw.audit_labels(X, y, K)):
+        start = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - start)
+    return {"rows": n, "value": seconds[0], "audit": seconds[1], "ratio": seconds[1] / seconds[0]}
+
+
+def table(rows: list[dict]) -> str:
+    methods = sorted(rows[0]["ap"], key=lambda m: -np.mean([row["ap"][m] for row in rows]))
+    settings = [(kind, fraction) for kind in KINDS for fraction in FRACTIONS]
+    names = list(dict.fromkeys(row["dataset"] for row in rows))
+    head = ["method", "mean", *(f"{kind[:1]} {fraction:.0%}" for kind, fraction in settings), *names]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for method in methods:
+        cells = [np.mean([row["ap"][method] for row in rows])]
+        cells += [np.mean([r["ap"][method] for r in rows if (r["kind"], r["fraction"]) == s]) for s in settings]
+        cells += [np.mean([r["ap"][method] for r in rows if r["dataset"] == name]) for name in names]
+        lines.append(f"| {method} | " + " | ".join(f"{cell:.3f}".lstrip("0") for cell in cells) + " |")
+    return "\n".join(lines)
+
+
+def summary(rows: list[dict]) -> str:
+    lists = [alarm | {"dataset": row["dataset"]} for row in rows for alarm in row["false_alarms"]]
+    honest = [alarm["measured"] <= alarm["asked"] + 0.05 for alarm in lists]
+    half = [alarm["found"] >= 0.5 * alarm["best"] for alarm in lists]
+    covered = [row["n_errors"][1] <= row["n_wrong"] <= row["n_errors"][2] for row in rows]
+    mnist = next(r for r in rows if (r["dataset"], r["kind"], r["fraction"]) == ("mnist", "uniform", 0.1))
+    lines = [
+        f"max_fdr kept (+0.05): {np.mean(honest):.1%} of {len(lists)} lists",
+        f"at least half of the best in hindsight: {np.mean(half):.1%} of lists, "
+        f"{sum(a['found'] for a in lists) / sum(a['best'] for a in lists):.1%} of all such errors",
+        f"n_errors within its interval: {np.mean(covered):.1%} of {len(rows)} settings",
+        f"expected calibration error: mean {np.mean([r['calibration_error'] for r in rows]):.3f}, "
+        f"below 0.05 in {np.mean([r['calibration_error'] < 0.05 for r in rows]):.1%}",
+        f"MNIST, 10 % uniform: suggested labels right for {mnist['suggested_right']:.1%} of the flipped, "
+        f"calibration error {mnist['calibration_error']:.3f}",
+    ]
+    by_set = ["| dataset | lists within max_fdr + 0.05 | half of the best | calibration error |", "|---|---|---|---|"]
+    for name in dict.fromkeys(row["dataset"] for row in rows):
+        some = [i for i, alarm in enumerate(lists) if alarm["dataset"] == name]
+        error = np.mean([row["calibration_error"] for row in rows if row["dataset"] == name])
+        kept, found = (np.mean([what[i] for i in some]) for what in (honest, half))
+        by_set.append(f"| {name} | {kept:.0%} | {found:.0%} | {error:.3f} |")
+    return "\n".join(["- " + line for line in lines] + ["", *by_set])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--cleanlab")
+    parser.add_argument("--rows", type=int, default=3000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--time", type=int, default=0, help="also time an audit of so many rows x 128")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    rows = run(load(options.data, options.rows, options.seed), options.seed, options.cleanlab)
+    people = judged_by_people(options.data)
+    timed = timing(options.time) if options.time else None
+    print(table(rows), summary(rows), people, timed, sep="\n\n")
+    if options.json:
+        options.json.write_text(json.dumps({"settings": rows, "people": people, "timing": timed}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

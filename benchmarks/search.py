@@ -1,0 +1,155 @@
+"""Searchers measured: python benchmarks/search.py [recall] [hashing] [costs] [index] [million]
+
+recall   LSH: predicted against measured
+hashing  LSH against exact search, the matrix product alone and the exact engine, on clustered and on overlapping data
+costs    the constants of the LSH cost model
+index    faiss indexes at N = 10^5, build and query
+million  the same at N = 10^6, d = 64, 10^4 queries, K* = 100, recall at least 0.95
+
+Times are wall times of the best of a few runs, per query in microseconds unless a row says otherwise.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+import nearworth as nw
+from nearworth.benchmarking import Data, multiplied
+from nearworth.neighbors.certify import recall
+from nearworth.neighbors.exact import ExactSearch
+from nearworth.neighbors.hashing import HashFamily, HashTables
+from nearworth.neighbors.search import TrueDistances
+
+K = 100
+
+
+def clustered(n: int, n_val: int, d: int, n_clusters: int = 500, spread: float = 0.3, seed: int = 0) -> Data:
+    """Many small clusters: the distance to strangers is several times that to the K*-th neighbour."""
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=(n_clusters, d))
+    y = rng.integers(0, n_clusters, n + n_val)
+    X = centres[y] + spread * rng.normal(size=(n + n_val, d))
+    return Data(X[:n], y[:n] % 10, X[n:], y[n:] % 10)
+
+
+def row(*cells: object) -> None:
+    print("| " + " | ".join(f"{c:.4g}" if isinstance(c, float) else str(c) for c in cells) + " |", flush=True)
+
+
+def header(*names: str) -> None:
+    row(*names)
+    row(*("---" for _ in names))
+
+
+def timed(work, *arguments) -> tuple[float, Any]:
+    start = time.perf_counter()
+    result = work(*arguments)
+    return time.perf_counter() - start, result
+
+
+def both_times(work, *arguments) -> tuple[str, Any]:
+    """Wall and CPU time: they differ by more than the threads on a machine with other work."""
+    cpu = time.process_time()
+    wall, result = timed(work, *arguments)
+    return f"{wall:.2f} ({time.process_time() - cpu:.2f})", result
+
+
+def fastest(repeats: int, work, *arguments) -> float:
+    """Wall time of the best run, after one that compiles."""
+    work(*arguments)
+    return min(timed(work, *arguments)[0] for _ in range(repeats))
+
+
+def measure_recall() -> None:
+    header("data", "K*", "tables", "hashes", "predicted", "measured", "difference", "candidates", "predicted")
+    for name, make in (("clustered", clustered), ("overlapping", Data.make)):
+        for n, d in ((20_000, 8), (20_000, 32), (100_000, 16)):
+            data = make(n, 1000, d)
+            for k in (10, 100):
+                exact, distances = ExactSearch().fit(data.X).search(data.X_val, k)
+                for wanted in (0.8, 0.95):
+                    searcher = nw.LSHSearch(recall=wanted, random_state=0).fit(data.X).prepare(k, data.X_val)
+                    found, _, counts = searcher.collide(data.X_val, k)
+                    predicted, measured = searcher.predicted_recall(distances).mean(), recall(found, exact)
+                    tables, hashes, _ = searcher.parameters
+                    candidates = counts[:, 0].mean(), searcher.tuning.choice.candidates
+                    row(
+                        f"{name} {n:,} x {d}", k, tables, hashes, predicted, measured, measured - predicted, *candidates
+                    )
+
+
+def measure_hashing() -> None:
+    n, n_val = 100_000, 1000
+    header("data", "K*", "LSH", "build, s", "candidates", "recall", "exact search", "product alone", "exact engine")
+    for name, make in (("clustered", clustered), ("overlapping", Data.make)):
+        for d in (16, 64):
+            data = make(n, n_val, d)
+            few = data.first(128)
+            with threadpool_limits(1, user_api="blas"):
+                exact = ExactSearch().fit(data.X)
+                engine = nw.KNNShapley(5, n_jobs=1).fit(data.X, data.y)
+                whole = fastest(2, engine.value, few.X_val, few.y_val) / 128
+                product = fastest(3, multiplied, data) / n_val
+                for k in (10, K):
+                    lsh = nw.LSHSearch(n_threads=1, random_state=0, n_candidates=k)
+                    build, _ = timed(lsh.fit, data.X)
+                    query = fastest(3, lsh.search, data.X_val, k) / n_val
+                    scan = fastest(2, exact.search, few.X_val, k) / 128
+                    found, _, counts = lsh.collide(data.X_val, k)
+                    share = recall(found, exact.search(data.X_val, k)[0])
+                    times = (1e6 * t for t in (scan, product, whole))
+                    row(f"{name} x {d}", k, 1e6 * query, build, counts[:, 0].mean(), share, *times)
+
+
+def measure_costs() -> None:
+    rng = np.random.default_rng(0)
+    header("d", "ns per hash", "ns per look-up", "ns per candidate", "ns sorting a point")
+    for d in (8, 16, 64):
+        X, Q = rng.normal(size=(100_000, d)), rng.normal(size=(1000, d))
+        family = HashFamily.draw(32, 10, 8.0, X, rng)
+        hashing = fastest(5, family, X[:20_000], 0, 16) / (20_000 * 16 * 10)
+        build = fastest(3, HashTables.build, family, X) / (32 * len(X))
+        lonely = HashFamily.draw(32, 10, 1e-3, X, rng)
+        empty, codes = HashTables.build(lonely, X), lonely(Q, 0, 32)
+        look = fastest(5, empty.nearest, Q, codes, X, 1) / (32 * len(Q))
+        rows = rng.choice(len(X), (100, 5000)).astype(np.intp)
+        rank = fastest(3, TrueDistances(X).keys, Q[:100], rows) / rows.size
+        row(d, 1e9 * hashing, 1e9 * look, 1e9 * rank, 1e9 * (build - 10 * hashing))
+
+
+def measure_index(n: int, n_val: int, factories: tuple[str, ...], d: int = 64) -> None:
+    header("index, 2 threads", "effort", "build, s (CPU)", "tuning, s (CPU)", f"{n_val:,} queries, s (CPU)", "recall")
+    data = Data.make(n, n_val, d)
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(2) as pool:
+        build, exact = both_times(ExactSearch().fit, data.X)
+        exact.search(data.X_val[:2], K)
+        query, parts = both_times(lambda: list(pool.map(lambda half: exact.search(half, K), np.split(data.X_val, 2))))
+        truth = np.concatenate([indices for indices, _ in parts])
+        row("exact search", "", build, "", query, 1.0)
+        for factory in factories:
+            searcher = nw.FaissSearch(factory, n_threads=2)
+            build, _ = both_times(searcher.fit, data.X)
+            tuning, _ = both_times(searcher.prepare, K, data.X_val)
+            query, (found, _) = both_times(searcher.search, data.X_val, K)
+            effort = ", ".join(f"{a} {b}" for a, b in vars(searcher.tuning.effort).items() if b)
+            row(f"{factory}: {searcher.tuning.factory}", effort, build, tuning, query, recall(found, truth))
+
+
+PARTS = {
+    "recall": measure_recall,
+    "hashing": measure_hashing,
+    "costs": measure_costs,
+    "index": lambda: measure_index(100_000, 10_000, ("auto", "PQ32x4fs", "IVF64,PQ32x4fs", "IVF256,Flat", "HNSW32")),
+    "million": lambda: measure_index(1_000_000, 10_000, ("auto", "PQ32x4fs")),
+}
+
+if __name__ == "__main__":
+    for part in sys.argv[1:] or PARTS:
+        print(f"\n## {part}\n")
+        PARTS[part]()

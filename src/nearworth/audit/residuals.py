@@ -1,0 +1,85 @@
+"""Continuous targets: how far each is from what its neighbours suggest, and how likely that makes an error.
+
+right targets   (y - suggested) / (local scale) is Student-t with 3 degrees of freedom, times a common width
+wrong targets   anywhere: Cauchy, as wide as the targets themselves
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nearworth._typing import FloatMatrix, FloatVector
+from nearworth.audit.evidence import Neighbours
+
+LISTED = 2  # times K: how far down the lists residuals look
+ROUNDS = 200
+RANGE_QUANTILE = 2.353363  # 95 % of Student's t with 3 degrees of freedom: 90 % of right targets are in the range
+PRIOR_WRONG, PRIOR_RIGHT = 0.5, 9.5  # what the share of wrong targets is worth before looking, in rows
+
+
+@dataclass(frozen=True)
+class TargetModel:
+    """What neighbours suggest for each row, how sure they are, and what that makes of the target."""
+
+    suggested: FloatVector
+    scale: FloatVector
+    agreement: FloatVector
+    right: FloatVector
+    share_wrong: float
+
+    @property
+    def ranges(self) -> FloatMatrix:
+        """Low and high end of where nine in ten right targets would be."""
+        reach = RANGE_QUANTILE * self.scale
+        return np.stack([self.suggested - reach, self.suggested + reach], axis=1)
+
+
+def fit_targets(neighbours: Neighbours, targets: FloatVector) -> TargetModel:
+    """Suggestions from neighbours in both directions, and a mixture of right and wrong targets."""
+    suggested = _suggestions(neighbours, targets)
+    residuals = targets - suggested
+    scale = _local_scales(neighbours, np.abs(residuals))
+    wild = _wild_density(targets)
+    width, wrong = 1.0, 0.05
+    for _ in range(ROUNDS):
+        right = _share_right(residuals / (width * scale), width * scale, wrong, wild)
+        # Student-t as a normal of random width: the mean of squares, far ones counting less.
+        squares = (residuals / scale) ** 2
+        less = 4.0 / (3.0 + squares / width**2)
+        width = float(np.sqrt(max((right * less * squares).sum() / max(right.sum(), 1e-12), 1e-12)))
+        wrong = ((1.0 - right).sum() + PRIOR_WRONG) / (len(targets) + PRIOR_WRONG + PRIOR_RIGHT)
+    right = _share_right(residuals / (width * scale), width * scale, wrong, wild)
+    agreement = 1.0 / (1.0 + np.abs(residuals) / (width * scale))
+    return TargetModel(suggested, width * scale, agreement, right, float(wrong))
+
+
+def _suggestions(neighbours: Neighbours, targets: FloatVector) -> FloatVector:
+    """Weighted mean of the targets of a row's neighbours and of those who have it as a neighbour."""
+    points, weights = neighbours.points, neighbours.weights
+    safe = np.maximum(points, 0)
+    total = (weights * targets[safe]).sum(axis=1)
+    total += np.bincount(safe.ravel(), weights=(weights * targets[:, None]).ravel(), minlength=len(targets))
+    votes = weights.sum(axis=1) + np.bincount(safe.ravel(), weights=weights.ravel(), minlength=len(targets))
+    return np.asarray(total / votes)
+
+
+def _local_scales(neighbours: Neighbours, sizes: FloatVector) -> FloatVector:
+    """Typical residual around each row: half from its neighbours, half from all."""
+    there = neighbours.points >= 0
+    near = np.where(there, sizes[np.maximum(neighbours.points, 0)], np.nan)
+    typical = float(np.median(sizes)) or float(sizes.mean()) or 1.0
+    return np.asarray(np.nanmedian(near, axis=1) + typical)
+
+
+def _wild_density(targets: FloatVector) -> FloatVector:
+    """Density of the targets that anything goes: Cauchy around the median, as wide as the middle half."""
+    centre = float(np.median(targets))
+    width = float(np.median(np.abs(targets - centre))) or float(np.abs(targets - centre).mean()) or 1.0
+    return np.asarray(1.0 / (np.pi * width * (1.0 + ((targets - centre) / width) ** 2)))
+
+
+def _share_right(residuals: FloatVector, widths: FloatVector, wrong: float, wild: FloatVector) -> FloatVector:
+    tame = 6.0 * np.sqrt(3.0) / (np.pi * (3.0 + residuals**2) ** 2) / widths
+    return np.asarray((1.0 - wrong) * tame / ((1.0 - wrong) * tame + wrong * wild))

@@ -1,0 +1,167 @@
+"""The answer of an audit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nearworth._frames import make_frame
+from nearworth._typing import FloatMatrix, FloatVector, IntVector
+from nearworth._validation.parameters import is_real, is_whole
+from nearworth.audit.errors import ErrorCount, longest_list
+from nearworth.audit.evidence import Neighbours
+from nearworth.audit.explanation import Explanation, Neighbour, extremes, plain
+from nearworth.audit.relabelling import effects_of
+from nearworth.detection import detect
+from nearworth.estimators import KNNShapley
+from nearworth.plots import plot_audit
+from nearworth.valuation import Valuation
+
+ISSUE = 0.5  # a label is called an issue when it is more likely wrong than right
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LabelAudit:
+    """Which labels are suspicious, what they should be, how sure we are; one entry per row in every array.
+
+    Attributes
+    ----------
+    quality : array
+        Probability that the given label (or target) is right, under the model of `docs/audit.md`. Higher is better.
+    value : array
+        Shapley value of each row, on the validation set if one was given, else on all the other rows.
+    agreement : array
+        Share of the neighbours' votes for the given label, nearer ones counting more (regression: 1 / (1 + distance
+        from what neighbours suggest, in units of its usual size)).
+    suggested : array
+        The label that the evidence favours when the given one is not counted: mostly they are the same. For regression,
+        what neighbours suggest.
+    confidence : array
+        Probability that `suggested` is right, the given label counted; for regression, that the true target is in
+        `suggested_range`.
+    suggested_range : array of shape (N, 2) or None
+        For regression: where the true target would be nine times in ten.
+    n_errors : ErrorCount
+        Estimated number of wrong labels, with an interval.
+    label_probabilities : array of shape (N, C) or None
+        Probability of each class, in the order of `classes`, given the evidence and the given label.
+    """
+
+    quality: FloatVector
+    value: FloatVector
+    agreement: FloatVector
+    suggested: npt.NDArray[Any]
+    confidence: FloatVector
+    n_errors: ErrorCount
+    given: npt.NDArray[Any]
+    valuation: Valuation
+    classes: npt.NDArray[Any] | None = None
+    label_probabilities: FloatMatrix | None = None
+    suggested_range: FloatMatrix | None = None
+    _neighbours: Neighbours = field(default=None)  # type: ignore[assignment]
+    _estimator: KNNShapley = field(default=None)  # type: ignore[assignment]
+    _validation: tuple[Any, Any] = (None, None)
+    _frame: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.quality)
+
+    def ranking(self) -> IntVector:
+        """All rows, worst first; equal quality by value, then by row number."""
+        return np.lexsort((np.arange(len(self)), self.value, self.quality))
+
+    @property
+    def is_label_issue(self) -> npt.NDArray[np.bool_]:
+        """Rows whose label is more likely wrong than right."""
+        return np.asarray(self.quality < ISSUE)
+
+    def suspects(
+        self, *, fraction: float | None = None, rule: str | None = None, max_fdr: float | None = None
+    ) -> IntVector:
+        """Row numbers, worst first. Give at most one of the three.
+
+        Parameters
+        ----------
+        fraction : float
+            The worst share of all rows.
+        rule : {"cluster", "lower-cluster"}
+            A rule of `Valuation.detect`, applied to `quality`.
+        max_fdr : float
+            As many rows as possible with an expected share of false alarms of at most this. Holds as far as the model
+            of wrong labels does: see `docs/audit.md`.
+
+        Without any: the rows whose label is more likely wrong than right.
+        """
+        asked = {"fraction": fraction, "rule": rule, "max_fdr": max_fdr}
+        named = [name for name, what in asked.items() if what is not None]
+        if len(named) > 1:
+            raise ValueError(f"{' and '.join(named)} were given, which each decide alone. Give one of them.")
+        order = self.ranking()
+        if fraction is not None:
+            return order[: int(round(_check_share("fraction", fraction) * len(self), 6))]
+        if max_fdr is not None:
+            return order[: longest_list(order, self.quality, _check_share("max_fdr", max_fdr))]
+        flagged = self.is_label_issue if rule is None else detect(self.quality, rule).mask
+        return order[flagged[order]]
+
+    def explain(self, i: int) -> Explanation:
+        """Why row i has the quality it has: an object that prints itself.
+
+        Whom the row helps and hurts, and its value under other labels, take two more passes over all pairs.
+        """
+        if not is_whole(i) or not -len(self) <= i < len(self):
+            raise ValueError(f"i must be a row number, 0 to {len(self) - 1}; got {i!r}.")
+        row = int(i) % len(self)
+        X_val, y_val = self._validation
+        effects = effects_of(self._estimator, row, X_val, y_val)
+        helped, hurt = extremes(effects.on_others, self.given if y_val is None else np.asarray(y_val))
+        labels = [] if self.classes is None else [plain(label) for label in self.classes]
+        bounds = None if self.suggested_range is None else tuple(self.suggested_range[row].tolist())
+        return Explanation(
+            row, plain(self.given[row]), plain(self.suggested[row]), float(self.quality[row]),
+            float(self.confidence[row]), float(self.value[row]), dict(zip(labels, effects.under.tolist(), strict=True)),
+            self._nearest(row), helped, hurt, "other rows" if y_val is None else "validation points", bounds,
+        )  # fmt: skip
+
+    def _nearest(self, row: int) -> list[Neighbour]:
+        points, keys = self._neighbours.points[row], self._neighbours.keys[row]
+        squared = self._estimator.metric in ("euclidean", "l2")
+        shown = [(int(p), float(k)) for p, k in zip(points, keys, strict=True) if p >= 0][: self._estimator.n_neighbors]
+        return [Neighbour(p, plain(self.given[p]), k**0.5 if squared else k) for p, k in shown]
+
+    def to_frame(self, backend: str | None = None) -> Any:
+        """One line per row, with columns `is_label_issue` and `label_score` named as in cleanlab beside ours."""
+        columns = {
+            "row": np.arange(len(self)),
+            "given_label": self.given.tolist(),
+            "suggested_label": self.suggested.tolist(),
+            "confidence": self.confidence,
+            "quality": self.quality,
+            "value": self.value,
+            "agreement": self.agreement,
+            "is_label_issue": self.is_label_issue,
+            "label_score": self.quality,
+        }
+        if self.suggested_range is not None:
+            columns |= {"suggested_low": self.suggested_range[:, 0], "suggested_high": self.suggested_range[:, 1]}
+        return make_frame(columns, backend, self._frame)
+
+    def plot(self, ax: Any = None, *, bins: int = 40) -> Any:
+        """Histogram of quality, suspects hatched; returns matplotlib axes."""
+        return plot_audit(self.quality, ISSUE, ax, bins)
+
+    def __repr__(self) -> str:
+        kind = "targets" if self.classes is None else f"labels in {len(self.classes)} classes"
+        return (
+            f"LabelAudit of {len(self):,} {kind}: about {self.n_errors} wrong; "
+            f"{int(self.is_label_issue.sum()):,} more likely wrong than right"
+        )
+
+
+def _check_share(name: str, share: Any) -> float:
+    if not is_real(share) or not 0 <= share <= 1:
+        raise ValueError(f"{name} must be a number from 0 to 1; got {share!r}.")
+    return float(share)

@@ -1,0 +1,182 @@
+"""The audit from end to end: what goes in, what comes out, and what it must find."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import nearworth as nw
+
+
+def blobs(rng, n=300, n_classes=3, width=4):
+    """Well separated classes, as codes."""
+    codes = rng.integers(0, n_classes, n)
+    codes[:n_classes] = np.arange(n_classes)
+    return 4.0 * rng.normal(size=(n_classes, width))[codes] + rng.normal(size=(n, width)), codes
+
+
+@pytest.fixture
+def noisy(rng):
+    X, codes = blobs(rng)
+    clean = np.array(["cat", "cow", "dog"])[codes]
+    return X, nw.add_label_noise(clean, 0.1, random_state=rng), clean
+
+
+def test_flipped_labels_come_first_and_get_their_label_back(noisy):
+    X, y, clean = noisy
+    audit = nw.audit_labels(X, y)
+    wrong = y != clean
+    assert wrong[audit.suspects(fraction=0.1)].mean() > 0.7
+    assert (audit.suggested == clean)[wrong].mean() > 0.7
+    assert audit.n_errors.lower <= audit.n_errors.estimate <= audit.n_errors.upper
+    assert audit.quality[wrong].mean() < audit.quality[~wrong].mean()
+
+
+def test_value_is_the_leave_one_out_value(noisy):
+    X, y, _ = noisy
+    assert (nw.audit_labels(X, y).value == nw.KNNShapley(10).fit(X, y).value().values).all()
+
+
+def test_validation_rows_give_the_value_and_have_a_vote(rng, noisy):
+    X, y, clean = noisy
+    X_val, y_val = X + 0.1 * rng.normal(size=X.shape), clean
+    audit = nw.audit_labels(X, y, X_val=X_val, y_val=y_val)
+    assert (audit.value == nw.KNNShapley(10).fit(X, y).value(X_val, y_val).values).all()
+    assert (y != clean)[audit.suspects(fraction=0.1)].mean() > 0.7
+    assert audit.explain(3).others == "validation points"
+
+
+def test_good_probabilities_are_believed(rng, noisy):
+    """Neighbours know nothing here, the model everything."""
+    _, y, clean = noisy
+    X = rng.normal(size=(len(y), 3))
+    probabilities = 0.9 * (clean[:, None] == np.unique(clean)) + 0.1 / 3
+    wrong = y != clean
+    assert wrong[nw.audit_labels(X, y, pred_probs=probabilities).suspects(fraction=0.1)].mean() > 0.9
+    assert wrong[nw.audit_labels(X, y).suspects(fraction=0.1)].mean() < 0.5
+
+
+def test_suspects_are_in_order_and_within_what_was_asked(noisy):
+    X, y, _ = noisy
+    audit = nw.audit_labels(X, y)
+    for found in (audit.suspects(), audit.suspects(rule="cluster"), audit.suspects(max_fdr=0.3)):
+        assert (np.diff(audit.quality[found]) >= 0).all()
+    assert len(audit.suspects(fraction=0.2)) == 60
+    assert len(audit.suspects(max_fdr=1.0)) == len(y)
+    few, many = (audit.suspects(max_fdr=share) for share in (0.05, 0.4))
+    assert set(few) <= set(many)
+    assert audit.quality[many].mean() <= 0.4
+    assert set(audit.suspects()) == set(np.flatnonzero(audit.is_label_issue))
+
+
+def test_frames_in_and_out(noisy):
+    X, y, _ = noisy
+    names = list("abcd")
+    expected = nw.audit_labels(X, y)
+    for library in (pd, pl):
+        audit = nw.audit_labels(library.DataFrame(dict(zip(names, X.T, strict=True))), library.Series(y))
+        frame = audit.to_frame()
+        assert isinstance(frame, library.DataFrame)
+        assert {"is_label_issue", "label_score", "suggested_label"} <= set(frame.columns)
+        np.testing.assert_allclose(np.asarray(frame["label_score"]), expected.quality)
+        assert list(frame["given_label"]) == y.tolist()
+
+
+def test_order_of_rows_does_not_matter(rng, noisy):
+    X, y, _ = noisy
+    order = rng.permutation(len(y))
+    np.testing.assert_allclose(
+        nw.audit_labels(X[order], y[order]).quality, nw.audit_labels(X, y).quality[order], atol=1e-4
+    )
+
+
+def test_identical_rows_are_judged_alike(rng):
+    X, codes = blobs(rng, 60)
+    X, y = np.repeat(X, 2, axis=0), np.repeat(nw.add_label_noise(codes, 0.2, random_state=rng), 2)
+    audit = nw.audit_labels(X, y, n_neighbors=3)
+    np.testing.assert_allclose(audit.quality[::2], audit.quality[1::2], rtol=1e-9)
+
+
+def test_discrete_features_full_of_ties(rng):
+    X = rng.integers(0, 2, (400, 3)).astype(float)
+    clean = (X.sum(axis=1) > 1).astype(int)
+    y = nw.add_label_noise(clean, 0.1, random_state=rng)
+    audit = nw.audit_labels(X, y)
+    assert (y != clean)[audit.suspects(fraction=0.1)].mean() > 0.9
+
+
+@pytest.mark.parametrize("metric", ["cosine", "manhattan"])
+def test_other_metrics(noisy, metric):
+    X, y, clean = noisy
+    audit = nw.audit_labels(X + 1.0, y, metric=metric)
+    assert (y != clean)[audit.suspects(fraction=0.1)].mean() > 0.5
+
+
+def test_precomputed_distances_are_the_same_audit(noisy):
+    X, y, _ = noisy
+    D = np.sqrt(((X[:, None] - X) ** 2).sum(axis=2))
+    np.testing.assert_allclose(
+        nw.audit_labels(D, y, metric="precomputed").quality, nw.audit_labels(X, y).quality, rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize("labels", [[0, 1], ["a", "b", "a"], [0, 0, 0, 1]])
+def test_tiny_sets_and_lonely_classes(labels):
+    audit = nw.audit_labels(np.arange(len(labels))[:, None] * 1.0, labels)
+    assert np.isfinite(audit.quality).all()
+    assert np.isfinite([audit.n_errors.estimate, audit.n_errors.lower, audit.n_errors.upper]).all()
+    assert str(audit.explain(0))
+
+
+def test_all_rows_alike(rng):
+    y = rng.integers(0, 2, 40)
+    y[:2] = 0, 1
+    audit = nw.audit_labels(np.ones((40, 2)), y)
+    assert np.ptp(audit.quality[y == 0]) < 1e-6
+
+
+def test_memory_limit_shortens_the_lists_and_still_works(noisy):
+    X, y, clean = noisy
+    audit = nw.audit_labels(X, y, max_memory=600_000)
+    assert audit._neighbours.points.shape[1] < 100
+    assert (y != clean)[audit.suspects(fraction=0.1)].mean() > 0.7
+
+
+def test_bad_input_is_refused_by_name(noisy):
+    X, y, _ = noisy
+    with pytest.raises(ValueError, match="one class only"):
+        nw.audit_labels(X, np.zeros(len(X), dtype=int))
+    with pytest.raises(ValueError, match="at least 2 training points"):
+        nw.audit_labels([[0.0]], [1.0], task="regression")
+    with pytest.raises(ValueError, match="pred_probs.*shape"):
+        nw.audit_labels(X, y, pred_probs=np.full((len(X), 2), 0.5))
+    with pytest.raises(ValueError, match="pred_probs.*row 0"):
+        nw.audit_labels(X, y, pred_probs=np.full((len(X), 3), 0.5))
+    with pytest.raises(ValueError, match="pred_probs"):
+        nw.audit_labels(X, np.arange(len(X)), task="regression", pred_probs=np.ones((len(X), 1)))
+    with pytest.raises(ValueError, match="task"):
+        nw.audit_labels(X, y, task="ranking")
+    with pytest.raises(ValueError, match="without y_val"):
+        nw.audit_labels(X, y, X_val=X)
+    audit = nw.audit_labels(X, y)
+    with pytest.raises(ValueError, match="fraction and max_fdr"):
+        audit.suspects(fraction=0.1, max_fdr=0.1)
+    with pytest.raises(ValueError, match="max_fdr"):
+        audit.suspects(max_fdr=2)
+    with pytest.raises(ValueError, match="row number"):
+        audit.explain(len(X))
+
+
+def test_plot(noisy):
+    pytest.importorskip("matplotlib").use("Agg")
+    X, y, _ = noisy
+    ax = nw.audit_labels(X, y).plot()
+    assert ax.get_xlabel()
+    assert len(ax.get_legend().get_texts()) == 2
+
+
+def test_repr_says_how_many(noisy):
+    X, y, _ = noisy
+    assert "300 labels in 3 classes" in repr(nw.audit_labels(X, y))

@@ -1,0 +1,58 @@
+"""Nearest points picked up on the way are those that a plain sort finds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nearworth as nw
+from nearworth.engine.collected import NearestLists, candidates
+
+
+def squared(A, B):
+    return ((A[:, None] - B[None]) ** 2).sum(axis=2)
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+@pytest.mark.parametrize(("n", "size"), [(2, 5), (30, 7), (300, 40), (2500, 20)])
+def test_same_as_a_sort(rng, n, size, task):
+    if task == "regression" and n > 1000:
+        pytest.skip("the same path as for fewer points")
+    X, y = rng.normal(size=(n, 3)), np.arange(n) % 2
+    valuation, lists = nw.KNNShapley(3, task=task).fit(X, y)._value_and_nearest(size)
+    D = squared(X, X)
+    np.fill_diagonal(D, np.inf)
+    order = np.argsort(D, axis=1)[:, : min(size, n - 1)]
+    assert (lists.points == order).all()
+    np.testing.assert_allclose(lists.keys, np.take_along_axis(D, order, axis=1), rtol=1e-12)
+    assert (valuation.values == nw.KNNShapley(3, task=task).fit(X, y).value().values).all()
+
+
+def test_against_validation_points(rng):
+    X, Q = rng.normal(size=(2500, 4)), rng.normal(size=(30, 4))
+    y = rng.integers(0, 2, 2500)
+    _, lists = nw.KNNShapley(3).fit(X, y)._value_and_nearest(9, Q, y[:30])
+    assert (lists.points == np.argsort(squared(Q, X), axis=1)[:, :9]).all()
+
+
+def test_lists_end_before_equals_that_do_not_all_fit():
+    lists = NearestLists(1, 3, least=1)
+    lists.keep(0, np.arange(5), np.array([2.0, 1.0, 2.0, 2.0, 3.0]))
+    assert lists.points[0].tolist() == [1, -1, -1]
+
+
+def test_lots_decide_where_the_list_would_be_too_short():
+    firsts = set()
+    for query in range(50):
+        lists = NearestLists(query + 1, 2, least=2)
+        lists.keep(query, np.arange(10), np.zeros(10))
+        firsts.add(int(lists.points[query, 0]))
+        assert (lists.points[query] >= 0).all()
+    assert len(firsts) > 5
+
+
+def test_candidates_hold_everyone_within_the_slack(rng):
+    for top in (5, 1000, 2**30):
+        marks = rng.integers(0, top, 5000).astype(np.int32)
+        found = candidates(marks, 20, top // 100)
+        assert set(np.flatnonzero(marks <= np.sort(marks)[19] + top // 100)) <= set(found.tolist())

@@ -1,0 +1,205 @@
+"""faiss behind the contract: how hard it tries, true distances, files."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import pickle
+import sys
+
+import numpy as np
+import pytest
+
+from nearworth import FaissSearch
+from nearworth.neighbors import faiss_search
+from nearworth.neighbors.certify import Sample, recall
+from nearworth.neighbors.exact import ExactSearch
+from nearworth.neighbors.faiss_index import FaissIndex, import_faiss
+
+
+def test_absence_is_told_with_the_remedy(monkeypatch):
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    with pytest.raises(ImportError, match=r"pip install 'nearworth\[faiss\]'"):
+        FaissSearch().fit(np.eye(3))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"factory": 3}, "factory"),
+        ({"recall": 95}, "recall"),
+        ({"nprobe": 0}, "nprobe"),
+        ({"ef_search": 1.5}, "ef_search"),
+        ({"overfetch": -1}, "overfetch"),
+        ({"n_threads": 0}, "n_threads"),
+    ],
+)
+def test_bad_parameters(parameters, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        FaissSearch(**parameters)
+
+
+faiss_needed = pytest.mark.skipif(importlib.util.find_spec("faiss") is None, reason="needs faiss")
+
+
+@pytest.fixture
+def points(rng):
+    return rng.normal(size=(3000, 8)), rng.normal(size=(100, 8))
+
+
+@faiss_needed
+@pytest.mark.parametrize("factory", ["Flat", "HNSW16", "IVF32,Flat", "PQ4x4fs", "IVF16,PQ4x4fs", "SQ8", "PCA6,Flat"])
+def test_any_index_reaches_the_recall_and_tells_true_distances(points, factory):
+    X, Q = points
+    searcher = FaissSearch(factory, recall=0.9, n_threads=1).fit(X).prepare(10, Q)
+    exact, _ = ExactSearch().fit(X).search(Q, 10)
+    indices, distances = searcher.search(Q, 10)
+    assert searcher.tuning.warning is None
+    assert recall(indices, exact) >= 0.9  # the sample is all of the queries
+    assert recall(indices, exact) == pytest.approx(searcher.tuning.recall, abs=0.01)
+    np.testing.assert_allclose(distances, np.linalg.norm(Q[:, None] - X[indices], axis=2), rtol=1e-12)
+    assert factory in str(searcher.tuning)
+
+
+@faiss_needed
+def test_flat_is_exact_search(points):
+    X, Q = points
+    indices, distances = FaissSearch("Flat", n_threads=1).fit(X).search(Q, 25)
+    exact, far = ExactSearch().fit(X).search(Q, 25)
+    np.testing.assert_array_equal(indices, exact)
+    np.testing.assert_array_equal(distances, far)
+
+
+@faiss_needed
+@pytest.mark.parametrize(
+    "change", [lambda X: X + 1e6, lambda X: X * 1e40, lambda X: X * 1e-40, lambda X: X * 2.0**-1000]
+)
+def test_numbers_that_32_bits_cannot_hold(points, change):
+    X, Q = map(change, points)
+    assert recall(FaissSearch("Flat").fit(X).search(Q, 10)[0], ExactSearch().fit(X).search(Q, 10)[0]) > 0.999
+
+
+@faiss_needed
+def test_effort_grows_with_the_recall(points):
+    X, _ = points
+    low, high = (FaissSearch("IVF64,Flat", recall=r, n_candidates=10).fit(X).tuning for r in (0.5, 0.99))
+    assert low.effort.nprobe < high.effort.nprobe
+    assert low.recall < high.recall
+    given = FaissSearch("IVF64,Flat", nprobe=5, n_candidates=10).fit(X).tuning
+    assert given.effort.nprobe == 5
+
+
+@faiss_needed
+def test_what_cannot_be_reached_is_said(points):
+    tuning = FaissSearch("IVF64,Flat", nprobe=1, recall=0.99, n_candidates=10).fit(points[0]).tuning
+    assert "at its best" in tuning.warning
+    assert tuning.warning in str(tuning)
+
+
+@faiss_needed
+def test_auto_goes_by_size_and_falls_back_to_what_finds_more(rng, monkeypatch):
+    X = rng.normal(size=(3000, 9))
+    assert FaissSearch(n_candidates=5).fit(X).tuning.factory == "Flat"
+    monkeypatch.setattr(faiss_search, "FLAT_POINTS", 1000)
+    assert FaissSearch(n_candidates=5).fit(X).tuning.factory == "PQ5x4fs"  # an odd column is padded
+    assert FaissSearch(n_candidates=5).fit(X[:, :3]).tuning.factory.startswith("IVF")
+    monkeypatch.setattr(faiss_search, "LISTS_POINTS", 1000)
+    assert FaissSearch(n_candidates=5, recall=0.8).fit(X).tuning.factory == "IVF16,PQ5x4fs"
+    monkeypatch.setattr(faiss_search, "MOST_OVERFETCH", 1)
+    assert FaissSearch(n_candidates=5).fit(X).tuning.factory == "IVF64,Flat"
+
+
+@faiss_needed
+@pytest.mark.parametrize("n_columns", [8, 63, 64, 65, 127, 129, 784])
+def test_codes_cover_all_columns(n_columns):
+    codes, padded = faiss_search._codes(n_columns)
+    assert codes <= faiss_search.MOST_CODES
+    assert n_columns <= padded < n_columns + padded // codes
+
+
+@faiss_needed
+@pytest.mark.parametrize("factory", ["IVF16,PQ4x4fs", "HNSW8"])
+def test_threads_and_batches_do_not_show(points, factory):
+    X, Q = points
+    faiss = import_faiss()
+    before = faiss.omp_get_max_threads()
+    one, two = (FaissSearch(factory, n_threads=n).fit(X).prepare(5) for n in (1, 2))
+    np.testing.assert_array_equal(one.search(Q, 5)[0], two.search(Q, 5)[0])
+    parts = [one.search(Q[a : a + 30], 5)[0] for a in range(0, 100, 30)]
+    np.testing.assert_array_equal(np.concatenate(parts), one.search(Q, 5)[0])
+    assert faiss.omp_get_max_threads() == before
+
+
+@faiss_needed
+def test_saved_and_loaded(points, tmp_path, monkeypatch):
+    X, Q = points
+    searcher = FaissSearch("IVF16,PQ4x4fs", recall=0.9, n_candidates=7).fit(X)
+    searcher.save(tmp_path / "index")
+    monkeypatch.setattr(FaissIndex, "build", None)  # a loaded index is not built again
+    loaded = FaissSearch.load(tmp_path / "index").fit(X)
+    assert loaded.tuning == searcher.tuning
+    assert vars(loaded).keys() == vars(searcher).keys()
+    np.testing.assert_array_equal(loaded.search(Q, 7)[0], searcher.search(Q, 7)[0])
+    for other in (X[:-1], X[:, :-1], X[::-1]):
+        with pytest.raises(ValueError, match="other training points"):
+            FaissSearch.load(tmp_path / "index").fit(other)
+
+
+@faiss_needed
+def test_files_that_are_no_index(tmp_path):
+    (tmp_path / "text").write_text("hello")
+    np.savez(tmp_path / "arrays.npz", index=np.zeros(3, dtype=np.uint8))
+    for name in ("text", "arrays.npz"):
+        with pytest.raises(ValueError, match=f"{name}' is not an index"):
+            FaissSearch.load(tmp_path / name)
+    with pytest.raises(FileNotFoundError):
+        FaissSearch.load(tmp_path / "nothing")
+
+
+@faiss_needed
+def test_a_torn_file_is_refused_and_a_failed_save_leaves_the_old(points, tmp_path, monkeypatch):
+    X, _ = points
+    path = tmp_path / "index"
+    searcher = FaissSearch("Flat").fit(X)
+    searcher.save(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ValueError, match="is not an index"):
+        FaissSearch.load(path)
+    path.write_bytes(whole)
+    monkeypatch.setattr(np, "savez", lambda file, **arrays: file.write(b"half") and 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        searcher.save(path)
+    assert [p.name for p in tmp_path.iterdir()] == ["index"]
+    assert path.read_bytes() == whole
+
+
+@faiss_needed
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda s: pickle.loads(pickle.dumps(s))])
+def test_copies_answer_alike(points, copied):
+    X, Q = points
+    searcher = FaissSearch("HNSW8", n_candidates=5).fit(X)
+    np.testing.assert_array_equal(copied(searcher).search(Q, 5)[0], searcher.search(Q, 5)[0])
+    copied(FaissSearch())
+
+
+@faiss_needed
+@pytest.mark.parametrize("factory", ["Nonsense", "PQ3x4fs", "IVF9999,Flat"])
+def test_bad_factories(points, factory):
+    with pytest.raises(ValueError, match=f"factory='{factory}' does not work for 3,000 points of 8 columns"):
+        FaissSearch(factory).fit(points[0])
+
+
+@faiss_needed
+def test_hostile_data(rng):
+    for X in (np.ones((40, 3)), rng.normal(size=(1, 4)), rng.integers(0, 2, (50, 1)), rng.random((30, 5)) < 0.5):
+        searcher = FaissSearch(n_candidates=60).fit(X)
+        sample = Sample.of_queries(np.asarray(X, dtype=float), X, 60)
+        assert (sample.recall_of(searcher) == 1).all()
+    assert searcher.search(np.zeros((0, 5)), 3)[0].shape == (0, 3)
+
+
+@faiss_needed
+def test_unfitted():
+    with pytest.raises(ValueError, match="no index yet"):
+        FaissSearch().save("nowhere")
