@@ -32,7 +32,18 @@ ALLOWED = {
     "searching": FOUNDATION | {"engine", "games", "neighbors"},
     "estimators": FOUNDATION | {"_validation", "engine", "games", "neighbors", "searching", "training", "valuation"},
     "audit": FOUNDATION
-    | {"_frames", "_validation", "detection", "engine", "estimators", "games", "plots", "valuation"},
+    | {
+        "_frames",
+        "_validation",
+        "detection",
+        "engine",
+        "estimators",
+        "games",
+        "plots",
+        "valuation",
+        "findings",
+        "report",
+    },
     "curves": FOUNDATION | {"_frames", "_generators", "_validation", "plots"},
     "datasets": FOUNDATION | {"_generators", "_validation"},
     "paper": FOUNDATION | {"_files", "_validation", "datasets", "detection", "estimators"},
@@ -40,11 +51,10 @@ ALLOWED = {
     "testing": FOUNDATION | {"neighbors"},
     "benchmarking": FOUNDATION | {"engine", "estimators"},
     "planning": FOUNDATION | {"engine", "estimators"},
-    "_stand_in": FOUNDATION | {"detection", "estimators"},
-    "findings": FOUNDATION | {"_stand_in", "detection"},
+    "findings": FOUNDATION | {"detection"},
     "report": FOUNDATION | {"_files", "findings"},
     "commands": FOUNDATION
-    | {"_files", "_validation", "datasets", "estimators", "findings", "report", "tables", "valuation"},
+    | {"_files", "_validation", "audit", "datasets", "estimators", "findings", "report", "tables", "valuation"},
     "cli": FOUNDATION | {"planning", "benchmarking", "commands", "datasets", "estimators", "findings", "paper"},
 }
 # games: rank space, nothing but numpy. Optional libraries may not be needed by anything.

@@ -13,9 +13,11 @@ from html import unescape
 import numpy as np
 import pytest
 
+import nearworth as nw
 from nearworth.commands.applying import apply
+from nearworth.commands.detecting import audit
 from nearworth.datasets import noisy_digits
-from nearworth.findings import Findings, Selection, audit
+from nearworth.findings import Findings, Selection
 from nearworth.report.content import Rows
 from nearworth.report.page import inert_json, render_report
 from nearworth.tables.reading import read
@@ -102,6 +104,20 @@ def test_large_reports_stay_small(rng):
     page = render_report(findings, Rows(rng.normal(size=(100_000, 20)), cells=cells))
     assert len(page.encode()) < 5_000_000
     assert time.process_time() - began < 10
+
+
+def test_from_the_api(tmp_path, rng):
+    X = rng.normal(size=(60, 4))
+    found = nw.audit_labels(X, np.where(X[:, 0] > 0, "yes", "no"), n_neighbors=5)
+    found.report(tmp_path / "labels.html", target="answer", ids=np.arange(60), image_shape=(2, 2), fraction=0.1)
+    content = embedded((tmp_path / "labels.html").read_text())
+    assert content["row"] == found.suspects(fraction=0.1).tolist()
+    assert content["imageShape"] == [2, 2]
+    targets = nw.audit_labels(X, X[:, 0], n_neighbors=5, task="regression")
+    targets.report(tmp_path / "targets.html", fraction=0.1)
+    content = embedded((tmp_path / "targets.html").read_text())
+    assert content["nClasses"] == 0
+    assert [float(content["labels"][c]) for c in content["given"]] == pytest.approx(X[content["row"], 0], rel=1e-4)
 
 
 @pytest.mark.parametrize("n_suspects", [0, 1])

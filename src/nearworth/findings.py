@@ -1,4 +1,4 @@
-"""What an audit found, in the one form that commands and report read. The only place that knows how audits are made."""
+"""What an audit found, in the one form that commands and report read: the only place that knows a LabelAudit inside."""
 
 from __future__ import annotations
 
@@ -69,14 +69,6 @@ class Selection(NamedTuple):
             ", ".join(f"{name.replace('_', '-')} {value}" for name, value in self.asked().items())
             or "more likely wrong than right"
         )
-
-
-def audit(X: Any, y: Any, X_val: Any, y_val: Any, selection: Selection, parameters: dict[str, Any]) -> Findings:
-    """Audit the labels and list suspects."""
-    from nearworth._stand_in import audit_labels
-
-    result = audit_labels(X, y, X_val=X_val, y_val=y_val, **parameters)
-    return findings_of(result, selection)
 
 
 def findings_of(result: Any, selection: Selection = Selection()) -> Findings:  # noqa: B008

@@ -9,11 +9,12 @@ import click
 import numpy as np
 
 from nearworth.commands.data import Data
+from nearworth.commands.detecting import audit
 from nearworth.commands.reporting import write_page
 from nearworth.commands.valuing import value_columns
 from nearworth.datasets import noisy_digits
 from nearworth.estimators import KNNShapley
-from nearworth.findings import Findings, Selection, audit
+from nearworth.findings import Findings, Selection
 from nearworth.tables.errors import InputError
 from nearworth.tables.writing import write_columns
 

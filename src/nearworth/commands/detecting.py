@@ -9,7 +9,7 @@ import numpy as np
 from nearworth._version import __version__
 from nearworth.commands.data import Data, Wanted, load
 from nearworth.commands.telling import print_json, tell, tell_data
-from nearworth.findings import Findings, Selection, audit
+from nearworth.findings import Findings, Selection, findings_of
 from nearworth.tables.errors import InputError
 from nearworth.tables.writing import STDOUT, check_output, records, write_columns
 
@@ -50,6 +50,13 @@ def find(
         tell("Dry run: nothing was computed or written.", quiet)
         return None
     return data, audit(data.X, data.y, data.X_val, data.y_val, selection, parameters)
+
+
+def audit(X: Any, y: Any, X_val: Any, y_val: Any, selection: Selection, parameters: dict[str, Any]) -> Findings:
+    """Audit the labels and list suspects."""
+    from nearworth.audit.labels import audit_labels
+
+    return findings_of(audit_labels(X, y, X_val=X_val, y_val=y_val, **parameters), selection)
 
 
 def suspect_columns(data: Data, findings: Findings) -> dict[str, Any]:

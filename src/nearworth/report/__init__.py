@@ -10,6 +10,7 @@ Nothing is fetched or sent: a content security policy allows one script and one 
 Cells of the data reach the page as escaped text or as JSON in which <, > and & are escaped, never as markup.
 """
 
+from nearworth.report.content import Rows
 from nearworth.report.page import render_report, write_report
 
-__all__ = ["render_report", "write_report"]
+__all__ = ["Rows", "render_report", "write_report"]
