@@ -6,8 +6,10 @@ import csv
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -324,6 +326,41 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path, rng):
         done = installed("value", "train.csv", "-t", "species", "--id", "name", "-q", cwd=tmp_path, stdout=full)
     assert done.returncode == 2
     assert "No space left" in one_line(done.stderr)
+
+
+def test_an_output_that_does_not_fit_leaves_nothing(command, tmp_path, rng):
+    resource = pytest.importorskip("resource")
+    write_csv(tmp_path / "train.csv", flowers(rng)[0])
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        code, out, err = command("value", "train.csv", "-t", "species", "--id", "name", "-o", "out.csv", "-q")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert (code, out) == (2, "")
+    assert "out.csv: could not be written" in one_line(err)
+    assert [p.name for p in tmp_path.iterdir()] == ["train.csv"]
+
+
+def test_interrupted(tmp_path, rng):
+    np.savez(tmp_path / "a.npz", X=rng.normal(size=(60_000, 64)), y=np.arange(60_000) % 3)
+    code = "from nearworth.cli import main; main(prog_name='nearworth')"
+    env = os.environ | {"PYTHONPATH": str(Path(nw.__file__).parents[1])}
+    running = subprocess.Popen(
+        [sys.executable, "-c", code, "value", "a.npz", "-o", "v.csv"],
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env=env,
+    )
+    assert "60,000 rows" in running.stderr.readline()
+    time.sleep(1.0)
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert "interrupted" in err
+    assert "Traceback" not in err
+    assert [p.name for p in tmp_path.iterdir()] == ["a.npz"]
 
 
 def test_the_installed_command(tmp_path, rng):
