@@ -35,15 +35,32 @@ ALLOWED = {
     "estimators": FOUNDATION
     | {"_validation", "engine", "games", "neighbors", "runs", "searching", "training", "valuation"},
     "audit": FOUNDATION
-    | {"_frames", "_validation", "detection", "engine", "estimators", "games", "plots", "valuation"},
+    | {
+        "_frames",
+        "_validation",
+        "detection",
+        "engine",
+        "estimators",
+        "games",
+        "plots",
+        "valuation",
+        "findings",
+        "report",
+    },
     "curves": FOUNDATION | {"_frames", "_generators", "_validation", "plots"},
     "datasets": FOUNDATION | {"_generators", "_validation"},
     "paper": FOUNDATION | {"_files", "_validation", "datasets", "detection", "estimators"},
+    "tables": FOUNDATION | {"_files", "_validation"},
     "testing": FOUNDATION | {"neighbors"},
     "benchmarking": FOUNDATION | {"engine", "estimators"},
     "planning": FOUNDATION | {"engine", "estimators"},
     "merging": FOUNDATION | {"_files", "engine", "valuation"},
-    "cli": FOUNDATION | {"merging", "planning", "benchmarking", "datasets", "estimators", "paper"},
+    "findings": FOUNDATION | {"detection"},
+    "report": FOUNDATION | {"_files", "findings"},
+    "commands": FOUNDATION
+    | {"_files", "_validation", "audit", "datasets", "estimators", "findings", "report", "tables", "valuation"},
+    "cli": FOUNDATION
+    | {"merging", "planning", "benchmarking", "commands", "datasets", "estimators", "findings", "paper"},
 }
 # games: rank space, nothing but numpy. Optional libraries may not be needed by anything.
 OUTSIDE = {"games": {"numpy"}}

@@ -6,7 +6,12 @@ import re
 import subprocess
 import sys
 
+import numpy as np
+import pytest
+
 import nearworth
+from nearworth.datasets import noisy_digits
+from nearworth.tables.reading import read
 
 
 def run(*arguments):
@@ -18,12 +23,22 @@ def run(*arguments):
     )
 
 
-def test_demo_finds_most_of_the_wrong_labels():
-    done = run("demo")
+def test_demo_finds_most_of_the_wrong_labels(tmp_path):
+    done = run("demo", "-o", str(tmp_path))
     assert (done.returncode, done.stderr) == (0, "")
-    found, precision = re.search(r"120 least valuable rows, (\d+) are wrong: (\d+)% precision", done.stdout).groups()
-    assert int(found) >= 100
-    assert int(precision) >= 85
+    said = re.search(r"(\d+) rows are suspect and (\d+) of them wrong: (\d+)% precision, (\d+)% recall", done.stdout)
+    suspects, found, precision, recall = map(int, said.groups())
+    assert precision >= 85
+    assert recall >= 85
+    digits = noisy_digits()
+    assert found / len(digits.flipped) == pytest.approx(recall / 100, abs=0.006)
+    assert found / suspects == pytest.approx(precision / 100, abs=0.006)
+    values = read(tmp_path / "nearworth-demo-values.csv").table
+    np.testing.assert_allclose(
+        values["value"], nearworth.knn_shapley(digits.X, digits.y, digits.X_val, digits.y_val, 10), rtol=1e-12
+    )
+    assert read(tmp_path / "nearworth-demo-train.csv").table["label"].to_pylist() == digits.y.tolist()
+    assert "</html>" in (tmp_path / "nearworth-demo-report.html").read_text()
 
 
 def test_version_and_help():

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from nearworth.neighbors.graph import GraphSearch
     from nearworth.neighbors.lsh import LSHSearch
     from nearworth.owners import OwnerValue, OwnerValues
+    from nearworth.tables.preparing import TablePreparer
     from nearworth.valuation import Provenance, Valuation
 
 _HOME = {
@@ -45,6 +46,7 @@ _HOME = {
     "Plan": "nearworth.engine.plan",
     "Provenance": "nearworth.valuation",
     "RemovalCurve": "nearworth.curves",
+    "TablePreparer": "nearworth.tables.preparing",
     "Valuation": "nearworth.valuation",
     "add_label_noise": "nearworth.datasets.noise",
     "audit_labels": "nearworth.audit.labels",
@@ -67,6 +69,7 @@ __all__ = [
     "Plan",
     "Provenance",
     "RemovalCurve",
+    "TablePreparer",
     "Valuation",
     "__version__",
     "add_label_noise",

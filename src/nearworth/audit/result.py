@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -149,6 +150,40 @@ class LabelAudit:
         if self.suggested_range is not None:
             columns |= {"suggested_low": self.suggested_range[:, 0], "suggested_high": self.suggested_range[:, 1]}
         return make_frame(columns, backend, self._frame)
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        target: str = "label",
+        ids: Any = None,
+        image_shape: tuple[int, ...] | None = None,
+        title: str = "",
+        **selection: Any,
+    ) -> None:
+        """Write one HTML page to look at the suspects, decide on each, and export the decisions.
+
+        Parameters
+        ----------
+        path : str or path
+            The file to write, replaced if it exists. It needs nothing else and sends nothing anywhere.
+        target : str
+            What the labels are called; `nearworth apply` looks for the column of this name.
+        ids : array, optional
+            A name for each row.
+        image_shape : tuple, optional
+            Rows are images of so many pixels, (height, width) or (height, width, channels): they are shown.
+        title : str, optional
+        **selection
+            Which rows are listed: fraction, rule or max_fdr, as in `suspects`.
+        """
+        from nearworth.findings import Selection, findings_of
+        from nearworth.report import Rows, write_report
+
+        features = self._estimator._training.features
+        X = None if features is None or self._estimator.metric == "precomputed" else features.data
+        rows = Rows(X, target, None if ids is None else "id", ids, image_shape=image_shape, source=title)
+        write_report(findings_of(self, Selection(**selection)), rows, path)
 
     def plot(self, ax: Any = None, *, bins: int = 40) -> Any:
         """Histogram of quality, suspects hatched; returns matplotlib axes."""

@@ -1,0 +1,242 @@
+"""Files to checked arrays: target, names of rows, features, and the same for validation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from nearworth.tables.columns import kind_of, missing_cells
+from nearworth.tables.errors import InputError, listed
+from nearworth.tables.reading import ARRAYS, Source, read
+
+MOST_CELLS = 16
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the user said about the files."""
+
+    train: str
+    target: str | None = None
+    validation: str | None = None
+    id_column: str | None = None
+    ignore: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
+    missing: str = "error"
+    max_categories: int = 40
+    task: str = "classification"
+
+
+@dataclass(frozen=True)
+class Data:
+    """What valuations and audits take."""
+
+    X: Any
+    y: Any
+    X_val: Any
+    y_val: Any
+    target: str | None  # the name of its column; None for arrays
+    ids: Any = None
+    id_name: str | None = None
+    columns: list[str] = field(default_factory=list)  # what became of each, in words
+    remarks: list[str] = field(default_factory=list)
+    cells: dict[str, Any] = field(default_factory=dict)  # columns as they were in the file, for people to look at
+
+    def names(self) -> dict[str, Any]:
+        """The columns that say which row is which."""
+        rows: dict[str, Any] = {"row": np.arange(len(self.y))}
+        return rows if self.ids is None or self.id_name is None else rows | {self.id_name: self.ids}
+
+
+def load(wanted: Wanted) -> Data:
+    """Read, check and prepare everything a command needs."""
+    source = read(wanted.train)
+    other = None if wanted.validation is None else read(wanted.validation)
+    if other is not None and other.is_table != source.is_table:
+        raise InputError(f"{other.path}: training and validation must both be tables, or both be arrays (npz, npy).")
+    data = _from_table(source, other, wanted) if source.is_table else _from_arrays(source, other, wanted)
+    _check_target(data.y, wanted)
+    data.remarks[:0] = [*source.remarks, *(other.remarks if other else ())]
+    return data
+
+
+def _from_table(source: Source, other: Source | None, wanted: Wanted) -> Data:
+    from nearworth.tables.preparing import TablePreparer  # scikit-learn: bad files are refused before it loads
+
+    target = _target_name(source, wanted.target)
+    y = _target(source, target, wanted.task)
+    ids = None
+    if wanted.id_column is not None:
+        _require(source, wanted.id_column, "--id")
+        ids = source.table[wanted.id_column]
+    chosen = _chosen(source, target, wanted)
+    preparer = TablePreparer(wanted.missing, wanted.max_categories, as_they_are=bool(wanted.features))
+    X = _prepared(source, chosen, preparer.fit)
+    columns = [*preparer.describe(), *_left_out(source, chosen, target, wanted)]
+    X_val = y_val = None
+    remarks: list[str] = []
+    if other is not None:
+        y_val = _target(other, _target_name(other, wanted.target), wanted.task, like=y)
+        others = _chosen(other, target, wanted)
+        X_val = _prepared(other, others, lambda _: preparer)
+        for name, labels in preparer.unseen(other.table.select(others)).items():
+            remarks.append(f"{other.path}: column {name!r} has categories that training has not: {listed(labels)}")
+    id_name = wanted.id_column if wanted.id_column not in RESERVED else f"id_{wanted.id_column}"
+    shown = [n for n in source.table.column_names if n not in (target, wanted.id_column)][:MOST_CELLS]
+    cells = {name: source.table[name] for name in shown if kind_of(source.table[name]) != "list"}
+    return Data(X, y, X_val, y_val, target, ids, id_name, columns, remarks, cells)
+
+
+RESERVED = ("row", "value", "standard_error", "rank", "lower", "upper", "given", "suggested", "quality", "why")
+
+
+def _prepared(source: Source, names: list[str], fit: Any) -> Any:
+    table = source.table.select(names)
+    try:
+        return fit(table).transform(table)
+    except InputError as error:
+        raise InputError(f"{source.path}: {error}") from error
+
+
+def _target_name(source: Source, target: str | None) -> str:
+    if target is None:
+        raise InputError(
+            f"{source.path}: say which column holds the labels with --target; "
+            f"it has {listed(source.table.column_names, 12)}."
+        )
+    _require(source, target, "--target")
+    return target
+
+
+def _require(source: Source, name: str, option: str) -> None:
+    if name not in source.table.column_names:
+        raise InputError(
+            f"{source.path}: there is no column {name!r} ({option}); it has {listed(source.table.column_names, 12)}."
+        )
+
+
+def _target(source: Source, name: str, task: str, like: Any = None) -> Any:
+    """Labels as numpy: whole numbers, truth values or text; numbers for regression."""
+    column = source.table[name]
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    empty = np.flatnonzero(missing_cells(column))
+    if len(empty):
+        rows = listed(empty.tolist())
+        raise InputError(
+            f"{source.path}: the target {name!r} is missing at row {rows} (0-based). Drop or fill these rows."
+        )
+    kind = kind_of(column)
+    where = f"{source.path}: the target {name!r}"
+    if task == "regression":
+        if kind != "number":
+            raise InputError(f"{where} holds {kind}, but --task regression needs numbers.")
+        return _finite(np.asarray(column.cast(pa.float64(), safe=False).to_numpy()), where)
+    if kind == "list":
+        raise InputError(f"{where} holds lists, which cannot be labels.")
+    if kind == "number" and not (like is not None and like.dtype == object):
+        return _whole(column, where)
+    if kind == "truth" and not (like is not None and like.dtype == object):
+        return column.to_numpy()
+    return np.array(pc.cast(column, pa.string()).to_pylist(), dtype=object)
+
+
+def _whole(column: Any, where: str) -> Any:
+    if pa.types.is_integer(column.type):
+        return column.to_numpy()
+    values = _finite(np.asarray(column.cast(pa.float64(), safe=False).to_numpy()), where)
+    broken = np.flatnonzero(values != np.trunc(values))
+    if len(broken):
+        raise InputError(
+            f"{where} holds {values[broken[0]]:g} at row {broken[0]}: numbers with fractions are no classes. "
+            "Use --task regression."
+        )
+    return values.astype(np.int64)
+
+
+def _finite(values: Any, where: str) -> Any:
+    strange = np.flatnonzero(~np.isfinite(values))
+    if len(strange):
+        raise InputError(f"{where} is NaN or infinite at row {listed(strange.tolist())} (0-based).")
+    return values
+
+
+def _chosen(source: Source, target: str, wanted: Wanted) -> list[str]:
+    """The columns that rows are compared by."""
+    names = source.table.column_names
+    patterns = [p for given in wanted.features for p in given.split(",")]
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise InputError(f"{source.path}: no column matches --features {pattern!r}; it has {listed(names, 12)}.")
+    if source.path == wanted.train:
+        for pattern in wanted.ignore:
+            if not any(fnmatchcase(name, pattern) for name in names):
+                raise InputError(
+                    f"{source.path}: there is no column {pattern!r} to --ignore; it has {listed(names, 12)}."
+                )
+    left_out = {target, wanted.id_column}
+    chosen = [n for n in names if n not in left_out and not any(fnmatchcase(n, p) for p in wanted.ignore)]
+    if patterns:
+        chosen = [n for n in chosen if any(fnmatchcase(n, p) for p in patterns)]
+    if not chosen:
+        raise InputError(f"{source.path}: no column is left to compare rows by beside the target {target!r}.")
+    return chosen
+
+
+def _left_out(source: Source, chosen: list[str], target: str, wanted: Wanted) -> list[str]:
+    reasons = {target: "the target", wanted.id_column: "names the rows"}
+    rest = "not among --features" if wanted.features else "--ignore"
+    return [
+        f"{name}: {reasons.get(name, f'left out: {rest}')}" for name in source.table.column_names if name not in chosen
+    ]
+
+
+def _from_arrays(source: Source, other: Source | None, wanted: Wanted) -> Data:
+    for option, given in (("--id", wanted.id_column), ("--ignore", wanted.ignore), ("--features", wanted.features)):
+        if given:
+            raise InputError(f"{source.path}: {option} names columns, which arrays do not have.")
+    X, y = source.X, _array_target(source, wanted)
+    columns = [f"X: {X.shape[1]:,} columns of {X.dtype}, used as they are"]
+    if other is None:
+        return Data(X, y, None, None, None, columns=columns)
+    if other.y is None:
+        raise InputError(f"{other.path}: has no labels; a validation file is an .npz with `X` and `y`.")
+    if other.X.shape[1] != X.shape[1]:
+        raise InputError(f"{other.path}: rows have {other.X.shape[1]} numbers, but {X.shape[1]} in {source.path}.")
+    return Data(X, y, other.X, other.y, None, columns=columns)
+
+
+def _array_target(source: Source, wanted: Wanted) -> Any:
+    y = source.y
+    if wanted.target is not None and Path(wanted.target).suffix.lower() in ARRAYS:
+        y = np.load(wanted.target, allow_pickle=False)
+    elif wanted.target is not None and not (wanted.target == "y" and y is not None):
+        raise InputError(
+            f"{source.path}: arrays have no column {wanted.target!r}; --target may name an .npy file of labels."
+        )
+    if y is None:
+        raise InputError(f"{source.path}: has no labels. Use an .npz with `X` and `y`, or --target labels.npy.")
+    if y.ndim != 1 or len(y) != len(source.X):
+        raise InputError(
+            f"{source.path}: y has shape {y.shape} for {len(source.X):,} rows; one label per row is needed."
+        )
+    return y
+
+
+def _check_target(y: Any, wanted: Wanted) -> None:
+    """Refuse targets from which nothing can be learnt."""
+    what = f"{wanted.train}: the target {wanted.target or 'y'!r}"
+    distinct = set(y.tolist())
+    if len(distinct) == 1:
+        raise InputError(f"{what} is {next(iter(distinct))!r} in every row: with one class there is nothing to learn.")
+    if wanted.task == "classification" and len(distinct) == len(y) > 2:
+        raise InputError(
+            f"{what} is different in each of the {len(y):,} rows, so no two rows share a class. "
+            "Is it another column, or --task regression?"
+        )

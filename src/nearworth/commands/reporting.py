@@ -1,0 +1,60 @@
+"""nearworth report: a page to look at suspects and decide on them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from nearworth.commands.data import Data, Wanted
+from nearworth.commands.detecting import find, headline
+from nearworth.commands.telling import tell
+from nearworth.findings import Findings, Selection
+from nearworth.report.content import Rows
+from nearworth.report.page import render_report
+from nearworth.tables.errors import InputError
+from nearworth.tables.writing import check_output, write_bytes
+
+
+def report(
+    wanted: Wanted, parameters: dict[str, Any], selection: Selection, image_shape: str | None, output: str, force: bool,
+    dry_run: bool, quiet: bool,
+) -> None:  # fmt: skip
+    """Read, audit, write the page."""
+    check_output(output, force, (".html", ".htm"))
+    if output == "-":
+        raise InputError("-o -: a report goes to a file; give a name that ends in .html.")
+    found = find(wanted, parameters, selection, dry_run, quiet)
+    if found is None:
+        return
+    data, findings = found
+    write_page(data, findings, output, Path(wanted.train).name, image_shape)
+    tell(f"{headline(data, findings)} Open {output} in a browser, decide, and export.", quiet)
+
+
+def write_page(data: Data, findings: Findings, output: str, source: str, image_shape: str | None) -> None:
+    """The report of an audit of these data."""
+    shape = None if image_shape is None else parse_shape(image_shape, data.X.shape[1])
+    rows = Rows(
+        X=data.X, target=data.target or "y", id_name=data.id_name, ids=data.ids, cells=data.cells, image_shape=shape,
+        source=source, notes=data.columns,
+    )  # fmt: skip
+    page = render_report(findings, rows).encode()
+    write_bytes(output, lambda file: file.write(page))
+
+
+def parse_shape(text: str, n_columns: int) -> tuple[int, ...]:
+    """From "28x28" or "32x32x3" to numbers, which must make up a row.
+
+    >>> parse_shape("8x8", 64)
+    (8, 8)
+    """
+    if not re.fullmatch(r"\d+x\d+(x[134])?", text):
+        raise InputError(f"--image-shape {text!r} is not of the form 28x28 or 32x32x3.")
+    shape = tuple(int(part) for part in text.split("x"))
+    size = 1
+    for part in shape:
+        size *= part
+    if size != n_columns:
+        raise InputError(f"--image-shape {text} is {size:,} numbers, but rows are compared by {n_columns:,}.")
+    return shape

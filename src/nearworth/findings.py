@@ -1,0 +1,93 @@
+"""What an audit found, in the one form that commands and report read: the only place that knows a LabelAudit inside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nearworth._typing import FloatVector, IntVector
+from nearworth.detection import DEFAULT_FRACTION
+
+
+@dataclass(frozen=True)
+class Findings:
+    """One entry per row, and the suspects, worst first."""
+
+    given: Any
+    suggested: Any
+    confidence: FloatVector
+    quality: FloatVector
+    value: FloatVector
+    agreement: FloatVector
+    suspects: IntVector
+    rule: str
+    n_errors: tuple[float, float, float] | None
+    ranges: Any  # (N, 2) for regression, else None
+    nearest: Callable[[int], list[Any]]  # of (row, label, distance), nearest first
+
+    @property
+    def threshold(self) -> float | None:
+        """The quality of the best suspect: rows below or at it are listed."""
+        return float(self.quality[self.suspects].max()) if len(self.suspects) else None
+
+    def why(self, row: int) -> str:
+        """The gist, for a person, from the neighbours alone: it costs nothing and so can be told of every suspect."""
+        wrong = f"wrong with a probability of about {1 - self.quality[row]:.0%}"
+        if self.ranges is not None:
+            low, high = self.ranges[row]
+            return f"rows like it are mostly between {low:.4g} and {high:.4g}; {wrong}"
+        near = [neighbour[1] for neighbour in self.nearest(row)]
+        given, suggested = self.given[row], self.suggested[row]
+        same, others = sum(bool(n == given) for n in near), sum(bool(n == suggested) for n in near)
+        there = f"{others} are {_show(suggested)}, " if suggested != given else ""
+        return f"of its {len(near)} nearest rows {there}{same} are {_show(given)}; {wrong}"
+
+
+class Selection(NamedTuple):
+    """Which rows are listed; the audit's own choice when nothing is said."""
+
+    rule: str | None = None
+    fraction: float | None = None
+    max_fdr: float | None = None
+
+    def asked(self) -> dict[str, Any]:
+        """What was said."""
+        return {name: value for name, value in self._asdict().items() if value is not None}
+
+    def as_keywords(self) -> dict[str, Any]:
+        """The same as `LabelAudit.suspects` takes it, which calls "ranking" by its fraction."""
+        if self.rule == "ranking":
+            return {"fraction": DEFAULT_FRACTION if self.fraction is None else self.fraction}
+        return self.asked()
+
+    def describe(self) -> str:
+        """The same in words."""
+        return (
+            ", ".join(f"{name.replace('_', '-')} {value}" for name, value in self.asked().items())
+            or "more likely wrong than right"
+        )
+
+
+def findings_of(result: Any, selection: Selection = Selection()) -> Findings:  # noqa: B008
+    """From a LabelAudit to what commands and report read."""
+    count = result.n_errors
+    return Findings(
+        given=result.given,
+        suggested=result.suggested,
+        confidence=result.confidence,
+        quality=result.quality,
+        value=result.value,
+        agreement=result.agreement,
+        suspects=np.asarray(result.suspects(**selection.as_keywords()), dtype=np.intp),
+        rule=selection.describe(),
+        n_errors=(float(count.estimate), float(count.lower), float(count.upper)),
+        ranges=result.suggested_range,
+        nearest=result._nearest,
+    )
+
+
+def _show(label: Any) -> str:
+    return f"{label:.4g}" if isinstance(label, float) else str(label)

@@ -1,0 +1,16 @@
+"""The report: one HTML file to look at suspects, decide on them and take the decisions away.
+
+    page.write_report        Findings and what else is known of the rows -> file
+      content.py             what the page says: summary, classes, confusions, suspects
+      pictures.py            inline SVG, drawn here, without a plotting library
+      projection.py          the rows on a plane
+      page.html.j2  page.css  page.js
+
+Nothing is fetched or sent: a content security policy allows one script and one style sheet, by their hashes.
+Cells of the data reach the page as escaped text or as JSON in which <, > and & are escaped, never as markup.
+"""
+
+from nearworth.report.content import Rows
+from nearworth.report.page import render_report, write_report
+
+__all__ = ["Rows", "render_report", "write_report"]

@@ -1,0 +1,194 @@
+"""What the page says, as plain data."""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from nearworth._typing import FloatMatrix, IntVector
+from nearworth.findings import Findings
+
+MOST_SUSPECTS = 5_000
+MOST_CLASSES = 30
+MOST_CONFUSED = 15
+CELL_LENGTH, MOST_CELLS = 120, 16
+IMAGE_BYTES = 3_000_000  # thumbnails of suspects first, then of their neighbours as far as this goes
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What is known of the rows besides the audit: all optional."""
+
+    X: Any = None
+    target: str = "label"
+    id_name: str | None = None
+    ids: Any = None
+    cells: dict[str, Any] = field(default_factory=dict)  # columns as they were in the file
+    image_shape: tuple[int, ...] | None = None
+    source: str = ""
+    notes: list[str] = field(default_factory=list)
+
+
+def shown(label: Any) -> str:
+    """A label as text: 1.0 and 1 alike, as they are written in a file."""
+    plain = label.item() if isinstance(label, np.generic) else label
+    return f"{plain:.6g}" if isinstance(plain, float) else str(plain)
+
+
+def suspects_data(findings: Findings, rows: Rows) -> dict[str, Any]:
+    """The suspects, worst first, as lists of equal length; labels as numbers into one list."""
+    listed = findings.suspects[:MOST_SUSPECTS]
+    near = [findings.nearest(int(row)) for row in listed]
+    labels: dict[str, int] = {}
+
+    def code(label: Any) -> int:
+        return labels.setdefault(shown(label), len(labels))
+
+    if findings.ranges is None:
+        for label in np.unique(findings.given):
+            code(label)
+    n_classes = len(labels)
+    data: dict[str, Any] = {
+        "row": listed.tolist(),
+        "given": [code(findings.given[row]) for row in listed],
+        "suggested": [code(findings.suggested[row]) for row in listed],
+        "confidence": _rounded(findings.confidence[listed], 3),
+        "quality": _rounded(findings.quality[listed], 4),
+        "value": [float(f"{value:.4g}") for value in findings.value[listed]],
+        "agreement": _rounded(findings.agreement[listed], 3),
+        "why": [findings.why(int(row)) for row in listed],
+        "near": [[[int(n[0]), code(n[1]), float(f"{n[2]:.4g}")] for n in group] for group in near],
+        "cells": _cells(rows.cells, listed),
+        "cellNames": list(rows.cells)[:MOST_CELLS],
+    }
+    if rows.ids is not None:
+        data["id"] = [shown(cell) for cell in _take(rows.ids, listed)]
+    if rows.image_shape is not None:
+        data |= _images(rows, listed, [[int(n[0]) for n in group] for group in near])
+    data |= {"labels": list(labels), "nClasses": n_classes, "target": rows.target, "idName": rows.id_name}
+    return data
+
+
+def summary(findings: Findings, rows: Rows) -> list[str]:
+    """What was found, in plain words."""
+    n, listed = len(findings.given), len(findings.suspects)
+    kind = "labels" if findings.ranges is None else "targets"
+    sentences = []
+    if findings.n_errors is not None:
+        estimate, lower, upper = findings.n_errors
+        sentences.append(
+            f"About {estimate:,.0f} of the {n:,} {kind} in “{rows.target}” are probably wrong "
+            f"({estimate / n:.1%}; likely between {lower:,.0f} and {upper:,.0f})."
+        )
+    sentences.append(
+        f"{listed:,} {'row is' if listed == 1 else 'rows are'} listed below, worst first ({findings.rule})."
+    )
+    if listed > MOST_SUSPECTS:
+        sentences.append(f"The worst {MOST_SUSPECTS:,} are on this page; `nearworth detect` writes all.")
+    pairs = confusions(findings)
+    if pairs:
+        (given, suggested), count = pairs[0]
+        sentences.append(
+            f"The most frequent confusion: “{given}” where “{suggested}” is suggested ({count:,} "
+            f"{'time' if count == 1 else 'times'})."
+        )
+    return sentences
+
+
+def confusions(findings: Findings) -> list[tuple[tuple[str, str], int]]:
+    """Given and suggested labels of the suspects, the most frequent pair first."""
+    if findings.ranges is not None:
+        return []
+    chosen = findings.suspects
+    pairs = zip(findings.given[chosen], findings.suggested[chosen], strict=True)
+    counted = Counter((shown(a), shown(b)) for a, b in pairs if a != b)
+    return sorted(counted.items(), key=lambda item: (-item[1], item[0]))
+
+
+def class_table(findings: Findings) -> list[dict[str, Any]]:
+    """One line per class, those with the largest share of suspects first."""
+    if findings.ranges is not None:
+        return []
+    labels, codes = np.unique(findings.given, return_inverse=True)
+    sizes = np.bincount(codes)
+    suspects = np.bincount(codes[findings.suspects], minlength=len(labels))
+    quality = np.bincount(codes, weights=findings.quality) / sizes
+    instead: dict[str, str] = {}
+    for (given, suggested), _ in confusions(findings):
+        instead.setdefault(given, suggested)
+    order = np.lexsort((np.arange(len(labels)), -(suspects / sizes)))
+    return [
+        {
+            "label": shown(labels[c]), "rows": int(sizes[c]), "suspects": int(suspects[c]),
+            "share": float(suspects[c] / sizes[c]), "quality": float(quality[c]),
+            "instead": instead.get(shown(labels[c]), ""),
+        }
+        for c in order
+    ]  # fmt: skip
+
+
+def matrix(findings: Findings) -> dict[str, Any] | None:
+    """Given against suggested labels of the suspects, for the classes most involved."""
+    pairs = confusions(findings)
+    if not pairs:
+        return None
+    involved: Counter[str] = Counter()
+    for (given, suggested), count in pairs:
+        involved[given] += count
+        involved[suggested] += count
+    labels = sorted(name for name, _ in involved.most_common(MOST_CONFUSED))
+    counts = dict(pairs)
+    most = pairs[0][1]
+    lines = [
+        (given, [(s, counts.get((given, s), 0), _level(counts.get((given, s), 0), most)) for s in labels])
+        for given in labels
+    ]
+    return {"labels": labels, "lines": lines, "left_out": max(0, len(involved) - MOST_CONFUSED)}
+
+
+def sample(findings: Findings, most: int, seed: int = 0) -> IntVector:
+    """Rows to draw: every listed suspect, and others at random."""
+    n, listed = len(findings.given), findings.suspects[:MOST_SUSPECTS]
+    others = np.setdiff1d(np.arange(n), listed)
+    if len(others) > most:
+        others = np.random.default_rng(seed).choice(others, most, replace=False)
+    return np.concatenate([listed, np.sort(others)])
+
+
+def _level(count: int, most: int) -> int:
+    return 0 if count == 0 else 1 + min(3, int(4 * count / (most + 1)))
+
+
+def _rounded(values: Any, digits: int) -> list[float]:
+    return [round(float(value), digits) for value in values]
+
+
+def _take(column: Any, rows: IntVector) -> list[Any]:
+    return list(column.take(rows).to_pylist() if hasattr(column, "to_pylist") else np.asarray(column)[rows].tolist())
+
+
+def _cells(columns: dict[str, Any], rows: IntVector) -> list[list[str]]:
+    texts = [[_short(cell) for cell in _take(c, rows)] for c in list(columns.values())[:MOST_CELLS]]
+    return [list(cells) for cells in zip(*texts, strict=True)] if texts else []
+
+
+def _short(cell: Any) -> str:
+    text = "" if cell is None else shown(cell)
+    return text if len(text) <= CELL_LENGTH else f"{text[:CELL_LENGTH]}…"
+
+
+def _images(rows: Rows, listed: IntVector, near: list[list[int]]) -> dict[str, Any]:
+    """Pixels as bytes, scaled from the least to the largest of the pixels shown."""
+    assert rows.image_shape is not None
+    size = int(np.prod(rows.image_shape))
+    room = max(IMAGE_BYTES // size, 1)
+    wanted = list(dict.fromkeys([*listed.tolist(), *(n for group in zip(*near, strict=False) for n in group)]))[:room]
+    pixels: FloatMatrix = np.asarray(rows.X[np.array(wanted, dtype=np.intp)], dtype=np.float64)
+    low, high = (float(pixels.min()), float(pixels.max())) if pixels.size else (0.0, 1.0)
+    scaled = ((pixels - low) / (high - low or 1.0) * 255).round().astype(np.uint8)
+    encoded = {str(row): base64.b64encode(line.tobytes()).decode() for row, line in zip(wanted, scaled, strict=True)}
+    return {"images": encoded, "imageShape": list(rows.image_shape)}

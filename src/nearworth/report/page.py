@@ -1,0 +1,136 @@
+"""The page itself: template, style and script in one file, with a policy that allows nothing else."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from nearworth._files import atomic_write
+from nearworth._version import __version__
+from nearworth.findings import Findings
+from nearworth.report import content, pictures
+from nearworth.report.content import Rows
+from nearworth.report.projection import project
+
+MOST_POINTS = 6_000
+
+
+def write_report(findings: Findings, rows: Rows, path: str | os.PathLike[str]) -> None:
+    """Write the report of an audit to one HTML file."""
+    page = render_report(findings, rows).encode()
+    with atomic_write(path) as file:
+        file.write(page)
+
+
+def render_report(findings: Findings, rows: Rows) -> str:
+    """The report as HTML."""
+    data = content.suspects_data(findings, rows)
+    drawn = _pictures(findings, rows, data)
+    data["key"] = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
+    style, script = _asset("page.css"), _asset("page.js")
+    page: str = _template().render(
+        policy=_policy(style, script),
+        style=Markup(style),  # ours, not the data's
+        script=Markup(script),
+        data=inert_json(data),
+        summary=content.summary(findings, rows),
+        classes=content.class_table(findings),
+        matrix=content.matrix(findings),
+        pictures=drawn,
+        rows=rows,
+        n_rows=len(findings.given),
+        n_suspects=len(data["row"]),
+        regression=findings.ranges is not None,
+        version=__version__,
+    )
+    return page
+
+
+def inert_json(data: Any) -> Markup:
+    r"""JSON that can stand in a script element: no character of it can end the element or begin a comment.
+
+    >>> str(inert_json("</script>"))
+    '"\\u003c/script\\u003e"'
+    """
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)
+
+
+def _pictures(findings: Findings, rows: Rows, data: dict[str, Any]) -> dict[str, Any]:
+    drawn: dict[str, Any] = {
+        "quality": pictures.histogram(findings.quality, findings.threshold),
+        "values": pictures.boxes(_groups(findings)),
+    }
+    chosen = content.sample(findings, MOST_POINTS)
+    suspect = np.isin(chosen, findings.suspects)
+    quality = findings.quality[chosen]
+    words = {
+        "title": "Value against agreement", "description": "Each row; suspects are crosses.", "ticks": "yes",
+        "x": "share of neighbours' votes for the label", "y": "value",
+    }  # fmt: skip
+    both = np.column_stack([findings.agreement[chosen], _trimmed(findings.value[chosen])])
+    drawn["agreement"], _ = pictures.scatter(both, quality, suspect.tolist(), words)
+    if rows.X is not None and rows.X.shape[1] > 1:
+        words = {
+            "title": "Map of the rows", "description": "Two principal components; suspects are crosses.",
+            "x": "first principal component", "y": "second principal component",
+        }  # fmt: skip
+        points = project(rows.X, chosen)
+        drawn["map"], places = pictures.scatter(points, quality, suspect.tolist(), words)
+        data["place"] = places[: len(data["row"])].round(1).tolist()
+    return drawn
+
+
+def _trimmed(values: Any) -> Any:
+    low, high = np.percentile(values, [0.1, 99.9])
+    return np.clip(values, low, high)
+
+
+def _groups(findings: Findings) -> list[Any]:
+    suspects = np.zeros(len(findings.given), dtype=bool)
+    suspects[findings.suspects] = True
+    if findings.ranges is not None:
+        return [("all rows", findings.value, findings.value[suspects])]
+    names = [line["label"] for line in content.class_table(findings)[: content.MOST_CLASSES]]
+    shown = np.array([content.shown(label) for label in findings.given.tolist()], dtype=object)
+    groups = []
+    for name in names:
+        members = shown == name
+        groups.append((name, findings.value[members], findings.value[members & suspects][:500]))
+    return groups
+
+
+def _policy(style: str, script: str) -> str:
+    """Only our script and our style, known by their hashes; no address is ever fetched."""
+    return (
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+@cache
+def _asset(name: str) -> str:
+    return (files("nearworth.report") / name).read_text(encoding="utf-8")
+
+
+@cache
+def _template() -> Any:
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["percent"] = lambda share: f"{share:.1%}"
+    environment.filters["thousands"] = lambda number: f"{number:,}"
+    return environment.from_string(_asset("page.html.j2"))

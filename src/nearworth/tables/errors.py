@@ -1,0 +1,21 @@
+"""What is wrong with an input, in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+
+class InputError(ValueError):
+    """Bad input: the message says what was found, where, and what to do."""
+
+
+def listed(items: Iterable[Any], most: int = 5) -> str:
+    """The first few items in words.
+
+    >>> listed(["a", "b", "c"], most=2)
+    "'a', 'b' and 1 more"
+    """
+    named = list(items)
+    head = ", ".join(repr(item) for item in named[:most])
+    return head if len(named) <= most else f"{head} and {len(named) - most:,} more"

@@ -1,0 +1,134 @@
+"""TablePreparer: a mixed table becomes the matrix that distances are taken in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import narwhals.stable.v2 as nwl
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from nearworth._typing import FloatMatrix
+from nearworth._validation.parameters import one_of, whole_number
+from nearworth.tables.columns import Categories, Column, kind_of, learn, missing_cells, missing_values
+from nearworth.tables.errors import InputError, listed
+
+MAX_CATEGORIES = 40
+
+
+class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Turn a table of mixed columns into numbers whose distances mean something.
+
+    Numbers are standardised (dates are days, truth values 0 and 1), text from a short list becomes a 0/1 column for
+    each category, lists of numbers are embeddings and used as they are, columns that never change are left out.
+    Long lists of categories, free text, infinite and missing values are refused with advice. `columns_` says what
+    became of each column.
+
+    Parameters
+    ----------
+    missing : {"error", "median"}
+        Refuse missing values, or fill numbers with the median and make missing text a category of its own.
+    max_categories : int, default=40
+        Text columns with more distinct values are refused.
+    as_they_are : bool, default=False
+        Take all numbers as they are, as parts of an embedding.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, nearworth as nw
+    >>> table = pa.table({"size": [1.0, 2.0, 3.0], "colour": ["red", "blue", "red"]})
+    >>> nw.TablePreparer().fit_transform(table).round(2)
+    array([[-1.22,  0.  ,  1.  ],
+           [ 0.  ,  1.  ,  0.  ],
+           [ 1.22,  0.  ,  1.  ]])
+    """
+
+    def __init__(self, missing: str = "error", max_categories: int = MAX_CATEGORIES, as_they_are: bool = False) -> None:
+        self.missing = missing
+        self.max_categories = max_categories
+        self.as_they_are = as_they_are
+
+    def fit(self, X: Any, y: Any = None) -> TablePreparer:  # noqa: ARG002
+        """Learn from a training table (pandas, polars, pyarrow) what each column becomes."""
+        one_of("error", "median")("missing", self.missing)
+        whole_number(1)("max_categories", self.max_categories)
+        table = _as_arrow(X)
+        self._refuse_missing(table)
+        self.columns_: list[Column] = [
+            learn(name, table[name], self.missing, self.max_categories, self.as_they_are) for name in table.column_names
+        ]
+        self.kinds_ = {name: kind_of(table[name]) for name in table.column_names}
+        self.feature_names_in_ = np.array(table.column_names, dtype=object)
+        self.n_features_in_ = table.num_columns
+        if not sum(column.width for column in self.columns_):
+            raise InputError("no column is left to compare rows by: all are left out.")
+        return self
+
+    def transform(self, X: Any) -> FloatMatrix:
+        """The matrix (N, columns made), float64. Columns may come in any order, but all must be there."""
+        check_is_fitted(self)
+        table = _as_arrow(X)
+        self._check_columns(table)
+        self._refuse_missing(table)
+        matrix = np.empty((table.num_rows, sum(column.width for column in self.columns_)))
+        start = 0
+        for column in self.columns_:
+            column.fill_matrix(table[column.name], matrix[:, start : start + column.width])
+            start += column.width
+        return matrix
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:  # noqa: ARG002
+        """Names of the columns of the matrix."""
+        check_is_fitted(self)
+        return np.array([name for column in self.columns_ for name in column.names()], dtype=object)
+
+    def describe(self) -> list[str]:
+        """What became of each column, one line each."""
+        check_is_fitted(self)
+        return [f"{column.name}: {column.describe()}" for column in self.columns_]
+
+    def unseen(self, X: Any) -> dict[str, list[str]]:
+        """Categories that training did not have, by column; their 0/1 columns are all 0."""
+        table = _as_arrow(X)
+        found = {c.name: c.unseen(table[c.name]) for c in self.columns_ if isinstance(c, Categories)}
+        return {name: labels for name, labels in found.items() if labels}
+
+    def _refuse_missing(self, table: Any) -> None:
+        if self.missing != "error":
+            return
+        masks = {
+            name: missing_cells(table[name]) for name in table.column_names if table[name].null_count != len(table)
+        }
+        masks = {name: mask for name, mask in masks.items() if mask.any() and not mask.all()}
+        if masks:
+            raise missing_values(masks)
+
+    def _check_columns(self, table: Any) -> None:
+        known, given = set(self.kinds_), set(table.column_names)
+        if known - given:
+            extra = f"; it has {listed(sorted(given - known))} instead" if given - known else ""
+            raise InputError(f"column {listed(sorted(known - given))} is missing, which training had{extra}.")
+        if given - known:
+            raise InputError(f"column {listed(sorted(given - known))} was not there in training; --ignore it.")
+        for name, kind in self.kinds_.items():
+            found = kind_of(table[name])
+            usable = found == kind or "nothing" in (found, kind) or {found, kind} == {"number", "truth"}
+            if not usable and not (kind == "text" and found in ("number", "truth", "date")):
+                raise InputError(f"column {name!r} holds {_plural(kind)} in training but {_plural(found)} here.")
+
+
+def _plural(kind: str) -> str:
+    words = {"number": "numbers", "truth": "true/false", "date": "dates", "list": "lists", "nothing": "nothing"}
+    return words.get(kind, kind)
+
+
+def _as_arrow(X: Any) -> Any:
+    if isinstance(X, pa.Table):
+        return X
+    try:
+        return nwl.from_native(X, eager_only=True).to_arrow()
+    except TypeError:
+        raise TypeError(f"X must be a table: pandas, polars or pyarrow; got {type(X).__name__}.") from None

@@ -1,0 +1,242 @@
+"""The report as a file, and in a real browser where there is one."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import shutil
+import time
+from html import unescape
+
+import numpy as np
+import pytest
+
+import nearworth as nw
+from nearworth.commands.applying import apply
+from nearworth.commands.detecting import audit
+from nearworth.datasets import noisy_digits
+from nearworth.findings import Findings, Selection
+from nearworth.report.content import Rows
+from nearworth.report.page import inert_json, render_report
+from nearworth.tables.reading import read
+from nearworth.tables.writing import write_columns
+
+HOSTILE = [
+    "</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "{{ 7 * 7 }}", '"><svg onload=alert(1)>',
+    "=HYPERLINK(\"http://evil\")", "\u2028alert(1)", "<!--<script>", "javascript:alert(1)", "&lt;b&gt;",
+]  # fmt: skip
+
+
+def made_up(rng, n, n_suspects, labels):
+    """Findings of no audit, as large as wanted."""
+    labels = np.array(labels, dtype=object)
+    codes = rng.integers(0, len(labels), n)
+    quality = rng.uniform(0.5, 1.0, n)
+    suspects = rng.choice(n, n_suspects, replace=False)
+    quality[suspects] = np.sort(rng.uniform(0.0, 0.4, n_suspects))
+    near = rng.integers(0, n, (n, 10))
+    return Findings(
+        given=labels[codes], suggested=labels[(codes + 1) % len(labels)], confidence=rng.uniform(size=n),
+        quality=quality,
+        value=rng.normal(size=n) / n, agreement=rng.uniform(size=n), suspects=suspects, rule="made up",
+        n_errors=(n_suspects, n_suspects / 2, n_suspects * 2), ranges=None,
+        nearest=lambda row: [(int(p), labels[codes[p]], 0.1 * (i + 1)) for i, p in enumerate(near[row])],
+    )  # fmt: skip
+
+
+def embedded(page):
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S).group(1))
+
+
+@pytest.fixture(scope="module")
+def digits():
+    data = noisy_digits()
+    return data, audit(data.X, data.y, None, None, Selection(), {"n_neighbors": 10})
+
+
+def test_the_page_says_what_was_found(digits):
+    data, findings = digits
+    page = render_report(findings, Rows(X=data.X, target="digit", image_shape=(8, 8), source="digits"))
+    content = embedded(page)
+    assert content["row"] == findings.suspects.tolist()
+    assert [content["labels"][c] for c in content["given"]] == [str(data.y[r]) for r in findings.suspects]
+    assert content["near"][0] == [
+        [n[0], content["labels"].index(str(n[1])), pytest.approx(n[2], rel=1e-3)]
+        for n in findings.nearest(int(findings.suspects[0]))
+    ]
+    assert page.count("<svg") == 4
+    assert f"{len(findings.suspects):,} rows are listed" in page
+
+
+def test_nothing_comes_from_outside(digits):
+    data, findings = digits
+    page = render_report(findings, Rows(X=data.X))
+    assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", page)
+    assert "default-src 'none'" in unescape(page)
+    assert " style=" not in page
+    assert not re.search(r"\son\w+=", page.split("<script")[0])
+
+
+def test_cells_are_inert(rng):
+    findings = made_up(rng, 200, 20, HOSTILE)
+    cells = {HOSTILE[0]: np.array([HOSTILE[i % len(HOSTILE)] for i in range(200)], dtype=object)}
+    rows = Rows(rng.normal(size=(200, 3)), HOSTILE[1], HOSTILE[3], cells[HOSTILE[0]], cells, None, HOSTILE[0], HOSTILE)
+    page = render_report(findings, rows)
+    assert page.count("<script") == 2
+    assert page.count("</script") == 2
+    for text in ("<img src=x", "<svg onload", "<script>alert", "<!--<script"):
+        assert text not in page
+    assert set(embedded(page)["cells"][0]) <= set(HOSTILE)
+
+
+def test_json_is_inert():
+    text = str(inert_json({"a": "</script>&\u2028\u2029<!--"}))
+    assert not set("<>&\u2028\u2029") & set(text)
+    assert json.loads(text) == {"a": "</script>&\u2028\u2029<!--"}
+
+
+def test_large_reports_stay_small(rng):
+    findings = made_up(rng, 100_000, 2_000, [f"class {i}" for i in range(10)])
+    cells = {f"column {i}": rng.normal(size=100_000).round(4) for i in range(20)}
+    began = time.process_time()
+    page = render_report(findings, Rows(rng.normal(size=(100_000, 20)), cells=cells))
+    assert len(page.encode()) < 5_000_000
+    assert time.process_time() - began < 10
+
+
+def test_from_the_api(tmp_path, rng):
+    X = rng.normal(size=(60, 4))
+    found = nw.audit_labels(X, np.where(X[:, 0] > 0, "yes", "no"), n_neighbors=5)
+    found.report(tmp_path / "labels.html", target="answer", ids=np.arange(60), image_shape=(2, 2), fraction=0.1)
+    content = embedded((tmp_path / "labels.html").read_text())
+    assert content["row"] == found.suspects(fraction=0.1).tolist()
+    assert content["imageShape"] == [2, 2]
+    targets = nw.audit_labels(X, X[:, 0], n_neighbors=5, task="regression")
+    targets.report(tmp_path / "targets.html", fraction=0.1)
+    content = embedded((tmp_path / "targets.html").read_text())
+    assert content["nClasses"] == 0
+    assert [float(content["labels"][c]) for c in content["given"]] == pytest.approx(X[content["row"], 0], rel=1e-4)
+
+
+@pytest.mark.parametrize("n_suspects", [0, 1])
+def test_few_suspects(rng, n_suspects):
+    page = render_report(made_up(rng, 30, n_suspects, ["a", "b"]), Rows(rng.normal(size=(30, 2))))
+    assert len(embedded(page)["row"]) == n_suspects
+
+
+def chromium():
+    """Where the browser and its driver are: on the path, or as CHROMIUM and CHROMEDRIVER say."""
+    browser = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+    return browser, os.environ.get("CHROMEDRIVER") or shutil.which("chromedriver")
+
+
+@pytest.fixture
+def browser(tmp_path):
+    """A headless Chromium that saves downloads in `tmp_path`."""
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed: the browser tests need it")
+    binary, driver = chromium()
+    if not binary or not driver:
+        pytest.skip("no chromium with chromedriver here: install them, or set CHROMIUM and CHROMEDRIVER")
+    options = webdriver.ChromeOptions()
+    options.binary_location = binary
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1300,1000"):
+        options.add_argument(argument)
+    options.add_argument(f"--user-data-dir={tmp_path / 'profile'}")
+    options.add_experimental_option("prefs", {"download.default_directory": str(tmp_path)})
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    opened = webdriver.Chrome(options=options, service=webdriver.ChromeService(executable_path=driver))
+    yield opened
+    opened.quit()
+
+
+def requests(browser):
+    messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    return [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+
+
+def cells(browser, column):
+    return [e.text for e in browser.find_elements("css selector", f"#body tr td:nth-child({column})")]
+
+
+def downloaded(path):
+    for _ in range(100):
+        if path.exists():
+            return path
+        time.sleep(0.05)
+    raise AssertionError(f"{path.name} was not downloaded")
+
+
+def test_review_in_a_browser(browser, tmp_path, digits):
+    data, findings = digits
+    table = {f"p{i}": data.X[:, i] for i in range(64)} | {"digit": data.y}
+    write_columns(table, str(tmp_path / "train.csv"))
+    page = tmp_path / "report.html"
+    page.write_text(render_report(findings, Rows(X=data.X, target="digit")))
+    browser.get(page.as_uri())
+    click = lambda selector: browser.find_element("css selector", selector).click()  # noqa: E731
+    keys = lambda text: browser.find_element("css selector", "body").send_keys(text)  # noqa: E731
+
+    assert cells(browser, 1) == [str(r) for r in findings.suspects[:50]]
+    click("#heads th:nth-child(1) button")
+    assert cells(browser, 1) == [str(r) for r in np.sort(findings.suspects)[:50]]
+    click("#heads th:nth-child(1) button")
+    assert cells(browser, 1) == [str(r) for r in np.sort(findings.suspects)[::-1][:50]]
+    browser.execute_script("document.getElementById('given').selectedIndex = 1;"
+                           "document.getElementById('given').dispatchEvent(new Event('input'))")  # fmt: skip
+    assert set(cells(browser, 2)) == {"0"}
+    click("#body tr:nth-child(1)")
+    first = int(cells(browser, 1)[0])
+    keys("r")
+    second = int(cells(browser, 1)[1])
+    keys("c")
+    assert cells(browser, 6)[:2] == [f"changed to {findings.suggested[first]}", "kept"]
+    browser.refresh()
+    assert "2 of" in browser.find_element("id", "progress").text
+    assert "1 kept, 1 changed" in browser.find_element("id", "progress").text
+    click("#csv")
+    click("#json")
+    made = downloaded(tmp_path / "decisions.csv")
+    with open(made) as file:
+        rows = {int(r["row"]): r for r in csv.DictReader(file)}
+    assert set(rows) == {first, second}
+    assert (rows[first]["decision"], rows[second]["decision"]) == ("relabel", "confirm")
+    for name in ("decisions.csv", "decisions.json"):
+        downloaded(tmp_path / name)
+        out = tmp_path / f"{name}.cleaned.csv"
+        apply(str(tmp_path / name), str(tmp_path / "train.csv"), str(out), None, False, False, True)
+        expected = data.y.copy()
+        expected[first] = findings.suggested[first]
+        assert read(out).table["digit"].to_pylist() == expected.tolist()
+    assert not [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+
+
+def test_hostile_cells_in_a_browser(browser, tmp_path, rng):
+    findings = made_up(rng, 200, 20, HOSTILE)
+    text = np.array([HOSTILE[i % len(HOSTILE)] for i in range(200)], dtype=object)
+    rows = Rows(rng.normal(size=(200, 3)), HOSTILE[1], HOSTILE[3], text, {HOSTILE[0]: text}, None, HOSTILE[0], HOSTILE)
+    page = tmp_path / "report.html"
+    page.write_text(render_report(findings, rows))
+    browser.get(page.as_uri())
+    assert len(cells(browser, 1)) == 20
+    for _ in range(20):
+        browser.find_element("css selector", "body").send_keys("r")
+    browser.find_element("id", "csv").click()
+    with open(downloaded(tmp_path / "decisions.csv"), newline="") as file:
+        exported = list(csv.reader(file))
+    assert len(exported) == 21
+    assert not [cell for row in exported for cell in row if cell.startswith(("=", "@"))]
+    assert [url for url in requests(browser) if url.startswith(("http", "ws", "ftp"))] == []
+    assert not [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+    assert browser.title.startswith("Labels of </script>")
+
+
+def test_large_report_is_usable_at_once(browser, tmp_path, rng):
+    findings = made_up(rng, 100_000, 2_000, [f"class {i}" for i in range(10)])
+    page = tmp_path / "report.html"
+    page.write_text(render_report(findings, Rows(rng.normal(size=(100_000, 20)))))
+    browser.get(page.as_uri())
+    ready = int(browser.execute_script("return document.documentElement.dataset.ready"))
+    assert len(cells(browser, 1)) == 50
+    assert ready < 3000  # milliseconds; a third of it on a quiet machine
