@@ -62,7 +62,7 @@ class LabelAudit:
     classes: npt.NDArray[Any] | None = None
     label_probabilities: FloatMatrix | None = None
     suggested_range: FloatMatrix | None = None
-    _cautious: FloatVector = field(default=None)  # type: ignore[assignment]
+    _cautious: FloatVector = field(default=None)  # type: ignore[assignment, arg-type]
     _neighbours: Neighbours = field(default=None)  # type: ignore[assignment]
     _estimator: KNNShapley = field(default=None)  # type: ignore[assignment]
     _validation: tuple[Any, Any] = (None, None)
