@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -59,14 +59,14 @@ class LabelAudit:
     n_errors: ErrorCount
     given: npt.NDArray[Any]
     valuation: Valuation
-    classes: npt.NDArray[Any] | None = None
-    label_probabilities: FloatMatrix | None = None
-    suggested_range: FloatMatrix | None = None
-    _cautious: FloatVector = field(default=None)  # type: ignore[assignment, arg-type]
-    _neighbours: Neighbours = field(default=None)  # type: ignore[assignment]
-    _estimator: KNNShapley = field(default=None)  # type: ignore[assignment]
-    _validation: tuple[Any, Any] = (None, None)
-    _frame: str | None = None
+    classes: npt.NDArray[Any] | None
+    label_probabilities: FloatMatrix | None
+    suggested_range: FloatMatrix | None
+    _cautious: FloatVector
+    _neighbours: Neighbours
+    _estimator: KNNShapley
+    _validation: tuple[Any, Any]
+    _frame: str | None
 
     def __len__(self) -> int:
         return len(self.quality)
