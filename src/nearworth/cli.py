@@ -210,7 +210,10 @@ def speed(quick: bool) -> None:
     """Compare the exact engine with what a good numpy user writes, as ratios within one run.
 
     Times are nanoseconds per (validation, training) pair, the best of a few runs.
-    """
+
+    \b
+    nearworth bench speed --quick
+    """  # noqa: D301
     from nearworth.benchmarking import speed as rows
 
     click.echo(f"{'first / second':<78} {'first':>8} {'second':>8} {'ratio':>7}   wanted")
@@ -237,7 +240,10 @@ def paper(data: str | None, protocol: str, json_file: str | None) -> None:
 
     F1 of finding 200 flipped among 2,000 labels (K = 5): original and soft-label values, by ranking (R) and by cluster
     (C). Half a minute.
-    """
+
+    \b
+    nearworth bench paper --json table1.json
+    """  # noqa: D301
     from nearworth.paper import HEADER, LEGEND, agreement, table1, write_json
 
     if json_file is not None and not Path(json_file).absolute().parent.is_dir():

@@ -25,7 +25,7 @@
     return element;
   };
   const label = (code) => data.labels[code];
-  const percent = (share) => (100 * share).toFixed(share < 0.1 || share > 0.99 ? 1 : 0) + "%";
+  const percent = (share) => share < 0.001 ? "<0.1%" : share > 0.999 ? ">99.9%" : ((100 * share).toFixed(share < 0.1 || share > 0.99 ? 1 : 0) + "%");
   const status = (i) => (decisions[i] ? decisions[i].decision : "open");
   const final = (i) => (decisions[i] && decisions[i].decision === "relabel" ? decisions[i].label : label(data.given[i]));
 
@@ -71,7 +71,7 @@
   function draw() {
     const body = $("body");
     const rows = order.slice(page * PAGE, (page + 1) * PAGE).map((i) => {
-      const line = make("tr", null, { "data-i": i, "aria-selected": String(i === chosen) });
+      const line = make("tr", null, { "data-i": i, ...(i === chosen ? { "aria-current": "true" } : {}) });
       if (data.imageShape) line.append(cellWith(picture(data.row[i])));
       columns.forEach((column, c) => {
         const shown = column.show ? column.show(i) : column.of(i);
@@ -209,7 +209,7 @@
     const at = order.indexOf(i);
     if (at >= 0) page = Math.floor(at / PAGE);
     draw(); detail();
-    const line = document.querySelector('#body tr[aria-selected="true"]');
+    const line = document.querySelector('#body tr[aria-current="true"]');
     if (line) line.scrollIntoView({ block: "nearest" });
   }
 
