@@ -96,6 +96,7 @@ def detect(**given: Any) -> None:
 @data_options(n_neighbors=10)
 @selection_options()
 @click.option("--image-shape", metavar="HxW", help="Rows are images: 28x28, or 32x32x3 in colour.")
+@click.option("--image-column", metavar="COL", help="Column with image files, relative to TRAIN.")
 @output_options("The page to write, .html.", default=None)
 def report(**given: Any) -> None:
     """Write a page to look at the suspects of TRAIN, decide on each, and export the decisions.
@@ -123,7 +124,7 @@ def _wanted(given: dict[str, Any]) -> Any:
 
     from nearworth.commands.data import Wanted
 
-    return Wanted(**_pop(given, *(field.name for field in fields(Wanted))))
+    return Wanted(**_pop(given, *(field.name for field in fields(Wanted) if field.name in given)))
 
 
 @main.command()
