@@ -17,12 +17,13 @@ ALLOWED = {
     "_version": set(),
     "_compile": set(),
     "_files": FOUNDATION,
+    "_sealed": {"_files"},
     "_frames": FOUNDATION,
     "_validation": FOUNDATION,
     "_generators": FOUNDATION | {"_validation"},
     "games": FOUNDATION,
     "neighbors": FOUNDATION | {"_compile", "_files", "_validation"},
-    "engine": FOUNDATION | {"_compile", "games", "neighbors"},
+    "engine": FOUNDATION | {"_compile", "_files", "_sealed", "_validation", "games", "neighbors"},
     "utilities": {"games"},
     "owners": {"_frames"},
     "plots": FOUNDATION,
@@ -30,7 +31,9 @@ ALLOWED = {
     "valuation": FOUNDATION | {"_files", "_frames", "_validation", "detection", "engine", "owners", "plots"},
     "training": FOUNDATION | {"_validation", "games", "neighbors", "engine"},
     "searching": FOUNDATION | {"engine", "games", "neighbors"},
-    "estimators": FOUNDATION | {"_validation", "engine", "games", "neighbors", "searching", "training", "valuation"},
+    "runs": FOUNDATION | {"_validation", "engine", "valuation"},
+    "estimators": FOUNDATION
+    | {"_validation", "engine", "games", "neighbors", "runs", "searching", "training", "valuation"},
     "audit": FOUNDATION
     | {
         "_frames",
@@ -51,11 +54,13 @@ ALLOWED = {
     "testing": FOUNDATION | {"neighbors"},
     "benchmarking": FOUNDATION | {"engine", "estimators"},
     "planning": FOUNDATION | {"engine", "estimators"},
+    "merging": FOUNDATION | {"_files", "engine", "valuation"},
     "findings": FOUNDATION | {"detection"},
     "report": FOUNDATION | {"_files", "findings"},
     "commands": FOUNDATION
     | {"_files", "_validation", "audit", "datasets", "estimators", "findings", "report", "tables", "valuation"},
-    "cli": FOUNDATION | {"planning", "benchmarking", "commands", "datasets", "estimators", "findings", "paper"},
+    "cli": FOUNDATION
+    | {"merging", "planning", "benchmarking", "commands", "datasets", "estimators", "findings", "paper"},
 }
 # games: rank space, nothing but numpy. Optional libraries may not be needed by anything.
 OUTSIDE = {"games": {"numpy"}}

@@ -95,19 +95,6 @@ def test_what_fit_depends_on_cannot_change_after_it(parameters):
         est.value(X_VAL, Y_VAL)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "call"),
-    [
-        ({}, {"checkpoint": "folder"}),
-        ({}, {"executor": object()}),
-        ({}, {"continue_from": object()}),
-    ],
-)
-def test_what_is_still_to_come_says_so(parameters, call):
-    with pytest.raises(NotImplementedError, match="is not available yet in nearworth"):
-        nw.KNNShapley(**parameters).fit(X, Y).value(X_VAL, Y_VAL, **call)
-
-
 def test_how_far_to_search_is_said_once():
     with pytest.raises(ValueError, match="both given"):
         nw.KNNShapley(n_candidates=5, max_error=0.1).fit(X, Y)

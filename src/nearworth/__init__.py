@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nearworth.curves import RemovalCurve, removal_curve
     from nearworth.datasets.noise import add_label_noise
     from nearworth.detection import Detection
+    from nearworth.engine.accumulate import Partial
     from nearworth.engine.plan import Plan
     from nearworth.estimators import KNNShapley, knn_shapley
     from nearworth.games.oracle import exact_shapley
@@ -41,6 +42,7 @@ _HOME = {
     "LabelAudit": "nearworth.audit.result",
     "OwnerValue": "nearworth.owners",
     "OwnerValues": "nearworth.owners",
+    "Partial": "nearworth.engine.accumulate",
     "Plan": "nearworth.engine.plan",
     "Provenance": "nearworth.valuation",
     "RemovalCurve": "nearworth.curves",
@@ -63,6 +65,7 @@ __all__ = [
     "LabelAudit",
     "OwnerValue",
     "OwnerValues",
+    "Partial",
     "Plan",
     "Provenance",
     "RemovalCurve",

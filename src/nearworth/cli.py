@@ -200,6 +200,26 @@ def plan(n_train: int, n_val: int, features: int, classes: int, **parameters: An
         raise click.UsageError(str(error)) from error
 
 
+@main.command()
+@click.argument("parts", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False))
+@click.option("-o", "--output", required=True, help="File to write: .npz (everything), .csv or .parquet (a table).")
+def merge(parts: tuple[str, ...], output: str) -> None:
+    r"""Merge PARTS of a valuation, made on slices of the validation set, into the values.
+
+    Parts come from `KNNShapley.partial(...).save(file)` or from a checkpoint folder (progress.part). Their order does
+    not matter.
+
+    \b
+    Example: nearworth merge a.part b.part -o values.parquet
+    """
+    from nearworth.merging import merge_files
+
+    try:
+        click.echo(repr(merge_files(parts, output)))
+    except (ValueError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+
+
 @main.group()
 def bench() -> None:
     """Measure this machine, or repeat the paper's experiment."""

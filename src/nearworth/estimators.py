@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -15,19 +17,23 @@ from nearworth._validation.fingerprint import fingerprint
 from nearworth._validation.parameters import check_parameters, parse_bytes, whole_number
 from nearworth._validation.targets import check_rows
 from nearworth._version import __version__
-from nearworth.engine.accumulate import Moments
+from nearworth.engine.accumulate import Partial
 from nearworth.engine.calibrate import TRIAL_POINTS, TRIAL_QUERIES, with_time
 from nearworth.engine.collected import NearestLists
+from nearworth.engine.distributed import Job
+from nearworth.engine.moments import CHUNK, Moments
 from nearworth.engine.nearest import Source
 from nearworth.engine.plan import Plan, check_fits, make_plan
 from nearworth.engine.problem import Problem, make_evaluators
 from nearworth.engine.progress import reporting
-from nearworth.engine.run import Request, run, widened
+from nearworth.engine.run import Outcome, Request, run, widened
+from nearworth.engine.stored import store
 from nearworth.engine.truncate import TruncatedEvaluator
 from nearworth.games.truncation import Tail
 from nearworth.neighbors.keys import EuclideanKeys
+from nearworth.runs import INTERVAL, LongRun, Summed, begin, origin_of, sum_up
 from nearworth.searching import Choice, check_request, choose, make_source, report_of
-from nearworth.training import Training, make_training
+from nearworth.training import PRECOMPUTED, Training, make_training
 from nearworth.valuation import Parameters, Provenance, Valuation
 
 # What the numbers do not depend on, and so what two valuations to be combined need not share.
@@ -173,7 +179,9 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         *,
         contributions: Any = None,
         checkpoint: Any = None,
+        checkpoint_interval: float = INTERVAL,
         executor: Any = None,
+        scratch: Any = None,
         continue_from: Any = None,
     ) -> Valuation:
         """Value every training point on a validation set, or on each other when none is given.
@@ -188,24 +196,32 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         contributions : row numbers, mask, slice or "all", optional
             Training points whose value for each single validation point is kept, in `Valuation.contributions`
             of shape (validation points, chosen rows).
-        checkpoint, executor, continue_from
-            Not available yet.
+        checkpoint : path, optional
+            A folder that keeps the work done so far. The same call takes it up again after any interruption, and
+            returns at once when everything was done; `Valuation.resumed` says how many validation points were saved.
+        checkpoint_interval : float, default=30
+            Seconds between two writings of the checkpoint; it is also written when the run ends or is interrupted.
+        continue_from : Valuation or Partial, optional
+            Add these validation points to those: the result is as if all had been given at once, bit for bit.
+        executor : concurrent.futures.Executor or dask.distributed.Client, optional
+            Where to work instead of here. Each task uses `n_jobs` threads (1 unless given) and up to `max_memory`.
+        scratch : path, optional
+            A folder that all workers can read, for training data that live only in memory; by default a temporary one
+            of this machine. Memory maps are read where they are.
 
         Returns
         -------
         Valuation
         """
-        for name, given in (("checkpoint", checkpoint), ("executor", executor), ("continue_from", continue_from)):
-            if given is not None:
-                raise NotImplementedError(f"{name} is not available yet in nearworth {__version__}; leave it None.")
         problem, parameters = self._problem(X_val, y_val, sample_weight)
-        return self._run(problem, contributions, parameters)
+        long = LongRun(checkpoint, checkpoint_interval, continue_from, executor=executor, scratch=scratch)
+        return self._run(problem, contributions, parameters, long)
 
     def _value_and_nearest(self, size: int, X_val: Any = None, y_val: Any = None) -> tuple[Valuation, NearestLists]:
         """As `value`, and in the same pass the nearest training points of each validation point."""
         problem, parameters = self._problem(X_val, y_val)
         nearest = NearestLists(problem.n_val, min(size, problem.game.n_players), self.n_neighbors)
-        return self._run(problem, None, parameters, nearest), nearest
+        return self._run(problem, None, parameters, LongRun(), nearest), nearest
 
     def _problem(self, X_val: Any, y_val: Any, sample_weight: Any = None) -> tuple[Problem, dict[str, Any]]:
         """The checked question, and the parameters it was asked with."""
@@ -221,6 +237,26 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         if X_val is None:
             return training.against_itself(sample_weight, parameters), parameters
         return training.against(X_val, y_val, sample_weight, parameters), parameters
+
+    def partial(self, X_val: Any, y_val: Any, sample_weight: Any = None, *, start: int = 0) -> Partial:
+        """Sums over a part of the validation set, to be merged with those of the others: for work split by hand.
+
+        `start` is the number of the part's first point among all validation points, a multiple of 64. Save parts with
+        `Partial.save`, merge them with `Partial.merge` or `nearworth merge`; `Valuation.from_partial` makes the values.
+        """
+        check_is_fitted(self)
+        parameters = self._checked_parameters()
+        self._refuse_other_training(parameters)
+        whole_number(0)("start", start)
+        if start % CHUNK:
+            raise ValueError(f"start must be a multiple of {CHUNK}, so that parts join; got {start}.")
+        problem = self._training.against(X_val, y_val, sample_weight, parameters)
+        choice = self._choice(problem.n_val, parameters)
+        LongRun(checkpoint=".").check(searcher=choice.searcher is not None, contributions=False, leave_out=False)
+        plan = self._plan(problem.n_val, choice)
+        evaluators = self._evaluator_maker(problem, plan, choice)
+        provenance = self._provenance(problem, parameters)
+        return self._sum_up(problem, plan, choice, evaluators, provenance, LongRun(start=int(start))).partial
 
     def plan(self, n_val: int, *, n_train: int | None = None) -> Plan:
         """How `value` would run on so many validation points: threads, batches, memory and time. Prints itself.
@@ -241,39 +277,114 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         problem: Problem,
         contributions: Any,
         parameters: dict[str, Any],
+        long: LongRun,
         nearest: NearestLists | None = None,
     ) -> Valuation:
         choice = self._choice(problem.n_val, parameters)
-        plan = self._plan(problem.n_val, choice)
+        plan = self._plan(problem.n_val, choice, kept=long.checkpoint is not None)
+        searcher = choice.searcher is not None
+        long.check(searcher=searcher, contributions=contributions is not None, leave_out=problem.leave_out)
         chosen = None
         if contributions is not None:
             chosen = check_rows(contributions, "contributions", problem.n_train)
             check_fits(plan, chosen.size, self._budget())
+        provenance = self._provenance(problem, parameters)
+        if searcher or chosen is not None or nearest is not None:
+            return self._run_at_once(problem, plan, choice, chosen, provenance, nearest)
+        make = self._evaluator_maker(problem, plan, choice)
+        summed = self._sum_up(problem, plan, choice, make, provenance, long)
+        if long.continue_from is not None:
+            sets = "+".join(summed.partial.origin["validation"].values())
+            provenance = replace(provenance, n_val=summed.partial.n_points, validation=sets)
+        valuation = self._valuation(problem, plan, Outcome(summed.partial.finish()), provenance, make)
+        return replace(
+            valuation,
+            partial=summed.partial,
+            resumed=summed.resumed,
+            _moments_by_group=None if long.continue_from is not None else valuation._moments_by_group,
+        )
+
+    def _run_at_once(
+        self,
+        problem: Problem,
+        plan: Plan,
+        choice: Choice,
+        chosen: IntVector | None,
+        provenance: Provenance,
+        nearest: NearestLists | None,
+    ) -> Valuation:
+        """With single values kept, or neighbours from a searcher: nothing that parts of a run could share."""
         source = None if choice.n_candidates is None else make_source(problem, choice, self.random_state)
         found = None if source is None else report_of(source, choice, problem.n_val)
-        evaluators = self._evaluators(problem, plan, source, nearest)
         incomplete = 0 if found is None else found.incomplete
         request = Request(spread=bool(self.standard_errors), chosen=chosen, excess=incomplete > 0)
+        make = partial(self._evaluators, problem, plan, source, nearest)
         with reporting(self.progress, problem.n_val) as report:
-            outcome = run(problem, plan, request, evaluators, report)
-        moments = outcome.moments if outcome.excess is None else widened(outcome, problem.weights, incomplete)
+            outcome = run(problem, plan, request, make(), report)
+        if outcome.excess is not None:
+            outcome = replace(outcome, moments=widened(outcome, problem.weights, incomplete))
         if source is not None:
             found = report_of(source, choice, problem.n_val)
+        sums = outcome.partial if choice.searcher is None else None
+        if sums is not None:
+            sums.origin = origin_of(provenance, problem, self._sums(choice), 0)
+        valuation = self._valuation(problem, plan, outcome, provenance, make)
+        return replace(
+            valuation,
+            partial=sums,
+            contributions=outcome.contributions,
+            contribution_rows=chosen,
+            confidence=1.0 if found is None else found.confidence,
+            search=found,
+        )
+
+    def _sum_up(
+        self, problem: Problem, plan: Plan, choice: Choice, make: Any, provenance: Provenance, long: LongRun
+    ) -> Summed:
+        beginning = begin(long, partial(origin_of, provenance, problem, self._sums(choice)))
+        request = Request(spread=bool(self.standard_errors))
+        make_job = partial(self._job, problem, choice)
+        return sum_up(problem, plan, request, make, long, beginning, self.progress, make_job)
+
+    def _sums(self, choice: Choice) -> dict[str, Any]:
+        """What is summed up, as far as that decides which sums can be added."""
+        tail = None if choice.n_candidates is None else self.tail
+        return {"standard_errors": bool(self.standard_errors), "ranked": choice.n_candidates, "tail": tail}
+
+    def _job(self, problem: Problem, choice: Choice, folder: str | PathLike[str]) -> Job:
+        """What workers elsewhere need, in files of a folder."""
+        training, parameters = self._training, self._checked_parameters()
+        points = training.features.data if training.features and self.metric != PRECOMPUTED else None
+        if problem.leave_out:
+            points = problem.queries
+        return Job(
+            store(points, training.labels, folder),
+            training.metric,
+            training.metric_params,
+            training.game_maker(parameters, problem.game.n_players),
+            self.ties,
+            problem.leave_out,
+            bool(self.standard_errors),
+            choice.n_candidates,
+            self.tail,
+            self._planning(choice) | {"n_jobs": 1 if self.n_jobs is None else self.n_jobs},
+        )
+
+    def _valuation(
+        self, problem: Problem, plan: Plan, outcome: Outcome, provenance: Provenance, make: Any
+    ) -> Valuation:
+        moments = outcome.moments
         if problem.leave_out and self.ties == "average":
             # Identical points meet the same terms, but not in the same order: let rounding not tell them apart.
             moments = moments.take(self._training.twins(problem.weights))
         if not np.isfinite(moments.total).all():
             raise ValueError("The values overflow 64-bit floats. Rescale the targets or the weights.")
-        provenance = self._provenance(problem, parameters)
+        features = self._training.features
         return Valuation(
             moments,
             provenance,
-            outcome.contributions,
-            chosen,
-            self._training.features.backend if self._training.features else None,
-            1.0 if found is None else found.confidence,
-            found,
-            _moments_by_group=partial(_group_moments, problem, plan, provenance, evaluators)
+            backend=features.backend if features else None,
+            _moments_by_group=partial(_group_moments, problem, plan, provenance, make)
             if self.standard_errors
             else None,
         )
@@ -304,6 +415,15 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         euclidean = isinstance(training.keys, EuclideanKeys)
         return choose(parameters, training.game(parameters, n_rows), n_rows, n_val, euclidean)
 
+    def _evaluator_maker(self, problem: Problem, plan: Plan, choice: Choice) -> Any:
+        """Makes evaluators when they are needed, which takes a while."""
+
+        def make() -> Any:
+            source = None if choice.n_candidates is None else make_source(problem, choice, self.random_state)
+            return self._evaluators(problem, plan, source, None)
+
+        return make
+
     def _evaluators(self, problem: Problem, plan: Plan, source: Source | None, nearest: NearestLists | None) -> Any:
         if source is None:
             return make_evaluators(problem, plan, nearest)
@@ -314,19 +434,22 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
             if _describe(parameters[name]) != _describe(getattr(self._training, name)):
                 raise ValueError(f"{name} changed to {parameters[name]!r} after fit. Call fit again.")
 
-    def _plan(self, n_val: int, choice: Choice | None = None, n_train: int | None = None) -> Plan:
+    def _plan(
+        self, n_val: int, choice: Choice | None = None, n_train: int | None = None, *, kept: bool = False
+    ) -> Plan:
+        return make_plan(n_train or self._training.n_rows, n_val, kept=kept, **self._planning(choice))
+
+    def _planning(self, choice: Choice | None) -> dict[str, Any]:
         keys = self._training.keys
-        return make_plan(
-            n_train or self._training.n_rows,
-            n_val,
-            self.task,
-            standard_errors=bool(self.standard_errors),
-            n_jobs=self.n_jobs,
-            max_memory=self._budget(),
-            has_products=keys.has_products,
-            width=keys.width,
-            search=None if choice is None else choice.plan,
-        )
+        return {
+            "task": self.task,
+            "standard_errors": bool(self.standard_errors),
+            "n_jobs": self.n_jobs,
+            "max_memory": self._budget(),
+            "has_products": keys.has_products,
+            "width": keys.width,
+            "search": None if choice is None else choice.plan,
+        }
 
     def _budget(self) -> int | None:
         return None if self.max_memory is None else parse_bytes("max_memory", self.max_memory)
@@ -368,11 +491,11 @@ def knn_shapley(
     return KNNShapley(n_neighbors, **parameters).fit(X, y).value(X_val, y_val, sample_weight).values
 
 
-def _group_moments(problem: Problem, plan: Plan, provenance: Provenance, evaluators: Any, groups: IntVector) -> Moments:
+def _group_moments(problem: Problem, plan: Plan, provenance: Provenance, make: Any, groups: IntVector) -> Moments:
     """A second run that sums the values of each group, on data that must still be what they were."""
     if not problem.leave_out and _validation_fingerprint(problem) != provenance.validation:
         raise ValueError("The validation data changed in place since value(); standard errors of totals need them.")
-    return run(problem, plan, Request(spread=True, groups=groups), evaluators).moments
+    return run(problem, plan, Request(spread=True, groups=groups), make()).moments
 
 
 def _validation_fingerprint(problem: Problem) -> str:

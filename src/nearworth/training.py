@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,10 +45,17 @@ class Training:
 
     def game(self, parameters: Mapping[str, Any], n_players: int) -> ClassificationGame | RegressionGame:
         """The game that the parameters ask for, among so many players."""
+        return self.game_maker(parameters, n_players)()
+
+    def game_maker(
+        self, parameters: Mapping[str, Any], n_players: int
+    ) -> Callable[[], ClassificationGame | RegressionGame]:
+        """The same still to be made, small enough to be sent around."""
         k, utility, semivalue = int(parameters["n_neighbors"]), parameters["utility"], _plain(parameters["semivalue"])
         if self.classes is None:
-            return RegressionGame(n_players, k, utility, semivalue)
-        return ClassificationGame(n_players, k, self.n_classes(parameters["n_classes"]), utility, semivalue)
+            return partial(RegressionGame, n_players, k, utility, semivalue)
+        n_classes = self.n_classes(parameters["n_classes"])
+        return partial(ClassificationGame, n_players, k, n_classes, utility, semivalue)
 
     def n_classes(self, given: int | None) -> int:
         """C of the utility: as given, else the distinct training labels."""

@@ -20,7 +20,8 @@ from nearworth._typing import FloatMatrix, FloatVector, IntVector
 from nearworth._validation.parameters import is_whole
 from nearworth._validation.targets import check_classes, check_owners
 from nearworth.detection import Detection, detect
-from nearworth.engine.accumulate import Moments
+from nearworth.engine.accumulate import Partial
+from nearworth.engine.moments import Moments
 from nearworth.owners import OwnerValue, OwnerValues
 from nearworth.plots import plot_values, plot_values_by_class
 
@@ -78,6 +79,8 @@ class Valuation:
     backend: str | None = None
     confidence: float = 1.0  # probability that the certificate holds
     search: Any = None  # what a searcher found and missed (SearchReport); None where every distance was computed
+    partial: Partial | None = None  # the running sums, for `continue_from`; None where they are lost
+    resumed: int = 0  # validation points whose values came from a checkpoint
     _moments_by_group: Callable[[IntVector], Moments] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -286,6 +289,24 @@ class Valuation:
             description.get("confidence", 1.0),
         )
 
+    @classmethod
+    def from_partial(cls, partial: Partial) -> Valuation:
+        """The valuation of a part that holds all validation points, such as one merged from parts made by hand."""
+        origin, ranges = partial.origin, partial.ranges
+        if "training" not in origin:
+            raise ValueError("This part does not say where it comes from. Make parts with KNNShapley.partial.")
+        missing = [(a, b) for (_, a), (b, _) in zip([(0, 0), *ranges], ranges, strict=False) if a < b]
+        if missing or not ranges:
+            gaps = ", ".join(f"{a} to {b - 1}" for a, b in missing) or "all"
+            raise ValueError(f"Validation points are missing: {gaps}. Merge the parts that hold them first.")
+        if "self" in origin["validation"].values():
+            raise ValueError("A training set valued on itself is finished by value(checkpoint=...), not from its part.")
+        moments = partial.finish()
+        parameters = Parameters(origin["parameters"])
+        sets = "+".join(origin["validation"].values())
+        known = (origin["n_train"], moments.count, origin["n_classes"], origin["training"], sets)
+        return cls(moments, Provenance(origin["version"], parameters, *known), partial=partial)
+
     def __add__(self, other: Any) -> Valuation:
         if not isinstance(other, Valuation):
             return NotImplemented
@@ -315,7 +336,7 @@ class Valuation:
 
     def __reduce__(self) -> Any:
         parts = (self.moments, self.provenance, self.contributions, self.contribution_rows, self.backend)
-        return Valuation, (*parts, self.confidence, self.search)
+        return Valuation, (*parts, self.confidence, self.search, self.partial, self.resumed)
 
     @property
     def _summed(self) -> bool:

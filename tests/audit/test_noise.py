@@ -89,7 +89,7 @@ def test_longest_list_from_the_definition(rng):
     order = np.arange(200)
     for asked in (0.05, 0.2, 0.3):
         n = longest_list(order, right, asked)
-        expected = max([m for m in range(1, 201) if (right[:m].sum() + 0.5) / m <= asked], default=0)
+        expected = max([m for m in range(1, 201) if (right[:m].sum() + 1) / m <= asked], default=0)
         assert n == expected
     assert longest_list(order, right, 1.0) == 200
     assert longest_list(order, right, 0.0) == 0

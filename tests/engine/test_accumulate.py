@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nearworth.engine.accumulate import CHUNK, Moments, Partial
+from nearworth.engine.accumulate import Partial
+from nearworth.engine.moments import CHUNK, Moments
 
 
 def leaves(rng, count, spread=True):

@@ -11,7 +11,7 @@ import numpy as np
 from nearworth._typing import FloatMatrix, FloatVector, IntVector
 
 LEVEL, DEVIATIONS = 0.95, 1.959964
-CAUTION = 0.5
+CAUTION = 1.0
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ def count_errors(
 def longest_list(order: IntVector, right: FloatVector, max_fdr: float) -> int:
     """How many rows, worst first, have an expected share of right labels of at most `max_fdr`.
 
-    Half a right label is added to every list, so that a few rows alone are never within a small share: what is
-    expected of a few says little about them.
+    One right label is added to every list, so that a few rows alone are never within a small share: what is expected
+    of a few says little about them.
     """
     if max_fdr >= 1.0:
         return len(order)

@@ -113,6 +113,7 @@ def _audit_classes(estimator: KNNShapley, X_val: Any, y_val: Any, pred_probs: An
     return LabelAudit(
         right, valuation.values, shares[0][rows, codes], labels[best], probabilities[rows, best],
         _count(model, features, codes, right), labels[codes], valuation, labels, probabilities, None,
+        posterior(model.cautious(), features, codes).right(codes),
         neighbours, estimator, (X_val, y_val), _backend(estimator),
     )  # fmt: skip
 
@@ -128,7 +129,7 @@ def _audit_targets(estimator: KNNShapley, X_val: Any, y_val: Any) -> LabelAudit:
     n_errors = ErrorCount(wrong, max(0.0, wrong - spread), min(float(len(targets)), wrong + spread))
     return LabelAudit(
         model.right, valuation.values, model.agreement, model.suggested, np.full(len(targets), 0.9), n_errors, targets,
-        valuation, None, None, model.ranges, neighbours, estimator, (X_val, y_val), _backend(estimator),
+        valuation, None, None, model.ranges, model.right, neighbours, estimator, (X_val, y_val), _backend(estimator),
     )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """Continuous targets: how far each is from what its neighbours suggest, and how likely that makes an error.
 
-right targets   (y - suggested) / (local scale) is Student-t with 3 degrees of freedom, times a common width
-wrong targets   anywhere: Cauchy, as wide as the targets themselves
+Right targets: (y - suggested) / (local scale) is Student-t with 3 degrees of freedom, times a common width.
+Wrong targets are anywhere: Cauchy, three times as wide as the targets themselves.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from nearworth.audit.evidence import Neighbours
 
 LISTED = 2  # times K: how far down the lists residuals look
 ROUNDS = 200
+MEDIAN_SIZE = 0.764892  # median of |t| with 3 degrees of freedom
+WILD = 3.0  # times the median distance of targets from their median: how wide wrong targets spread
 RANGE_QUANTILE = 2.353363  # 95 % of Student's t with 3 degrees of freedom: 90 % of right targets are in the range
 PRIOR_WRONG, PRIOR_RIGHT = 0.5, 9.5  # what the share of wrong targets is worth before looking, in rows
 
@@ -42,17 +44,13 @@ def fit_targets(neighbours: Neighbours, targets: FloatVector) -> TargetModel:
     residuals = targets - suggested
     scale = _local_scales(neighbours, np.abs(residuals))
     wild = _wild_density(targets)
-    width, wrong = 1.0, 0.05
+    # The width from the median, which a minority of wrong targets hardly moves.
+    scale *= max(float(np.median(np.abs(residuals) / scale)), 1e-9) / MEDIAN_SIZE
+    wrong = PRIOR_WRONG / (PRIOR_WRONG + PRIOR_RIGHT)
     for _ in range(ROUNDS):
-        right = _share_right(residuals / (width * scale), width * scale, wrong, wild)
-        # Student-t as a normal of random width: the mean of squares, far ones counting less.
-        squares = (residuals / scale) ** 2
-        less = 4.0 / (3.0 + squares / width**2)
-        width = float(np.sqrt(max((right * less * squares).sum() / max(right.sum(), 1e-12), 1e-12)))
+        right = _share_right(residuals / scale, scale, wrong, wild)
         wrong = ((1.0 - right).sum() + PRIOR_WRONG) / (len(targets) + PRIOR_WRONG + PRIOR_RIGHT)
-    right = _share_right(residuals / (width * scale), width * scale, wrong, wild)
-    agreement = 1.0 / (1.0 + np.abs(residuals) / (width * scale))
-    return TargetModel(suggested, width * scale, agreement, right, float(wrong))
+    return TargetModel(suggested, scale, 1.0 / (1.0 + np.abs(residuals) / scale), right, float(wrong))
 
 
 def _suggestions(neighbours: Neighbours, targets: FloatVector) -> FloatVector:
@@ -74,9 +72,10 @@ def _local_scales(neighbours: Neighbours, sizes: FloatVector) -> FloatVector:
 
 
 def _wild_density(targets: FloatVector) -> FloatVector:
-    """Density of the targets that anything goes: Cauchy around the median, as wide as the middle half."""
+    """Density of the targets that anything goes: Cauchy around the median, wider than they are."""
     centre = float(np.median(targets))
     width = float(np.median(np.abs(targets - centre))) or float(np.abs(targets - centre).mean()) or 1.0
+    width *= WILD
     return np.asarray(1.0 / (np.pi * width * (1.0 + ((targets - centre) / width) ** 2)))
 
 

@@ -62,6 +62,7 @@ class LabelAudit:
     classes: npt.NDArray[Any] | None = None
     label_probabilities: FloatMatrix | None = None
     suggested_range: FloatMatrix | None = None
+    _cautious: FloatVector = field(default=None)  # type: ignore[assignment, arg-type]
     _neighbours: Neighbours = field(default=None)  # type: ignore[assignment]
     _estimator: KNNShapley = field(default=None)  # type: ignore[assignment]
     _validation: tuple[Any, Any] = (None, None)
@@ -91,8 +92,8 @@ class LabelAudit:
         rule : {"cluster", "lower-cluster"}
             A rule of `Valuation.detect`, applied to `quality`.
         max_fdr : float
-            As many rows as possible with an expected share of false alarms of at most this. Holds as far as the model
-            of wrong labels does: see `docs/audit.md`.
+            As many rows as possible with an expected share of false alarms of at most this, on the cautious side. Holds
+            as far as the model of wrong labels does: see `docs/audit.md`.
 
         Without any: the rows whose label is more likely wrong than right.
         """
@@ -104,7 +105,7 @@ class LabelAudit:
         if fraction is not None:
             return order[: int(round(_check_share("fraction", fraction) * len(self), 6))]
         if max_fdr is not None:
-            return order[: longest_list(order, self.quality, _check_share("max_fdr", max_fdr))]
+            return order[: longest_list(order, self._cautious, _check_share("max_fdr", max_fdr))]
         flagged = self.is_label_issue if rule is None else detect(self.quality, rule).mask
         return order[flagged[order]]
 

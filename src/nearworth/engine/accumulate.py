@@ -3,163 +3,176 @@
 Validation points are numbered; every CHUNK consecutive ones form a leaf, summed in their order. Leaves are
 added pairwise along a fixed binary tree: node (level, i) holds leaves i 2^level to (i+1) 2^level - 1 and is
 always left child plus right child. A `Partial` keeps the largest complete nodes it has, so the work done in
-order needs memory for log2(leaves) nodes, and partials may be merged in any order and grouping.
+order needs memory for log2(leaves) nodes, and partials may be merged in any order and grouping. The last leaf
+may be short: it stays apart, as running sums, so that further points can be added to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
+from nearworth.engine.moments import CHUNK, Leaf, Moments
+from nearworth.engine.origins import check_origins, merge_origins
 
-from nearworth._typing import FloatMatrix, FloatVector, IntVector
-from nearworth.engine.tables import fold, fold_with_spread
-
-CHUNK = 64
-
-
-@dataclass(frozen=True)
-class Moments:
-    """What a set of validation points contributes: counts, weights, sum of w phi and the spread of phi.
-
-    `centre` is the mean of phi under the weights w^2, `spread` the sum of w^2 (phi - centre)^2; both None
-    when no standard errors are wanted. Centred sums cannot cancel. `ends` (2, N) are sums of w times the lower and
-    upper end of phi, None where phi is exact.
-    """
-
-    count: int
-    weight: float
-    weight_squares: float
-    total: FloatVector
-    centre: FloatVector | None = None
-    spread: FloatVector | None = None
-    ends: FloatMatrix | None = None
-
-    @classmethod
-    def of(cls, values: FloatMatrix, weights: FloatVector, *, spread: bool) -> Moments:
-        """Moments of a few validation points, one after the other."""
-        leaf = Leaf(values.shape[1], spread=spread)
-        for row, weight in zip(values, weights.tolist(), strict=True):
-            leaf.add_values(row, weight)
-        return leaf.moments()
-
-    def __add__(self, other: Moments) -> Moments:
-        squares = self.weight_squares + other.weight_squares
-        centre = spread = None
-        if (
-            self.centre is not None
-            and other.centre is not None
-            and self.spread is not None
-            and other.spread is not None
-        ):
-            share = other.weight_squares / squares if squares > 0 else 0.0
-            away = other.centre - self.centre
-            centre = self.centre + share * away
-            spread = self.spread + other.spread + (share * self.weight_squares) * away**2
-        total = self.total + other.total
-        ends = None
-        if self.ends is not None or other.ends is not None:
-            ends = self._ends_or_values() + other._ends_or_values()
-        return Moments(self.count + other.count, self.weight + other.weight, squares, total, centre, spread, ends)
-
-    def _ends_or_values(self) -> FloatMatrix:
-        return np.stack([self.total, self.total]) if self.ends is None else self.ends
-
-    def take(self, rows: IntVector) -> Moments:
-        """The moments of other training points, one for each row named."""
-        centre = None if self.centre is None else self.centre[rows]
-        spread = None if self.spread is None else self.spread[rows]
-        ends = None if self.ends is None else self.ends[:, rows]
-        return replace(self, total=self.total[rows], centre=centre, spread=spread, ends=ends)
-
-    def standard_errors(self) -> FloatVector | None:
-        """Standard error of the weighted mean of phi over the validation points; NaN for a single one."""
-        if self.centre is None or self.spread is None:
-            return None
-        if self.count < 2:
-            return np.full(self.total.shape, np.nan)
-        squares = np.maximum(self.spread, 0.0) + self.weight_squares * (self.centre - self.total / self.weight) ** 2
-        return np.asarray(np.sqrt(self.count / (self.count - 1) * squares) / self.weight)
-
-
-class Leaf:
-    """Sums over consecutive validation points, added in their order.
-
-    The spread is summed around the first value of each training point, so that it does not cancel.
-    """
-
-    def __init__(self, n_train: int, *, spread: bool) -> None:
-        self._total = np.zeros(n_train)
-        self._spread = spread
-        self._shift, self._first, self._second = (np.zeros(n_train if spread else 0) for _ in range(3))
-        self._count, self._weight, self._squares = 0, 0.0, 0.0
-
-    def add(self, table: FloatVector, place: npt.NDArray[np.int32], weight: float) -> None:
-        """Add one validation point, whose value of training point i is table[place[i]]."""
-        if self._spread:
-            fresh = self._count == 0
-            fold_with_spread(self._total, self._shift, self._first, self._second, table, place, weight, fresh)
-        else:
-            fold(self._total, table, place, weight)
-        self._count += 1
-        self._weight += weight
-        self._squares += weight * weight
-
-    def count(self, weights: FloatVector) -> None:
-        """Count validation points whose values are summed elsewhere."""
-        for weight in weights.tolist():
-            self._count += 1
-            self._weight += weight
-            self._squares += weight * weight
-
-    def add_values(self, values: FloatVector, weight: float) -> None:
-        """Add one validation point, given the value of each training point."""
-        self.add(np.ascontiguousarray(values), np.arange(len(values), dtype=np.int32), weight)
-
-    def moments(self) -> Moments:
-        """What was added so far."""
-        centre = spread = None
-        if self._spread:
-            mean = self._first / self._squares if self._squares > 0 else self._first
-            centre = self._shift + mean
-            spread = np.maximum(self._second - mean * self._first, 0.0)
-        return Moments(self._count, self._weight, self._squares, self._total, centre, spread)
+Node: TypeAlias = tuple[int, int]
 
 
 class Partial:
-    """A part of the sum: complete nodes of the tree, by (level, index)."""
+    """A part of the sum over validation points: add, merge, finish; save and load.
 
-    def __init__(self) -> None:
-        self._nodes: dict[tuple[int, int], Moments] = {}
+    `origin` says of which data and parameters. Parts of one origin merge in any order and grouping to the same bits;
+    no validation point may be in two of them.
+    """
+
+    def __init__(self, origin: Mapping[str, Any] | None = None) -> None:
+        self.origin: dict[str, Any] = dict(origin or {})
+        self._nodes: dict[Node, Moments] = {}
+        self._open: tuple[int, Leaf] | None = None
+
+    @property
+    def ranges(self) -> list[tuple[int, int]]:
+        """The validation points that are in, as ranges: first and one past the last."""
+        ranges = sorted((index << level, (index + 1) << level) for level, index in self._nodes)
+        points = [(CHUNK * first, CHUNK * last) for first, last in ranges]
+        if self._open is not None:
+            points.append((CHUNK * self._open[0], CHUNK * self._open[0] + self._open[1].n_points))
+        return _joined(points)
+
+    @property
+    def n_points(self) -> int:
+        """How many validation points are in."""
+        unfinished = 0 if self._open is None else self._open[1].n_points
+        return sum(moments.count for moments in self._nodes.values()) + unfinished
+
+    def __contains__(self, leaf: int) -> bool:
+        return self._covered((0, leaf)) or (self._open is not None and self._open[0] == leaf)
 
     def add(self, leaf: int, moments: Moments) -> None:
         """Add one finished leaf."""
+        if leaf in self:
+            raise ValueError(f"Validation points of leaf {leaf} were already added.")
         self._insert((0, leaf), moments)
 
-    def merge(self, others: Iterable[Partial]) -> Partial:
-        """The part made of this one and others; no leaf may be in two of them."""
-        merged = Partial()
-        for part in (self, *others):
-            for node, moments in part._nodes.items():
-                merged._insert(node, moments)
+    def add_leaf(self, number: int, leaf: Leaf) -> None:
+        """Add a leaf, which is kept open if it is short; only the last one may be."""
+        if leaf.n_points == CHUNK:
+            self.add(number, leaf.moments())
+        elif number in self:
+            raise ValueError(f"Validation points of leaf {number} were already added.")
+        else:
+            self._keep_open(number, leaf)
+
+    def unfinished(self) -> tuple[int, Leaf] | None:
+        """The number of the last leaf and a copy of it, if it is short."""
+        return None if self._open is None else (self._open[0], self._open[1].copy())
+
+    def finished(self) -> Partial:
+        """The same without the short leaf at its end, to add to; this one stays as it is."""
+        part = Partial(self.origin)
+        part._nodes = dict(self._nodes)
+        return part
+
+    def snapshot(self) -> Partial:
+        """The same as it is now, while this one goes on."""
+        part = self.finished()
+        part._open = self._open
+        return part
+
+    def merge(self, others: Partial | Iterable[Partial]) -> Partial:
+        """The part made of this one and others; no validation point may be in two of them."""
+        parts = [self, *([others] if isinstance(others, Partial) else others)]
+        check_origins([part.origin for part in parts])
+        merged = Partial(merge_origins([part.origin for part in parts]))
+        for part in parts:
+            merged.absorb(part)
         return merged
+
+    def absorb(self, other: Partial) -> None:
+        """Take in the sums of another part, whatever its origin."""
+        mine, opened, self._nodes = self._nodes, self._open, {}
+        try:
+            both = sorted([*mine.items(), *other._nodes.items()], key=lambda item: -item[0][0])
+            for node, moments in both:  # large nodes first, so that one inside another is seen
+                self._refuse_covered(node)
+                self._insert(node, moments)
+            if other._open is not None:
+                self._keep_open(*other._open)
+            elif self._open is not None:
+                number, leaf = self._open
+                self._open = None
+                self._keep_open(number, leaf)
+        except ValueError:
+            self._nodes, self._open = mine, opened
+            raise
 
     def finish(self) -> Moments:
         """The sum over everything added, left to right."""
-        ordered = sorted(self._nodes.items(), key=lambda item: item[0][1] << item[0][0])
+        whole = self.finished()
+        if self._open is not None:
+            whole._insert((0, self._open[0]), self._open[1].moments())
+        ordered = sorted(whole._nodes.items(), key=lambda item: item[0][1] << item[0][0])
+        if not ordered:
+            raise ValueError("This part has no validation points yet.")
         total = ordered[0][1]
         for _, moments in ordered[1:]:
             total = total + moments
         return total
 
-    def _insert(self, node: tuple[int, int], moments: Moments) -> None:
-        if node in self._nodes:
-            raise ValueError(f"Validation points of leaf {node[1] << node[0]} were already added.")
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a numpy archive with a checksum, atomically; any damage is found by `load`."""
+        from nearworth.engine.parts import write_part
+
+        write_part(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Partial:
+        """Read what `save` wrote; a damaged file is a ValueError."""
+        from nearworth.engine.parts import read_part
+
+        return read_part(path)
+
+    def __repr__(self) -> str:
+        ranges = ", ".join(f"{a:,} to {b - 1:,}" for a, b in self.ranges) or "none yet"
+        return f"Partial: validation points {ranges}"
+
+    def _covered(self, node: Node) -> bool:
+        level, index = node
+        highest = max((lv for lv, _ in self._nodes), default=-1)
+        return any((up, index >> (up - level)) in self._nodes for up in range(level, highest + 1))
+
+    def _refuse_covered(self, node: Node) -> None:
+        if self._covered(node):
+            first, last = CHUNK * (node[1] << node[0]), CHUNK * ((node[1] + 1) << node[0])
+            raise ValueError(f"Validation points {first} to {last - 1} are in more than one part.")
+
+    def _keep_open(self, number: int, leaf: Leaf) -> None:
+        first = CHUNK * number
+        if self._covered((0, number)) or (self._open is not None and self._open[0] == number):
+            raise ValueError(f"Validation points {first} to {first + leaf.n_points - 1} are in more than one part.")
+        short = number if self._open is None else min(number, self._open[0])
+        if self._open is not None or any((i + 1) << lv > number + 1 for lv, i in self._nodes):
+            raise ValueError(
+                f"A part ends within validation points {CHUNK * short} to {CHUNK * short + CHUNK - 1}, and others come "
+                f"after it. Every part but the last must hold a multiple of {CHUNK} validation points."
+            )
+        self._open = (number, leaf)
+
+    def _insert(self, node: Node, moments: Moments) -> None:
         level, index = node
         sibling = self._nodes.pop((level, index ^ 1), None)
         if sibling is None:
             self._nodes[node] = moments
         else:
             self._insert((level + 1, index // 2), sibling + moments if index & 1 else moments + sibling)
+
+
+def _joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    joined: list[tuple[int, int]] = []
+    for first, last in ranges:
+        if joined and joined[-1][1] == first:
+            joined[-1] = (joined[-1][0], last)
+        else:
+            joined.append((first, last))
+    return joined

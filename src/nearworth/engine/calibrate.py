@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from nearworth.engine.accumulate import Leaf
+from nearworth.engine.moments import Leaf
 from nearworth.engine.plan import Plan
 from nearworth.engine.problem import Problem, make_evaluators
 from nearworth.engine.threads import one_blas_thread

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import joblib
 
 from nearworth._typing import Task
-from nearworth.engine.accumulate import CHUNK
+from nearworth.engine.moments import CHUNK
 from nearworth.neighbors.products import panel_rows
 
 BUDGET_SHARE = 0.25  # of the memory that is free, unless max_memory says otherwise
@@ -113,15 +113,16 @@ def make_plan(
     has_products: bool = False,
     width: int = 0,
     search: SearchPlan | None = None,
+    kept: bool = False,
 ) -> Plan:
     """The most threads and the largest batches that the budget allows; an error if not even one query fits.
 
     A matrix product, where the metric has one, takes a 32-bit copy of the training set if that leaves room for batches
-    of a good size; `width` is the numbers in a query.
+    of a good size; `width` is the numbers in a query. Sums that are `kept` in a checkpoint are there twice meanwhile.
     """
     sums = n_train * 8 * (4 if standard_errors else 1)
     leaves, rows = -(-n_val // CHUNK), min(n_train, panel_rows(width))
-    fixed = n_train * FIXED + sums * (leaves.bit_length() + 1)
+    fixed = n_train * FIXED + sums * (leaves.bit_length() + 1) * (2 if kept else 1)
     thread = n_train * PER_THREAD + 2 * sums + 2 * 8 * rows * width
     by_pair = Costs(fixed, thread, n_train * PER_KEY + width * PER_FEATURE)
     by_product = Costs(fixed + n_train * NORMS, thread, n_train * PER_MARK + width * PER_FEATURE + 8 * rows)

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nearworth._typing import FloatMatrix, FloatVector, IntVector
-from nearworth.engine.accumulate import CHUNK, Leaf, Moments, Partial
+from nearworth.engine.accumulate import Partial
+from nearworth.engine.moments import CHUNK, Leaf, Moments
 from nearworth.engine.plan import Plan
 from nearworth.engine.problem import Evaluator, Problem
 from nearworth.engine.threads import one_blas_thread
@@ -29,6 +30,7 @@ class Outcome:
     moments: Moments
     contributions: FloatMatrix | None = None
     excess: FloatMatrix | None = None
+    partial: Partial | None = None
 
 
 @dataclass(frozen=True)
@@ -44,20 +46,77 @@ class Request:
     excess: bool = False
 
 
+Evaluators = Callable[[], Evaluator | TruncatedEvaluator]
+Listener = Callable[[Partial], object]
+
+
+@dataclass(frozen=True)
+class Span:
+    """Which leaves of all validation points to sum up.
+
+    The first validation point of the problem is number `offset` of all; `opened` are the sums of the leaf that it
+    falls into, over the points before it.
+    """
+
+    leaves: tuple[int, ...]
+    offset: int = 0
+    opened: Leaf | None = None
+
+    @classmethod
+    def of(cls, n_val: int, offset: int = 0, opened: Leaf | None = None, done: Partial | None = None) -> Span:
+        """All leaves of so many validation points, but those that are done."""
+        numbers = range(offset // CHUNK, -(-(offset + n_val) // CHUNK))
+        return cls(tuple(leaf for leaf in numbers if done is None or leaf not in done), offset, opened)
+
+    def points(self, leaf: int, n_val: int) -> tuple[int, int]:
+        """The validation points of a leaf, as the problem numbers them."""
+        return max(CHUNK * leaf - self.offset, 0), min(CHUNK * leaf + CHUNK - self.offset, n_val)
+
+    def begin(self, leaf: int) -> Leaf | None:
+        """The sums to go on with, if others came before."""
+        return self.opened.copy() if self.opened is not None and leaf == self.offset // CHUNK else None
+
+
 def run(
-    problem: Problem,
-    plan: Plan,
-    request: Request,
-    make_evaluator: Callable[[], Evaluator | TruncatedEvaluator],
-    report: Report | None = None,
+    problem: Problem, plan: Plan, request: Request, make_evaluator: Evaluators, report: Report | None = None
 ) -> Outcome:
     """Sum the values over the validation points, in the plan's threads and batches."""
     kept = None if request.chosen is None else np.empty((problem.n_val, request.chosen.size))
     excess = np.zeros((2, problem.n_val)) if request.excess else None
-    work = _Work(problem, plan, request, kept, excess)
     partial = Partial()
-    with _workers(work, make_evaluator, plan.threads):
-        done, waiting = 0, -(-problem.n_val // CHUNK)
+    work = _Work(problem, plan, request, Span.of(problem.n_val), kept, excess)
+    _sum_up(work, make_evaluator, partial, report)
+    return Outcome(partial.finish(), kept, excess, partial)
+
+
+def run_span(
+    problem: Problem,
+    plan: Plan,
+    request: Request,
+    make_evaluator: Evaluators,
+    span: Span,
+    partial: Partial,
+    report: Report | None = None,
+    listener: Listener | None = None,
+) -> None:
+    """Add the leaves of a span to a part; the listener hears of every new leaf."""
+    work = _Work(problem, plan, request, span, None, None)
+    done = problem.n_val - sum(b - a for a, b in (span.points(leaf, problem.n_val) for leaf in span.leaves))
+    if span.leaves:
+        _sum_up(work, make_evaluator, partial, report, listener, done)
+
+
+def _sum_up(
+    work: _Work,
+    make_evaluator: Evaluators,
+    partial: Partial,
+    report: Report | None,
+    listener: Listener | None = None,
+    done: int = 0,
+) -> None:
+    n_val = work.problem.n_val
+    with _workers(work, make_evaluator, work.plan.threads):
+        waiting = len(work.span.leaves)
         while waiting:
             message = work.messages.get()
             if isinstance(message, BaseException):
@@ -65,11 +124,13 @@ def run(
             if isinstance(message, int):
                 done += message
                 if report is not None:
-                    report(done, problem.n_val)
+                    report(done, n_val)
             else:
-                partial.add(*message)
+                number, sums = message
+                partial.add_leaf(number, sums) if isinstance(sums, Leaf) else partial.add(number, sums)
                 waiting -= 1
-    return Outcome(partial.finish(), kept, excess)
+                if listener is not None:
+                    listener(partial)
 
 
 def widened(outcome: Outcome, weights: FloatVector, n_incomplete: int) -> Moments:
@@ -88,31 +149,31 @@ class _Work:
     problem: Problem
     plan: Plan
     request: Request
+    span: Span
     kept: FloatMatrix | None
     excess: FloatMatrix | None
     messages: queue.Queue[Any] = field(default_factory=lambda: queue.Queue(maxsize=8))
     stop: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
-        self._starts = iter(enumerate(range(0, self.problem.n_val, CHUNK)))
+        self._left = iter(self.span.leaves)
         self._lock = threading.Lock()
 
-    def leaves(self) -> Iterator[tuple[int, int]]:
+    def leaves(self) -> Iterator[int]:
         """Leaves that nobody has taken yet."""
         while not self.stop.is_set():
             with self._lock:
-                leaf = next(self._starts, None)
+                leaf = next(self._left, None)
             if leaf is None:
                 return
             yield leaf
 
-    def evaluate(self, evaluator: Evaluator | TruncatedEvaluator, start: int) -> Moments | None:
+    def evaluate(self, evaluator: Evaluator | TruncatedEvaluator, number: int) -> Leaf | None:
         """One leaf, batch by batch; None if told to stop."""
-        problem = self.problem
-        stop = min(start + CHUNK, problem.n_val)
+        start, stop = self.span.points(number, self.problem.n_val)
+        leaf = self.span.begin(number) or self._empty_leaf()
         if isinstance(evaluator, TruncatedEvaluator):
-            return self._evaluate_truncated(evaluator, start, stop)
-        leaf = self._empty_leaf()
+            return self._evaluate_truncated(evaluator, leaf, start, stop)
         for a in range(start, stop, self.plan.batch):
             b = min(a + self.plan.batch, stop)
             for query, places in enumerate(evaluator.places(a, b), start=a):
@@ -120,7 +181,7 @@ class _Work:
                 if self.stop.is_set():
                     return None
             self.messages.put(b - a)
-        return leaf.moments()
+        return leaf
 
     def _empty_leaf(self) -> Leaf:
         groups = self.request.groups
@@ -136,13 +197,12 @@ class _Work:
         else:
             leaf.add_values(np.bincount(groups, weights=table[place]).astype(np.float64), weight)
 
-    def _evaluate_truncated(self, evaluator: TruncatedEvaluator, start: int, stop: int) -> Moments | None:
+    def _evaluate_truncated(self, evaluator: TruncatedEvaluator, leaf: Leaf, start: int, stop: int) -> Leaf | None:
         """One leaf at once: far points cost nothing unless somebody wants single values, groups or their spread."""
         request, weights = self.request, self.problem.weights
         rows = list(evaluator.rows(start, stop))
         if self.excess is not None:
             self.excess[:, start:stop] = evaluator.excess(rows)
-        leaf = self._empty_leaf()
         if request.spread or request.groups is not None or self.kept is not None:
             for (query, _, _), places in zip(rows, evaluator.dense(rows), strict=True):
                 self._add(leaf, query, *places)
@@ -151,14 +211,13 @@ class _Work:
         else:
             leaf.count(weights[start:stop])
         self.messages.put(stop - start)
-        if request.groups is not None:
-            return leaf.moments()
-        sums = evaluator.sums(rows, weights)
-        return replace(leaf.moments(), total=sums[0], ends=sums[1:])
+        if request.groups is None:
+            leaf.truncated = evaluator.sums(rows, weights, leaf.truncated)
+        return leaf
 
 
 @contextmanager
-def _workers(work: _Work, make_evaluator: Callable[[], Evaluator | TruncatedEvaluator], count: int) -> Iterator[None]:
+def _workers(work: _Work, make_evaluator: Evaluators, count: int) -> Iterator[None]:
     """Threads of our own, ended with the block: nothing survives to be forked or shared.
 
     The main thread only listens, so Ctrl-C reaches it at once; the workers stop after the query at hand.
@@ -167,10 +226,10 @@ def _workers(work: _Work, make_evaluator: Callable[[], Evaluator | TruncatedEval
     def labour() -> None:
         try:
             evaluator = make_evaluator()
-            for number, start in work.leaves():
-                moments = work.evaluate(evaluator, start)
-                if moments is not None:
-                    work.messages.put((number, moments))
+            for number in work.leaves():
+                leaf = work.evaluate(evaluator, number)
+                if leaf is not None:
+                    work.messages.put((number, leaf.moments() if leaf.n_points == CHUNK else leaf))
         except BaseException as error:
             work.messages.put(error)
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nearworth._typing import FloatMatrix, FloatVector, IntVector
+from nearworth.engine.moments import Truncated
 from nearworth.engine.nearest import Near, Source
 from nearworth.engine.problem import Places, Problem
 from nearworth.games.blocks import Interval
@@ -33,7 +34,9 @@ class Row(Protocol):
 
 
 class FarSum(Protocol):
-    """Sum over queries of what far points are worth, without touching any of them."""
+    """Sum over queries of what far points are worth, without touching any of them; `state` is all it knows."""
+
+    state: FloatMatrix
 
     def add(self, row: Any, weight: float) -> None:
         """Add one query."""
@@ -66,9 +69,10 @@ class ClassRow:
 class ClassSum:
     """One number for everybody and one more for each class."""
 
-    def __init__(self, labels: IntVector) -> None:
+    def __init__(self, labels: IntVector, state: FloatMatrix | None = None) -> None:
         self._labels = labels
-        self._other, self._extra = np.zeros(ENDS), np.zeros((ENDS, int(labels.max()) + 1))
+        self.state = np.zeros((ENDS, int(labels.max()) + 2)) if state is None else state
+        self._other, self._extra = self.state[:, 0], self.state[:, 1:]
 
     def add(self, row: ClassRow, weight: float) -> None:
         """See FarSum."""
@@ -105,17 +109,17 @@ class TargetRow:
 class TargetSum:
     """Coefficients of that quadratic."""
 
-    def __init__(self, targets: FloatVector) -> None:
+    def __init__(self, targets: FloatVector, state: FloatMatrix | None = None) -> None:
         self._targets = targets
-        self._far = np.zeros((ENDS, 3))
+        self.state = np.zeros((ENDS, 3)) if state is None else state
 
     def add(self, row: TargetRow, weight: float) -> None:
         """See FarSum."""
-        self._far += weight * row.far
+        self.state += weight * row.far
 
     def everywhere(self) -> FloatMatrix:
         """See FarSum."""
-        return evaluate(self._far[:, None, :], self._targets)
+        return evaluate(self.state[:, None, :], self._targets)
 
 
 class TruncatedEvaluator:
@@ -133,18 +137,19 @@ class TruncatedEvaluator:
             self._game = TruncatedRegression(problem.game, problem.labels)
             self._targets = np.asarray(problem.labels, dtype=np.float64) - self._game.center
 
-    def sums(self, rows: list[Valued], weights: FloatVector) -> FloatMatrix:
-        """Sums over some queries of values and both ends, (3, N)."""
+    def sums(self, rows: list[Valued], weights: FloatVector, before: Truncated | None = None) -> Truncated:
+        """Sums over some queries of values and both ends, going on from those of others before them."""
         problem = self._problem
-        total = np.zeros((ENDS, problem.n_train))
-        far = ClassSum(problem.labels) if self._counts.size else TargetSum(self._targets)
+        total = np.zeros((ENDS, problem.n_train)) if before is None else before.near.copy()
+        state = None if before is None else before.far.copy()
+        far = ClassSum(problem.labels, state) if self._counts.size else TargetSum(self._targets, state)
         for query, near, row in rows:
             weight = float(weights[query])
             far.add(row, weight)  # type: ignore[arg-type]
             total[:, near.rows] += weight * (row.near - row.far_of(near.rows))
             if problem.leave_out:
                 total[:, query] -= weight * row.far_of(np.array([query]))[:, 0]
-        return total + far.everywhere()
+        return Truncated(total + far.everywhere(), total, far.state)
 
     def dense(self, rows: list[Valued]) -> Iterator[Places]:
         """Every point's value, near or far, as an Evaluator gives it; for those who want them one by one."""

@@ -1,0 +1,129 @@
+"""Runs that are killed with -9 at random instants, and taken up again until they end: every bit must be the same.
+
+    python benchmarks/soak.py --kills 50            50 kills
+    python benchmarks/soak.py --seconds 3600        an hour of random runs
+
+Each kill falls on a forked child that values random data with a checkpoint, often while it is writing. The next child
+must take up the work, and must not have lost more than one interval (and the 64 validation points it was at).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+import nearworth as nw
+
+GRACE = 0.5  # seconds that a write may take, on a busy machine
+KINDS = (
+    {},
+    {"standard_errors": True},
+    {"task": "regression"},
+    {"n_candidates": 20, "standard_errors": True},
+    {"metric": "manhattan"},
+)
+
+
+@dataclass
+class Case:
+    """One run to be killed: data, parameters, a folder."""
+
+    rng: np.random.Generator
+    folder: Path
+    n_train: int = 2000
+    n_val: int = 2000
+    parameters: dict[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        rng = self.rng
+        self.interval = float(rng.choice([0.0, 0.02, 0.1]))
+        self.X, self.y = rng.integers(0, 9, (self.n_train, 4)), rng.integers(0, 3, self.n_train)
+        self.X_val, self.y_val = rng.integers(0, 9, (self.n_val, 4)), rng.integers(0, 3, self.n_val)
+        self.weights = rng.uniform(0, 2, self.n_val)
+        self.parameters |= KINDS[rng.integers(len(KINDS))]
+        self.expected = self.estimator().value(self.X_val, self.y_val, self.weights)
+
+    def estimator(self, progress: object = None) -> nw.KNNShapley:
+        n_jobs = 1 if progress else 2
+        return nw.KNNShapley(3, n_jobs=n_jobs, max_memory="50MB", progress=progress, **self.parameters).fit(
+            self.X, self.y
+        )
+
+    def work(self, log: Path, pause: float) -> nw.Valuation:
+        """Value with a checkpoint, telling the log how far it is; slowly, so that there is time to be killed."""
+        with open(log, "w") as lines:
+
+            def tell(done: int, _total: int) -> None:
+                print(time.monotonic(), done, file=lines, flush=True)
+                time.sleep(pause)
+
+            return self.estimator(tell).value(
+                self.X_val, self.y_val, self.weights, checkpoint=self.folder / "c", checkpoint_interval=self.interval
+            )
+
+    def killed(self, number: int) -> tuple[float, Path]:
+        """Start a child and kill it; when, and its log."""
+        log = self.folder / f"{number}.log"
+        child = os.fork()
+        if child == 0:
+            self.work(log, float(self.rng.choice([0.005, 0.02, 0.05])))
+            os._exit(0)
+        time.sleep(float(self.rng.uniform(0.0, 0.6)))
+        os.kill(child, signal.SIGKILL)
+        moment = time.monotonic()
+        os.waitpid(child, 0)
+        return moment, log
+
+    def lost_seconds(self, moment: float, log: Path, resumed: int) -> float:
+        """How long before its death the process had more finished leaves than were found again."""
+        steps = [tuple(map(float, line.split())) for line in log.read_text().splitlines() if len(line.split()) == 2]
+        later = [at for at, done in steps if done >= resumed + 64]
+        return moment - later[0] if later else 0.0
+
+    def check(self, valuation: nw.Valuation) -> bool:
+        """The same bits as in one go?"""
+        names = ("values", "lower", "upper", "standard_errors")
+        pairs = [(getattr(valuation, name), getattr(self.expected, name)) for name in names]
+        return all(np.array_equal(a, b) if b is not None else a is None for a, b in pairs)
+
+
+def soak(kills: int, seconds: float, seed: int) -> int:
+    """Kill so often, or for so long; how many runs came out wrong."""
+    rng, begin, done, wrong, cases, late = np.random.default_rng(seed), time.monotonic(), 0, 0, 0, 0
+    while done < kills or time.monotonic() - begin < seconds:
+        with tempfile.TemporaryDirectory() as folder:
+            case = Case(rng, Path(folder))
+            cases += 1
+            for number in range(int(rng.integers(1, 6))):
+                moment, log = case.killed(number)
+                done += 1
+                if log.exists() and (case.folder / "c" / "progress.part").exists():
+                    resumed = nw.Partial.load(case.folder / "c" / "progress.part").n_points
+                    late += case.lost_seconds(moment, log, resumed) > case.interval + GRACE
+            valuation = case.estimator().value(
+                case.X_val, case.y_val, case.weights, checkpoint=case.folder / "c", checkpoint_interval=case.interval
+            )
+            wrong += not case.check(valuation)
+            scraps = {p.name for p in (case.folder / "c").iterdir()} - {"progress.part", "lock"}
+            wrong += bool(scraps)
+            print(
+                f"{done} kills in {cases} runs, {valuation.resumed} points saved in this one, {wrong} wrong", flush=True
+            )
+    print(f"{done} kills, {cases} runs: {wrong} wrong, {late} lost more than an interval")
+    return wrong + late
+
+
+if __name__ == "__main__":
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--kills", type=int, default=50)
+    options.add_argument("--seconds", type=float, default=0.0)
+    options.add_argument("--seed", type=int, default=0)
+    sys.exit(1 if soak(**vars(options.parse_args())) else 0)

@@ -1,0 +1,90 @@
+"""A training set as files that any process can map into its memory."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse
+
+from nearworth._files import atomic_write
+from nearworth._validation.fingerprint import fingerprint
+
+SPARSE = ("data", "indices", "indptr")
+
+
+@dataclass(frozen=True)
+class ArrayFile:
+    """An array inside a file."""
+
+    path: str
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+    order: str
+
+    def load(self) -> npt.NDArray[Any]:
+        """The array, read from disk when it is used."""
+        whole: Any = np.memmap(self.path, self.dtype, "r", self.offset, self.shape, self.order)  # type: ignore[call-overload]
+        return np.asarray(whole)
+
+
+@dataclass(frozen=True)
+class StoredTraining:
+    """Training points and labels in files, and a hash to know them by. No points where the user brings distances."""
+
+    labels: ArrayFile
+    points: tuple[ArrayFile, ...]  # one, or the three of a sparse matrix
+    shape: tuple[int, ...]
+    fingerprint: str
+
+    def load(self) -> tuple[Any, npt.NDArray[Any]]:
+        """Points and labels, if they are still what they were."""
+        arrays = [file.load() for file in self.points]
+        points: Any = None
+        if len(arrays) == 1:
+            points = arrays[0]
+        elif arrays:
+            points = scipy.sparse.csr_array(tuple(arrays), shape=self.shape)
+        labels = self.labels.load()
+        if fingerprint(points, labels) != self.fingerprint:
+            raise ValueError(f"The training data near {self.labels.path!r} are no longer what they were. Run again.")
+        return points, labels
+
+
+def store(points: Any, labels: npt.NDArray[Any], folder: str | os.PathLike[str]) -> StoredTraining:
+    """Put a training set into files of a folder, unless it is in a file already."""
+    hashed = fingerprint(points, labels)
+    place = Path(folder) / f"nearworth-{hashed}"
+    place.mkdir(parents=True, exist_ok=True)
+    if points is None:
+        files: tuple[ArrayFile, ...] = ()
+    elif scipy.sparse.issparse(points):
+        files = tuple(_store_array(getattr(points, name), place / f"{name}.npy") for name in SPARSE)
+    else:
+        files = (_mapped(points) or _store_array(points, place / "points.npy"),)
+    shape = () if points is None else tuple(points.shape)
+    return StoredTraining(_store_array(labels, place / "labels.npy"), files, shape, hashed)
+
+
+def _mapped(array: npt.NDArray[Any]) -> ArrayFile | None:
+    """Where a memory map lies on disk; None for slices of one and for all other arrays."""
+    if not isinstance(array, np.memmap) or not isinstance(array.base, mmap.mmap) or array.filename is None:
+        return None
+    order = "C" if array.flags.c_contiguous else "F"
+    path = str(Path(array.filename).absolute())
+    return ArrayFile(path, array.dtype.str, array.shape, array.offset, order)
+
+
+def _store_array(array: npt.NDArray[Any], path: Path) -> ArrayFile:
+    if not path.exists():
+        with atomic_write(path) as file:
+            np.save(file, array, allow_pickle=False)
+    mapped = _mapped(np.load(path, mmap_mode="r"))
+    assert mapped is not None
+    return mapped
