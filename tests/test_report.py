@@ -82,7 +82,9 @@ def test_nothing_comes_from_outside(digits):
 def test_cells_are_inert(rng):
     findings = made_up(rng, 200, 20, HOSTILE)
     cells = {HOSTILE[0]: np.array([HOSTILE[i % len(HOSTILE)] for i in range(200)], dtype=object)}
-    rows = Rows(rng.normal(size=(200, 3)), HOSTILE[1], HOSTILE[3], cells[HOSTILE[0]], cells, None, HOSTILE[0], HOSTILE)
+    rows = Rows(
+        rng.normal(size=(200, 3)), HOSTILE[1], HOSTILE[3], cells[HOSTILE[0]], cells, source=HOSTILE[0], notes=HOSTILE
+    )
     page = render_report(findings, rows)
     assert page.count("<script") == 2
     assert page.count("</script") == 2
@@ -104,6 +106,17 @@ def test_large_reports_stay_small(rng):
     page = render_report(findings, Rows(rng.normal(size=(100_000, 20)), cells=cells))
     assert len(page.encode()) < 5_000_000
     assert time.process_time() - began < 10
+
+
+def test_image_files_are_embedded_and_others_are_not(rng, tmp_path):
+    (tmp_path / "good.png").write_bytes(b"\x89PNG\r\n\x1a\n rest")
+    (tmp_path / "secret.png").write_text("not an image")
+    names = np.array([("good.png", "secret.png", "absent.png", "\0")[i % 4] for i in range(40)], dtype=object)
+    findings = made_up(rng, 40, 40, ["a", "b"])
+    page = render_report(findings, Rows(image_names=names, image_folder=tmp_path))
+    pictures = embedded(page)["pictures"]
+    assert {int(row) for row in pictures} == {row for row in range(40) if row % 4 == 0}
+    assert all(picture.startswith("data:image/png;base64,") for picture in pictures.values())
 
 
 def test_from_the_api(tmp_path, rng):
@@ -215,7 +228,9 @@ def test_review_in_a_browser(browser, tmp_path, digits):
 def test_hostile_cells_in_a_browser(browser, tmp_path, rng):
     findings = made_up(rng, 200, 20, HOSTILE)
     text = np.array([HOSTILE[i % len(HOSTILE)] for i in range(200)], dtype=object)
-    rows = Rows(rng.normal(size=(200, 3)), HOSTILE[1], HOSTILE[3], text, {HOSTILE[0]: text}, None, HOSTILE[0], HOSTILE)
+    rows = Rows(
+        rng.normal(size=(200, 3)), HOSTILE[1], HOSTILE[3], text, {HOSTILE[0]: text}, source=HOSTILE[0], notes=HOSTILE
+    )
     page = tmp_path / "report.html"
     page.write_text(render_report(findings, rows))
     browser.get(page.as_uri())

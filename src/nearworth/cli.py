@@ -96,6 +96,7 @@ def detect(**given: Any) -> None:
 @data_options(n_neighbors=10)
 @selection_options()
 @click.option("--image-shape", metavar="HxW", help="Rows are images: 28x28, or 32x32x3 in colour.")
+@click.option("--image-column", metavar="COL", help="Column with image files, relative to TRAIN.")
 @output_options("The page to write, .html.", default=None)
 def report(**given: Any) -> None:
     """Write a page to look at the suspects of TRAIN, decide on each, and export the decisions.
@@ -123,7 +124,7 @@ def _wanted(given: dict[str, Any]) -> Any:
 
     from nearworth.commands.data import Wanted
 
-    return Wanted(**_pop(given, *(field.name for field in fields(Wanted))))
+    return Wanted(**_pop(given, *(field.name for field in fields(Wanted) if field.name in given)))
 
 
 @main.command()
@@ -230,7 +231,10 @@ def speed(quick: bool) -> None:
     """Compare the exact engine with what a good numpy user writes, as ratios within one run.
 
     Times are nanoseconds per (validation, training) pair, the best of a few runs.
-    """
+
+    \b
+    nearworth bench speed --quick
+    """  # noqa: D301
     from nearworth.benchmarking import speed as rows
 
     click.echo(f"{'first / second':<78} {'first':>8} {'second':>8} {'ratio':>7}   wanted")
@@ -257,7 +261,10 @@ def paper(data: str | None, protocol: str, json_file: str | None) -> None:
 
     F1 of finding 200 flipped among 2,000 labels (K = 5): original and soft-label values, by ranking (R) and by cluster
     (C). Half a minute.
-    """
+
+    \b
+    nearworth bench paper --json table1.json
+    """  # noqa: D301
     from nearworth.paper import HEADER, LEGEND, agreement, table1, write_json
 
     if json_file is not None and not Path(json_file).absolute().parent.is_dir():

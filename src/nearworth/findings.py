@@ -35,7 +35,8 @@ class Findings:
 
     def why(self, row: int) -> str:
         """The gist, for a person, from the neighbours alone: it costs nothing and so can be told of every suspect."""
-        wrong = f"wrong with a probability of about {1 - self.quality[row]:.0%}"
+        doubt = 1 - self.quality[row]
+        wrong = f"wrong with a probability of {'more than 99%' if doubt > 0.99 else f'about {doubt:.0%}'}"
         if self.ranges is not None:
             low, high = self.ranges[row]
             return f"rows like it are mostly between {low:.4g} and {high:.4g}; {wrong}"
@@ -43,7 +44,7 @@ class Findings:
         given, suggested = self.given[row], self.suggested[row]
         same, others = sum(bool(n == given) for n in near), sum(bool(n == suggested) for n in near)
         there = f"{others} are {_show(suggested)}, " if suggested != given else ""
-        return f"of its {len(near)} nearest rows {there}{same} are {_show(given)}; {wrong}"
+        return f"of its {len(near)} nearest rows {there}{same} {'is' if same == 1 else 'are'} {_show(given)}; {wrong}"
 
 
 class Selection(NamedTuple):

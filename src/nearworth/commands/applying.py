@@ -143,9 +143,20 @@ def _corrected(made: dict[int, Decision], train: str, target: str, dialect: Dial
             if decision is not None:
                 _check_given(train, decision, restore(row[place]))
                 if decision.decision == "relabel":
-                    row[place] = guard(decision.label)
+                    row[place] = guard(_written_like(row[place], decision.label))
             yield row
         _check_rows(train, made, number + 1)
+
+
+def _written_like(given: str, label: str) -> str:
+    """True and False as this file spells them; other labels as they are.
+
+    >>> _written_like("true", "False"), _written_like("TRUE", "False"), _written_like("Cat", "Dog")
+    ('false', 'FALSE', 'Dog')
+    """
+    if label not in ("True", "False"):
+        return label
+    return label.lower() if given.islower() else label.upper() if given.isupper() else label
 
 
 def _apply_table(made: dict[int, Decision], train: str, target: str, output: str) -> None:

@@ -31,6 +31,7 @@ class Wanted:
     missing: str = "error"
     max_categories: int = 40
     task: str = "classification"
+    image_column: str | None = None
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class Data:
     columns: list[str] = field(default_factory=list)  # what became of each, in words
     remarks: list[str] = field(default_factory=list)
     cells: dict[str, Any] = field(default_factory=dict)  # columns as they were in the file, for people to look at
+    image_names: Any = None  # a file for each row
 
     def names(self) -> dict[str, Any]:
         """The columns that say which row is which."""
@@ -75,6 +77,10 @@ def _from_table(source: Source, other: Source | None, wanted: Wanted) -> Data:
     if wanted.id_column is not None:
         _require(source, wanted.id_column, "--id")
         ids = source.table[wanted.id_column]
+    image_names = None
+    if wanted.image_column is not None:
+        _require(source, wanted.image_column, "--image-column")
+        image_names = source.table[wanted.image_column]
     chosen = _chosen(source, target, wanted)
     preparer = TablePreparer(wanted.missing, wanted.max_categories, as_they_are=bool(wanted.features))
     X = _prepared(source, chosen, preparer.fit)
@@ -90,7 +96,7 @@ def _from_table(source: Source, other: Source | None, wanted: Wanted) -> Data:
     id_name = wanted.id_column if wanted.id_column not in RESERVED else f"id_{wanted.id_column}"
     shown = [n for n in source.table.column_names if n not in (target, wanted.id_column)][:MOST_CELLS]
     cells = {name: source.table[name] for name in shown if kind_of(source.table[name]) != "list"}
-    return Data(X, y, X_val, y_val, target, ids, id_name, columns, remarks, cells)
+    return Data(X, y, X_val, y_val, target, ids, id_name, columns, remarks, cells, image_names)
 
 
 RESERVED = ("row", "value", "standard_error", "rank", "lower", "upper", "given", "suggested", "quality", "why")
@@ -180,7 +186,7 @@ def _chosen(source: Source, target: str, wanted: Wanted) -> list[str]:
                 raise InputError(
                     f"{source.path}: there is no column {pattern!r} to --ignore; it has {listed(names, 12)}."
                 )
-    left_out = {target, wanted.id_column}
+    left_out = {target, wanted.id_column, wanted.image_column}
     chosen = [n for n in names if n not in left_out and not any(fnmatchcase(n, p) for p in wanted.ignore)]
     if patterns:
         chosen = [n for n in chosen if any(fnmatchcase(n, p) for p in patterns)]
@@ -190,7 +196,7 @@ def _chosen(source: Source, target: str, wanted: Wanted) -> list[str]:
 
 
 def _left_out(source: Source, chosen: list[str], target: str, wanted: Wanted) -> list[str]:
-    reasons = {target: "the target", wanted.id_column: "names the rows"}
+    reasons = {wanted.image_column: "names the images", wanted.id_column: "names the rows", target: "the target"}
     rest = "not among --features" if wanted.features else "--ignore"
     return [
         f"{name}: {reasons.get(name, f'left out: {rest}')}" for name in source.table.column_names if name not in chosen
@@ -198,7 +204,12 @@ def _left_out(source: Source, chosen: list[str], target: str, wanted: Wanted) ->
 
 
 def _from_arrays(source: Source, other: Source | None, wanted: Wanted) -> Data:
-    for option, given in (("--id", wanted.id_column), ("--ignore", wanted.ignore), ("--features", wanted.features)):
+    for option, given in (
+        ("--id", wanted.id_column),
+        ("--ignore", wanted.ignore),
+        ("--features", wanted.features),
+        ("--image-column", wanted.image_column),
+    ):
         if given:
             raise InputError(f"{source.path}: {option} names columns, which arrays do not have.")
     X, y = source.X, _array_target(source, wanted)

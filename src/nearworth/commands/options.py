@@ -93,7 +93,9 @@ def parse_semivalue(text: str) -> Any:
     try:
         a, b = (float(part) for part in rest.split(","))
     except ValueError:
-        raise click.BadParameter(f"{text!r} is not of the form beta:A,B, such as beta:1,4.") from None
+        raise click.BadParameter(
+            f"{text!r} is not of the form beta:A,B, such as beta:1,4.", param_hint="--semivalue"
+        ) from None
     return name, a, b
 
 

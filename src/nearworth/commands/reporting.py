@@ -24,19 +24,24 @@ def report(
     check_output(output, force, (".html", ".htm"))
     if output == "-":
         raise InputError("-o -: a report goes to a file; give a name that ends in .html.")
+    if image_shape is not None and wanted.image_column is not None:
+        raise InputError("--image-shape and --image-column were both given. Give one of them.")
     found = find(wanted, parameters, selection, dry_run, quiet)
     if found is None:
         return
     data, findings = found
-    write_page(data, findings, output, Path(wanted.train).name, image_shape)
+    write_page(data, findings, output, Path(wanted.train).name, image_shape, Path(wanted.train).parent)
     tell(f"{headline(data, findings)} Open {output} in a browser, decide, and export.", quiet)
 
 
-def write_page(data: Data, findings: Findings, output: str, source: str, image_shape: str | None) -> None:
+def write_page(
+    data: Data, findings: Findings, output: str, source: str, image_shape: str | None, image_folder: Path = Path(),
+) -> None:  # fmt: skip
     """The report of an audit of these data."""
     shape = None if image_shape is None else parse_shape(image_shape, data.X.shape[1])
     rows = Rows(
         X=data.X, target=data.target or "y", id_name=data.id_name, ids=data.ids, cells=data.cells, image_shape=shape,
+        image_names=data.image_names, image_folder=image_folder,
         source=source, notes=data.columns,
     )  # fmt: skip
     page = render_report(findings, rows).encode()

@@ -4,6 +4,7 @@
       content.py             what the page says: summary, classes, confusions, suspects
       pictures.py            inline SVG, drawn here, without a plotting library
       projection.py          the rows on a plane
+      images.py              thumbnails: pixels of rows, or files that a column names
       page.html.j2  page.css  page.js
 
 Nothing is fetched or sent: a content security policy allows one script and one style sheet, by their hashes.

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import base64
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from nearworth._typing import FloatMatrix, IntVector
+from nearworth._typing import IntVector
 from nearworth.findings import Findings
+from nearworth.report.images import image_files, order_of_need, pixels
 
 MOST_SUSPECTS = 5_000
 MOST_CLASSES = 30
 MOST_CONFUSED = 15
 CELL_LENGTH, MOST_CELLS = 120, 16
-IMAGE_BYTES = 3_000_000  # thumbnails of suspects first, then of their neighbours as far as this goes
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,8 @@ class Rows:
     ids: Any = None
     cells: dict[str, Any] = field(default_factory=dict)  # columns as they were in the file
     image_shape: tuple[int, ...] | None = None
+    image_names: Any = None  # a file name for each row, relative to the folder
+    image_folder: Path = Path()
     source: str = ""
     notes: list[str] = field(default_factory=list)
 
@@ -67,8 +69,12 @@ def suspects_data(findings: Findings, rows: Rows) -> dict[str, Any]:
     }
     if rows.ids is not None:
         data["id"] = [shown(cell) for cell in _take(rows.ids, listed)]
+    needed = order_of_need(listed, [[int(n[0]) for n in group] for group in near])
     if rows.image_shape is not None:
-        data |= _images(rows, listed, [[int(n[0]) for n in group] for group in near])
+        data |= pixels(rows.X, rows.image_shape, needed)
+    elif rows.image_names is not None:
+        names = _take(rows.image_names, np.array(needed, dtype=np.intp))
+        data |= image_files(rows.image_folder, dict(zip(needed, map(str, names), strict=True)))
     data |= {"labels": list(labels), "nClasses": n_classes, "target": rows.target, "idName": rows.id_name}
     return data
 
@@ -179,16 +185,3 @@ def _cells(columns: dict[str, Any], rows: IntVector) -> list[list[str]]:
 def _short(cell: Any) -> str:
     text = "" if cell is None else shown(cell)
     return text if len(text) <= CELL_LENGTH else f"{text[:CELL_LENGTH]}…"
-
-
-def _images(rows: Rows, listed: IntVector, near: list[list[int]]) -> dict[str, Any]:
-    """Pixels as bytes, scaled from the least to the largest of the pixels shown."""
-    assert rows.image_shape is not None
-    size = int(np.prod(rows.image_shape))
-    room = max(IMAGE_BYTES // size, 1)
-    wanted = list(dict.fromkeys([*listed.tolist(), *(n for group in zip(*near, strict=False) for n in group)]))[:room]
-    pixels: FloatMatrix = np.asarray(rows.X[np.array(wanted, dtype=np.intp)], dtype=np.float64)
-    low, high = (float(pixels.min()), float(pixels.max())) if pixels.size else (0.0, 1.0)
-    scaled = ((pixels - low) / (high - low or 1.0) * 255).round().astype(np.uint8)
-    encoded = {str(row): base64.b64encode(line.tobytes()).decode() for row, line in zip(wanted, scaled, strict=True)}
-    return {"images": encoded, "imageShape": list(rows.image_shape)}

@@ -4,6 +4,7 @@
   const $ = (id) => document.getElementById(id);
   const count = data.row.length;
   const PAGE = 50;
+  const hasImages = Boolean(data.imageShape || data.pictures);
   const key = "nearworth:" + data.key;
   const WORDS = { confirm: "kept", relabel: "changed", skip: "skipped", open: "open" };
 
@@ -25,7 +26,7 @@
     return element;
   };
   const label = (code) => data.labels[code];
-  const percent = (share) => (100 * share).toFixed(share < 0.1 || share > 0.99 ? 1 : 0) + "%";
+  const percent = (share) => share < 0.001 ? "<0.1%" : share > 0.999 ? ">99.9%" : ((100 * share).toFixed(share < 0.1 || share > 0.99 ? 1 : 0) + "%");
   const status = (i) => (decisions[i] ? decisions[i].decision : "open");
   const final = (i) => (decisions[i] && decisions[i].decision === "relabel" ? decisions[i].label : label(data.given[i]));
 
@@ -71,8 +72,8 @@
   function draw() {
     const body = $("body");
     const rows = order.slice(page * PAGE, (page + 1) * PAGE).map((i) => {
-      const line = make("tr", null, { "data-i": i, "aria-selected": String(i === chosen) });
-      if (data.imageShape) line.append(cellWith(picture(data.row[i])));
+      const line = make("tr", null, { "data-i": i, ...(i === chosen ? { "aria-current": "true" } : {}) });
+      if (hasImages) line.append(cellWith(picture(data.row[i])));
       columns.forEach((column, c) => {
         const shown = column.show ? column.show(i) : column.of(i);
         const last = c === columns.length - 1;
@@ -101,6 +102,7 @@
   const cellWith = (child) => { const cell = make("td"); if (child) cell.append(child); return cell; };
 
   function picture(row) {
+    if (data.pictures) return data.pictures[row] ? make("img", null, { src: data.pictures[row], alt: "image of row " + row, loading: "lazy" }) : null;
     const encoded = data.images && data.images[row];
     if (!encoded) return null;
     const [height, width, channels] = [data.imageShape[0], data.imageShape[1], data.imageShape[2] || 1];
@@ -171,12 +173,12 @@
   function neighbours(i) {
     const table = make("table");
     const head = make("tr");
-    if (data.imageShape) head.append(make("th", "Image", { scope: "col" }));
+    if (hasImages) head.append(make("th", "Image", { scope: "col" }));
     head.append(make("th", "Label", { scope: "col" }), make("th", "Row", { scope: "col", class: "n" }), make("th", "Distance", { scope: "col", class: "n" }), make("td"));
     const most = Math.max(...data.near[i].map((n) => n[2]), 1e-300);
     const lines = data.near[i].map(([row, code, distance]) => {
       const line = make("tr");
-      if (data.imageShape) line.append(cellWith(picture(row)));
+      if (hasImages) line.append(cellWith(picture(row)));
       line.append(make("td", label(code), { class: code === data.given[i] ? "text" : "text other" }));
       line.append(make("td", row, { class: "n" }), make("td", distance, { class: "n" }));
       const bar = document.createElementNS("http://www.w3.org/2000/svg", "svg");
@@ -209,7 +211,7 @@
     const at = order.indexOf(i);
     if (at >= 0) page = Math.floor(at / PAGE);
     draw(); detail();
-    const line = document.querySelector('#body tr[aria-selected="true"]');
+    const line = document.querySelector('#body tr[aria-current="true"]');
     if (line) line.scrollIntoView({ block: "nearest" });
   }
 
@@ -251,7 +253,7 @@
   const exportJson = () => save("decisions.json", "application/json", JSON.stringify({ target: data.target, report: data.key, decisions: rows() }, null, 1) + "\n");
 
   function start() {
-    if (data.imageShape) $("heads").append(make("th", "Image", { scope: "col" }));
+    if (hasImages) $("heads").append(make("th", "Image", { scope: "col" }));
     columns.forEach((column, c) => {
       const head = make("th", null, { scope: "col", "data-c": c, class: column.number ? "n" : "" });
       const button = make("button", column.name, { type: "button" });

@@ -115,7 +115,7 @@ def _policy(style: str, script: str) -> str:
     """Only our script and our style, known by their hashes; no address is ever fetched."""
     return (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
-        "base-uri 'none'; form-action 'none'"
+        "img-src data:; base-uri 'none'; form-action 'none'"
     )
 
 

@@ -1,0 +1,52 @@
+"""Images for the page: pixels of rows, or files that a column names."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nearworth._typing import FloatMatrix, IntVector
+
+PIXEL_BYTES = 3_000_000  # thumbnails of suspects first, then of their neighbours as far as this goes
+FILE_BYTES, ALL_FILES_BYTES = 1_000_000, 30_000_000
+KINDS = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif", b"RIFF": "webp"}
+
+
+def pixels(X: Any, shape: tuple[int, ...], rows: list[int]) -> dict[str, Any]:
+    """Pixels as bytes, scaled from the least to the largest of the pixels shown."""
+    wanted = rows[: max(PIXEL_BYTES // int(np.prod(shape)), 1)]
+    values: FloatMatrix = np.asarray(X[np.array(wanted, dtype=np.intp)], dtype=np.float64)
+    low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 1.0)
+    scaled = ((values - low) / (high - low or 1.0) * 255).round().astype(np.uint8)
+    encoded = {str(row): base64.b64encode(line.tobytes()).decode() for row, line in zip(wanted, scaled, strict=True)}
+    return {"images": encoded, "imageShape": list(shape)}
+
+
+def image_files(folder: Path, names: dict[int, str]) -> dict[str, Any]:
+    """Image files inside the page, as far as there is room. What is no image is left out, whatever its name says."""
+    found, room = {}, ALL_FILES_BYTES
+    for row, name in names.items():
+        content = _image(folder / name)
+        if content is not None and len(content[1]) <= room:
+            room -= len(content[1])
+            found[str(row)] = f"data:image/{content[0]};base64,{base64.b64encode(content[1]).decode()}"
+    return {"pictures": found}
+
+
+def order_of_need(suspects: IntVector, near: list[list[int]]) -> list[int]:
+    """Suspects first, then the nearest of each, then the second nearest."""
+    return list(dict.fromkeys([*suspects.tolist(), *(n for group in zip(*near, strict=False) for n in group)]))
+
+
+def _image(path: Path) -> tuple[str, bytes] | None:
+    try:
+        if not path.is_file() or path.stat().st_size > FILE_BYTES:
+            return None
+        content = path.read_bytes()
+    except (OSError, ValueError):
+        return None
+    kind = next((kind for magic, kind in KINDS.items() if content.startswith(magic)), None)
+    return None if kind is None else (kind, content)
