@@ -69,8 +69,8 @@ class Case:
                 self.X_val, self.y_val, self.weights, checkpoint=self.folder / "c", checkpoint_interval=self.interval
             )
 
-    def killed(self, number: int) -> tuple[float, Path]:
-        """Start a child and kill it; when, and its log."""
+    def killed(self, number: int) -> tuple[float, Path, bool]:
+        """Start a child and kill it; when, its log, and whether it was still alive."""
         log = self.folder / f"{number}.log"
         child = os.fork()
         if child == 0:
@@ -79,8 +79,8 @@ class Case:
         time.sleep(float(self.rng.uniform(0.0, 0.6)))
         os.kill(child, signal.SIGKILL)
         moment = time.monotonic()
-        os.waitpid(child, 0)
-        return moment, log
+        alive = os.WIFSIGNALED(os.waitpid(child, 0)[1])
+        return moment, log, alive
 
     def lost_seconds(self, moment: float, log: Path, resumed: int) -> float:
         """How long before its death the process had more finished leaves than were found again."""
@@ -103,8 +103,8 @@ def soak(kills: int, seconds: float, seed: int) -> int:
             case = Case(rng, Path(folder))
             cases += 1
             for number in range(int(rng.integers(1, 6))):
-                moment, log = case.killed(number)
-                done += 1
+                moment, log, alive = case.killed(number)
+                done += alive
                 if log.exists() and (case.folder / "c" / "progress.part").exists():
                     resumed = nw.Partial.load(case.folder / "c" / "progress.part").n_points
                     late += case.lost_seconds(moment, log, resumed) > case.interval + GRACE
