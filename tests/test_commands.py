@@ -439,3 +439,14 @@ def test_apply_to_other_formats(command, tmp_path):
     with np.load("c.npz") as archive:
         assert archive["y"].tolist() == [0, 2, 2]
         assert archive["extra"].tolist() == [7]
+
+
+def test_a_checkpoint_is_taken_up_again(command, tmp_path, rng):
+    columns, _ = flowers(rng)
+    write_csv(tmp_path / "train.csv", columns)
+    arguments = ("value", "train.csv", "--target", "species", "--ignore", "name", "--checkpoint", "kept")
+    assert command(*arguments, "-o", "first.csv")[0] == 0
+    code, _, err = command(*arguments, "-o", "second.csv")
+    assert code == 0
+    assert "90 of 90 validation points came from kept" in err
+    assert (tmp_path / "first.csv").read_bytes() == (tmp_path / "second.csv").read_bytes()

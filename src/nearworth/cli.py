@@ -49,6 +49,14 @@ def main() -> None:
     help="How neighbours are found; lsh and faiss need --max-error.",
 )
 @click.option("--max-error", type=click.FloatRange(min=0, min_open=True), help="Certified error you accept.")
+@click.option("--checkpoint", metavar="DIR", help="Keep the work here; the same command goes on where it stopped.")
+@click.option(
+    "--checkpoint-interval",
+    default=30.0,
+    show_default=True,
+    type=click.FloatRange(min=0),
+    help="Seconds between two writes of the checkpoint.",
+)
 @output_options("Where the values go: .csv, .tsv, .parquet, .feather or .json; - is CSV on stdout.")
 @json_option()
 def value(**given: Any) -> None:
@@ -61,6 +69,7 @@ def value(**given: Any) -> None:
     nearworth value train.csv --target label --validation trusted.csv -o values.csv
     nearworth value train.parquet --target label --features 'emb_*' --metric cosine -o values.parquet
     nearworth value houses.csv --target price --task regression --ignore notes
+    nearworth value large.parquet --target label --checkpoint run/ -o values.parquet
     """  # noqa: D301
     from nearworth.commands.valuing import value as run
 

@@ -15,7 +15,15 @@ if TYPE_CHECKING:
 
 
 def value(
-    wanted: Wanted, parameters: dict[str, Any], output: str, force: bool, dry_run: bool, quiet: bool, as_json: bool
+    wanted: Wanted,
+    parameters: dict[str, Any],
+    output: str,
+    force: bool,
+    dry_run: bool,
+    quiet: bool,
+    as_json: bool,
+    checkpoint: str | None,
+    checkpoint_interval: float,
 ) -> None:
     """Read, value, write."""
     check_output(output, force)
@@ -27,7 +35,11 @@ def value(
     from nearworth.estimators import KNNShapley
 
     est = KNNShapley(**parameters, task=wanted.task, standard_errors=True)  # type: ignore[arg-type]
-    valuation = est.fit(data.X, data.y).value(data.X_val, data.y_val)
+    valuation = est.fit(data.X, data.y).value(
+        data.X_val, data.y_val, checkpoint=checkpoint, checkpoint_interval=checkpoint_interval
+    )
+    if valuation.resumed:
+        tell(f"{valuation.resumed:,} of {valuation.n_val:,} validation points came from {checkpoint}", quiet)
     tell(str(valuation), quiet)
     columns = data.names() | value_columns(valuation)
     if as_json:
