@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -32,7 +33,7 @@ from nearworth.engine.truncate import TruncatedEvaluator
 from nearworth.games.truncation import Tail
 from nearworth.neighbors.keys import EuclideanKeys
 from nearworth.runs import INTERVAL, LongRun, Summed, begin, origin_of, sum_up
-from nearworth.searching import Choice, check_request, choose, make_source, report_of
+from nearworth.searching import Choice, SearchReport, check_request, choose, make_source, report_of
 from nearworth.training import PRECOMPUTED, Training, make_training
 from nearworth.valuation import Parameters, Provenance, Valuation
 
@@ -329,6 +330,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         if sums is not None:
             sums.origin = origin_of(provenance, problem, self._sums(choice), 0)
         valuation = self._valuation(problem, plan, outcome, provenance, make)
+        self._warn_of_a_wide_certificate(valuation, found)
         return replace(
             valuation,
             partial=sums,
@@ -337,6 +339,15 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
             confidence=1.0 if found is None else found.confidence,
             search=found,
         )
+
+    def _warn_of_a_wide_certificate(self, valuation: Valuation, found: SearchReport | None) -> None:
+        """A searcher may miss neighbours, which no choice of K* beforehand can make up for."""
+        if found is not None and self.max_error is not None and valuation.error_bound > self.max_error:
+            warnings.warn(
+                f"max_error={self.max_error:g} was asked for, but only {valuation.error_bound:.2g} is certain: "
+                f"up to {found.incomplete:,} validation points may lack a neighbour. Use search='exact'.",
+                stacklevel=4,
+            )
 
     def _sum_up(
         self, problem: Problem, plan: Plan, choice: Choice, make: Any, provenance: Provenance, long: LongRun

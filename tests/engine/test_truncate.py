@@ -225,6 +225,14 @@ def test_what_happens_where_too_few_are_found(rng, on_fail):
     assert_covers(v, nw.KNNShapley(5).fit(X, y).value(X_val, y_val))
 
 
+def test_a_certificate_wider_than_asked_for_is_told(rng):
+    X, y = rng.normal(size=(400, 3)), rng.integers(0, 2, 400)
+    X_val, y_val = rng.normal(size=(1_000, 3)), rng.integers(0, 2, 1_000)
+    est = nw.KNNShapley(5, max_error=0.01, search=Searching("misses"), random_state=0).fit(X, y)
+    with pytest.warns(UserWarning, match="max_error=0.01 was asked for, but only"):
+        est.value(X_val, y_val)
+
+
 @pytest.mark.parametrize("search", ["lsh", "faiss"])
 def test_a_searcher_needs_to_know_how_far(data, search):
     X, y, X_val, y_val = data
