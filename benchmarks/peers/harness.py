@@ -89,8 +89,9 @@ def affordable(prepare: Prepare, task: Task, time_limit: float) -> int:
 
 def timed(work: Work, task: Task, repeats: int) -> tuple[Any, Measured]:
     """Best of several runs; slow work is not repeated."""
-    walls, cpus = [], []
-    while len(walls) < repeats and sum(walls) < ENOUGH:
+    walls: list[float] = []
+    cpus: list[float] = []
+    while not walls or (len(walls) < repeats and sum(walls) < ENOUGH):
         wall, cpu = time.perf_counter(), time.process_time()
         values = work()
         cpus.append(time.process_time() - cpu)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,12 @@ class Timing:
         scale = n_val / done
         measured_on = None if done == n_val else done
         return cls(report["wall"] * scale, report["cpu"] * scale, report["runs"], report["peak_mb"], measured_on)
+
+    def improved_by(self, new: Timing) -> Timing:
+        """The shorter of both times, wall and CPU each by itself, unless not measured alike."""
+        if self.measured_on != new.measured_on:
+            return new
+        return replace(new, wall=min(self.wall, new.wall), cpu=min(self.cpu, new.cpu), runs=self.runs + new.runs)
 
 
 @dataclass(frozen=True)
@@ -77,6 +84,17 @@ class Row:
         """A row as it was written."""
         parts = {"one_core": Timing, "all_cores": Timing, "agreement": Agreement}
         return cls(**{k: parts[k](**v) if k in parts and v is not None else v for k, v in stored.items()})
+
+    def improved_by(self, new: Row) -> Row:
+        """The new row, with the old times where they are shorter and of the same versions."""
+        if self.versions != new.versions or new.reason:
+            return new
+        one, every = (
+            old.improved_by(now) if old and now else now
+            for old, now in ((self.one_core, new.one_core), (self.all_cores, new.all_cores))
+        )
+        first = min((self.first_call, new.first_call), key=lambda seconds: math.inf if seconds is None else seconds)
+        return replace(new, one_core=one, all_cores=every, first_call=first)
 
     @property
     def key(self) -> tuple[str, str]:
@@ -125,9 +143,13 @@ class Results:
         rows = {old.key: old for old in self.rows} | {row.key: row}
         return Results(self.problem, self.machine, tuple(rows.values()))
 
+    def row(self, key: tuple[str, str]) -> Row | None:
+        """The row of a package and a game."""
+        return next((row for row in self.rows if row.key == key), None)
+
     def ours(self, game: str) -> Row | None:
         """Our row of a game."""
-        return next((row for row in self.rows if row.key == (US, game)), None)
+        return self.row((US, game))
 
     def games(self) -> list[str]:
         """Games in the order of the table."""
@@ -136,37 +158,39 @@ class Results:
     def rows_of(self, game: str) -> list[Row]:
         """Rows of a game, fastest first, those without a time last."""
         rows = (row for row in self.rows if row.game == game)
-        return sorted(rows, key=lambda row: row.fastest or float("inf"))
+        return sorted(rows, key=lambda row: row.one_core.cpu if row.one_core else float("inf"))
 
     def ratio(self, row: Row) -> float | None:
-        """How many times as long one waits as for nearworth, each at its fastest."""
-        ours = self.ours(row.game)
-        if ours is None or ours.fastest is None or row.fastest is None:
-            return None
-        return row.fastest / ours.fastest
-
-    def cpu_ratio(self, row: Row) -> float | None:
-        """The same in CPU time of one core."""
+        """How many times the CPU time of nearworth, on one core: the figure a busy machine spoils least."""
         ours = self.ours(row.game)
         if ours is None or ours.one_core is None or row.one_core is None:
             return None
         return row.one_core.cpu / ours.one_core.cpu
 
+    def wall_ratio(self, row: Row) -> float | None:
+        """How many times as long one waits, each with however many cores are best for it."""
+        ours = self.ours(row.game)
+        if ours is None or ours.fastest is None or row.fastest is None:
+            return None
+        return row.fastest / ours.fastest
+
+
+HEADS = (
+    "package",
+    "CPU time of one core, s",
+    "ratio",
+    "time to wait, s (one core, all cores)",
+    "ratio of the shorter",
+    "peak memory, MB",
+    "difference of values",
+)
+
 
 def table(results: Results) -> str:
     """All rows in Markdown."""
-    heads = [
-        "package",
-        "one core, s",
-        "all cores, s",
-        "ratio",
-        "ratio, CPU time of one core",
-        "peak memory, MB",
-        "difference of values",
-    ]
-    lines = [_line(heads), _line(["---"] * len(heads))]
+    lines = [_line(HEADS), _line(["---"] * len(HEADS))]
     for game in results.games():
-        lines.append(_line([f"**{game}**", *[""] * (len(heads) - 1)]))
+        lines.append(_line([f"**{game}**", *[""] * (len(HEADS) - 1)]))
         lines += [_line(cells(results, row)) for row in results.rows_of(game)]
     return "\n".join(lines)
 
@@ -174,12 +198,13 @@ def table(results: Results) -> str:
 def cells(results: Results, row: Row) -> list[str]:
     """One line of the table."""
     name = f"{row.title} {row.version}".strip()
-    if row.fastest is None:
-        return [name, row.reason or "not run", *[""] * 5]
-    times = [_seconds(timing) for timing in (row.one_core, row.all_cores)]
-    ratios = [_times(ratio) for ratio in (results.ratio(row), results.cpu_ratio(row))]
-    memory = f"{row.one_core.peak_mb:,.0f}" if row.one_core else ""
-    return [name, *times, *ratios, memory, _agreement(row.agreement)]
+    if row.one_core is None:
+        return [name, row.reason or "not run", *[""] * (len(HEADS) - 2)]
+    mark = "" if row.one_core.measured_on is None else f" (from {row.one_core.measured_on} points)"
+    waits = ", ".join(digits(timing.wall) for timing in row.timings)
+    ratio, wall_ratio = (_times(found) for found in (results.ratio(row), results.wall_ratio(row)))
+    memory = f"{row.one_core.peak_mb:,.0f}"
+    return [name, digits(row.one_core.cpu) + mark, ratio, waits, wall_ratio, memory, _agreement(row.agreement)]
 
 
 def versions(results: Results) -> Iterator[str]:
@@ -190,20 +215,15 @@ def versions(results: Results) -> Iterator[str]:
             yield f"{row.title} {row.version} ({named}; {row.date})"
 
 
-def three_digits(number: float) -> str:
-    """A number to about three digits, never in powers of ten."""
-    return f"{number:.3g}" if 1e-3 <= number < 1000 else f"{number:,.0f}"
-
-
-def _seconds(timing: Timing | None) -> str:
-    if timing is None:
-        return ""
-    mark = "" if timing.measured_on is None else f" (from {timing.measured_on} points)"
-    return three_digits(timing.wall) + mark
+def digits(number: float, count: int = 3) -> str:
+    """A positive number to a few digits, never in powers of ten."""
+    rounded = float(f"{number:.{count}g}")
+    places = count - 1 - math.floor(math.log10(rounded))
+    return f"{rounded:,.{max(places, 0)}f}"
 
 
 def _times(ratio: float | None) -> str:
-    return "" if ratio is None else three_digits(ratio)
+    return "" if ratio is None else digits(ratio, 2)
 
 
 def _agreement(agreement: Agreement | None) -> str:
@@ -215,5 +235,5 @@ def _agreement(agreement: Agreement | None) -> str:
     return f"{whole:.0e}{constant}{ranks}"
 
 
-def _line(parts: list[str]) -> str:
+def _line(parts: Sequence[str]) -> str:
     return "| " + " | ".join(parts) + " |"

@@ -204,6 +204,7 @@ def arguments() -> argparse.Namespace:
     home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=[US, *(peer.name for peer in PEERS)], help="renew these rows only")
+    parser.add_argument("--keep-best", action="store_true", help="with --only: keep earlier times where shorter")
     parser.add_argument(
         "--quick", action="store_true", help=f"{QUICK[0]:,} x {QUICK[1]:,} instead of {STANDARD[0]:,} x {STANDARD[1]:,}"
     )
@@ -231,14 +232,15 @@ def main() -> None:
     bench.save_data()
     output = args.output or (RESULTS if size == STANDARD else bench.cache / f"results-{size[0]}x{size[1]}.json")
     results = earlier(output, bench, partial=bool(args.only))
-    everybody = (*OURS, *PEERS)
-    for peer in everybody:
+    for peer in (*OURS, *PEERS):
         if not args.only or peer.name in args.only:
             print(f"{peer.title}, {peer.game.name}", flush=True)
-            results = results.with_row(row(bench, peer))
+            new = row(bench, peer)
+            old = results.row(new.key) if args.keep_best else None
+            results = results.with_row(old.improved_by(new) if old else new)
             results.write(output)
-    for peer in everybody:
-        for old in [row for row in results.rows if row.key == (peer.name, peer.game.name)]:
+    for peer in (*OURS, *PEERS):
+        if old := results.row((peer.name, peer.game.name)):
             results = results.with_row(compared(bench, peer, old))
     results.write(output)
     print(f"\n{table(results)}\n\nwritten to {output}")
