@@ -78,7 +78,7 @@ def draw(results: Results, path: Path) -> None:
         figure, axes = plt.subplots(figsize=(8.4, 0.9 + 0.4 * listed[-1].place), layout="constrained")
         draw_bars(axes, [bar for bar in listed if bar.seconds is not None])
         name_bars(axes, listed)
-        axes.set_xlabel(f"CPU seconds of one core (logarithmic); {size(results)}")
+        axes.set_xlabel(f"CPU seconds of one core (logarithmic)\n{size(results)}")
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None, dpi=150)
         plt.close(figure)
