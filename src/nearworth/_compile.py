@@ -18,4 +18,20 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
         kernel = njit(cache=True, nogil=True, error_model="numpy")(function)
     except RuntimeError:
         kernel = njit(nogil=True, error_model="numpy")(function)
+    else:
+        _forgive_old_caches(kernel._cache)
     return kernel  # type: ignore[no-any-return]
+
+
+def _forgive_old_caches(cache: Any) -> None:
+    """Compile anew, where numba would fail on files of an earlier version that name a type which is no more."""
+    load = cache.load_overload
+
+    def load_or_forget(*arguments: Any) -> Any:
+        try:
+            return load(*arguments)
+        except (AttributeError, ImportError):
+            cache.flush()
+            return None
+
+    cache.load_overload = load_or_forget

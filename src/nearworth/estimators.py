@@ -360,7 +360,12 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
     def _sums(self, choice: Choice) -> dict[str, Any]:
         """What is summed up, as far as that decides which sums can be added."""
         tail = None if choice.n_candidates is None else self.tail
-        return {"standard_errors": bool(self.standard_errors), "ranked": choice.n_candidates, "tail": tail}
+        return {
+            "standard_errors": bool(self.standard_errors),
+            "ranked": choice.n_candidates,
+            "tail": tail,
+            "within": choice.max_error,
+        }
 
     def _job(self, problem: Problem, choice: Choice, folder: str | PathLike[str]) -> Job:
         """What workers elsewhere need, in files of a folder."""

@@ -20,22 +20,30 @@ from nearworth.neighbors.search import generator
 
 # Ranking 20 neighbours costs a third of ranking all, 500 two thirds, 1,000 about as much.
 FEW_CANDIDATES = 1_000
+# Far points by bucket are cheaper than both, for so many points and from so many candidates on; but an error of
+# LEAST_ERROR / N leaves hardly any of them in a bucket.
+MANY_CANDIDATES, BUCKETED_POINTS, LEAST_ERROR = 400, 10_000, 0.02
 # An index must be built first: below these sizes every distance is computed sooner.
 INDEX_POINTS, INDEX_QUERIES = 300_000, 4_000
 
 
 @dataclass(frozen=True)
 class Choice:
-    """How many neighbours are ranked (None: all), who finds them (None: exact search), and why."""
+    """How many neighbours are ranked (None: all), who finds them (None: exact search), and why.
+
+    With a `max_error` all are ranked, but far ones only as well as that needs.
+    """
 
     n_candidates: int | None
     searcher: Any
     reason: str
+    max_error: float = 0.0
 
     @property
     def plan(self) -> SearchPlan:
         """The same in words."""
-        return SearchPlan(self.n_candidates, type(self.searcher).__name__ if self.searcher else None, self.reason)
+        searcher = type(self.searcher).__name__ if self.searcher else None
+        return SearchPlan(self.n_candidates, searcher, self.reason, self.max_error)
 
 
 @dataclass(frozen=True)
@@ -74,6 +82,13 @@ def choose(
     k, why = _how_many(parameters, game)
     if k is None or k >= game.n_players:
         return Choice(None, None, why if k is None else "all neighbours are ranked: there are no more")
+    if search in ("exact", "auto") and parameters["max_error"] is not None:
+        max_error = float(parameters["max_error"])
+        if k >= MANY_CANDIDATES and _has_buckets(parameters, game):
+            return Choice(None, None, f"an error of {max_error:g} is certain", max_error)
+        if k > FEW_CANDIDATES:
+            why = f"an error of {max_error:g} needs {k:,} neighbours: ranking all costs no more"
+            return Choice(None, None, why)
     if search == "exact":
         return Choice(k, None, why)
     if search == "auto":
@@ -101,9 +116,13 @@ def _how_many(parameters: Mapping[str, Any], game: ClassificationGame | Regressi
     if isinstance(game, RegressionGame):
         return None, "no bound is known beforehand for regression, so all neighbours are ranked"
     k = candidates_for_error(game, float(max_error), parameters["tail"])
-    if parameters["search"] in ("exact", "auto") and k > FEW_CANDIDATES:
-        return None, f"an error of {max_error:g} needs {k:,} neighbours: ranking all costs no more"
     return k, f"{k:,} neighbours make an error of {max_error:g} certain"
+
+
+def _has_buckets(parameters: Mapping[str, Any], game: ClassificationGame | RegressionGame) -> bool:
+    """Whether far points may go by bucket: the rule for that is known for the Shapley value."""
+    many = game.n_players >= BUCKETED_POINTS and parameters["max_error"] * game.n_players > LEAST_ERROR
+    return many and parameters["semivalue"] == "shapley"
 
 
 def _automatic(k: int, why: str, n_train: int, n_val: int, euclidean: bool) -> Choice:

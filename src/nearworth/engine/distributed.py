@@ -215,7 +215,7 @@ class _Ready:
                 if plan.narrow not in self._products:
                     self._products[plan.narrow] = self._keys.products(narrow=plan.narrow)
                 products = self._products[plan.narrow]
-        return lambda: ClassificationEvaluator(problem, members, products)
+        return lambda: ClassificationEvaluator(problem, members, products, max_error=plan.search.max_error)
 
 
 class _Latest:

@@ -25,13 +25,19 @@ NORMS, GOOD_BATCH = 24, 32
 
 @dataclass(frozen=True)
 class SearchPlan:
-    """How many neighbours are ranked (None: all), which searcher finds them (None: all distances), and why."""
+    """How many neighbours are ranked (None: all), which searcher finds them (None: all distances), and why.
+
+    With a `max_error` all are, but far ones only as well as that needs.
+    """
 
     n_candidates: int | None = None
     searcher: str | None = None
     reason: str = "exact values were asked for"
+    max_error: float = 0.0
 
     def __str__(self) -> str:
+        if self.max_error > 0.0:
+            return f"all distances computed, far neighbours ranked by bucket: {self.reason}"
         if self.n_candidates is None:
             return f"all neighbours ranked: {self.reason}"
         who = "every distance computed" if self.searcher is None else f"found by {self.searcher}"
@@ -56,7 +62,7 @@ class Plan:
     def __str__(self) -> str:
         lines = [
             f"{self.n_val:,} validation points against {self.n_train:,} training points"
-            f"{', exactly' if self.search.n_candidates is None else ''}",
+            f"{', exactly' if self.search.n_candidates is None and not self.search.max_error else ''}",
             f"search   {self.search}",
             f"threads  {self.threads}",
             f"batches  {self.batch} validation points at a time in each thread",

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from nearworth._typing import FloatVector, Ties
 from nearworth.engine import regress
+from nearworth.engine.bucketed import BucketRows
 from nearworth.engine.classify import ClassifierRows, MarkedRow, Marker, Members
 from nearworth.engine.collected import NearestLists
 from nearworth.engine.plan import Plan
@@ -21,7 +22,8 @@ from nearworth.neighbors.products import Judge
 from nearworth.neighbors.ranking import rank
 
 PROMPT = 2**28  # differences after which it is time to look whether to stop
-MOST_IN_DOUBT = 0.02  # share of points to settle beyond which 64-bit products are cheaper
+# Shares of points to settle beyond which 64-bit products are cheaper: where all are ordered, where few are.
+MOST_IN_DOUBT, MANY_IN_DOUBT = 0.02, 0.04
 
 Places = tuple[FloatVector, npt.NDArray[np.int32]]  # value of training point i is table[place[i]]
 
@@ -55,7 +57,15 @@ class Problem:
 
 
 class Evaluator(Protocol):
-    """Values of queries one after the other; one evaluator per thread."""
+    """Values of queries one after the other; one evaluator per thread.
+
+    The values of the query at hand are wrong by `slack` at most.
+    """
+
+    @property
+    def slack(self) -> float:
+        """Zero where values are exact."""
+        ...
 
     def places(self, start: int, stop: int) -> Iterator[Places]:
         """For each validation point start..stop-1, the values of all training points, as a table and places in it."""
@@ -66,7 +76,12 @@ class ClassificationEvaluator:
     """By pivots (see `kernels`): from a matrix product where there is one, else from exact keys."""
 
     def __init__(
-        self, problem: Problem, members: Members, products: Rough | None, nearest: NearestLists | None = None
+        self,
+        problem: Problem,
+        members: Members,
+        products: Rough | None,
+        nearest: NearestLists | None = None,
+        max_error: float = 0.0,
     ) -> None:
         assert isinstance(problem.game, ClassificationGame)
         self._problem = problem
@@ -74,7 +89,15 @@ class ClassificationEvaluator:
         self._products = products
         self._narrow = products is not None and products.can_be_narrow
         self._marker = Marker(problem.n_train)
-        self._rows = ClassifierRows(problem.game, members, problem.n_train, problem.ties == "index")
+        shared = problem.game, members, problem.n_train, problem.ties == "index"
+        self._rows: ClassifierRows | BucketRows
+        self._rows = BucketRows(*shared, max_error) if max_error > 0.0 else ClassifierRows(*shared)
+        self._most_in_doubt = (MOST_IN_DOUBT if max_error == 0.0 else MANY_IN_DOUBT) * problem.n_train
+
+    @property
+    def slack(self) -> float:
+        """See Evaluator."""
+        return self._rows.slack
 
     def places(self, start: int, stop: int) -> Iterator[Places]:
         """See Evaluator."""
@@ -98,7 +121,7 @@ class ClassificationEvaluator:
                 settled, kept = 0, False
                 if batch.ordinary[query]:
                     settled, kept = self._value(start, row, batch.judges[query])
-                    self._narrow &= kept and settled <= MOST_IN_DOUBT * self._problem.n_train
+                    self._narrow &= kept and settled <= self._most_in_doubt
                 if kept:
                     yield
                 else:
@@ -116,6 +139,8 @@ class ClassificationEvaluator:
 
 class RegressionEvaluator:
     """By full ranks and the closed form, query after query."""
+
+    slack = 0.0
 
     def __init__(self, problem: Problem, nearest: NearestLists | None = None) -> None:
         assert isinstance(problem.game, RegressionGame)
@@ -169,9 +194,12 @@ def _with_ties(first: npt.NDArray[np.bool_], size: int) -> int:
 
 
 def make_evaluators(problem: Problem, plan: Plan, nearest: NearestLists | None = None) -> Callable[[], Evaluator]:
-    """A maker of evaluators, one for each thread, and what they share; they fill `nearest` on the way if given."""
+    """A maker of evaluators, one for each thread, and what they share; they fill `nearest` on the way if given.
+
+    If the plan allows an error, they make use of it.
+    """
     if isinstance(problem.game, RegressionGame):
         return lambda: RegressionEvaluator(problem, nearest)
     members = Members(problem.labels)
     products = problem.keys.products(narrow=plan.narrow) if plan.products else None
-    return lambda: ClassificationEvaluator(problem, members, products, nearest)
+    return lambda: ClassificationEvaluator(problem, members, products, nearest, plan.search.max_error)

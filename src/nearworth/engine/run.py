@@ -177,7 +177,7 @@ class _Work:
         for a in range(start, stop, self.plan.batch):
             b = min(a + self.plan.batch, stop)
             for query, places in enumerate(evaluator.places(a, b), start=a):
-                self._add(leaf, query, *places)
+                self._add(leaf, query, *places, evaluator.slack)
                 if self.stop.is_set():
                     return None
             self.messages.put(b - a)
@@ -187,13 +187,15 @@ class _Work:
         groups = self.request.groups
         return Leaf(self.problem.n_train if groups is None else int(groups.max()) + 1, spread=self.request.spread)
 
-    def _add(self, leaf: Leaf, query: int, table: FloatVector, place: npt.NDArray[np.int32]) -> None:
+    def _add(
+        self, leaf: Leaf, query: int, table: FloatVector, place: npt.NDArray[np.int32], slack: float = 0.0
+    ) -> None:
         """Add one validation point to the sums that were asked for."""
         groups, weight = self.request.groups, float(self.problem.weights[query])
         if self.kept is not None:
             self.kept[query] = table[place[self.request.chosen]]
         if groups is None:
-            leaf.add(table, place, weight)
+            leaf.add(table, place, weight, slack)
         else:
             leaf.add_values(np.bincount(groups, weights=table[place]).astype(np.float64), weight)
 
