@@ -1,5 +1,6 @@
 """The documentation site: sphinx-build -W --keep-going -b html docs docs/_build/html."""
 
+import inspect
 import sys
 from pathlib import Path
 
@@ -60,6 +61,13 @@ copybutton_prompt_text = ">>> |\\.\\.\\. "
 copybutton_prompt_is_regexp = True
 
 
+def restore_sentences(_app, what, _name, obj, _options, lines):
+    """A property's docstring as written: napoleon takes what precedes a colon in it for a type."""
+    if what == "property":
+        lines[:] = [*inspect.cleandoc(obj.__doc__ or "").splitlines(), ""]
+
+
 def setup(app):
-    """Fences of these names are plain text."""
+    """Fences of these names are plain text; docstrings of properties are sentences."""
     app.add_lexer("csv", TextLexer)
+    app.connect("autodoc-process-docstring", restore_sentences, priority=600)  # after napoleon
