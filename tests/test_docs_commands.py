@@ -29,15 +29,15 @@ def example_files():
         Path(name).write_text("name,a,b,label\n" + "\n".join(rows) + "\n")
 
 
-@pytest.mark.parametrize("page", ["command-line.md", "tutorial.md"])
+@pytest.mark.parametrize("page", ["command-line.md", "tutorial.md", "howto/embeddings.md"])
 def test_commands_in_docs(page, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     if page == "command-line.md":
         example_files()
-    said = ""
+    said, namespace = "", {}
     for language, name, text in blocks(page):
         if language == "python" and ">>>" not in text:
-            exec(compile(text, page, "exec"), {})
+            exec(compile(text, page, "exec"), namespace)
         elif language == "csv":
             Path(name).write_text(text)
         elif language == "toml":

@@ -56,7 +56,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     n_neighbors : int, default=5
-        K. May exceed the number of training points.
+        The K of the model; may exceed the number of training points.
     task : {"classification", "regression"}
     utility : {"soft", "original"}
         How a set of training points is scored. "soft" (Wang & Jia 2023) averages the votes that are there;
