@@ -18,11 +18,11 @@ from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
 from nearworth.neighbors.search import generator
 
-# Ranking 20 neighbours costs a third of ranking all, 500 two thirds, 1,000 about as much.
-FEW_CANDIDATES = 1_000
-# Far points by bucket are cheaper than both, for so many points and from so many candidates on; but an error of
-# LEAST_ERROR / N leaves hardly any of them in a bucket.
-MANY_CANDIDATES, BUCKETED_POINTS, LEAST_ERROR = 400, 10_000, 0.02
+# Of 100,000 points, ranking 20 costs a third of ranking all, 500 two thirds, 1,000 about as much.
+MOST_CANDIDATES, SHARE_OF_ALL = 1_000, 0.01
+# Far points by bucket are cheaper than both for many points, from so many candidates on; but an error of
+# LEAST_ERROR / N leaves too few of them in a bucket.
+MANY_CANDIDATES, BUCKETED_POINTS, LEAST_ERROR = 300, 30_000, 0.05
 # An index must be built first: below these sizes every distance is computed sooner.
 INDEX_POINTS, INDEX_QUERIES = 300_000, 4_000
 
@@ -86,7 +86,7 @@ def choose(
         max_error = float(parameters["max_error"])
         if k >= MANY_CANDIDATES and _has_buckets(parameters, game):
             return Choice(None, None, f"an error of {max_error:g} is certain", max_error)
-        if k > FEW_CANDIDATES:
+        if k > min(MOST_CANDIDATES, SHARE_OF_ALL * game.n_players):
             why = f"an error of {max_error:g} needs {k:,} neighbours: ranking all costs no more"
             return Choice(None, None, why)
     if search == "exact":

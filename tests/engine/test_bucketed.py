@@ -126,7 +126,7 @@ def test_worth_of_many_ranks_is_a_sum(rng):
         np.testing.assert_allclose(bucket_tables.total_worth(start, stop, k), expected, rtol=3e-14)
 
 
-def data_set(rng, n=12_000):
+def data_set(rng, n=31_000):
     X, y = rng.normal(size=(n, 6)), rng.integers(0, 4, n)
     return X, np.where(X[:, 0] > 0.5, 0, y), rng.normal(size=(130, 6)), rng.integers(0, 4, 130)
 
@@ -152,7 +152,7 @@ def test_parts_checkpoints_and_budgets_leave_no_trace(rng, tmp_path):
     ways = [
         est.value(X_val, y_val, checkpoint=tmp_path / "run"),
         est.value(X_val[70:], y_val[70:], continue_from=first),
-        nw.KNNShapley(max_error=1e-5, n_jobs=1, max_memory="4MB").fit(X, y).value(X_val, y_val),
+        nw.KNNShapley(max_error=1e-5, n_jobs=1, max_memory="12MB").fit(X, y).value(X_val, y_val),
         nw.Valuation.from_partial(
             est.partial(X_val[:64], y_val[:64]).merge(est.partial(X_val[64:], y_val[64:], start=64))
         ),
