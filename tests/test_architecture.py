@@ -60,7 +60,7 @@ ALLOWED = {
     "commands": FOUNDATION
     | {"_files", "_validation", "audit", "datasets", "estimators", "findings", "report", "tables", "valuation"},
     "cli": FOUNDATION
-    | {"merging", "planning", "benchmarking", "commands", "datasets", "estimators", "findings", "paper"},
+    | {"merging", "planning", "benchmarking", "commands", "findings", "paper"},
 }
 # games: rank space, nothing but numpy. Optional libraries may not be needed by anything.
 OUTSIDE = {"games": {"numpy"}}

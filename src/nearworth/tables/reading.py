@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,6 +52,17 @@ def read(path: str | os.PathLike[str], text_only: bool = False) -> Source:
         raise InputError(f"{file}: cannot be read: {error.strerror or error}.") from error
 
 
+def count_rows(path: str | os.PathLike[str]) -> int:
+    """How many rows `read` would find; Parquet and npy files say so themselves."""
+    file = _check(Path(path))
+    if file.suffix.lower() in (".parquet", ".pq"):
+        return int(_parquet(file).metadata.num_rows)
+    if file.suffix.lower() == ".npy":
+        return len(_npy(file, mmap_mode="r").X)
+    source = read(path)
+    return source.table.num_rows if source.is_table else len(source.X)
+
+
 def _check(path: Path) -> Path:
     if path.is_dir():
         raise InputError(f"{path}: is a directory; give one file.")
@@ -76,23 +89,34 @@ def _delimited(path: Path, text_only: bool) -> Source:
 
 
 def _columnar(path: Path, kind: str) -> Source:
-    try:
+    with _readable(path, kind):
         if kind == "Parquet":
-            import pyarrow.parquet as pq
-
-            table = pq.ParquetFile(path).read()
+            table = _parquet(path).read()
         else:
             import pyarrow.feather as feather
 
             table = feather.read_table(path)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError) as error:
-        raise InputError(f"{path}: is not a {kind} file that can be read: {str(error).splitlines()[0]}") from error
     repeated = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
     if repeated:
         raise InputError(f"{path}: the column name {listed(repeated)} occurs more than once. Make the names distinct.")
     if table.num_rows == 0:
         raise InputError(f"{path}: has {table.num_columns} columns but no rows.")
     return Source(str(path), table)
+
+
+def _parquet(path: Path) -> Any:
+    import pyarrow.parquet as pq
+
+    with _readable(path, "Parquet"):
+        return pq.ParquetFile(path)
+
+
+@contextmanager
+def _readable(path: Path, kind: str) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError) as error:
+        raise InputError(f"{path}: is not a {kind} file that can be read: {str(error).splitlines()[0]}") from error
 
 
 def _npz(path: Path) -> Source:
@@ -108,9 +132,9 @@ def _npz(path: Path) -> Source:
         raise _not_numpy(path, error) from error
 
 
-def _npy(path: Path) -> Source:
+def _npy(path: Path, mmap_mode: Any = None) -> Source:
     try:
-        return Source(str(path), X=_matrix(path, np.load(path, allow_pickle=False)))
+        return Source(str(path), X=_matrix(path, np.load(path, mmap_mode=mmap_mode, allow_pickle=False)))
     except (ValueError, EOFError) as error:
         raise _not_numpy(path, error) from error
 
