@@ -48,6 +48,6 @@ def test_merge_refuses_what_is_no_whole(parts, tmp_path):
         ((*files, __file__, "-o", tmp_path / "v.csv"), "its checksum is wrong"),
     ):
         result = merge(*arguments)
-        assert result.exit_code == 1
+        assert result.exit_code == 2
         assert message in result.output
     assert not list(tmp_path.glob("v.*"))

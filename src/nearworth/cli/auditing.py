@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from nearworth.cli.config import config_option
-from nearworth.cli.options import MODEL, PATH, data_options, json_option, output_options, selection_options
+from nearworth.cli.options import PATH, data_options, json_option, output_options, pop_model, selection_options
 
 
 @click.command()
@@ -36,7 +36,7 @@ def value(**given: Any) -> None:
     """  # noqa: D301
     from nearworth.commands.valuing import value as run
 
-    run(_wanted(given), _pop(given, *MODEL), **given)
+    run(_wanted(given), pop_model(given), **given)
 
 
 @click.command()
@@ -57,7 +57,7 @@ def detect(**given: Any) -> None:
     from nearworth.commands.detecting import detect as run
     from nearworth.findings import Selection
 
-    parameters = _pop(given, *MODEL) | {"task": given["task"]}
+    parameters = pop_model(given) | {"task": given["task"]}
     selection = Selection(**_pop(given, "rule", "fraction", "max_fdr"))
     run(_wanted(given), parameters, selection, **given)
 
@@ -81,7 +81,7 @@ def report(**given: Any) -> None:
     from nearworth.commands.reporting import report as run
     from nearworth.findings import Selection
 
-    parameters = _pop(given, *MODEL) | {"task": given["task"]}
+    parameters = pop_model(given) | {"task": given["task"]}
     selection = Selection(**_pop(given, "rule", "fraction", "max_fdr"))
     run(_wanted(given), parameters, selection, **given)
 

@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from nearworth.cli.config import config_option
-from nearworth.cli.options import MODEL, model_options, options, table_options
+from nearworth.cli.options import model_options, options, pop_model, table_options
+from nearworth.cli.shell import BadInput
 
 
 @click.command()
@@ -30,7 +31,7 @@ def plan(what: tuple[str, ...], columns: int, classes: int, standard_errors: boo
     nearworth plan train.csv --target label --validation trusted.csv
     nearworth plan 1000000 1000 -d 128 --max-memory 1GB
     """  # noqa: D301
-    model = {name: given.pop(name) for name in (*MODEL, "task")}
+    model = pop_model(given) | {"task": given.pop("task")}
     if len(what) == 2 and all(size.isdecimal() and int(size) > 0 for size in what):
         _refuse_file_options(given)
         from nearworth.planning import plan_for
@@ -72,7 +73,7 @@ def merge(parts: tuple[str, ...], output: str) -> None:
     try:
         click.echo(repr(merge_files(parts, output)))
     except (ValueError, OSError) as error:
-        raise click.ClickException(str(error)) from error
+        raise BadInput(str(error)) from error
 
 
 @click.group()
@@ -131,9 +132,9 @@ def paper(data: str | None, protocol: str, json_file: str | None) -> None:
             rows.append(row)
             click.echo(str(row))
     except (ValueError, ImportError) as error:
-        raise click.ClickException(str(error)) from error
+        raise BadInput(str(error)) from error
     click.echo(f"\n{LEGEND}\n{agreement(rows)}")
     if json_file is not None:
         write_json(rows, json_file)
     if not any(row.scores for row in rows):
-        raise click.ClickException("None of the datasets could be had.")
+        raise BadInput("None of the datasets could be had.")

@@ -10,7 +10,7 @@ import click
 from nearworth.cli.config import config_option
 
 Decorator = Callable[[Any], Any]
-PATH = click.Path(dir_okay=True)  # directories are refused with the other strange files, in the same words
+PATH = click.Path(readable=False)  # what cannot be read is refused with the other strange files, in the same words
 MODEL = ("n_neighbors", "metric", "utility", "semivalue", "search", "max_error", "max_memory", "n_jobs")
 SEMIVALUES = ("shapley", "banzhaf", "loo")
 METRICS_HELP = "Distance between rows: any name scikit-learn knows."
@@ -80,11 +80,10 @@ def model_options(n_neighbors: int) -> list[Decorator]:
 
 
 def output_options(what: str, default: str | None = "-") -> Decorator:
-    """Where results go."""
+    """Where results go; without a default they must be told."""
+    needed: dict[str, Any] = {"required": True} if default is None else {"default": default}
     return options(
-        click.option(
-            "-o", "--output", metavar="FILE", default=default, required=default is None, help=what,
-        ),
+        click.option("-o", "--output", metavar="FILE", help=what, **needed),
         click.option("--force", is_flag=True, help="Replace an existing file."),
     )  # fmt: skip
 
@@ -124,6 +123,14 @@ class Semivalue(click.ParamType):  # type: ignore[type-arg]
         if name != "beta":
             self.fail(f"{value!r} is not one of {', '.join(SEMIVALUES)} or beta:A,B, such as beta:1,4.", param, ctx)
         return name, a, b
+
+
+def pop_model(given: dict[str, Any]) -> dict[str, Any]:
+    """The options of the model, taken out of all; what contradicts itself is refused before files are read."""
+    model = {name: given.pop(name) for name in MODEL}
+    if model["search"] in ("lsh", "faiss") and model["max_error"] is None:
+        raise click.UsageError(f"--search {model['search']} needs --max-error, which says how far to search.")
+    return model
 
 
 def options(*decorators: Decorator) -> Decorator:

@@ -235,7 +235,7 @@
   }
 
   // Text that a spreadsheet would run gets a quote in front, as in every CSV of nearworth; numbers are left alone.
-  const inert = (cell) => (/^'*[=+\-@\t\r\n\0\uFF1D\uFF0B\uFF0D\uFF20]/.test(cell) && !/^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/.test(cell) ? "'" + cell : cell);
+  const inert = (cell) => (/^'*[=+\-@\t\r\n\0\uFF1D\uFF0B\uFF0D\uFF20]/.test(cell) && !/^[+-]((\d+([.,]\d*)*|[.,]\d+)([eE][+-]?\d+)?%?|[iI]nf(inity)?)?$/.test(cell) ? "'" + cell : cell);
   const quoted = (cell) => { const safe = inert(String(cell)); return /[",\r\n]/.test(safe) ? '"' + safe.replaceAll('"', '""') + '"' : safe; };
   const rows = () => Object.keys(decisions).map(Number).sort((a, b) => data.row[a] - data.row[b]).map((i) => ({
     row: data.row[i], ...(data.id ? { id: data.id[i] } : {}), target: data.target, given: label(data.given[i]),

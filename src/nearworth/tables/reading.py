@@ -18,6 +18,11 @@ from nearworth.tables.errors import InputError, listed
 
 TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq", ".feather", ".arrow")
 ARRAYS = (".npz", ".npy")
+OTHERS = {
+    **dict.fromkeys((".gz", ".bz2", ".xz", ".zst", ".zip"), "compressed; unpack it first"),
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), "a workbook; save it as CSV"),
+    **dict.fromkeys((".pkl", ".pickle", ".joblib"), "a pickle, which could run code; save it as Parquet or CSV"),
+}
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,8 @@ def _check(path: Path) -> Path:
         raise InputError(f"{path}: no permission to read it.")
     if not path.is_file():
         raise InputError(f"{path}: is not a regular file; save the data to one first.")
+    if path.suffix.lower() in OTHERS:
+        raise InputError(f"{path}: is {OTHERS[path.suffix.lower()]}.")
     if path.suffix.lower() not in TABLES + ARRAYS:
         known = ", ".join(TABLES + ARRAYS)
         raise InputError(f"{path}: its extension {path.suffix!r} is not known. Use one of {known}.")
@@ -85,6 +92,8 @@ def _delimited(path: Path, text_only: bool) -> Source:
         remarks.append(f"{path}: is not UTF-8; read as {dialect.encoding}")
     if dialect.delimiter not in (",", "\t"):
         remarks.append(f"{path}: columns are separated by {dialect.delimiter!r}")
+    if dialect.decimal == ",":
+        remarks.append(f"{path}: numbers have decimal commas")
     return Source(str(path), read_delimited(path, dialect, text_only), remarks=tuple(remarks))
 
 
@@ -132,9 +141,21 @@ def _npz(path: Path) -> Source:
         raise _not_numpy(path, error) from error
 
 
+def read_labels(path: str | os.PathLike[str]) -> Any:
+    """An array of labels from an .npy file."""
+    return _array(_check(Path(path)))
+
+
 def _npy(path: Path, mmap_mode: Any = None) -> Source:
+    return Source(str(path), X=_matrix(path, _array(path, mmap_mode)))
+
+
+def _array(path: Path, mmap_mode: Any = None) -> Any:
+    with open(path, "rb") as file:
+        if file.read(6) != b"\x93NUMPY":
+            raise InputError(f"{path}: is not a numpy array (.npy).")
     try:
-        return Source(str(path), X=_matrix(path, np.load(path, mmap_mode=mmap_mode, allow_pickle=False)))
+        return np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
     except (ValueError, EOFError) as error:
         raise _not_numpy(path, error) from error
 
