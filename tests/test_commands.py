@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import nearworth as nw
-from command_line import flowers, installed, one_line, write_csv
+from command_line import START, environment, flowers, installed, one_line, write_csv
 from nearworth.cli import main
 from nearworth.tables.reading import read
 
@@ -264,3 +264,126 @@ def test_a_checkpoint_is_taken_up_again(command, tmp_path, rng):
     assert code == 0
     assert "90 of 90 validation points came from kept" in err
     assert (tmp_path / "first.csv").read_bytes() == (tmp_path / "second.csv").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("k = 'five'\n", "k is 'five'"),
+        ("k = 2.5\n", "k is 2.5"),
+        ("target = 3\n", "must be text"),
+        ("ignore = 4\n", "must be text"),
+        ("quiet = 'yes'\n", "must be true or false"),
+        ("missing = 'mean'\n", "'mean'"),
+        ("k = [1, 2]\n", "must be one integer"),
+        ("semivalue = 'owen'\n", "'owen'"),
+        ("[detcet]\nk = 3\n", "no command 'detcet'"),
+        ("[detect]\nchekpoint = 'x'\n", "no option 'chekpoint'"),
+    ],
+)
+def test_a_config_that_does_not_fit_names_its_file(command, tmp_path, text, message):
+    (tmp_path / "a.csv").write_text(GOOD)
+    (tmp_path / "run.toml").write_text(text)
+    code, out, err = command("detect", "a.csv", "-t", "label", "--config", "run.toml")
+    assert (code, out) == (2, "")
+    line = one_line(err)
+    assert "run.toml" in line
+    assert message in line
+
+
+def test_a_config_for_all_options(command, tmp_path, rng):
+    write_csv(tmp_path / "train.csv", flowers(rng)[0])
+    (tmp_path / "run.toml").write_text(
+        'target = "species"\nignore = ["name", "gar*"]\nk = 3\nquiet = true\nsemivalue = "beta:1,4"\n'
+        'max-memory = "1GB"\n[value]\noutput = "from.csv"\n[detect]\nmax-fdr = 0.2\n'
+    )
+    assert command("value", "train.csv", "--config", "run.toml") == (0, "", "")
+    given = ["-t", "species", "--ignore", "name", "--ignore", "garden", "-k", "3", "--semivalue", "beta:1,4"]
+    assert command("value", "train.csv", *given, "-q", "-o", "said.csv")[0] == 0
+    assert Path("from.csv").read_bytes() == Path("said.csv").read_bytes()
+
+
+def test_every_command_on_data_takes_the_same_model():
+    model = {"n_neighbors", "task", "metric", "utility", "semivalue", "search", "max_error", "max_memory", "n_jobs"}
+    table = {"target", "validation", "id_column", "ignore", "features", "missing", "max_categories"}
+    for name in ("value", "detect", "report", "plan"):
+        assert model | table <= {parameter.name for parameter in main.commands[name].params}, name
+    for name in ("value", "detect", "report"):
+        assert {"dry_run", "quiet", "force", "as_json"} <= {p.name for p in main.commands[name].params}, name
+
+
+def test_detect_values_as_value_does(command, tmp_path, rng):
+    write_csv(tmp_path / "train.csv", flowers(rng)[0])
+    write_csv(tmp_path / "trusted.csv", flowers(rng, 30)[0])
+    data = ["train.csv", "-t", "species", "--id", "name", "-k", "4", "--validation", "trusted.csv", "-q"]
+    for model in (["--utility", "original"], ["--semivalue", "banzhaf"], ["--semivalue", "beta:1,4"], []):
+        assert command("value", *data, *model, "-o", "v.csv", "--force")[0] == 0
+        assert command("detect", *data, *model, "--fraction", "1", "-o", "s.csv", "--force")[0] == 0
+        worth, suspects = read("v.csv").table, read("s.csv").table
+        np.testing.assert_allclose(worth["value"].to_numpy()[suspects["row"].to_numpy()], suspects["value"], rtol=1e-9)
+
+
+def test_an_audit_by_a_searcher_keeps_its_promise(command, tmp_path, rng):
+    pytest.importorskip("faiss")
+    X = rng.normal(size=(700, 3))
+    y = (X[:, 0] > 0).astype(int)
+    wrong = rng.choice(700, 20, replace=False)
+    y[wrong] = 1 - y[wrong]
+    np.savez("a.npz", X=X, y=y)
+    arguments = ["detect", "a.npz", "--fraction", "1", "--json", "-q", "-k", "3"]
+    exact = json.loads(command(*arguments)[1])
+    found = json.loads(command(*arguments, "--search", "faiss", "--max-error", "0.05")[1])
+    assert exact["error_bound"] == 0
+    values = [{row["row"]: row["value"] for row in said["rows"]} for said in (exact, found)]
+    assert max(abs(values[0][row] - values[1][row]) for row in range(700)) <= found["error_bound"] + 1e-12
+    worst = [{row["row"] for row in said["rows"][:20]} for said in (exact, found)]
+    assert len(worst[0] & worst[1]) >= 18
+    assert "--max-error" in one_line(command("detect", "a.npz", "--search", "lsh")[2])
+
+
+def test_report_has_a_summary_for_programs(command, tmp_path, rng):
+    write_csv(tmp_path / "train.csv", flowers(rng, wrong=WRONG)[0])
+    code, out, _ = command("report", "train.csv", "-t", "species", "--id", "name", "-o", "r.html", "--json", "-q")
+    said = json.loads(out)
+    assert (code, said["command"], said["output"]) == (0, "report", "r.html")
+    assert Path("r.html").exists()
+
+
+def test_plan_of_a_file(command, tmp_path, rng):
+    write_csv(tmp_path / "train.csv", flowers(rng)[0])
+    write_csv(tmp_path / "trusted.csv", flowers(rng, 30)[0])
+    pq.write_table(read("trusted.csv").table, "trusted.parquet")
+    about = ["plan", "train.csv", "-t", "species", "--id", "name"]
+    assert "90 validation points against 90 training points" in command(*about)[1]
+    for name in ("trusted.csv", "trusted.parquet"):
+        assert "30 validation points against 90 training points" in command(*about, "--validation", name)[1]
+    np.save("X.npy", rng.normal(size=(50, 4)))
+    np.save("y.npy", np.arange(50) % 2)
+    said = command("plan", "X.npy", "-t", "y.npy", "--validation", "X.npy")
+    assert "50 validation points against 50 training points" in said[1]
+    assert command("plan", "100", "20", "-d", "3")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train.csv"], "--target"),
+        (["none.csv", "-t", "species"], "no such file"),
+        (["100"], "no such file"),
+        (["100", "20", "30"], "neither one file nor two sizes"),
+        (["0", "20"], "neither one file nor two sizes"),
+        (["100", "20", "--target", "x"], "--target is about a file"),
+        (["train.csv", "-t", "species", "--id", "name", "--max-memory", "1KB"], "max_memory"),
+    ],
+)
+def test_plan_refuses(command, tmp_path, rng, arguments, message):
+    write_csv(tmp_path / "train.csv", flowers(rng)[0])
+    code, out, err = command("plan", *arguments)
+    assert (code, out) == (2, "")
+    assert message in one_line(err)
+
+
+def test_completion(tmp_path):
+    env = environment() | {"_NEARWORTH_COMPLETE": "bash_complete", "COMP_WORDS": "nearworth de", "COMP_CWORD": "1"}
+    done = subprocess.run(START, capture_output=True, text=True, check=False, env=env)
+    assert {line.split(",")[1] for line in done.stdout.split()} == {"detect", "demo"}

@@ -57,6 +57,8 @@ def _checked(command: click.Command, parameter: str, name: str, value: Any, path
             raise click.BadParameter(f"{path}: {name} is {part!r}; it must be {wanted}.")
         if isinstance(option.type, click.types.StringParamType | click.Path) and not isinstance(part, str):
             raise click.BadParameter(f"{path}: {name} is {part!r}; it must be text in quotes.")
+        if isinstance(option.type, click.types.IntParamType) and not isinstance(part, int):
+            raise click.BadParameter(f"{path}: {name} is {part!r}; it must be a whole number.")
         try:
             option.type.convert(part, option, None)
         except click.BadParameter as error:

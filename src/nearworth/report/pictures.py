@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 from nearworth._typing import FloatMatrix, FloatVector
 
 WIDTH, HEIGHT = 560, 340
-LEFT, RIGHT, TOP, BOTTOM = 58, 22, 14, 42
+LEFT, RIGHT, TOP, BOTTOM = 76, 22, 14, 46
 BINS = 40
 LEVELS = 5  # of quality, worst first
 FEW = 1_000  # points that may be drawn larger
@@ -134,7 +134,7 @@ def scatter(
 def _x_tick(at: float, text: str, base: float = HEIGHT - BOTTOM) -> str:
     return (
         f'<line class="tick" x1="{at:.1f}" x2="{at:.1f}" y1="{base}" y2="{base + 4}"/>'
-        f'<text class="tick" x="{at:.1f}" y="{base + 16}" text-anchor="middle">{escape(text)}</text>'
+        f'<text class="tick" x="{at:.1f}" y="{base + 17}" text-anchor="middle">{escape(text)}</text>'
     )
 
 
