@@ -267,7 +267,7 @@
   function start() {
     if (hasImages) $("heads").append(make("th", "Image", { scope: "col" }));
     columns.forEach((column, c) => {
-      const head = make("th", null, { scope: "col", "data-c": c, class: (column.number ? "n " : "") + (column.kind || "") });
+      const head = make("th", null, { scope: "col", "data-c": c, "data-name": column.name, class: (column.number ? "n " : "") + (column.kind || "") });
       const button = make("button", column.name, { type: "button" });
       button.addEventListener("click", () => { sorting = { column: c, up: sorting.column === c ? !sorting.up : true }; page = 0; refresh(); });
       head.append(button);
