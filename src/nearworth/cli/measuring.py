@@ -59,7 +59,8 @@ def _refuse_file_options(given: dict[str, Any]) -> None:
 @click.command()
 @click.argument("parts", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False))
 @click.option("-o", "--output", required=True, help="File to write: .npz (everything), .csv or .parquet (a table).")
-def merge(parts: tuple[str, ...], output: str) -> None:
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+def merge(parts: tuple[str, ...], output: str, force: bool) -> None:
     r"""Merge PARTS of a valuation, made on slices of the validation set, into the values.
 
     Parts come from `KNNShapley.partial(...).save(file)` or from a checkpoint folder (progress.part). Their order does
@@ -68,6 +69,8 @@ def merge(parts: tuple[str, ...], output: str) -> None:
     \b
     Example: nearworth merge a.part b.part -o values.parquet
     """
+    if Path(output).exists() and not force:
+        raise BadInput(f"{output}: exists already. Use --force to replace it, or another name.")
     from nearworth.merging import merge_files
 
     try:
