@@ -99,6 +99,8 @@ REFUSED = {
     "objects.npz": (npz(X=X, y=np.array(["a", None] * 3, dtype=object)), "pickled"),
     "text.npy": (GOOD.encode(), "not a numpy array"),
     "flat.npy": (npy(Y), "two dimensions"),
+    "objects.npy": (npy(np.array([["a"], [None]], dtype=object)), "pickled"),
+    "cut.npy": (npy(X)[:100], "numpy"),
 }  # fmt: skip
 
 

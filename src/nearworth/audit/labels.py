@@ -85,7 +85,7 @@ def audit_labels(
         raise ValueError("pred_probs are class probabilities, which have no meaning for task='regression'.")
     estimator = KNNShapley(
         n_neighbors, task=task, metric=metric, metric_params=metric_params,
-        utility=utility, semivalue=semivalue, search=search, max_error=max_error,
+        utility=utility, semivalue=semivalue, search=search, max_error=max_error, random_state=0,
         n_jobs=n_jobs, max_memory=max_memory, progress=progress,
     ).fit(X, y)  # fmt: skip
     if task == "regression":

@@ -63,7 +63,7 @@ def count_rows(path: str | os.PathLike[str]) -> int:
     if file.suffix.lower() in (".parquet", ".pq"):
         return int(_parquet(file).metadata.num_rows)
     if file.suffix.lower() == ".npy":
-        return len(_npy(file, mmap_mode="r").X)
+        return len(_npy(file).X)
     source = read(path)
     return source.table.num_rows if source.is_table else len(source.X)
 
@@ -146,16 +146,16 @@ def read_labels(path: str | os.PathLike[str]) -> Any:
     return _array(_check(Path(path)))
 
 
-def _npy(path: Path, mmap_mode: Any = None) -> Source:
-    return Source(str(path), X=_matrix(path, _array(path, mmap_mode)))
+def _npy(path: Path) -> Source:
+    return Source(str(path), X=_matrix(path, _array(path)))
 
 
-def _array(path: Path, mmap_mode: Any = None) -> Any:
+def _array(path: Path) -> Any:
     with open(path, "rb") as file:
         if file.read(6) != b"\x93NUMPY":
             raise InputError(f"{path}: is not a numpy array (.npy).")
     try:
-        return np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
+        return np.load(path, mmap_mode="r", allow_pickle=False)  # stays on disk
     except (ValueError, EOFError) as error:
         raise _not_numpy(path, error) from error
 
@@ -163,7 +163,7 @@ def _array(path: Path, mmap_mode: Any = None) -> Any:
 def _not_numpy(path: Path, error: Exception) -> InputError:
     if isinstance(error, InputError):
         return error
-    if "pickle" in str(error):
+    if "pickle" in str(error) or "Python objects" in str(error):
         return InputError(f"{path}: holds pickled objects, which could run code. Save plain numeric arrays instead.")
     return InputError(f"{path}: is not a numpy file that can be read.")
 
@@ -173,4 +173,4 @@ def _matrix(path: Path, X: Any) -> Any:
         raise InputError(f"{path}: X must have one row per point, so two dimensions; its shape is {X.shape}.")
     if 0 in X.shape:
         raise InputError(f"{path}: X is empty; its shape is {X.shape}.")
-    return X.reshape(len(X), -1)  # images become rows of pixels
+    return X if X.ndim == 2 else X.reshape(len(X), -1)  # images become rows of pixels
