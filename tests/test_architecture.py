@@ -59,8 +59,7 @@ ALLOWED = {
     "report": FOUNDATION | {"_files", "findings"},
     "commands": FOUNDATION
     | {"_files", "_validation", "audit", "datasets", "estimators", "findings", "report", "tables", "valuation"},
-    "cli": FOUNDATION
-    | {"merging", "planning", "benchmarking", "commands", "datasets", "estimators", "findings", "paper"},
+    "cli": FOUNDATION | {"merging", "planning", "benchmarking", "commands", "findings", "paper"},
 }
 # games: rank space, nothing but numpy. Optional libraries may not be needed by anything.
 OUTSIDE = {"games": {"numpy"}}

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-import re
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -18,116 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import nearworth as nw
+from command_line import START, environment, flowers, installed, one_line, write_csv
 from nearworth.cli import main
 from nearworth.tables.reading import read
-
-
-@pytest.fixture
-def command(capfd, tmp_path, monkeypatch):
-    """Run a command in a folder of its own: exit code, stdout, stderr."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        with pytest.raises(SystemExit) as left:
-            main(list(arguments), prog_name="nearworth")
-        out, err = capfd.readouterr()
-        return left.value.code or 0, out, err
-
-    return run
-
-
-def installed(*arguments, cwd, stdout=subprocess.PIPE, user=None):
-    """The command as a process of its own."""
-    code = "from nearworth.cli import main; main(prog_name='nearworth')"
-    env = os.environ | {"PYTHONPATH": str(Path(nw.__file__).parents[1])}
-    return subprocess.run(
-        [sys.executable, "-c", code, *arguments], stdout=stdout, stderr=subprocess.PIPE, text=True, check=False,
-        cwd=cwd, env=env, user=user,
-    )  # fmt: skip
-
-
-def flowers(rng, n=90, wrong=()):
-    """Three clusters with a label each, a category, and names."""
-    label = np.arange(n) % 3
-    place = rng.normal(size=(n, 2)) * 0.3 + 4.0 * np.column_stack([label, label == 1])
-    given = label.copy()
-    given[list(wrong)] = (given[list(wrong)] + 1) % 3
-    species = np.array(["iris", "rose", "tulip"])
-    return {
-        "name": [f"flower {i}" for i in range(n)],
-        "length": place[:, 0].round(3),
-        "width": place[:, 1].round(3),
-        "garden": [("north", "south")[i % 2] for i in range(n)],
-        "species": species[given].tolist(),
-    }, species[label].tolist()
-
-
-def write_csv(path, columns, delimiter=","):
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, delimiter=delimiter)
-        writer.writerow(columns)
-        writer.writerows(zip(*columns.values(), strict=True))
-
-
-def one_line(err):
-    lines = err.strip().splitlines()
-    assert len(lines) == 1, err
-    assert lines[0].startswith("nearworth: ")
-    return lines[0]
-
 
 WRONG = (4, 31, 62)
 COLUMNS = "a,b,label\n"
 GOOD = COLUMNS + "1,2,x\n2,1,y\n3,2,x\n4,1,y\n"
-BAD = {
-    "empty.csv": (b"", "is empty"),
-    "header.csv": (b"a,b,label\n", "no rows"),
-    "ragged.csv": (GOOD.encode() + b"1,2\n", "row 4"),
-    "binary.csv": (os.urandom(2000).replace(b"\n", b"") + b"\x00", "binary|is "),
-    "html.csv": (b"<html><body>no</body></html>", "web page"),
-    "notarget.csv": (b"a,b\n1,2\n", "no column 'label'"),
-    "constant.csv": (b"a,b,label\n1,2,x\n2,3,x\n", "one class"),
-    "distinct.csv": (b"a,b,label\n1,2,x\n2,3,y\n3,4,z\n", "different in each"),
-    "missing.csv": (b"a,b,label\n1,,x\n2,3,y\n3,4,x\n", "missing value in column 'b' at row 0"),
-    "nan.csv": (b"a,b,label\n1,nan,x\n2,3,y\n3,4,x\n", "missing value"),
-    "infinite.csv": (b"a,b,label\n1,inf,x\n2,3,y\n3,4,x\n", "infinite at row 0"),
-    "nolabel.csv": (b"a,b,label\n1,2,\n2,3,y\n3,4,x\n", "target 'label' is missing at row 0"),
-    "twice.csv": (b"a,a,label\n1,2,x\n2,3,y\n", "more than once"),
-    "fractions.csv": (b"a,b,label\n1,2,0.5\n2,3,1.5\n3,4,0.5\n", "--task regression"),
-    "onlylabel.csv": (b"label\nx\ny\nx\n", "no column is left"),
-    "broken.parquet": (b"nonsense", "Parquet"),
-    "list.npz": (b"nonsense", "numpy"),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-@pytest.mark.parametrize("what", ["value", "detect"])
-def test_bad_files_are_one_line(command, tmp_path, name, what):
-    content, message = BAD[name]
-    (tmp_path / name).write_bytes(content)
-    code, out, err = command(what, name, "--target", "label", "-o", "out.csv", "-q")
-    assert code == 2
-    assert out == ""
-    line = one_line(err)
-    assert name in line
-    assert re.search(message, line), line
-    assert [p.name for p in tmp_path.iterdir()] == [name]
-
-
-def test_directories_permissions_and_absent_files(command, tmp_path):
-    assert "directory" in one_line(command("value", str(tmp_path), "-t", "x")[2])
-    assert "no such file" in one_line(command("value", "absent.csv", "-t", "x")[2])
-    (tmp_path / "secret.csv").write_text(GOOD)
-    (tmp_path / "secret.csv").chmod(0)
-    root = os.access(tmp_path / "secret.csv", os.R_OK)  # may read everything: ask as nobody
-    for folder in [tmp_path, *tmp_path.parents[:2]] if root else []:
-        folder.chmod(0o755)
-    try:
-        done = installed("value", str(tmp_path / "secret.csv"), "-t", "label", cwd="/", user=65534 if root else None)
-    except PermissionError:
-        pytest.skip("root may read everything, and nobody may not run this Python")
-    assert done.returncode == 2
-    assert "no permission" in one_line(done.stderr)
 
 
 def test_target_is_never_guessed(command, tmp_path):
@@ -239,33 +132,6 @@ def test_config_sets_what_the_command_line_does_not(command, tmp_path, rng):
     assert "No such file" in one_line(command("detect", "train.csv", "--config", "none.toml")[2])
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"length": "size"}, "column 'length' is missing"),
-        ({"species": "kind"}, "no column 'species'"),
-    ],
-)
-def test_validation_with_other_names(command, tmp_path, rng, change, message):
-    columns, _ = flowers(rng)
-    write_csv(tmp_path / "train.csv", columns)
-    write_csv(tmp_path / "val.csv", {change.get(name, name): cells for name, cells in columns.items()})
-    code, _, err = command("value", "train.csv", "-t", "species", "--id", "name", "--validation", "val.csv", "-q")
-    assert code == 2
-    line = one_line(err)
-    assert message in line
-    assert "val.csv" in line
-
-
-def test_validation_of_another_type(command, tmp_path, rng):
-    columns, _ = flowers(rng)
-    write_csv(tmp_path / "train.csv", columns)
-    write_csv(tmp_path / "val.csv", columns | {"length": columns["garden"]})
-    code, _, err = command("value", "train.csv", "-t", "species", "--id", "name", "--validation", "val.csv", "-q")
-    assert code == 2
-    assert "'length' holds numbers in training but text" in one_line(err)
-
-
 def test_arrays_and_embeddings(command, tmp_path, rng):
     X, y = rng.normal(size=(40, 3)), np.arange(40) % 2
     np.savez("a.npz", X=X, y=y)
@@ -283,14 +149,6 @@ def test_arrays_and_embeddings(command, tmp_path, rng):
     np.save("y.npy", y)
     assert command("value", "X.npy", "-t", "y.npy", "-o", "t.csv", "-q")[0] == 0
     assert "no labels" in one_line(command("value", "X.npy", "-q")[2])
-
-
-def test_ten_thousand_columns(command, tmp_path, rng):
-    X = rng.normal(size=(20, 10_000)).round(2)
-    write_csv(tmp_path / "wide.csv", {f"c{i}": X[:, i] for i in range(10_000)} | {"y": np.arange(20) % 2})
-    code, out, err = command("value", "wide.csv", "-t", "y", "-o", "v.csv")
-    assert (code, out) == (0, "")
-    assert len(err.splitlines()) < 70
 
 
 def test_regression(command, tmp_path, rng):
@@ -317,50 +175,6 @@ def test_formulas_stay_inert_in_ids_and_labels(command, tmp_path, rng):
     assert '\'=HYPERLINK("http://evil")' in cells
     assert "'@iris" in cells
     assert not [cell for cell in cells if cell.startswith(("=", "@"))]
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path, rng):
-    write_csv(tmp_path / "train.csv", flowers(rng)[0])
-    with open("/dev/full", "w") as full:
-        done = installed("value", "train.csv", "-t", "species", "--id", "name", "-q", cwd=tmp_path, stdout=full)
-    assert done.returncode == 2
-    assert "No space left" in one_line(done.stderr)
-
-
-def test_an_output_that_does_not_fit_leaves_nothing(command, tmp_path, rng):
-    resource = pytest.importorskip("resource")
-    write_csv(tmp_path / "train.csv", flowers(rng)[0])
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
-    try:
-        code, out, err = command("value", "train.csv", "-t", "species", "--id", "name", "-o", "out.csv", "-q")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert (code, out) == (2, "")
-    assert "out.csv: could not be written" in one_line(err)
-    assert [p.name for p in tmp_path.iterdir()] == ["train.csv"]
-
-
-def test_interrupted(tmp_path, rng):
-    np.savez(tmp_path / "a.npz", X=rng.normal(size=(60_000, 64)), y=np.arange(60_000) % 3)
-    code = "from nearworth.cli import main; main(prog_name='nearworth')"
-    env = os.environ | {"PYTHONPATH": str(Path(nw.__file__).parents[1])}
-    running = subprocess.Popen(
-        [sys.executable, "-c", code, "value", "a.npz", "-o", "v.csv"],
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=tmp_path,
-        env=env,
-    )
-    assert "60,000 rows" in running.stderr.readline()
-    time.sleep(1.0)
-    running.send_signal(signal.SIGINT)
-    _, err = running.communicate(timeout=60)
-    assert running.returncode == 130
-    assert "interrupted" in err
-    assert "Traceback" not in err
-    assert [p.name for p in tmp_path.iterdir()] == ["a.npz"]
 
 
 def test_the_installed_command(tmp_path, rng):
@@ -450,3 +264,126 @@ def test_a_checkpoint_is_taken_up_again(command, tmp_path, rng):
     assert code == 0
     assert "90 of 90 validation points came from kept" in err
     assert (tmp_path / "first.csv").read_bytes() == (tmp_path / "second.csv").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("k = 'five'\n", "k is 'five'"),
+        ("k = 2.5\n", "k is 2.5"),
+        ("target = 3\n", "must be text"),
+        ("ignore = 4\n", "must be text"),
+        ("quiet = 'yes'\n", "must be true or false"),
+        ("missing = 'mean'\n", "'mean'"),
+        ("k = [1, 2]\n", "must be one integer"),
+        ("semivalue = 'owen'\n", "'owen'"),
+        ("[detcet]\nk = 3\n", "no command 'detcet'"),
+        ("[detect]\nchekpoint = 'x'\n", "no option 'chekpoint'"),
+    ],
+)
+def test_a_config_that_does_not_fit_names_its_file(command, tmp_path, text, message):
+    (tmp_path / "a.csv").write_text(GOOD)
+    (tmp_path / "run.toml").write_text(text)
+    code, out, err = command("detect", "a.csv", "-t", "label", "--config", "run.toml")
+    assert (code, out) == (2, "")
+    line = one_line(err)
+    assert "run.toml" in line
+    assert message in line
+
+
+def test_a_config_for_all_options(command, tmp_path, rng):
+    write_csv(tmp_path / "train.csv", flowers(rng)[0])
+    (tmp_path / "run.toml").write_text(
+        'target = "species"\nignore = ["name", "gar*"]\nk = 3\nquiet = true\nsemivalue = "beta:1,4"\n'
+        'max-memory = "1GB"\n[value]\noutput = "from.csv"\n[detect]\nmax-fdr = 0.2\n'
+    )
+    assert command("value", "train.csv", "--config", "run.toml") == (0, "", "")
+    given = ["-t", "species", "--ignore", "name", "--ignore", "garden", "-k", "3", "--semivalue", "beta:1,4"]
+    assert command("value", "train.csv", *given, "-q", "-o", "said.csv")[0] == 0
+    assert Path("from.csv").read_bytes() == Path("said.csv").read_bytes()
+
+
+def test_every_command_on_data_takes_the_same_model():
+    model = {"n_neighbors", "task", "metric", "utility", "semivalue", "search", "max_error", "max_memory", "n_jobs"}
+    table = {"target", "validation", "id_column", "ignore", "features", "missing", "max_categories"}
+    for name in ("value", "detect", "report", "plan"):
+        assert model | table <= {parameter.name for parameter in main.commands[name].params}, name
+    for name in ("value", "detect", "report"):
+        assert {"dry_run", "quiet", "force", "as_json"} <= {p.name for p in main.commands[name].params}, name
+
+
+def test_detect_values_as_value_does(command, tmp_path, rng):
+    write_csv(tmp_path / "train.csv", flowers(rng)[0])
+    write_csv(tmp_path / "trusted.csv", flowers(rng, 30)[0])
+    data = ["train.csv", "-t", "species", "--id", "name", "-k", "4", "--validation", "trusted.csv", "-q"]
+    for model in (["--utility", "original"], ["--semivalue", "banzhaf"], ["--semivalue", "beta:1,4"], []):
+        assert command("value", *data, *model, "-o", "v.csv", "--force")[0] == 0
+        assert command("detect", *data, *model, "--fraction", "1", "-o", "s.csv", "--force")[0] == 0
+        worth, suspects = read("v.csv").table, read("s.csv").table
+        np.testing.assert_allclose(worth["value"].to_numpy()[suspects["row"].to_numpy()], suspects["value"], rtol=1e-9)
+
+
+def test_an_audit_by_a_searcher_keeps_its_promise(command, tmp_path, rng):
+    pytest.importorskip("faiss")
+    X = rng.normal(size=(700, 3))
+    y = (X[:, 0] > 0).astype(int)
+    wrong = rng.choice(700, 20, replace=False)
+    y[wrong] = 1 - y[wrong]
+    np.savez("a.npz", X=X, y=y)
+    arguments = ["detect", "a.npz", "--fraction", "1", "--json", "-q", "-k", "3"]
+    exact = json.loads(command(*arguments)[1])
+    found = json.loads(command(*arguments, "--search", "faiss", "--max-error", "0.05")[1])
+    assert exact["error_bound"] == 0
+    values = [{row["row"]: row["value"] for row in said["rows"]} for said in (exact, found)]
+    assert max(abs(values[0][row] - values[1][row]) for row in range(700)) <= found["error_bound"] + 1e-12
+    worst = [{row["row"] for row in said["rows"][:20]} for said in (exact, found)]
+    assert len(worst[0] & worst[1]) >= 18
+    assert "--max-error" in one_line(command("detect", "a.npz", "--search", "lsh")[2])
+
+
+def test_report_has_a_summary_for_programs(command, tmp_path, rng):
+    write_csv(tmp_path / "train.csv", flowers(rng, wrong=WRONG)[0])
+    code, out, _ = command("report", "train.csv", "-t", "species", "--id", "name", "-o", "r.html", "--json", "-q")
+    said = json.loads(out)
+    assert (code, said["command"], said["output"]) == (0, "report", "r.html")
+    assert Path("r.html").exists()
+
+
+def test_plan_of_a_file(command, tmp_path, rng):
+    write_csv(tmp_path / "train.csv", flowers(rng)[0])
+    write_csv(tmp_path / "trusted.csv", flowers(rng, 30)[0])
+    pq.write_table(read("trusted.csv").table, "trusted.parquet")
+    about = ["plan", "train.csv", "-t", "species", "--id", "name"]
+    assert "90 validation points against 90 training points" in command(*about)[1]
+    for name in ("trusted.csv", "trusted.parquet"):
+        assert "30 validation points against 90 training points" in command(*about, "--validation", name)[1]
+    np.save("X.npy", rng.normal(size=(50, 4)))
+    np.save("y.npy", np.arange(50) % 2)
+    said = command("plan", "X.npy", "-t", "y.npy", "--validation", "X.npy")
+    assert "50 validation points against 50 training points" in said[1]
+    assert command("plan", "100", "20", "-d", "3")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train.csv"], "--target"),
+        (["none.csv", "-t", "species"], "no such file"),
+        (["100"], "no such file"),
+        (["100", "20", "30"], "neither one file nor two sizes"),
+        (["0", "20"], "neither one file nor two sizes"),
+        (["100", "20", "--target", "x"], "--target is about a file"),
+        (["train.csv", "-t", "species", "--id", "name", "--max-memory", "1KB"], "max_memory"),
+    ],
+)
+def test_plan_refuses(command, tmp_path, rng, arguments, message):
+    write_csv(tmp_path / "train.csv", flowers(rng)[0])
+    code, out, err = command("plan", *arguments)
+    assert (code, out) == (2, "")
+    assert message in one_line(err)
+
+
+def test_completion(tmp_path):
+    env = environment() | {"_NEARWORTH_COMPLETE": "bash_complete", "COMP_WORDS": "nearworth de", "COMP_CWORD": "1"}
+    done = subprocess.run(START, capture_output=True, text=True, check=False, env=env)
+    assert {line.split(",")[1] for line in done.stdout.split()} == {"detect", "demo"}

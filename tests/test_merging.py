@@ -37,6 +37,8 @@ def test_merge_writes_what_one_run_would_have_given(parts, tmp_path):
         np.testing.assert_array_equal(frame["standard_error"], expected.standard_errors)
     assert merge(*files, "-o", tmp_path / "values.npz").exit_code == 0
     same(nw.Valuation.load(tmp_path / "values.npz"), expected)
+    assert "--force" in merge(*files, "-o", tmp_path / "values.npz").output
+    assert merge(*files, "-o", tmp_path / "values.npz", "--force").exit_code == 0
 
 
 def test_merge_refuses_what_is_no_whole(parts, tmp_path):
@@ -48,6 +50,6 @@ def test_merge_refuses_what_is_no_whole(parts, tmp_path):
         ((*files, __file__, "-o", tmp_path / "v.csv"), "its checksum is wrong"),
     ):
         result = merge(*arguments)
-        assert result.exit_code == 1
+        assert result.exit_code == 2
         assert message in result.output
     assert not list(tmp_path.glob("v.*"))

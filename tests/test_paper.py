@@ -177,7 +177,7 @@ def test_the_released_protocol_is_not_the_printed_one():
 
 def test_command_without_data(tmp_path):
     done = bench_paper("--data", tmp_path)
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert "None of the datasets could be had" in done.output
     assert done.output.count("not available") == 13
     done = bench_paper("--data", tmp_path, "--json", tmp_path / "nowhere" / "rows.json")

@@ -225,6 +225,61 @@ def test_review_in_a_browser(browser, tmp_path, digits):
     assert not [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
 
 
+def test_keyboard_alone_and_paper(browser, tmp_path, digits):
+    data, findings = digits
+    page = tmp_path / "report.html"
+    page.write_text(render_report(findings, Rows(X=data.X, target="digit", image_shape=(8, 8))))
+    browser.get(page.as_uri())
+    focused = lambda: browser.switch_to.active_element  # noqa: E731
+    shown = lambda: browser.find_element("css selector", "#detail h3").text  # noqa: E731
+    second, third = findings.suspects[1:3]
+
+    browser.execute_script("document.querySelector('#body tr:nth-child(2) button').focus()")
+    focused().send_keys("\ue007")  # enter
+    assert shown() == f"Row {second}"
+    assert focused().text == str(second)
+    focused().send_keys("\ue015")  # arrow down
+    assert shown() == f"Row {third}"
+    assert focused().text == str(third)
+    assert f"Row {third}: given" in browser.find_element("id", "said").get_attribute("textContent")
+    browser.execute_script("document.querySelector('#detail [data-kind=skip]').focus()")
+    focused().send_keys("\ue007")
+    assert cells(browser, 7)[2] == "skipped"
+    assert focused().get_attribute("data-kind") == "skip"
+
+    browser.execute_script("document.activeElement.blur()")
+    before = shown()
+    browser.find_element("css selector", "body").send_keys("\ue015")
+    assert shown() == before  # the page scrolls instead
+    browser.execute_script("document.getElementById('shortcuts').checked = false")
+    browser.find_element("css selector", "body").send_keys("j")
+    assert shown() == before
+
+    browser.execute_script("dispatchEvent(new Event('beforeprint'))")
+    assert len(cells(browser, 1)) == len(findings.suspects)
+    browser.execute_script("dispatchEvent(new Event('afterprint'))")
+    assert len(cells(browser, 1)) == 50
+    unnamed = browser.execute_script(
+        "return [...document.querySelectorAll('button, input, select, svg[role=img], canvas')]"
+        ".filter(e => !(e.textContent.trim() || e.ariaLabel || (e.labels && e.labels.length))).length"
+    )
+    assert unnamed == 0
+
+
+@pytest.mark.parametrize("width", [400, 1300])
+def test_nothing_is_wider_than_the_screen(browser, tmp_path, rng, width):
+    names = ["a label that is rather long and has no end" * 3, "b", "c"]
+    findings = made_up(rng, 300, 60, names)
+    cells = {"words" * 20: np.array(["x" * 300] * 300, dtype=object)}
+    page = tmp_path / "report.html"
+    page.write_text(render_report(findings, Rows(rng.normal(size=(300, 3)), "t" * 90, cells=cells, source="s" * 200)))
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride", {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": True}
+    )
+    browser.get(page.as_uri())
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+
+
 def test_hostile_cells_in_a_browser(browser, tmp_path, rng):
     findings = made_up(rng, 200, 20, HOSTILE)
     text = np.array([HOSTILE[i % len(HOSTILE)] for i in range(200)], dtype=object)

@@ -47,7 +47,8 @@ def write(tmp_path, name, content):
     [
         ("a.csv", "a,b\n1,x\n2,y\n", {"a": [1, 2], "b": ["x", "y"]}),
         ("bom.csv", b"\xef\xbb\xbfa,b\n1,x\n", {"a": [1], "b": ["x"]}),
-        ("semi.csv", "a;b\n1,5;x\n2,5;y\n", {"a": ["1,5", "2,5"], "b": ["x", "y"]}),
+        ("semi.csv", "a;b\n1,5;x\n2,5;y\n", {"a": [1.5, 2.5], "b": ["x", "y"]}),
+        ("points.csv", "a;b\n1,5;2.5\n", {"a": ["1,5"], "b": [2.5]}),
         ("tab.tsv", "a\tb\n1\tx,y\n", {"a": [1], "b": ["x,y"]}),
         ("pipe.csv", "a|b\n1|x\n", {"a": [1], "b": ["x"]}),
         ("latin.csv", "a,b\n1,Köln\n".encode("latin-1"), {"a": [1], "b": ["Köln"]}),

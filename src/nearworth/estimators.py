@@ -282,6 +282,8 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         nearest: NearestLists | None = None,
     ) -> Valuation:
         choice = self._choice(problem.n_val, parameters)
+        if nearest is not None:
+            choice = choice.listing(nearest.size)
         plan = self._plan(problem.n_val, choice, kept=long.checkpoint is not None)
         searcher = choice.searcher is not None
         long.check(searcher=searcher, contributions=contributions is not None, leave_out=problem.leave_out)
@@ -315,7 +317,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         nearest: NearestLists | None,
     ) -> Valuation:
         """With single values kept, or neighbours from a searcher: nothing that parts of a run could share."""
-        source = None if choice.n_candidates is None else make_source(problem, choice, self.random_state)
+        source = None if choice.n_candidates is None else make_source(problem, choice, self.random_state, nearest)
         found = None if source is None else report_of(source, choice, problem.n_val)
         incomplete = 0 if found is None else found.incomplete
         request = Request(spread=bool(self.standard_errors), chosen=chosen, excess=incomplete > 0)

@@ -27,6 +27,7 @@ class Findings:
     n_errors: tuple[float, float, float] | None
     ranges: Any  # (N, 2) for regression, else None
     nearest: Callable[[int], list[Any]]  # of (row, label, distance), nearest first
+    error_bound: float = 0.0  # of the values, certified
 
     @property
     def threshold(self) -> float | None:
@@ -87,6 +88,7 @@ def findings_of(result: Any, selection: Selection = Selection()) -> Findings:  #
         n_errors=(float(count.estimate), float(count.lower), float(count.upper)),
         ranges=result.suggested_range,
         nearest=result._nearest,
+        error_bound=float(result.valuation.error_bound),
     )
 
 

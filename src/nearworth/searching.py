@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
 from nearworth._typing import IntVector
+from nearworth.engine.collected import NearestLists
 from nearworth.engine.nearest import CONFIDENCE, ExactSource, SearcherSource, Source
 from nearworth.engine.plan import SearchPlan
 from nearworth.engine.problem import Problem
@@ -38,6 +39,12 @@ class Choice:
     searcher: Any
     reason: str
     max_error: float = 0.0
+
+    def listing(self, size: int) -> Choice:
+        """For those who also want so many nearest points: all distances or a searcher's, but never a few only."""
+        if self.searcher is None or self.n_candidates is None:
+            return Choice(None, None, "all neighbours are ranked: the nearest are listed in the same pass")
+        return replace(self, n_candidates=max(self.n_candidates, size))
 
     @property
     def plan(self) -> SearchPlan:
@@ -144,13 +151,15 @@ def _searcher(search: Any, parameters: Mapping[str, Any]) -> Any:
     return search
 
 
-def make_source(problem: Problem, choice: Choice, random_state: Any) -> Source:
-    """Who finds the neighbours of this problem."""
+def make_source(problem: Problem, choice: Choice, random_state: Any, nearest: NearestLists | None = None) -> Source:
+    """Who finds the neighbours of this problem; a searcher may take them down."""
     assert choice.n_candidates is not None
     if choice.searcher is None:
         return ExactSource(problem, choice.n_candidates)
     on_fail: Any = getattr(choice.searcher, "on_fail", "exact")
-    return SearcherSource(problem, choice.searcher, choice.n_candidates, on_fail, generator(random_state))
+    source = SearcherSource(problem, choice.searcher, choice.n_candidates, on_fail, generator(random_state))
+    source.listing = nearest
+    return source
 
 
 def report_of(source: Source, choice: Choice, n_val: int) -> SearchReport | None:

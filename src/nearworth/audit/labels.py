@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nearworth._typing import FloatMatrix, FloatVector, IntVector, Task
+from nearworth._typing import FloatMatrix, FloatVector, IntVector, Task, Utility
 from nearworth._validation.features import check_features
 from nearworth._validation.parameters import one_of, parse_bytes, whole_number
 from nearworth.audit.errors import ErrorCount, count_errors
@@ -35,6 +35,10 @@ def audit_labels(
     pred_probs: Any = None,
     metric: Any = "euclidean",
     metric_params: dict[str, Any] | None = None,
+    utility: Utility = "soft",
+    semivalue: Any = "shapley",
+    search: Any = "exact",
+    max_error: float | None = None,
     n_jobs: int | None = None,
     max_memory: int | str | None = None,
     progress: Any = None,
@@ -60,6 +64,8 @@ def audit_labels(
         labels: a further kind of evidence.
     metric, metric_params, n_jobs, max_memory, progress
         As in `KNNShapley`.
+    utility, semivalue, search, max_error
+        As in `KNNShapley`, and for `value` only, except that a searcher also finds the neighbours who vote.
 
     Returns
     -------
@@ -79,6 +85,7 @@ def audit_labels(
         raise ValueError("pred_probs are class probabilities, which have no meaning for task='regression'.")
     estimator = KNNShapley(
         n_neighbors, task=task, metric=metric, metric_params=metric_params,
+        utility=utility, semivalue=semivalue, search=search, max_error=max_error, random_state=0,
         n_jobs=n_jobs, max_memory=max_memory, progress=progress,
     ).fit(X, y)  # fmt: skip
     if task == "regression":

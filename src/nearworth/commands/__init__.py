@@ -1,7 +1,6 @@
-"""What the commands do. `cli.py` lists them and their options; here each is a function of plain arguments.
+"""What the commands do, each a function of plain arguments; `cli` lists them and their options.
 
-shell.py       errors to one line and an exit code
-options.py     options that several commands share, config files
 data.py        files to checked arrays
-valuing.py  detecting.py  reporting.py  applying.py  demonstrating.py
+telling.py     messages for people, summaries for programs
+valuing.py  detecting.py  reporting.py  applying.py  planning.py  demonstrating.py
 """

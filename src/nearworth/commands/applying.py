@@ -4,33 +4,24 @@ from __future__ import annotations
 
 import csv
 import io
-import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from nearworth.commands.decisions import Decision, check_given, check_rows, read_decisions
 from nearworth.commands.telling import tell
-from nearworth.tables.delimited import Dialect, find_dialect, open_text
-from nearworth.tables.errors import InputError, listed
+from nearworth.tables.delimited import Dialect, as_line, find_dialect, open_text
+from nearworth.tables.errors import InputError
 from nearworth.tables.formulas import guard, restore
 from nearworth.tables.reading import read
 from nearworth.tables.writing import FORMATS, check_output, write_bytes, write_columns
 
-DECISIONS = ("confirm", "relabel", "skip")
 DELIMITED = (".csv", ".tsv", ".txt")
-
-
-class Decision(NamedTuple):
-    """What was decided on one row."""
-
-    row: int
-    given: str
-    decision: str
-    label: str
 
 
 def apply(
@@ -66,43 +57,6 @@ def describe(made: dict[int, Decision], output: str) -> str:
     )
 
 
-def read_decisions(path: str) -> tuple[dict[int, Decision], str]:
-    """Decisions by row, and the name of the target, from CSV or JSON as the report exports them."""
-    records = _json_records(path) if path.lower().endswith(".json") else read(path, text_only=True).table.to_pylist()
-    made: dict[int, Decision] = {}
-    for line, record in enumerate(records):
-        decision = _decision(path, line, record)
-        if decision.row in made:
-            raise InputError(f"{path}: row {decision.row} occurs twice. Keep one decision for each row.")
-        made[decision.row] = decision
-    if not made:
-        raise InputError(f"{path}: holds no decisions.")
-    return made, str(records[0].get("target") or "")
-
-
-def _json_records(path: str) -> list[dict[str, Any]]:
-    try:
-        content = json.loads(Path(path).read_text(encoding="utf-8-sig"))
-        records = [{"target": content["target"]} | dict(record) for record in content["decisions"]]
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}.") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: is not a file of decisions exported by a report.") from error
-    return records
-
-
-def _decision(path: str, line: int, record: dict[str, Any]) -> Decision:
-    absent = [name for name in Decision._fields if name not in record]
-    if absent:
-        raise InputError(f"{path}: has no column {listed(absent)}; export decisions from the report.")
-    row, decision = str(record["row"]), str(record["decision"])
-    if not row.isdecimal():
-        raise InputError(f"{path}: line {line} has {row!r} for a row number.")
-    if decision not in DECISIONS:
-        raise InputError(f"{path}: the decision on row {row} is {decision!r}; use {', '.join(DECISIONS)}.")
-    return Decision(int(row), str(record["given"]), decision, str(record["label"]))
-
-
 def _apply_text(made: dict[int, Decision], train: str, target: str, output: str, verbatim: bool) -> int:
     """Copy a CSV cell by cell as text, so that 1.50 stays 1.50; how many cells were newly guarded."""
     read(train, text_only=True)  # refuses strange files in the usual words
@@ -110,23 +64,24 @@ def _apply_text(made: dict[int, Decision], train: str, target: str, output: str,
     guarded = [0]
 
     def cell(text: str) -> str:
-        safe = text if verbatim else guard(restore(text))
+        safe = text if verbatim or text.startswith("'") else guard(text)
         guarded[0] += safe != text
         return safe
 
     def write(file: Any) -> None:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
         delimiter = "\t" if output.lower().endswith(".tsv") else dialect.delimiter
-        writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-        for row in _corrected(made, train, target, dialect):
-            writer.writerow([cell(value) for value in row])
+        for row in _corrected(made, train, target, dialect, verbatim):
+            text.write(as_line([cell(value) for value in row], delimiter))
         text.detach()
 
     write_bytes(output, write)
     return guarded[0]
 
 
-def _corrected(made: dict[int, Decision], train: str, target: str, dialect: Dialect) -> Iterator[list[str]]:
+def _corrected(
+    made: dict[int, Decision], train: str, target: str, dialect: Dialect, verbatim: bool
+) -> Iterator[list[str]]:
     """Rows of text, the header first, with changed labels in place."""
     with open_text(Path(train), dialect) as file:
         rows = (row for row in csv.reader(file, delimiter=dialect.delimiter) if row)
@@ -141,21 +96,23 @@ def _corrected(made: dict[int, Decision], train: str, target: str, dialect: Dial
         for number, row in enumerate(rows):
             decision = made.get(number)
             if decision is not None:
-                _check_given(train, decision, restore(row[place]))
+                comma = dialect.decimal == ","
+                check_given(train, decision, restore(row[place]).replace(",", ".") if comma else restore(row[place]))
                 if decision.decision == "relabel":
-                    row[place] = guard(_written_like(row[place], decision.label))
+                    label = _written_like(row[place], decision.label, comma)
+                    row[place] = label if verbatim else guard(label)
             yield row
-        _check_rows(train, made, number + 1)
+        check_rows(train, made, number + 1)
 
 
-def _written_like(given: str, label: str) -> str:
-    """True and False as this file spells them; other labels as they are.
+def _written_like(given: str, label: str, comma: bool = False) -> str:
+    """True, False and decimal commas as this file spells them; other labels as they are.
 
     >>> _written_like("true", "False"), _written_like("TRUE", "False"), _written_like("Cat", "Dog")
     ('false', 'FALSE', 'Dog')
     """
     if label not in ("True", "False"):
-        return label
+        return label.replace(".", ",") if comma and re.fullmatch(r"[+-]?\d*\.\d+", label) else label
     return label.lower() if given.islower() else label.upper() if given.isupper() else label
 
 
@@ -165,9 +122,9 @@ def _apply_table(made: dict[int, Decision], train: str, target: str, output: str
         raise InputError(f"{train}: has no column {target!r}, which the decisions are about; name it with --target.")
     column = source.table[target]
     labels = column.to_pylist()
-    _check_rows(train, made, len(labels))
+    check_rows(train, made, len(labels))
     for row, decision in made.items():
-        _check_given(train, decision, labels[row])
+        check_given(train, decision, labels[row])
         if decision.decision == "relabel":
             labels[row] = _like(train, decision, labels[row])
     changed = pa.chunked_array([pa.array(labels).cast(column.type)])
@@ -182,9 +139,9 @@ def _apply_arrays(made: dict[int, Decision], train: str, output: str) -> None:
     if source.y is None:
         raise InputError(f"{train}: has no labels `y` to change.")
     labels = source.y.tolist()
-    _check_rows(train, made, len(labels))
+    check_rows(train, made, len(labels))
     for row, decision in made.items():
-        _check_given(train, decision, labels[row])
+        check_given(train, decision, labels[row])
         if decision.decision == "relabel":
             labels[row] = _like(train, decision, labels[row])
     with np.load(train, allow_pickle=False) as archive:
@@ -201,26 +158,3 @@ def _like(train: str, decision: Decision, given: Any) -> Any:
     except (ValueError, KeyError):
         kind = type(given).__name__
         raise InputError(f"{train}: row {decision.row} holds {kind}; {decision.label!r} cannot be one.") from None
-
-
-def _check_given(train: str, decision: Decision, found: Any) -> None:
-    if str(found).strip() == decision.given or _same_number(str(found), decision.given):
-        return
-    raise InputError(
-        f"{train}: row {decision.row} has the label {str(found)!r}, but the decisions were made on {decision.given!r}. "
-        "Is it the file that the report was made from?"
-    )
-
-
-def _check_rows(train: str, made: dict[int, Decision], n_rows: int) -> None:
-    if max(made) >= n_rows:
-        raise InputError(
-            f"{train}: has {n_rows:,} rows, but there is a decision on row {max(made)}. Is it the right file?"
-        )
-
-
-def _same_number(a: str, b: str) -> bool:
-    try:
-        return f"{float(a):.6g}" == f"{float(b):.6g}"
-    except ValueError:
-        return a.lower() == b.lower() in ("true", "false")

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from nearworth.tables.columns import kind_of, missing_cells
+from nearworth._validation.features import check_features
+from nearworth.commands.targets import array_target, check_target, column_target
+from nearworth.tables.cells import kind_of
 from nearworth.tables.errors import InputError, listed
-from nearworth.tables.reading import ARRAYS, Source, read
+from nearworth.tables.reading import Source, read
 
 MOST_CELLS = 16
 
@@ -63,7 +62,6 @@ def load(wanted: Wanted) -> Data:
     if other is not None and other.is_table != source.is_table:
         raise InputError(f"{other.path}: training and validation must both be tables, or both be arrays (npz, npy).")
     data = _from_table(source, other, wanted) if source.is_table else _from_arrays(source, other, wanted)
-    _check_target(data.y, wanted)
     data.remarks[:0] = [*source.remarks, *(other.remarks if other else ())]
     return data
 
@@ -72,7 +70,8 @@ def _from_table(source: Source, other: Source | None, wanted: Wanted) -> Data:
     from nearworth.tables.preparing import TablePreparer  # scikit-learn: bad files are refused before it loads
 
     target = _target_name(source, wanted.target)
-    y = _target(source, target, wanted.task)
+    y = column_target(source, target, wanted.task)
+    check_target(y, f"{source.path}: the target {target!r}", wanted.task)
     ids = None
     if wanted.id_column is not None:
         _require(source, wanted.id_column, "--id")
@@ -88,7 +87,7 @@ def _from_table(source: Source, other: Source | None, wanted: Wanted) -> Data:
     X_val = y_val = None
     remarks: list[str] = []
     if other is not None:
-        y_val = _target(other, _target_name(other, wanted.target), wanted.task, like=y)
+        y_val = column_target(other, _target_name(other, wanted.target), wanted.task, like=y)
         others = _chosen(other, target, wanted)
         X_val = _prepared(other, others, lambda _: preparer)
         for name, labels in preparer.unseen(other.table.select(others)).items():
@@ -125,52 +124,6 @@ def _require(source: Source, name: str, option: str) -> None:
         raise InputError(
             f"{source.path}: there is no column {name!r} ({option}); it has {listed(source.table.column_names, 12)}."
         )
-
-
-def _target(source: Source, name: str, task: str, like: Any = None) -> Any:
-    """Labels as numpy: whole numbers, truth values or text; numbers for regression."""
-    column = source.table[name]
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    empty = np.flatnonzero(missing_cells(column))
-    if len(empty):
-        rows = listed(empty.tolist())
-        raise InputError(
-            f"{source.path}: the target {name!r} is missing at row {rows} (0-based). Drop or fill these rows."
-        )
-    kind = kind_of(column)
-    where = f"{source.path}: the target {name!r}"
-    if task == "regression":
-        if kind != "number":
-            raise InputError(f"{where} holds {kind}, but --task regression needs numbers.")
-        return _finite(np.asarray(column.cast(pa.float64(), safe=False).to_numpy()), where)
-    if kind == "list":
-        raise InputError(f"{where} holds lists, which cannot be labels.")
-    if kind == "number" and not (like is not None and like.dtype == object):
-        return _whole(column, where)
-    if kind == "truth" and not (like is not None and like.dtype == object):
-        return column.to_numpy()
-    return np.array(pc.cast(column, pa.string()).to_pylist(), dtype=object)
-
-
-def _whole(column: Any, where: str) -> Any:
-    if pa.types.is_integer(column.type):
-        return column.to_numpy()
-    values = _finite(np.asarray(column.cast(pa.float64(), safe=False).to_numpy()), where)
-    broken = np.flatnonzero(values != np.trunc(values))
-    if len(broken):
-        raise InputError(
-            f"{where} holds {values[broken[0]]:g} at row {broken[0]}: numbers with fractions are no classes. "
-            "Use --task regression."
-        )
-    return values.astype(np.int64)
-
-
-def _finite(values: Any, where: str) -> Any:
-    strange = np.flatnonzero(~np.isfinite(values))
-    if len(strange):
-        raise InputError(f"{where} is NaN or infinite at row {listed(strange.tolist())} (0-based).")
-    return values
 
 
 def _chosen(source: Source, target: str, wanted: Wanted) -> list[str]:
@@ -212,7 +165,8 @@ def _from_arrays(source: Source, other: Source | None, wanted: Wanted) -> Data:
     ):
         if given:
             raise InputError(f"{source.path}: {option} names columns, which arrays do not have.")
-    X, y = source.X, _array_target(source, wanted)
+    X, y = _checked(source), array_target(source, wanted.target)
+    check_target(y, f"{source.path}: the target {wanted.target or 'y'!r}", wanted.task)
     columns = [f"X: {X.shape[1]:,} columns of {X.dtype}, used as they are"]
     if other is None:
         return Data(X, y, None, None, None, columns=columns)
@@ -220,34 +174,10 @@ def _from_arrays(source: Source, other: Source | None, wanted: Wanted) -> Data:
         raise InputError(f"{other.path}: has no labels; a validation file is an .npz with `X` and `y`.")
     if other.X.shape[1] != X.shape[1]:
         raise InputError(f"{other.path}: rows have {other.X.shape[1]} numbers, but {X.shape[1]} in {source.path}.")
-    return Data(X, y, other.X, other.y, None, columns=columns)
+    return Data(X, y, _checked(other), array_target(other, None), None, columns=columns)
 
 
-def _array_target(source: Source, wanted: Wanted) -> Any:
-    y = source.y
-    if wanted.target is not None and Path(wanted.target).suffix.lower() in ARRAYS:
-        y = np.load(wanted.target, allow_pickle=False)
-    elif wanted.target is not None and not (wanted.target == "y" and y is not None):
-        raise InputError(
-            f"{source.path}: arrays have no column {wanted.target!r}; --target may name an .npy file of labels."
-        )
-    if y is None:
-        raise InputError(f"{source.path}: has no labels. Use an .npz with `X` and `y`, or --target labels.npy.")
-    if y.ndim != 1 or len(y) != len(source.X):
-        raise InputError(
-            f"{source.path}: y has shape {y.shape} for {len(source.X):,} rows; one label per row is needed."
-        )
-    return y
-
-
-def _check_target(y: Any, wanted: Wanted) -> None:
-    """Refuse targets from which nothing can be learnt."""
-    what = f"{wanted.train}: the target {wanted.target or 'y'!r}"
-    distinct = set(y.tolist())
-    if len(distinct) == 1:
-        raise InputError(f"{what} is {next(iter(distinct))!r} in every row: with one class there is nothing to learn.")
-    if wanted.task == "classification" and len(distinct) == len(y) > 2:
-        raise InputError(
-            f"{what} is different in each of the {len(y):,} rows, so no two rows share a class. "
-            "Is it another column, or --task regression?"
-        )
+def _checked(source: Source) -> Any:
+    """The numbers of an array, refused in the file's name."""
+    check_features(source.X, f"{source.path}: X")
+    return source.X

@@ -78,13 +78,15 @@ def headline(data: Data, findings: Findings) -> str:
     if findings.n_errors is not None:
         estimate, lower, upper = findings.n_errors
         text += f" About {estimate:,.0f} are estimated to be wrong ({lower:,.0f} to {upper:,.0f})."
+    if findings.error_bound:
+        text += f" Values are certain to within {findings.error_bound:.2g}."
     return text
 
 
-def summary(data: Data, findings: Findings, selection: Selection) -> dict[str, Any]:
+def summary(data: Data, findings: Findings, selection: Selection, command: str = "detect") -> dict[str, Any]:
     """The same for programs."""
     return {
-        "command": "detect",
+        "command": command,
         "version": __version__,
         "n_train": len(data.y),
         "n_suspects": len(findings.suspects),
@@ -92,6 +94,7 @@ def summary(data: Data, findings: Findings, selection: Selection) -> dict[str, A
         "n_errors": None
         if findings.n_errors is None
         else dict(zip(("estimate", "lower", "upper"), findings.n_errors, strict=True)),
+        "error_bound": findings.error_bound,
         "columns": data.columns,
     }
 

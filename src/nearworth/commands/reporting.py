@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from nearworth.commands.data import Data, Wanted
-from nearworth.commands.detecting import find, headline
-from nearworth.commands.telling import tell
+from nearworth.commands.detecting import find, headline, summary
+from nearworth.commands.telling import print_json, tell
 from nearworth.findings import Findings, Selection
 from nearworth.report.content import Rows
 from nearworth.report.page import render_report
@@ -18,7 +18,7 @@ from nearworth.tables.writing import check_output, write_bytes
 
 def report(
     wanted: Wanted, parameters: dict[str, Any], selection: Selection, image_shape: str | None, output: str, force: bool,
-    dry_run: bool, quiet: bool,
+    dry_run: bool, quiet: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Read, audit, write the page."""
     check_output(output, force, (".html", ".htm"))
@@ -31,6 +31,8 @@ def report(
         return
     data, findings = found
     write_page(data, findings, output, Path(wanted.train).name, image_shape, Path(wanted.train).parent)
+    if as_json:
+        print_json(summary(data, findings, selection, "report") | {"output": output})
     tell(f"{headline(data, findings)} Open {output} in a browser, decide, and export.", quiet)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nearworth._typing import BoolVector, FloatMatrix, IntMatrix, IntVector, Ties
+from nearworth.engine.collected import NearestLists
 from nearworth.engine.problem import Problem
 from nearworth.engine.threads import one_blas_thread
 from nearworth.neighbors.certify import recall_by_distance, upper_limit
@@ -112,6 +113,7 @@ class SearcherSource:
         self._exact = ExactSource(problem, k)
         self.failed: set[int] = set()
         self._sampled = np.sort(rng.choice(problem.n_val, min(SAMPLED, problem.n_val), replace=False))
+        self.listing: NearestLists | None = None  # takes down what is found, if somebody wants it
         self._asked: tuple[int, int] = (0, -1)
         self._answers: Answer = (np.zeros((0, 0), dtype=np.intp), np.zeros((0, 0)))
         self._prepare(points)
@@ -131,6 +133,9 @@ class SearcherSource:
         mend = np.isin(queries, self._sampled) | (failed if self._on_fail == "exact" else False)
         if mend.any():
             indices[mend], keys[mend] = self._exact.answer(queries[mend])
+        if self.listing is not None:
+            for query, rows, row in zip(queries.tolist(), indices, keys, strict=True):
+                self.listing.keep(query, rows[rows >= 0], row[rows >= 0])
         return [
             known_ranks(rows, row, self._k, problem.game.n_players, problem.ties, sure=False)
             for rows, row in zip(indices, keys, strict=True)

@@ -3,7 +3,7 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const $ = (id) => document.getElementById(id);
   const count = data.row.length;
-  const PAGE = 50;
+  const PAGE = 50, MOST_PRINTED = 500;
   const hasImages = Boolean(data.imageShape || data.pictures);
   const key = "nearworth:" + data.key;
   const WORDS = { confirm: "kept", relabel: "changed", skip: "skipped", open: "open" };
@@ -36,7 +36,7 @@
     { name: "Given", of: (i) => label(data.given[i]) },
     { name: "Suggested", of: (i) => label(data.suggested[i]) },
     { name: "Quality", number: true, of: (i) => data.quality[i], show: (i) => percent(data.quality[i]) },
-    { name: "Value", number: true, of: (i) => data.value[i], show: (i) => data.value[i].toPrecision(3) },
+    { name: "Value", kind: "value", number: true, of: (i) => data.value[i], show: (i) => data.value[i].toPrecision(3) },
     { name: "Decision", of: (i) => WORDS[status(i)] },
   ];
   const haystack = data.row.map((row, i) =>
@@ -45,6 +45,7 @@
   let order = [...Array(count).keys()];
   let sorting = { column: null, up: true };
   let page = 0;
+  let printing = false;
   let chosen = count ? 0 : null;
 
   const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
@@ -71,18 +72,25 @@
 
   function draw() {
     const body = $("body");
-    const rows = order.slice(page * PAGE, (page + 1) * PAGE).map((i) => {
+    const focused = body.contains(document.activeElement);
+    const rows = (printing ? order.slice(0, MOST_PRINTED) : order.slice(page * PAGE, (page + 1) * PAGE)).map((i) => {
       const line = make("tr", null, { "data-i": i, ...(i === chosen ? { "aria-current": "true" } : {}) });
       if (hasImages) line.append(cellWith(picture(data.row[i])));
       columns.forEach((column, c) => {
         const shown = column.show ? column.show(i) : column.of(i);
         const last = c === columns.length - 1;
         const words = last && status(i) === "relabel" ? "changed to " + final(i) : shown;
-        line.append(make("td", words, { class: column.number ? "n" : last ? "mark " + status(i) : "text", title: String(words) }));
+        const kind = (column.number ? "n " : last ? "mark " + status(i) : "text ") + (column.kind || "");
+        if (c) { line.append(make("td", words, { class: kind, title: String(words) })); return; }
+        const cell = make("td", null, { class: kind });  // a button: rows can be reached and chosen without a mouse
+        cell.append(make("button", words, { type: "button", "aria-label": "Row " + words + ", given " + label(data.given[i]) + ", suggested " + label(data.suggested[i]) }));
+        line.append(cell);
       });
       return line;
     });
     body.replaceChildren(...rows);
+    const current = focused && body.querySelector('tr[aria-current="true"] button');
+    if (current) current.focus({ preventScroll: true });
     const pages = Math.max(1, Math.ceil(order.length / PAGE));
     $("page").textContent = order.length.toLocaleString() + " listed, page " + (page + 1) + " of " + pages;
     $("previous").disabled = page === 0;
@@ -95,7 +103,8 @@
     });
     const done = Object.values(decisions);
     const of = (kind) => done.filter((d) => d.decision === kind).length;
-    $("progress").textContent = done.length + " of " + count + " decided: " + of("confirm") + " kept, " + of("relabel") + " changed, " + of("skip") + " skipped";
+    $("progress").textContent = done.length + " of " + count + " decided: " + of("confirm") + " kept, " + of("relabel") + " changed, " + of("skip") + " skipped"
+      + (printing && order.length > MOST_PRINTED ? "; the first " + MOST_PRINTED + " of " + order.length.toLocaleString() + " listed are printed" : "");
     $("csv").disabled = $("json").disabled = $("clear").disabled = !done.length;
   }
 
@@ -122,6 +131,7 @@
     const box = $("detail");
     if (chosen === null) { box.replaceChildren(make("p", "No suspects: nothing to decide.")); return; }
     const i = chosen;
+    const pressed = box.contains(document.activeElement) ? document.activeElement.dataset.kind : null;
     const parts = [make("h3", "Row " + data.row[i] + (data.id ? " – " + data.id[i] : ""))];
     const image = picture(data.row[i]);
     if (image) { const holder = make("div", null, { class: "image" }); holder.append(image); parts.push(holder); }
@@ -130,6 +140,8 @@
     parts.push(change, make("p", data.why[i]), buttons(i), facts(i), make("h4", "Nearest rows"), neighbours(i));
     if (data.cells[i]) parts.push(make("h4", "This row"), listing(data.cellNames.map((name, c) => [name, data.cells[i][c]])));
     box.replaceChildren(...parts);
+    if (pressed) box.querySelector('[data-kind="' + pressed + '"]').focus({ preventScroll: true });
+    $("said").textContent = "Row " + data.row[i] + ": given " + label(data.given[i]) + ", suggested " + label(data.suggested[i]) + ", label right " + percent(data.quality[i]) + ", " + WORDS[status(i)];
     showPlace(i);
   }
 
@@ -235,7 +247,7 @@
   }
 
   // Text that a spreadsheet would run gets a quote in front, as in every CSV of nearworth; numbers are left alone.
-  const inert = (cell) => (/^'*[=+\-@\t\r\n\0\uFF1D\uFF0B\uFF0D\uFF20]/.test(cell) && !/^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/.test(cell) ? "'" + cell : cell);
+  const inert = (cell) => (/^'*[=+\-@\t\r\n\0\uFF1D\uFF0B\uFF0D\uFF20]/.test(cell) && !/^[+-]((\d+([.,]\d*)*|[.,]\d+)([eE][+-]?\d+)?%?|[iI]nf(inity)?)?$/.test(cell) ? "'" + cell : cell);
   const quoted = (cell) => { const safe = inert(String(cell)); return /[",\r\n]/.test(safe) ? '"' + safe.replaceAll('"', '""') + '"' : safe; };
   const rows = () => Object.keys(decisions).map(Number).sort((a, b) => data.row[a] - data.row[b]).map((i) => ({
     row: data.row[i], ...(data.id ? { id: data.id[i] } : {}), target: data.target, given: label(data.given[i]),
@@ -255,7 +267,7 @@
   function start() {
     if (hasImages) $("heads").append(make("th", "Image", { scope: "col" }));
     columns.forEach((column, c) => {
-      const head = make("th", null, { scope: "col", "data-c": c, class: column.number ? "n" : "" });
+      const head = make("th", null, { scope: "col", "data-c": c, "data-name": column.name, class: (column.number ? "n " : "") + (column.kind || "") });
       const button = make("button", column.name, { type: "button" });
       button.addEventListener("click", () => { sorting = { column: c, up: sorting.column === c ? !sorting.up : true }; page = 0; refresh(); });
       head.append(button);
@@ -298,8 +310,10 @@
         return;
       }
       const actions = { j: () => move(1), ArrowDown: () => move(1), k: () => move(-1), ArrowUp: () => move(-1), c: () => decide("confirm"), r: () => decide("relabel"), s: () => decide("skip"), u: () => decide(null), "/": () => $("search").focus() };
-      if (actions[event.key]) { event.preventDefault(); actions[event.key](); }
+      const arrow = event.key.startsWith("Arrow") && !event.target.closest(".split");  // else the page scrolls
+      if (actions[event.key] && !arrow && $("shortcuts").checked) { event.preventDefault(); actions[event.key](); }
     });
+    for (const [event, all] of [["beforeprint", true], ["afterprint", false]]) addEventListener(event, () => { printing = all; draw(); });
     refresh(); detail();
     document.documentElement.dataset.ready = Math.round(performance.now());
   }

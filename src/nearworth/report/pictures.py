@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 from nearworth._typing import FloatMatrix, FloatVector
 
 WIDTH, HEIGHT = 560, 340
-LEFT, RIGHT, TOP, BOTTOM = 58, 22, 14, 42
+LEFT, RIGHT, TOP, BOTTOM = 76, 22, 14, 46
 BINS = 40
 LEVELS = 5  # of quality, worst first
 FEW = 1_000  # points that may be drawn larger
@@ -83,10 +83,10 @@ def boxes(groups: Sequence[tuple[str, FloatVector, FloatVector]]) -> Markup:
     """Values by class: a box from the first to the third quartile, a line from 5 to 95 %, suspects as ticks below."""
     every = np.concatenate([values for _, values, _ in groups])
     margin, row = 120, 30 if len(groups) > 5 else 56
-    height = row * len(groups) + 50
+    height = row * len(groups) + 56
     low, high = np.percentile(every, [0.5, 99.5])
     x = axis_of(np.array([low, high]), margin, WIDTH - RIGHT, include=(0.0,))
-    parts = [f'<line class="zero" x1="{float(x(0.0)):.1f}" x2="{float(x(0.0)):.1f}" y1="4" y2="{height - 40}"/>']
+    parts = [f'<line class="zero" x1="{float(x(0.0)):.1f}" x2="{float(x(0.0)):.1f}" y1="4" y2="{height - 46}"/>']
     for place, (name, values, suspects) in enumerate(groups):
         middle = row * place + row // 2 - 1
         five, first, median, third, ninety = np.clip(x(np.percentile(values, [5, 25, 50, 75, 95])), margin, WIDTH)
@@ -101,7 +101,7 @@ def boxes(groups: Sequence[tuple[str, FloatVector, FloatVector]]) -> Markup:
         if len(suspects):
             ticks = "".join(f"M{place:.1f} {middle + 9}v6" for place in np.clip(x(suspects), margin, WIDTH - 2))
             parts.append(f'<path class="ticks" d="{ticks}"/>')
-    parts += [_x_tick(float(x(t)), f"{t:.3g}", height - 40) for t in x.ticks()]
+    parts += [_x_tick(float(x(t)), f"{t:.3g}", height - 46) for t in x.ticks()]
     return _svg(
         "Values by class", "Box per class: quartiles and 5 to 95 %; ticks below are suspects; the line is zero.",
         parts, "value (below zero: the row hurts)", "", height,
@@ -134,7 +134,7 @@ def scatter(
 def _x_tick(at: float, text: str, base: float = HEIGHT - BOTTOM) -> str:
     return (
         f'<line class="tick" x1="{at:.1f}" x2="{at:.1f}" y1="{base}" y2="{base + 4}"/>'
-        f'<text class="tick" x="{at:.1f}" y="{base + 16}" text-anchor="middle">{escape(text)}</text>'
+        f'<text class="tick" x="{at:.1f}" y="{base + 17}" text-anchor="middle">{escape(text)}</text>'
     )
 
 

@@ -6,15 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nearworth._typing import FloatMatrix, FloatVector
-from nearworth.tables.errors import InputError, listed
-
-LONG_TEXT = 40  # characters on average: a sentence, not a name
-SECONDS_PER_DAY = 86_400.0
+from nearworth._typing import FloatMatrix
+from nearworth.tables.cells import as_text, floats, is_number, missing_values, refuse_infinite
+from nearworth.tables.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -30,13 +27,13 @@ class Numbers:
 
     def fill_matrix(self, column: Any, out: FloatMatrix) -> None:
         """Write the column into `out` (N, 1)."""
-        values = _floats(column, self.name, self.kind)
+        values = floats(column, self.name, self.kind)
         missing = np.isnan(values)
         if missing.any():
             if self.fill is None:
                 raise missing_values({self.name: missing})
             values[missing] = self.fill
-        _refuse_infinite(self.name, values)
+        refuse_infinite(self.name, values)
         out[:, 0] = (values - self.centre) / self.scale
 
     def describe(self) -> str:
@@ -67,14 +64,14 @@ class Categories:
     def fill_matrix(self, column: Any, out: FloatMatrix) -> None:
         """Write the column into `out` (N, width); categories never seen are zero everywhere."""
         out[:] = 0.0
-        found = pc.index_in(_as_text(column), value_set=pa.array(self.labels, pa.string()))
+        found = pc.index_in(as_text(column), value_set=pa.array(self.labels, pa.string()))
         codes = pc.fill_null(found, -1).to_numpy()
         rows = np.flatnonzero(codes >= 0)
         out[rows, codes[rows]] = 1.0
 
     def unseen(self, column: Any) -> list[str]:
         """Categories that training did not have."""
-        return sorted(set(pc.unique(_as_text(column)).to_pylist()) - set(self.labels))
+        return sorted(set(pc.unique(as_text(column)).to_pylist()) - set(self.labels))
 
     def describe(self) -> str:
         """What is done, in words."""
@@ -105,7 +102,7 @@ class Embedding:
                 "Lists must be equally long; drop or repair the row."
             )
         flat = pc.list_flatten(array)
-        if not _is_number(flat.type):
+        if not is_number(flat.type):
             raise InputError(
                 f"column {self.name!r}: holds lists of {flat.type}; only lists of numbers can be compared."
             )
@@ -146,134 +143,3 @@ class Nothing:
 
 
 Column = Numbers | Categories | Embedding | Nothing
-
-
-def kind_of(column: Any) -> str:
-    """What a column holds: "number", "truth", "date", "text", "list", "nothing" or the name of its Arrow type."""
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if pa.types.is_boolean(kind):
-        return "truth"
-    if _is_number(kind):
-        return "number"
-    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        return "date"
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return "text"
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        return "list"
-    return "nothing" if pa.types.is_null(kind) else str(kind)
-
-
-def learn(name: str, column: Any, missing: str, max_categories: int, as_it_is: bool) -> Column:
-    """Decide what a training column becomes, or refuse it with advice."""
-    kind = kind_of(column)
-    if kind in ("number", "truth", "date"):
-        return _learn_numbers(name, column, kind, missing, as_it_is)
-    if kind == "list":
-        lengths = pc.drop_null(pc.list_value_length(column))
-        return Embedding(name, int(lengths[0].as_py()) if len(lengths) else 0)
-    if kind == "nothing":
-        return Nothing(name, "every cell is empty")
-    if kind != "text":
-        raise InputError(f"column {name!r}: holds {kind}, which has no distance. Leave it out with --ignore {name!r}.")
-    if as_it_is:
-        raise InputError(f"column {name!r}: is text, but --features take numbers as they are.")
-    return _learn_categories(name, column, max_categories)
-
-
-def missing_cells(column: Any) -> npt.NDArray[np.bool_]:
-    """Which cells are empty: null, NaN, or text without a character."""
-    empty = pc.is_null(column, nan_is_null=True)
-    if kind_of(column) == "text":
-        empty = pc.or_(empty, pc.fill_null(pc.equal(_as_text(column), ""), False))
-    return np.asarray(empty.to_numpy(), dtype=bool)
-
-
-def missing_values(masks: dict[str, Any]) -> InputError:
-    """The refusal of missing values: how many, in which columns and rows."""
-    rows = np.flatnonzero(np.logical_or.reduce(list(masks.values())))
-    count = sum(int(mask.sum()) for mask in masks.values())
-    return InputError(
-        f"{count:,} missing {'value' if count == 1 else 'values'} in column {listed(masks)} "
-        f"at row {listed(rows.tolist())} (0-based). "
-        "Drop or fill these rows, --ignore the columns, or use --missing median."
-    )
-
-
-def _learn_numbers(name: str, column: Any, kind: str, missing: str, as_it_is: bool) -> Column:
-    values = _floats(column, name, kind)
-    empty = np.isnan(values)
-    known = values[~empty] if empty.any() else values
-    if not known.size:
-        return Nothing(name, "every cell is empty")
-    _refuse_infinite(name, values)
-    fill = float(np.median(known)) if missing == "median" and empty.any() else None
-    if as_it_is:
-        return Numbers(name, kind, 0.0, 1.0, fill)
-    centre, scale = _moments(known)
-    if scale == 0 and not empty.any():
-        return Nothing(name, "the same in every row")
-    return Numbers(name, kind, centre, scale or 1.0, fill)
-
-
-def _moments(values: FloatVector) -> tuple[float, float]:
-    """Mean and standard deviation, also where squares would overflow; 0 for equal values."""
-    if values.min() == values.max():
-        return float(values[0]), 0.0
-    size = float(np.abs(values).max())
-    scaled = values / size
-    return float(scaled.mean() * size), float(scaled.std() * size)
-
-
-def _learn_categories(name: str, column: Any, max_categories: int) -> Column:
-    text = _as_text(column)
-    labels = sorted(pc.unique(text).to_pylist())
-    if len(labels) == 1:
-        return Nothing(name, "the same in every row" if labels[0] else "every cell is empty")
-    if len(labels) > max_categories:
-        raise InputError(_too_many(name, text, len(labels), max_categories))
-    return Categories(name, tuple(labels))
-
-
-def _too_many(name: str, text: Any, n_distinct: int, max_categories: int) -> str:
-    length = pc.mean(pc.utf8_length(text)).as_py()
-    found = (
-        f"column {name!r}: {n_distinct:,} distinct texts, more than the {max_categories} that may become 0/1 columns."
-    )
-    if length > LONG_TEXT:
-        return (
-            f"{found} It looks like free text: embed it first and keep the list of numbers, or use --ignore {name!r}."
-        )
-    if n_distinct > 0.9 * len(text):
-        return f"{found} It looks like a name for each row: use --id {name!r} or --ignore {name!r}."
-    return f"{found} Use --ignore {name!r}, group rare ones, or raise --max-categories."
-
-
-def _is_number(kind: Any) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
-
-
-def _floats(column: Any, name: str, kind: str) -> FloatVector:
-    """Numbers with NaN where a cell is empty; always a copy."""
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    if kind == "date":
-        moments = column.cast(pa.timestamp("ms", tz=getattr(column.type, "tz", None)), safe=False).cast(pa.int64())
-        column = pc.divide(pc.cast(moments, pa.float64()), 1000 * SECONDS_PER_DAY)
-    try:
-        floats = column.cast(pa.float64(), safe=False)
-    except pa.ArrowInvalid as error:
-        raise InputError(f"column {name!r}: {error}") from error
-    return np.array(floats.to_numpy(), dtype=np.float64)
-
-
-def _as_text(column: Any) -> Any:
-    """Text cells; an empty one is "", which is a category of its own when missing values are allowed."""
-    return pc.fill_null(column.cast(pa.string()), "")
-
-
-def _refuse_infinite(name: str, values: FloatVector) -> None:
-    infinite = np.isinf(values)
-    if infinite.any():
-        rows = np.flatnonzero(infinite).tolist()
-        raise InputError(f"column {name!r}: infinite at row {listed(rows)} (0-based). Repair or drop these rows.")

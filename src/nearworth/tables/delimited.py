@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +41,7 @@ class Dialect:
     encoding: str
     delimiter: str
     quotes: bool
+    decimal: str = "."
 
 
 def find_dialect(path: Path) -> Dialect:
@@ -50,7 +52,7 @@ def find_dialect(path: Path) -> Dialect:
     encoding, quotes = _scan(path)
     text = codecs.getincrementaldecoder(encoding)(errors="replace").decode(sample)
     delimiter = "\t" if path.suffix.lower() == ".tsv" else _sniff(text, whole=len(sample) < SAMPLE)
-    return Dialect(encoding, delimiter, quotes)
+    return Dialect(encoding, delimiter, quotes, _decimal(text, delimiter))
 
 
 def read_delimited(path: Path, dialect: Dialect, text_only: bool = False) -> Any:
@@ -74,6 +76,8 @@ def _refuse_other_files(path: Path, sample: bytes) -> None:
     start = sample.removeprefix(codecs.BOM_UTF8).lstrip()[:256].lower()
     if start.startswith((b"<!doctype", b"<html", b"<?xml", b"<head", b"<body")):
         raise InputError(f"{path}: is a web page (HTML or XML), not a table. Was a login or error page saved as CSV?")
+    if start.startswith((b"{", b"[{", b"[[")):
+        raise InputError(f"{path}: is JSON, not a table. Save it as CSV or Parquet.")
 
 
 def _scan(path: Path) -> tuple[str, bool]:
@@ -114,6 +118,13 @@ def _sniff(text: str, whole: bool) -> str:
     return max(DELIMITERS, key=score)
 
 
+def _decimal(text: str, delimiter: str) -> str:
+    """A comma where the first lines have numbers with decimal commas and none with points."""
+    cells = {cell.strip() for row in _rows(text, delimiter) for cell in row} if delimiter != "," else set()
+    commas = any(re.fullmatch(r"[+-]?\d+,\d+", cell) for cell in cells)
+    return "," if commas and not any(re.fullmatch(r"[+-]?\d+\.\d+", cell) for cell in cells) else "."
+
+
 def _rows(text: str, delimiter: str) -> list[list[str]]:
     reader = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), delimiter=delimiter)
     rows = []
@@ -147,6 +158,17 @@ def open_text(path: Path, dialect: Dialect) -> Any:
     return open(path, encoding=encoding, errors="replace", newline="")
 
 
+def as_line(cells: list[str], delimiter: str) -> str:
+    r"""One line of a file. Python's own writer leaves a lone carriage return without quotes, which ends a line.
+
+    >>> as_line(["a", "b,c", "d\re"], ",")
+    'a,"b,c","d\re"\n'
+    """
+    special = set(delimiter + '"\r\n')
+    quoted = ['"' + cell.replace('"', '""') + '"' if special & set(cell) else cell for cell in cells]
+    return (delimiter.join(quoted) or '""') + "\n"
+
+
 def _parse(path: Path, dialect: Dialect, names: list[str], text_only: bool) -> Any:
     """Types from the first block, which lets go of text as soon as it is read; if they do not hold, from all rows."""
     try:
@@ -162,14 +184,15 @@ def _parse(path: Path, dialect: Dialect, names: list[str], text_only: bool) -> A
 
 
 def _first_types(path: Path, dialect: Dialect, text_only: bool) -> dict[str, Any]:
-    with pa_csv.open_csv(path, *_options(dialect, BLOCK, [])) as reader:
+    convert = pa_csv.ConvertOptions(decimal_point=dialect.decimal)
+    with pa_csv.open_csv(path, *_options(dialect, BLOCK, []), convert) as reader:
         if text_only:
             return dict.fromkeys(reader.schema.names, pa.string())
         return {field.name: field.type for field in reader.schema if not pa.types.is_null(field.type)}
 
 
 def _read(path: Path, dialect: Dialect, names: list[str], types: Any, block: int, ragged: list[Any]) -> Any:
-    convert = pa_csv.ConvertOptions(column_types=types)
+    convert = pa_csv.ConvertOptions(column_types=types, decimal_point=dialect.decimal)
     table = pa_csv.read_csv(path, *_options(dialect, block, ragged), convert)
     if table.num_columns != len(names):
         raise pa.ArrowInvalid(f"the header has {len(names)} columns, the table {table.num_columns}")

@@ -2,7 +2,7 @@
 
 As OWASP advises, text that begins with = + - @, a tab, a line break or a NUL gets a single quote in front. Text that
 already looks like that (quotes, then such a character) gets one more quote, so that nothing is lost: taking one away
-restores every text. Plain numbers such as -1.5 are left alone, they do nothing.
+restores every text. Numbers such as -1.5, -1,5 or -inf and a lone + or - are left alone: they do nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _RUNS = r"[=+\-@\t\r\n\x00\uFF1D\uFF0B\uFF0D\uFF20]"  # the full-width forms are read as formulas too
-_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_NUMBER = r"[+-](?:(?:\d+(?:[.,]\d*)*|[.,]\d+)(?:[eE][+-]?\d+)?%?|[iI]nf(?:inity)?)?"  # as in page.js
 _DANGEROUS = re.compile(rf"'*{_RUNS}")
 _GUARDED = re.compile(rf"'+{_RUNS}")
 _PLAIN_NUMBER = re.compile(rf"{_NUMBER}\Z")

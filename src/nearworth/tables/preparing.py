@@ -13,8 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearworth._typing import FloatMatrix
 from nearworth._validation.parameters import one_of, whole_number
-from nearworth.tables.columns import Categories, Column, kind_of, learn, missing_cells, missing_values
+from nearworth.tables.cells import kind_of, missing_cells, missing_values
+from nearworth.tables.columns import Categories, Column
 from nearworth.tables.errors import InputError, listed
+from nearworth.tables.learning import learn
 
 MAX_CATEGORIES = 40
 

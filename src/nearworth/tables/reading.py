@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,11 @@ from nearworth.tables.errors import InputError, listed
 
 TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq", ".feather", ".arrow")
 ARRAYS = (".npz", ".npy")
+OTHERS = {
+    **dict.fromkeys((".gz", ".bz2", ".xz", ".zst", ".zip"), "compressed; unpack it first"),
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), "a workbook; save it as CSV"),
+    **dict.fromkeys((".pkl", ".pickle", ".joblib"), "a pickle, which could run code; save it as Parquet or CSV"),
+}
 
 
 @dataclass(frozen=True)
@@ -50,6 +57,17 @@ def read(path: str | os.PathLike[str], text_only: bool = False) -> Source:
         raise InputError(f"{file}: cannot be read: {error.strerror or error}.") from error
 
 
+def count_rows(path: str | os.PathLike[str]) -> int:
+    """How many rows `read` would find; Parquet and npy files say so themselves."""
+    file = _check(Path(path))
+    if file.suffix.lower() in (".parquet", ".pq"):
+        return int(_parquet(file).metadata.num_rows)
+    if file.suffix.lower() == ".npy":
+        return len(_npy(file).X)
+    source = read(path)
+    return source.table.num_rows if source.is_table else len(source.X)
+
+
 def _check(path: Path) -> Path:
     if path.is_dir():
         raise InputError(f"{path}: is a directory; give one file.")
@@ -59,6 +77,8 @@ def _check(path: Path) -> Path:
         raise InputError(f"{path}: no permission to read it.")
     if not path.is_file():
         raise InputError(f"{path}: is not a regular file; save the data to one first.")
+    if path.suffix.lower() in OTHERS:
+        raise InputError(f"{path}: is {OTHERS[path.suffix.lower()]}.")
     if path.suffix.lower() not in TABLES + ARRAYS:
         known = ", ".join(TABLES + ARRAYS)
         raise InputError(f"{path}: its extension {path.suffix!r} is not known. Use one of {known}.")
@@ -72,27 +92,40 @@ def _delimited(path: Path, text_only: bool) -> Source:
         remarks.append(f"{path}: is not UTF-8; read as {dialect.encoding}")
     if dialect.delimiter not in (",", "\t"):
         remarks.append(f"{path}: columns are separated by {dialect.delimiter!r}")
+    if dialect.decimal == ",":
+        remarks.append(f"{path}: numbers have decimal commas")
     return Source(str(path), read_delimited(path, dialect, text_only), remarks=tuple(remarks))
 
 
 def _columnar(path: Path, kind: str) -> Source:
-    try:
+    with _readable(path, kind):
         if kind == "Parquet":
-            import pyarrow.parquet as pq
-
-            table = pq.ParquetFile(path).read()
+            table = _parquet(path).read()
         else:
             import pyarrow.feather as feather
 
             table = feather.read_table(path)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError) as error:
-        raise InputError(f"{path}: is not a {kind} file that can be read: {str(error).splitlines()[0]}") from error
     repeated = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
     if repeated:
         raise InputError(f"{path}: the column name {listed(repeated)} occurs more than once. Make the names distinct.")
     if table.num_rows == 0:
         raise InputError(f"{path}: has {table.num_columns} columns but no rows.")
     return Source(str(path), table)
+
+
+def _parquet(path: Path) -> Any:
+    import pyarrow.parquet as pq
+
+    with _readable(path, "Parquet"):
+        return pq.ParquetFile(path)
+
+
+@contextmanager
+def _readable(path: Path, kind: str) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError) as error:
+        raise InputError(f"{path}: is not a {kind} file that can be read: {str(error).splitlines()[0]}") from error
 
 
 def _npz(path: Path) -> Source:
@@ -108,9 +141,21 @@ def _npz(path: Path) -> Source:
         raise _not_numpy(path, error) from error
 
 
+def read_labels(path: str | os.PathLike[str]) -> Any:
+    """An array of labels from an .npy file."""
+    return _array(_check(Path(path)))
+
+
 def _npy(path: Path) -> Source:
+    return Source(str(path), X=_matrix(path, _array(path)))
+
+
+def _array(path: Path) -> Any:
+    with open(path, "rb") as file:
+        if file.read(6) != b"\x93NUMPY":
+            raise InputError(f"{path}: is not a numpy array (.npy).")
     try:
-        return Source(str(path), X=_matrix(path, np.load(path, allow_pickle=False)))
+        return np.load(path, mmap_mode="r", allow_pickle=False)  # stays on disk
     except (ValueError, EOFError) as error:
         raise _not_numpy(path, error) from error
 
@@ -118,7 +163,7 @@ def _npy(path: Path) -> Source:
 def _not_numpy(path: Path, error: Exception) -> InputError:
     if isinstance(error, InputError):
         return error
-    if "pickle" in str(error):
+    if "pickle" in str(error) or "Python objects" in str(error):
         return InputError(f"{path}: holds pickled objects, which could run code. Save plain numeric arrays instead.")
     return InputError(f"{path}: is not a numpy file that can be read.")
 
@@ -128,4 +173,4 @@ def _matrix(path: Path, X: Any) -> Any:
         raise InputError(f"{path}: X must have one row per point, so two dimensions; its shape is {X.shape}.")
     if 0 in X.shape:
         raise InputError(f"{path}: X is empty; its shape is {X.shape}.")
-    return X.reshape(len(X), -1)  # images become rows of pixels
+    return X if X.ndim == 2 else X.reshape(len(X), -1)  # images become rows of pixels

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -34,6 +33,8 @@ def check_output(path: str, force: bool, formats: tuple[str, ...] = FORMATS) -> 
         raise InputError(f"{path}: is a directory; name a file in it.")
     if not target.absolute().parent.is_dir():
         raise InputError(f"{path}: there is no folder {str(target.parent)!r} to write to.")
+    if not os.access(target.absolute().parent, os.W_OK):
+        raise InputError(f"{path}: no permission to write to the folder {str(target.absolute().parent)!r}.")
     if target.exists() and not force:
         raise InputError(f"{path}: exists already. Use --force to replace it, or another name.")
 
@@ -64,14 +65,6 @@ def records(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{name: None if cell != cell else cell for name, cell in row.items()} for row in rows]
 
 
-def rows_to_csv(rows: Any, delimiter: str = ",") -> bytes:
-    """Rows of text as CSV, guarded; for small tables."""
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-    writer.writerows([guard(cell) for cell in row] for row in rows)
-    return text.getvalue().encode()
-
-
 def _write(table: Any, file: Any, suffix: str) -> None:
     if suffix in (".csv", ".tsv"):
         _write_csv(table, file, "\t" if suffix == ".tsv" else ",")
@@ -89,6 +82,18 @@ def _write(table: Any, file: Any, suffix: str) -> None:
 
 
 def _write_csv(table: Any, file: Any, delimiter: str) -> None:
-    columns = [guard_column(c) if pa.types.is_string(c.type) else c for c in table.columns]
+    columns = [_as_cells(name, table[name]) for name in table.column_names]
     guarded = pa.table(columns, names=[guard(name) for name in table.column_names])
     pa_csv.write_csv(guarded, file, pa_csv.WriteOptions(delimiter=delimiter, quoting_style="needed"))
+
+
+def _as_cells(name: str, column: Any) -> Any:
+    """A column as CSV can hold it: text in any of Arrow's forms is guarded."""
+    kind = column.type
+    if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        raise InputError(f"column {name!r} holds {kind}, for which CSV has no form; write .parquet or .feather.")
+    if pa.types.is_dictionary(kind):
+        column = column.cast(kind.value_type)
+    if pa.types.is_large_string(column.type) or pa.types.is_string_view(column.type):
+        column = column.cast(pa.string())
+    return guard_column(column) if pa.types.is_string(column.type) else column

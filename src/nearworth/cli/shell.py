@@ -17,6 +17,12 @@ OUR_FAULT, BAD_INPUT, INTERRUPTED = 1, 2, 130
 BAD = (ValueError, TypeError, OSError, ImportError, NotImplementedError, MemoryError)
 
 
+class BadInput(click.ClickException):
+    """What was given cannot be used."""
+
+    exit_code = BAD_INPUT
+
+
 class Shell(click.Group):
     """Turns what goes wrong into one line."""
 
@@ -38,6 +44,14 @@ class Shell(click.Group):
             code = exit_code(error)
         sys.exit(code if isinstance(code, int) else 0)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; a reader that closes the pipe has what it wanted."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more can be flushed to it
+            return 0
+
 
 def exit_code(error: BaseException) -> int:
     """Say what went wrong and whose fault it is."""
@@ -46,9 +60,6 @@ def exit_code(error: BaseException) -> int:
         return INTERRUPTED
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else OUR_FAULT
-    if isinstance(error, BrokenPipeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has what it wanted
-        return 0
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show()
         return BAD_INPUT

@@ -1,0 +1,98 @@
+"""Labels and targets of files, as numpy arrays from which something can be learnt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from nearworth.tables.cells import kind_of, missing_cells
+from nearworth.tables.errors import InputError, listed
+from nearworth.tables.reading import ARRAYS, Source, read_labels
+
+
+def column_target(source: Source, name: str, task: str, like: Any = None) -> Any:
+    """Labels as numpy: whole numbers, truth values or text; numbers for regression."""
+    column = source.table[name]
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    empty = np.flatnonzero(missing_cells(column) | _blank(column))
+    if len(empty):
+        rows = listed(empty.tolist())
+        raise InputError(
+            f"{source.path}: the target {name!r} is missing at row {rows} (0-based). Drop or fill these rows."
+        )
+    kind = kind_of(column)
+    where = f"{source.path}: the target {name!r}"
+    if task == "regression":
+        if kind != "number":
+            raise InputError(f"{where} holds {kind}, but --task regression needs numbers.")
+        return finite(np.asarray(column.cast(pa.float64(), safe=False).to_numpy()), where)
+    if kind == "list":
+        raise InputError(f"{where} holds lists, which cannot be labels.")
+    if kind == "number" and not (like is not None and like.dtype == object):
+        return _whole(column, where)
+    if kind == "truth" and not (like is not None and like.dtype == object):
+        return column.to_numpy()
+    return np.array(pc.cast(column, pa.string()).to_pylist(), dtype=object)
+
+
+def _blank(column: Any) -> Any:
+    """Cells of nothing but spaces, which nobody means as a label."""
+    if kind_of(column) != "text":
+        return np.zeros(len(column), dtype=bool)
+    return pc.equal(pc.utf8_trim_whitespace(pc.fill_null(column.cast(pa.string()), "")), "").to_numpy()
+
+
+def _whole(column: Any, where: str) -> Any:
+    if pa.types.is_integer(column.type):
+        return column.to_numpy()
+    values = finite(np.asarray(column.cast(pa.float64(), safe=False).to_numpy()), where)
+    broken = np.flatnonzero(values != np.trunc(values))
+    if len(broken):
+        raise InputError(
+            f"{where} holds {values[broken[0]]:g} at row {broken[0]}: numbers with fractions are no classes. "
+            "Use --task regression."
+        )
+    return values.astype(np.int64)
+
+
+def finite(values: Any, where: str) -> Any:
+    """The numbers themselves, if all are finite."""
+    strange = np.flatnonzero(~np.isfinite(values))
+    if len(strange):
+        raise InputError(f"{where} is NaN or infinite at row {listed(strange.tolist())} (0-based).")
+    return values
+
+
+def array_target(source: Source, target: str | None) -> Any:
+    """Labels beside an array: `y` of its archive, or an .npy file of their own."""
+    y = source.y
+    if target is not None and Path(target).suffix.lower() in ARRAYS:
+        y = read_labels(target)
+    elif target is not None and not (target == "y" and y is not None):
+        raise InputError(f"{source.path}: arrays have no column {target!r}; --target may name an .npy file of labels.")
+    if y is None:
+        raise InputError(f"{source.path}: has no labels. Use an .npz with `X` and `y`, or --target labels.npy.")
+    if y.ndim != 1 or len(y) != len(source.X):
+        raise InputError(
+            f"{source.path}: y has shape {y.shape} for {len(source.X):,} rows; one label per row is needed."
+        )
+    return y if y.dtype.kind != "f" else finite(y, f"{source.path}: y")
+
+
+def check_target(y: Any, what: str, task: str) -> None:
+    """Refuse targets from which nothing can be learnt."""
+    if len(y) == 1:
+        raise InputError(f"{what} has one row only: there is nothing to compare it with.")
+    distinct = set(y.tolist())
+    if len(distinct) == 1:
+        raise InputError(f"{what} is {next(iter(distinct))!r} in every row: with one class there is nothing to learn.")
+    if task == "classification" and len(distinct) == len(y) > 2:
+        raise InputError(
+            f"{what} is different in each of the {len(y):,} rows, so no two rows share a class. "
+            "Is it another column, or --task regression?"
+        )
