@@ -42,6 +42,8 @@ class Choice:
 
     def listing(self, size: int) -> Choice:
         """For those who also want so many nearest points: all distances or a searcher's, but never a few only."""
+        if self.max_error > 0.0:
+            return self
         if self.searcher is None or self.n_candidates is None:
             return Choice(None, None, "all neighbours are ranked: the nearest are listed in the same pass")
         return replace(self, n_candidates=max(self.n_candidates, size))
