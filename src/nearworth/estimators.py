@@ -262,16 +262,22 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
     def plan(self, n_val: int, *, n_train: int | None = None) -> Plan:
         """How `value` would run on so many validation points: threads, batches, memory and time. Prints itself.
 
-        The time comes from a trial of some tenths of a second with training points as queries. `value` follows the
+        The time comes from a trial of some tenths of a second with training points as queries; a searcher's is not
+        told, but hash tables foretell recall, cost and the quantities of the paper's Theorem 4. `value` follows the
         plan exactly. With `n_train`, the plan is for a training set of that size whose rows are like those of `fit`.
         """
         check_is_fitted(self)
         parameters = self._checked_parameters()
         whole_number(1)("n_val", n_val)
         whole_number(1)("n_train", self._training.n_rows if n_train is None else n_train)
-        trial = self._training.trial(TRIAL_POINTS, TRIAL_QUERIES, parameters)
         choice = self._choice(int(n_val), parameters, n_train)
-        return with_time(self._plan(int(n_val), choice, n_train), trial)
+        plan = self._plan(int(n_val), choice, n_train)
+        if choice.searcher is None:
+            return with_time(plan, self._training.trial(TRIAL_POINTS, TRIAL_QUERIES, parameters))
+        if n_train is None and hasattr(choice.searcher, "foretell") and self._training.features is not None:
+            told = choice.searcher.foretell(self._training.features.data, choice.n_candidates, int(n_val))
+            return replace(plan, foretold=str(told))
+        return plan
 
     def _run(
         self,

@@ -255,3 +255,14 @@ def test_searchers_are_euclidean(data):
         nw.KNNShapley(5, metric="manhattan", search="lsh", n_candidates=9).fit(X, y).value(X_val, y_val)
     v = nw.KNNShapley(5, metric="manhattan", n_candidates=60).fit(X, y).value(X_val, y_val)
     assert_covers(v, nw.KNNShapley(5, metric="manhattan").fit(X, y).value(X_val, y_val))
+
+
+def test_a_plan_with_hash_tables_tells_what_they_would_do(data):
+    X, y = data[:2]
+    est = nw.KNNShapley(5, search="lsh", n_candidates=10, random_state=0).fit(X, y)
+    plan = est.plan(200)
+    assert plan.seconds is None
+    for part in ("hash tables of", "recall", "predicted", "Theorem 4", "p1", "p2", "pmax", "vacuous"):
+        assert part in str(plan)
+    by_hand = nw.KNNShapley(5, search=nw.LSHSearch(3, 2, 1.5, random_state=0), n_candidates=10).fit(X, y).plan(200)
+    assert "3 hash tables of 2 hashes, width 1.5" in str(by_hand)

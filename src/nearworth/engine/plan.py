@@ -58,6 +58,7 @@ class Plan:
     search: SearchPlan = SearchPlan()
     seconds: float | None = field(default=None, compare=False)
     advice: tuple[str, ...] = ()
+    foretold: str = field(default="", compare=False)  # what a searcher says of itself
 
     def __str__(self) -> str:
         lines = [
@@ -71,7 +72,8 @@ class Plan:
         ]
         if self.seconds is not None:
             lines.append(f"time     about {readable_time(self.seconds)}, from a short trial on this machine")
-        return "\n".join(lines + [f"cheaper  {hint}" for hint in self.advice])
+        lines += [f"cheaper  {hint}" for hint in self.advice]
+        return "\n".join([*lines, self.foretold] if self.foretold else lines)
 
 
 def readable_time(seconds: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import replace
 from typing import Any, Self
 
@@ -101,16 +102,18 @@ class LSHSearch:
 
     def fit(self, X: Any) -> Self:
         """Take the training points, and build the tables if nothing is left to choose."""
-        points = check_points(X)
-        self._scale = ordinary_scale(points)
-        self._truth = TrueDistances(np.ldexp(points.astype(np.float64), self._scale) if self._scale else points)
-        self._tables: HashTables | None = None
-        self.tuning = None
+        self._take(X)
         if self.n_candidates is not None:
             return self.prepare(self.n_candidates)
         if self.n_tables is not None and self.n_hashes is not None and self.width is not None:
             self._build(self.n_tables, self.n_hashes, self.width, self._generators()[1])
         return self
+
+    def foretell(self, X: Any, k: int, n_queries: int) -> Tuning:
+        """What would be chosen for these training points, and Theorem 4's quantities, without building any table."""
+        other = copy(self)
+        other._take(X)
+        return other._tune(k, None, n_queries)[0]
 
     def prepare(self, k: int, queries: Any = None, n_queries: int | None = None) -> Self:
         """Choose what was not given, for k neighbours, and build the tables.
@@ -119,13 +122,9 @@ class LSHSearch:
         building is weighed against so many queries (`n_queries`, else as many as given, else 10,000).
         """
         whole_number(1)("k", k)
-        sampling, hashing = self._generators()
-        sample = self._sample(k, queries, sampling)
-        distances = Distances.of(sample, sampling, float(np.ldexp(1.0, -self._scale)))
-        n_queries = n_queries or (EXPECTED_QUERIES if queries is None else len(queries))
-        given = self.n_tables, self.n_hashes, self.width
-        tuning = Tuner(self.recall, self.delta, n_queries, self._most_tables(), *given).tune(distances)
-        self._build(tuning.choice.n_tables, tuning.choice.n_hashes, tuning.choice.width, hashing)
+        tuning, sample = self._tune(k, queries, n_queries or (EXPECTED_QUERIES if queries is None else len(queries)))
+        choice = tuning.choice
+        self._build(choice.n_tables, choice.n_hashes, choice.width, self._generators()[1])
         self.tuning = replace(tuning, measured=self._measure(sample))
         return self
 
@@ -158,6 +157,20 @@ class LSHSearch:
     def table_bytes(self) -> int:
         """Memory of the tables."""
         return self.parameters[0] * table_bytes(len(self._truth.points))
+
+    def _take(self, X: Any) -> None:
+        points = check_points(X)
+        self._scale = ordinary_scale(points)
+        self._truth = TrueDistances(np.ldexp(points.astype(np.float64), self._scale) if self._scale else points)
+        self._tables: HashTables | None = None
+        self.tuning = None
+
+    def _tune(self, k: int, queries: Any, n_queries: int) -> tuple[Tuning, Sample]:
+        sampling = self._generators()[0]
+        sample = self._sample(k, queries, sampling)
+        distances = Distances.of(sample, sampling, float(np.ldexp(1.0, -self._scale)))
+        given = self.n_tables, self.n_hashes, self.width
+        return Tuner(self.recall, self.delta, n_queries, self._most_tables(), *given).tune(distances), sample
 
     def _collide_all(self, queries: FloatMatrix, k: int) -> tuple[IntMatrix, FloatMatrix, IntMatrix]:
         blocks = [queries[start : start + BLOCK] for start in range(0, max(1, len(queries)), BLOCK)]
