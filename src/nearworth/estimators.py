@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearworth._typing import Aggregate, FloatVector, IntVector, Semivalue, Task, Ties, Utility
 from nearworth._validation.fingerprint import fingerprint
-from nearworth._validation.parameters import check_parameters, parse_bytes, whole_number
+from nearworth._validation.parameters import check_parameters, whole_number
 from nearworth._validation.targets import check_rows
 from nearworth._version import __version__
 from nearworth.engine.accumulate import Partial
@@ -34,7 +34,7 @@ from nearworth.games.truncation import Tail
 from nearworth.neighbors.keys import EuclideanKeys
 from nearworth.runs import INTERVAL, LongRun, Summed, begin, origin_of, sum_up
 from nearworth.searching import Choice, SearchReport, check_request, choose, make_source, report_of
-from nearworth.training import PRECOMPUTED, Training, make_training
+from nearworth.training import PRECOMPUTED, Training, budget, make_training
 from nearworth.valuation import Parameters, Provenance, Valuation
 
 # What the numbers do not depend on, and so what two valuations to be combined need not share.
@@ -315,7 +315,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         nearest: NearestLists | None,
     ) -> Valuation:
         """With single values kept, or neighbours from a searcher: nothing that parts of a run could share."""
-        source = None if choice.n_candidates is None else make_source(problem, choice, self.random_state)
+        source = None if choice.n_candidates is None else make_source(problem, plan, choice, self.random_state)
         found = None if source is None else report_of(source, choice, problem.n_val)
         incomplete = 0 if found is None else found.incomplete
         request = Request(spread=bool(self.standard_errors), chosen=chosen, excess=incomplete > 0)
@@ -430,7 +430,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         """Makes evaluators when they are needed, which takes a while."""
 
         def make() -> Any:
-            source = None if choice.n_candidates is None else make_source(problem, choice, self.random_state)
+            source = None if choice.n_candidates is None else make_source(problem, plan, choice, self.random_state)
             return self._evaluators(problem, plan, source, None)
 
         return make
@@ -460,10 +460,11 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
             "has_products": keys.has_products,
             "width": keys.width,
             "search": None if choice is None else choice.plan,
+            "streamed": keys.streamed,
         }
 
     def _budget(self) -> int | None:
-        return None if self.max_memory is None else parse_bytes("max_memory", self.max_memory)
+        return budget({"max_memory": self.max_memory})
 
     def _set_feature_names(self, training: Training) -> None:
         features = training.features

@@ -8,6 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from nearworth.sources.filerows import FileRows
+
 BLOCK = 2**16  # numbers converted at a time: half a megabyte
 
 
@@ -26,10 +28,15 @@ class Converted:
         return self._convert(self._X[rows])
 
 
-Rows: TypeAlias = npt.NDArray[Any] | Converted
+Rows: TypeAlias = npt.NDArray[Any] | FileRows | Converted
 
 
-def readable(X: npt.NDArray[Any]) -> Rows:
+def streamed(rows: Any) -> bool:
+    """Whether the rows come from a file whenever they are asked for."""
+    return streamed(rows._X) if isinstance(rows, Converted) else isinstance(rows, FileRows)
+
+
+def readable(X: npt.NDArray[Any] | FileRows) -> Rows:
     """Rows of a type that compiled code knows: 16-bit floats and foreign byte orders are converted."""
     if X.dtype == np.float16:
         return Converted(X, lambda rows: rows.astype(np.float32))
