@@ -85,8 +85,8 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
     standard_errors : bool, default=False
         Also compute the standard error of each value over the validation sample.
     max_memory : int or str, optional
-        Working memory in bytes or as text ("2GB" is 2 * 10^9); a quarter of what is free unless given. Searchers have
-        limits of their own.
+        Working memory in bytes or as text ("2GB" is 2 * 10^9); a quarter of what is free unless given. Under a limit,
+        files and memory maps are read in blocks. Searchers have limits of their own.
     n_jobs : int, optional
         Number of threads: None or -1 for all cores that the process may use, -2 for all but one.
     random_state : int, optional
@@ -155,11 +155,14 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array, frame, sparse matrix or None
-            One row per training point. With metric="precomputed": distances training x training, or None
-            if `value` will only be called with a validation set.
-        y : array or series
-            One label (classification) or number (regression) per training point.
+        X : array, frame, sparse matrix, path, dataset or None
+            One row per training point. The path of a .npy, Parquet, Feather or zarr file (or folder), a pyarrow
+            dataset, a zarr or h5py array stay on disk if `max_memory` is given or they are large. With
+            metric="precomputed": distances training x training, or None if `value` will only be called with a
+            validation set.
+        y : array, series, path or name
+            One label (classification) or number (regression) per training point; the path of a .npy file with them,
+            or the name of a column of X, which then is no feature.
         """
         parameters = self._checked_parameters()
         training = make_training(X, y, parameters)
@@ -208,7 +211,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
             Where to work instead of here. Each task uses `n_jobs` threads (1 unless given) and up to `max_memory`.
         scratch : path, optional
             A folder that all workers can read, for training data that live only in memory; by default a temporary one
-            of this machine. Memory maps are read where they are.
+            of this machine. Memory maps and .npy files are read where they are.
 
         Returns
         -------

@@ -25,6 +25,7 @@ from nearworth.neighbors.keys import make_keys
 from nearworth.neighbors.twins import first_equal, first_twins
 
 PRECOMPUTED = "precomputed"
+LEAST_TRIAL, TRIAL_ENTRIES = 2048, 2**20  # rows and numbers of a file that a trial takes into memory
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,8 @@ class Training:
 
     def trial(self, n_points: int, n_queries: int, parameters: Mapping[str, Any]) -> Problem:
         """A smaller question of the same kind: some training points as queries against some of all."""
+        if self.keys.streamed:
+            n_points = min(n_points, max(LEAST_TRIAL, TRIAL_ENTRIES // self.keys.width))
         rows = np.unique(np.linspace(0, self.n_rows - 1, min(n_points, self.n_rows)).astype(np.intp))
         some = rows[:: max(1, len(rows) // n_queries)][:n_queries]
         if self.metric == PRECOMPUTED:

@@ -22,7 +22,7 @@ FILE_ENTRIES = 2**17  # entries of a file read at a time
 
 @dataclass(frozen=True)
 class Features:
-    """A checked matrix: dense in the dtype it came in (a memory map or file stays one), or CSR; and its column names."""
+    """A checked matrix: dense in the dtype it came in (on disk if it was there), or CSR; and its column names."""
 
     data: npt.NDArray[Any] | FileRows | scipy.sparse.csr_array
     names: tuple[str, ...] | None = None
@@ -114,12 +114,15 @@ def _numeric_column(series: nwl.Series[Any], name: str) -> npt.NDArray[np.float6
 
 
 def _from_array(X: Any, name: str) -> npt.NDArray[Any] | FileRows:
+    if isinstance(X, FileRows):
+        _refuse_long_integers(X, name)
+        return X
     if np.ma.isMaskedArray(X) and np.ma.getmaskarray(X).any():
         raise ValueError(
             f"{name} is a masked array with {int(np.ma.getmaskarray(X).sum())} masked entries. Drop or fill these."
         )
     try:
-        array = X if isinstance(X, np.memmap | FileRows) else np.asarray(X)
+        array = X if isinstance(X, np.memmap) else np.asarray(X)
     except ValueError as error:
         raise ValueError(f"{name} is not a rectangular array: its rows differ in length ({error}).") from None
     if array.dtype.kind == "c":
@@ -134,13 +137,17 @@ def _from_array(X: Any, name: str) -> npt.NDArray[Any] | FileRows:
             raise kind(f"{name} has entries that are not 64-bit numbers: {error}.") from None
     if array.dtype.kind not in "biuf":
         raise ValueError(f"{name} must hold numbers; got dtype {array.dtype}. Encode text and dates as numbers first.")
+    _refuse_long_integers(array, name)
+    return array.astype(np.float64) if array.dtype.itemsize > 8 else array
+
+
+def _refuse_long_integers(array: npt.NDArray[Any] | FileRows, name: str) -> None:
     wide = array.dtype.kind in "iu" and array.dtype.itemsize == 8 and array.size > 0
     if wide and max(int(array.max()), -int(array.min())) > 2**53:
         raise ValueError(
             f"{name} holds whole numbers beyond 2**53, which 64-bit floats no longer tell apart. "
             "Subtract an offset from these columns, or divide them."
         )
-    return array.astype(np.float64) if array.dtype.itemsize > 8 else array
 
 
 def _check_shape(data: Any, name: str) -> None:

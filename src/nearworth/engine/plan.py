@@ -15,7 +15,7 @@ from nearworth.neighbors.products import panel_rows
 # labels and pivots; and scratch per thread. Sums come on top, one vector each (four with standard errors, two more with
 # both ends): a leaf per thread, and the open nodes of the tree over the leaves.
 PREPARING, FIXED, PER_THREAD = 8 * 14, 8 * 7, 8 * 12
-RANKING, ENDS = 8 * 3, 8 * 10  # more per thread: to rank exact keys; for values with both ends
+RANKING, TRUNCATED = 8 * 3, 8 * 18  # more per thread to rank exact keys; per thread where few neighbours are ranked
 PER_MARK, PER_KEY = 4, 20  # bytes per (query of a batch, training point) with and without a matrix product
 PER_FEATURE = 8 * 6  # bytes per number of a query of a batch: a few copies
 # A matrix product beats differences once its preparation is spread over enough points.
@@ -129,7 +129,7 @@ def make_plan(
     sums = n_train * 8 * ((4 if standard_errors else 1) + (2 if truncated else 0))
     leaves, rows = -(-n_val // CHUNK), min(n_train, panel_rows(width))
     nodes = sums * (leaves.bit_length() + 1) * (2 if kept else 1)
-    thread = n_train * (PER_THREAD + ENDS * truncated) + 2 * sums + 2 * 8 * rows * width
+    thread = (n_train * TRUNCATED if truncated else n_train * PER_THREAD + 2 * sums) + 2 * 8 * rows * width
     copies = width * PER_FEATURE
     by_pair = Costs(
         n_train * PREPARING + nodes, n_train * FIXED + nodes, thread + n_train * RANKING, n_train * PER_KEY + copies

@@ -51,7 +51,9 @@ class Batches:
                 opened = pa.ipc.open_file(file.open())
                 yield from (opened.get_batch(i).select(columns) for i in range(opened.num_record_batches))
         elif isinstance(self._source, ds.Dataset):
-            yield from self._source.to_batches(columns=columns, batch_size=size, batch_readahead=1, fragment_readahead=1)
+            yield from self._source.to_batches(
+                columns=columns, batch_size=size, batch_readahead=1, fragment_readahead=1
+            )
         elif isinstance(self._source, ds.Scanner):
             yield from self._source.to_batches()
         else:
@@ -73,6 +75,6 @@ class Batches:
         return files if whole and alike else None
 
 
-def open_folder(path: str, format: str) -> Any:
+def open_folder(path: str, kind: str) -> Any:
     """A file or a folder of files as a dataset."""
-    return ds.dataset(path, format=format)
+    return ds.dataset(path, format=kind)

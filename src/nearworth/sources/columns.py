@@ -48,8 +48,8 @@ class Layout:
         odd = np.flatnonzero((lengths != lengths[:1]) | (lengths < 0))
         if odd.size:
             raise ValueError(
-                f"{self.argument} has vectors of unlike length in column {name!r}: {lengths[0]} numbers at row {first}, "
-                f"{'none' if lengths[odd[0]] < 0 else lengths[odd[0]]} at row {first + odd[0]}. Make them alike."
+                f"{self.argument} has vectors of unlike length in column {name!r}: {lengths[0]} numbers "
+                f"at row {first}, {'none' if lengths[odd[0]] < 0 else lengths[odd[0]]} at row {first + odd[0]}. Make them alike."
             )
         values = self.numbers(column.flatten(), name, first)
         return values.reshape(len(column), -1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
@@ -24,18 +25,18 @@ class FileRows:
 
     ndim = 2
 
-    def __init__(
-        self, file: Any, dtype: Any, shape: tuple[int, int], offset: int = 0, path: str | None = None
-    ) -> None:
+    def __init__(self, file: Any, dtype: Any, shape: tuple[int, int], offset: int = 0, path: str | None = None) -> None:
         self._file, self.dtype, self.shape, self.offset, self.path = file, np.dtype(dtype), shape, offset, path
         self._row_bytes = self.dtype.itemsize * shape[1]
         self._lock = threading.Lock()
+        weakref.finalize(self, file.close)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], dtype: Any, shape: tuple[int, int], offset: int = 0) -> FileRows:
         """The rows of a file that has a name, and so can be opened again elsewhere."""
         whole = os.path.abspath(path)
-        rows = cls(open(whole, "rb", buffering=0), dtype, shape, offset, whole)
+        file = open(whole, "rb", buffering=0)  # noqa: SIM115 - closed with the rows
+        rows = cls(file, dtype, shape, offset, whole)
         there, needed = os.path.getsize(whole), offset + rows.nbytes
         if there < needed:
             raise ValueError(f"{whole} is cut short: {there:,} bytes of {needed:,}. Write it again.")

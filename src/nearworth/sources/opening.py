@@ -63,15 +63,15 @@ def open_path(path: str, argument: str) -> Any:
         return open_npy(path, argument)
     if is_zarr(path):
         return open_zarr(path, argument)
-    format = FORMATS.get(suffix) or _format_inside(path)
-    if format is None:
+    kind = FORMATS.get(suffix) or _format_inside(path)
+    if kind is None:
         raise ValueError(
             f"{argument}: {path!r} is not known as data. Give a .npy, Parquet, Feather or zarr file, a folder of "
             "Parquet or Feather files, or an array."
         )
     from nearworth.sources.batches import open_folder
 
-    return open_folder(path, format)
+    return open_folder(path, kind)
 
 
 def _format_inside(folder: str) -> str | None:
