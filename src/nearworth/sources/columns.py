@@ -47,9 +47,10 @@ class Layout:
         lengths = pc.fill_null(pc.list_value_length(column), -1).to_numpy(zero_copy_only=False)
         odd = np.flatnonzero((lengths != lengths[:1]) | (lengths < 0))
         if odd.size:
+            other = "none" if lengths[odd[0]] < 0 else lengths[odd[0]]
             raise ValueError(
                 f"{self.argument} has vectors of unlike length in column {name!r}: {lengths[0]} numbers "
-                f"at row {first}, {'none' if lengths[odd[0]] < 0 else lengths[odd[0]]} at row {first + odd[0]}. Make them alike."
+                f"at row {first}, {other} at row {first + odd[0]}. Make them alike."
             )
         values = self.numbers(column.flatten(), name, first)
         return values.reshape(len(column), -1)
@@ -93,4 +94,5 @@ def _dtype(kind: Any, name: str, argument: str) -> np.dtype[Any]:
             f"{argument} has a column that is not numeric: {name!r} ({kind}). Encode it, or leave it out: "
             "dataset.scanner(columns=[...])."
         )
-    return np.dtype(kind.to_pandas_dtype())
+    found: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
+    return found

@@ -53,7 +53,7 @@ class FileRows:
     @property
     def nbytes(self) -> int:
         """Bytes in the file."""
-        return self.shape[0] * self._row_bytes
+        return self.size * int(self.dtype.itemsize)
 
     def __getitem__(self, rows: Any) -> npt.NDArray[Any]:
         if isinstance(rows, slice):
@@ -67,7 +67,7 @@ class FileRows:
                 raise IndexError(f"a mask of shape {wanted.shape} for {len(self)} rows")
             wanted = np.flatnonzero(wanted)
         if wanted.ndim == 0:
-            return self._some(wanted[None])[0]
+            return np.asarray(self._some(wanted[None])[0])
         return self._some(wanted)
 
     def __iter__(self) -> Iterator[npt.NDArray[Any]]:
@@ -136,7 +136,7 @@ class FileRows:
     def _read(self, out: npt.NDArray[np.uint8], position: int) -> None:
         done = 0
         while done < len(out):
-            count = self._read_some(memoryview(out)[done:], position + done)
+            count = self._read_some(memoryview(out.data)[done:], position + done)
             if not count:
                 raise OSError(f"{self.path or 'a temporary file'} became shorter while it was read.")
             done += count

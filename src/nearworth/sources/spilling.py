@@ -51,6 +51,6 @@ def check_room(needed: int) -> None:
 
 def write(file: Any, block: npt.NDArray[Any]) -> None:
     """Write all of an array, however often that takes."""
-    view = memoryview(block.reshape(-1).view(np.uint8))
+    view = memoryview(block.reshape(-1).view(np.uint8).data)
     while len(view):
         view = view[file.write(view) :]
