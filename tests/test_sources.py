@@ -380,8 +380,8 @@ def test_a_disk_too_small_is_refused_before_it_is_full(data, monkeypatch):
 @pytest.mark.parametrize("classes", [2, 10])
 def test_work_on_a_file_stays_below_an_eighth_of_it(rng, tmp_path, parameters, classes):
     """Points in two equal classes need the most scratch."""
-    n, width = 5_000, 1_024
-    X, y = rng.normal(size=(n, width)).astype(np.float32), np.arange(n) % classes
+    n, width = 8_000, 1_024
+    X, y = rng.normal(size=(n, width)), np.arange(n) % classes
     np.save(tmp_path / "X.npy", X)
     X_val, y_val, budget = X[:40] + 0.5, y[:40], X.nbytes // 8
     del X
@@ -398,7 +398,7 @@ def test_work_on_a_file_stays_below_an_eighth_of_it(rng, tmp_path, parameters, c
 
 
 RESIDENT = """
-import sys, numpy as np, nearworth as nw
+import sys, numpy as np, nearworth as nw, pyarrow.dataset, pyarrow.parquet
 from pathlib import Path
 def resident(line):
     return next(int(l.split()[1]) * 1024 for l in open("/proc/self/status") if l.startswith(line))
@@ -417,7 +417,7 @@ print(resident("VmHWM") - before)
 @pytest.mark.parametrize("how", [["X.npy"], ["X.npy", "map"], ["X.parquet"]])
 def test_the_resident_set_stays_small_with_all_pages_of_the_file_counted(rng, tmp_path, how):
     n, width = 20_000, 1_024
-    X = rng.normal(size=(n, width)).astype(np.float32)
+    X = rng.standard_normal((n, width), dtype=np.float32)
     np.save(tmp_path / "small.npy", X[:2_500])
     if how[0] == "X.npy":
         np.save(tmp_path / "X.npy", X)
