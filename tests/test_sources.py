@@ -428,3 +428,16 @@ def test_the_resident_set_stays_small_with_all_pages_of_the_file_counted(rng, tm
     command = [sys.executable, "-c", RESIDENT, str(tmp_path / "small.npy"), str(tmp_path / how[0]), str(budget)]
     done = subprocess.run([*command, *how[1:]], check=True, capture_output=True, text=True)
     assert int(done.stdout) < budget
+
+
+def test_the_command_line_leaves_arrays_on_disk(data, tmp_path):
+    from nearworth.cli import main
+
+    X, y, _, _ = data
+    source, labels = str(write_npy(tmp_path, X, y)), str(tmp_path / "y.npy")
+    np.save(labels, y)
+    for name, more in {"a.csv": [], "b.csv": ["--max-memory", BUDGET]}.items():
+        with pytest.raises(SystemExit) as left:
+            main(["value", source, "-t", labels, "-o", str(tmp_path / name), "-q", *more], prog_name="nearworth")
+        assert not left.value.code
+    assert (tmp_path / "a.csv").read_text() == (tmp_path / "b.csv").read_text()

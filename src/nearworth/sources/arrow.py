@@ -39,8 +39,8 @@ class _Labels:
     def watch(self, batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
             if self.name is not None:
-                # A slice would keep all of its batch in memory.
-                self.parts.append(pa.concat_arrays([batch.column(batch.schema.get_field_index(self.name))]))
+                column = batch.column(batch.schema.get_field_index(self.name))
+                self.parts.append(column.take(pa.array(np.arange(len(column)))))  # a slice would keep all of its batch
             yield batch
 
     def gathered(self, schema: Any) -> Any:

@@ -48,8 +48,10 @@ class Batches:
         files = self._files("ipc", "feather")
         if files is not None:
             for file in files:
-                opened = pa.ipc.open_file(file.open())
-                yield from (opened.get_batch(i).select(columns) for i in range(opened.num_record_batches))
+                fields = [file.physical_schema.get_field_index(column) for column in columns]
+                options = pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
+                opened = pa.ipc.open_file(file.open(), options=options)
+                yield from (opened.get_batch(i) for i in range(opened.num_record_batches))
         elif isinstance(self._source, ds.Dataset):
             yield from self._source.to_batches(
                 columns=columns, batch_size=size, batch_readahead=1, fragment_readahead=1

@@ -110,7 +110,7 @@ def _npz(path: Path) -> Source:
 
 def _npy(path: Path) -> Source:
     try:
-        return Source(str(path), X=_matrix(path, np.load(path, allow_pickle=False)))
+        return Source(str(path), X=_matrix(path, np.load(path, mmap_mode="r", allow_pickle=False)))  # stays on disk
     except (ValueError, EOFError) as error:
         raise _not_numpy(path, error) from error
 
@@ -118,7 +118,7 @@ def _npy(path: Path) -> Source:
 def _not_numpy(path: Path, error: Exception) -> InputError:
     if isinstance(error, InputError):
         return error
-    if "pickle" in str(error):
+    if "pickle" in str(error) or "Python objects" in str(error):
         return InputError(f"{path}: holds pickled objects, which could run code. Save plain numeric arrays instead.")
     return InputError(f"{path}: is not a numpy file that can be read.")
 
@@ -128,4 +128,4 @@ def _matrix(path: Path, X: Any) -> Any:
         raise InputError(f"{path}: X must have one row per point, so two dimensions; its shape is {X.shape}.")
     if 0 in X.shape:
         raise InputError(f"{path}: X is empty; its shape is {X.shape}.")
-    return X.reshape(len(X), -1)  # images become rows of pixels
+    return X if X.ndim == 2 else X.reshape(len(X), -1)  # images become rows of pixels
