@@ -464,6 +464,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
             "width": keys.width,
             "search": None if choice is None else choice.plan,
             "streamed": keys.streamed,
+            "pivots": self._training.pivots,
         }
 
     def _budget(self) -> int | None:

@@ -46,6 +46,14 @@ class Training:
         """Number of training points."""
         return len(self.labels)
 
+    @property
+    def pivots(self) -> float:
+        """The largest share of training points that the rarer of match and mismatch can have."""
+        if self.classes is None:
+            return 0.5
+        counts = np.bincount(self.classes.codes)
+        return float(np.minimum(counts, self.n_rows - counts).max() / self.n_rows)
+
     def game(self, parameters: Mapping[str, Any], n_players: int) -> ClassificationGame | RegressionGame:
         """The game that the parameters ask for, among so many players."""
         return self.game_maker(parameters, n_players)()

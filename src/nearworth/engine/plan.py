@@ -12,9 +12,9 @@ from nearworth.engine.moments import CHUNK
 from nearworth.neighbors.products import panel_rows
 
 # Bytes per training point: coefficients while they are made, which is before the threads begin; what stays of them with
-# labels and pivots; and scratch per thread. Sums come on top, one vector each (four with standard errors, two more with
-# both ends): a leaf per thread, and the open nodes of the tree over the leaves.
-PREPARING, FIXED, PER_THREAD = 8 * 14, 8 * 7, 8 * 12
+# labels and pivots; and scratch per thread, more of it for pivots (see `kernels`). Sums come on top, one vector each
+# (four with standard errors, two more with both ends): a leaf per thread, and the open nodes of the tree over the leaves.
+PREPARING, FIXED, PER_THREAD, PER_PIVOT = 8 * 14, 8 * 7, 8 * 6, 8 * 12
 RANKING, TRUNCATED = 8 * 3, 8 * 18  # more per thread to rank exact keys; per thread where few neighbours are ranked
 PER_MARK, PER_KEY = 4, 20  # bytes per (query of a batch, training point) with and without a matrix product
 PER_FEATURE = 8 * 6  # bytes per number of a query of a batch: a few copies
@@ -117,19 +117,22 @@ def make_plan(
     search: SearchPlan | None = None,
     kept: bool = False,
     streamed: bool = False,
+    pivots: float = 0.5,
 ) -> Plan:
     """The most threads and the largest batches that the budget allows; an error if not even one query fits.
 
     A matrix product, where the metric has one, takes a 32-bit copy of the training set if that leaves room for batches
     of a good size; `width` is the numbers in a query. Sums that are `kept` in a checkpoint are there twice meanwhile. A
     training set `streamed` from a file is never copied, and threads that would only read it more often are not begun.
+    At most a share `pivots` of all points is sorted for a query.
     """
     search = search or SearchPlan()
     truncated = search.n_candidates is not None
     sums = n_train * 8 * ((4 if standard_errors else 1) + (2 if truncated else 0))
     leaves, rows = -(-n_val // CHUNK), min(n_train, panel_rows(width))
     nodes = sums * (leaves.bit_length() + 1) * (2 if kept else 1)
-    thread = (n_train * TRUNCATED if truncated else n_train * PER_THREAD + 2 * sums) + 2 * 8 * rows * width
+    scratch = TRUNCATED * n_train if truncated else int((PER_THREAD + PER_PIVOT * pivots) * n_train) + 2 * sums
+    thread = scratch + 2 * 8 * rows * width
     copies = width * PER_FEATURE
     by_pair = Costs(
         n_train * PREPARING + nodes, n_train * FIXED + nodes, thread + n_train * RANKING, n_train * PER_KEY + copies
