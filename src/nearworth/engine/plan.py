@@ -13,7 +13,7 @@ from nearworth.neighbors.products import panel_rows
 
 # Bytes per training point: coefficients while they are made, which is before the threads begin; what stays of them with
 # labels and pivots; and scratch per thread, more of it for pivots (see `kernels`). Sums come on top, one vector each
-# (four with standard errors, two more with both ends): a leaf per thread, and the open nodes of the tree over the leaves.
+# (four with standard errors, two more with both ends): a leaf per thread, and the open nodes of the tree over leaves.
 PREPARING, FIXED, PER_THREAD, PER_PIVOT = 8 * 14, 8 * 7, 8 * 6, 8 * 12
 RANKING, TRUNCATED = 8 * 3, 8 * 18  # more per thread to rank exact keys; per thread where few neighbours are ranked
 PER_MARK, PER_KEY = 4, 20  # bytes per (query of a batch, training point) with and without a matrix product
