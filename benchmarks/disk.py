@@ -91,6 +91,9 @@ def measure(given: argparse.Namespace, path: Path, max_memory: int | None) -> di
     np.save(small, rng.standard_normal((4096, given.features), dtype=np.float32))
     for budget in (None, "300MB"):
         KNNShapley(5, max_memory=budget, **wanted).fit(small, y[:4096]).value(Q[:64], y_val[:64])
+    if given.format == "parquet":
+        import pyarrow.dataset
+        import pyarrow.parquet  # noqa: F401 - libraries are no part of the work
     X = path
     if max_memory is None:
         X = np.load(path)
