@@ -3,7 +3,8 @@
     python benchmarks/choice.py            the grid, some minutes
     python benchmarks/choice.py --large    with a million points
 
-Wall time with all threads, best of two. Ways whose time grows with the validation points alone are measured on at most 512 of them.
+Wall time with all threads, best of two. Ways whose time grows with the validation points alone are measured on at most
+512 of them.
 """
 
 from __future__ import annotations

@@ -16,14 +16,16 @@ ALLOWED = {
     "_typing": set(),
     "_version": set(),
     "_compile": set(),
+    "_memory": set(),
+    "sources": FOUNDATION | {"_memory"},
     "_files": FOUNDATION,
     "_sealed": {"_files"},
     "_frames": FOUNDATION,
-    "_validation": FOUNDATION,
+    "_validation": FOUNDATION | {"sources"},
     "_generators": FOUNDATION | {"_validation"},
     "games": FOUNDATION,
-    "neighbors": FOUNDATION | {"_compile", "_files", "_validation"},
-    "engine": FOUNDATION | {"_compile", "_files", "_sealed", "_validation", "games", "neighbors"},
+    "neighbors": FOUNDATION | {"_compile", "_files", "_validation", "sources"},
+    "engine": FOUNDATION | {"_compile", "_files", "_memory", "_sealed", "_validation", "games", "neighbors", "sources"},
     "utilities": {"games"},
     "owners": {"_frames"},
     "plots": FOUNDATION,
@@ -107,6 +109,7 @@ def test_import_is_light():
 def test_optional_libraries_are_imported_in_one_place_each():
     places = [path.name for path in SOURCE.rglob("*.py") if "faiss" in set(imports(path))]
     assert places == ["faiss_index.py"]
+    assert [path.name for path in SOURCE.rglob("*.py") if "zarr" in set(imports(path))] == ["chunked.py"]
 
 
 def test_every_public_name_exists_and_is_documented():

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearworth._typing import Aggregate, FloatVector, IntVector, Semivalue, Task, Ties, Utility
 from nearworth._validation.fingerprint import fingerprint
-from nearworth._validation.parameters import check_parameters, parse_bytes, whole_number
+from nearworth._validation.parameters import check_parameters, whole_number
 from nearworth._validation.targets import check_rows
 from nearworth._version import __version__
 from nearworth.engine.accumulate import Partial
@@ -34,7 +34,7 @@ from nearworth.games.truncation import Tail
 from nearworth.neighbors.keys import EuclideanKeys
 from nearworth.runs import INTERVAL, LongRun, Summed, begin, origin_of, sum_up
 from nearworth.searching import Choice, SearchReport, check_request, choose, make_source, report_of
-from nearworth.training import PRECOMPUTED, Training, make_training
+from nearworth.training import PRECOMPUTED, Training, budget, make_training
 from nearworth.valuation import Parameters, Provenance, Valuation
 
 # What the numbers do not depend on, and so what two valuations to be combined need not share.
@@ -85,8 +85,8 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
     standard_errors : bool, default=False
         Also compute the standard error of each value over the validation sample.
     max_memory : int or str, optional
-        Working memory in bytes or as text ("2GB" is 2 * 10^9); a quarter of what is free unless given. Searchers have
-        limits of their own.
+        Working memory in bytes or as text ("2GB" is 2 * 10^9); a quarter of what is free unless given. Under a limit,
+        files and memory maps are read in blocks. Searchers have limits of their own.
     n_jobs : int, optional
         Number of threads: None or -1 for all cores that the process may use, -2 for all but one.
     random_state : int, optional
@@ -155,11 +155,14 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array, frame, sparse matrix or None
-            One row per training point. With metric="precomputed": distances training x training, or None
-            if `value` will only be called with a validation set.
-        y : array or series
-            One label (classification) or number (regression) per training point.
+        X : array, frame, sparse matrix, path, dataset or None
+            One row per training point. The path of a .npy, Parquet, Feather or zarr file (or folder), a pyarrow
+            dataset, a zarr or h5py array stay on disk if `max_memory` is given or they are large. With
+            metric="precomputed": distances training x training, or None if `value` will only be called with a
+            validation set.
+        y : array, series, path or name
+            One label (classification) or number (regression) per training point; the path of a .npy file with them,
+            or the name of a column of X, which then is no feature.
         """
         parameters = self._checked_parameters()
         training = make_training(X, y, parameters)
@@ -208,7 +211,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
             Where to work instead of here. Each task uses `n_jobs` threads (1 unless given) and up to `max_memory`.
         scratch : path, optional
             A folder that all workers can read, for training data that live only in memory; by default a temporary one
-            of this machine. Memory maps are read where they are.
+            of this machine. Memory maps and .npy files are read where they are.
 
         Returns
         -------
@@ -323,7 +326,9 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         nearest: NearestLists | None,
     ) -> Valuation:
         """With single values kept, or neighbours from a searcher: nothing that parts of a run could share."""
-        source = None if choice.n_candidates is None else make_source(problem, choice, self.random_state, nearest)
+        source = None
+        if choice.n_candidates is not None:
+            source = make_source(problem, plan, choice, self.random_state, nearest)
         found = None if source is None else report_of(source, choice, problem.n_val)
         incomplete = 0 if found is None else found.incomplete
         request = Request(spread=bool(self.standard_errors), chosen=chosen, excess=incomplete > 0)
@@ -443,7 +448,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         """Makes evaluators when they are needed, which takes a while."""
 
         def make() -> Any:
-            source = None if choice.n_candidates is None else make_source(problem, choice, self.random_state)
+            source = None if choice.n_candidates is None else make_source(problem, plan, choice, self.random_state)
             return self._evaluators(problem, plan, source, None)
 
         return make
@@ -473,10 +478,12 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
             "has_products": keys.has_products,
             "width": keys.width,
             "search": None if choice is None else choice.plan,
+            "streamed": keys.streamed,
+            "pivots": self._training.pivots,
         }
 
     def _budget(self) -> int | None:
-        return None if self.max_memory is None else parse_bytes("max_memory", self.max_memory)
+        return budget({"max_memory": self.max_memory})
 
     def _set_feature_names(self, training: Training) -> None:
         features = training.features

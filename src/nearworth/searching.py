@@ -12,7 +12,7 @@ import numpy as np
 from nearworth._typing import IntVector
 from nearworth.engine.collected import NearestLists
 from nearworth.engine.nearest import CONFIDENCE, ExactSource, SearcherSource, Source
-from nearworth.engine.plan import SearchPlan
+from nearworth.engine.plan import Plan, SearchPlan
 from nearworth.engine.problem import Problem
 from nearworth.games.candidates import candidates_for_error
 from nearworth.games.classification import ClassificationGame
@@ -153,11 +153,13 @@ def _searcher(search: Any, parameters: Mapping[str, Any]) -> Any:
     return search
 
 
-def make_source(problem: Problem, choice: Choice, random_state: Any, nearest: NearestLists | None = None) -> Source:
+def make_source(
+    problem: Problem, plan: Plan, choice: Choice, random_state: Any, nearest: NearestLists | None = None
+) -> Source:
     """Who finds the neighbours of this problem; a searcher may take them down."""
     assert choice.n_candidates is not None
     if choice.searcher is None:
-        return ExactSource(problem, choice.n_candidates)
+        return ExactSource(problem, choice.n_candidates, plan)
     on_fail: Any = getattr(choice.searcher, "on_fail", "exact")
     source = SearcherSource(problem, choice.searcher, choice.n_candidates, on_fail, generator(random_state))
     source.listing = nearest

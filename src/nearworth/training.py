@@ -14,15 +14,18 @@ import numpy.typing as npt
 from nearworth._typing import FloatVector, IntVector, Task
 from nearworth._validation.features import Features, check_features, check_same_features
 from nearworth._validation.fingerprint import fingerprint
+from nearworth._validation.pairs import open_pair
+from nearworth._validation.parameters import parse_bytes
 from nearworth._validation.targets import Classes, check_classes, check_targets, check_weights
 from nearworth.engine.problem import Problem
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
 from nearworth.neighbors.base import Keys
 from nearworth.neighbors.keys import make_keys
-from nearworth.neighbors.twins import first_twins
+from nearworth.neighbors.twins import first_equal, first_twins
 
 PRECOMPUTED = "precomputed"
+LEAST_TRIAL, TRIAL_ENTRIES = 2048, 2**20  # rows and numbers of a file that a trial takes into memory
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,14 @@ class Training:
     def n_rows(self) -> int:
         """Number of training points."""
         return len(self.labels)
+
+    @property
+    def pivots(self) -> float:
+        """The largest share of training points that the rarer of match and mismatch can have."""
+        if self.classes is None:
+            return 0.5
+        counts = np.bincount(self.classes.codes)
+        return float(np.minimum(counts, self.n_rows - counts).max() / self.n_rows)
 
     def game(self, parameters: Mapping[str, Any], n_players: int) -> ClassificationGame | RegressionGame:
         """The game that the parameters ask for, among so many players."""
@@ -69,6 +80,7 @@ class Training:
 
     def against(self, X_val: Any, y_val: Any, sample_weight: Any, parameters: Mapping[str, Any]) -> Problem:
         """The question of these training points and that validation set."""
+        X_val, y_val = open_pair(X_val, y_val, ("X_val", "y_val"), budget(parameters))
         queries = self._check_queries(X_val)
         labels = self._check_query_labels(y_val, queries.n_rows)
         weights = check_weights(sample_weight, queries.n_rows)
@@ -94,6 +106,8 @@ class Training:
 
     def trial(self, n_points: int, n_queries: int, parameters: Mapping[str, Any]) -> Problem:
         """A smaller question of the same kind: some training points as queries against some of all."""
+        if self.keys.streamed:
+            n_points = min(n_points, max(LEAST_TRIAL, TRIAL_ENTRIES // self.keys.width))
         rows = np.unique(np.linspace(0, self.n_rows - 1, min(n_points, self.n_rows)).astype(np.intp))
         some = rows[:: max(1, len(rows) // n_queries)][:n_queries]
         if self.metric == PRECOMPUTED:
@@ -113,10 +127,7 @@ class Training:
         """The first training point with the same row, label and weight, for each."""
         if self.features is None or self.metric == PRECOMPUTED:
             return np.arange(self.n_rows)
-        rows = first_twins(self.features.data)
-        seen: dict[Any, int] = {}
-        same = zip(rows.tolist(), self.labels.tolist(), weights.tolist(), strict=True)
-        return np.array([seen.setdefault(point, i) for i, point in enumerate(same)], dtype=np.intp)
+        return first_equal(first_twins(self.features.data), self.labels, weights)
 
     def _check_queries(self, X_val: Any) -> Features:
         if self.metric == PRECOMPUTED:
@@ -130,9 +141,9 @@ class Training:
             return queries
         assert self.features is not None
         queries = check_features(X_val, "X_val", allow_nan=self.metric == "nan_euclidean")
-        if type(queries.data) is not type(self.features.data) and not isinstance(queries.data, np.ndarray):
+        if queries.is_sparse and not self.features.is_sparse:
             raise TypeError("X_val is sparse, but X in fit was not. Use X_val.toarray(), or fit on a sparse X.")
-        if isinstance(queries.data, np.ndarray) and not isinstance(self.features.data, np.ndarray):
+        if self.features.is_sparse and not queries.is_sparse:
             raise TypeError("X_val is dense, but X in fit was sparse. Use scipy.sparse.csr_array(X_val).")
         warning = check_same_features(self.features, queries, "X_val")
         if warning:
@@ -156,6 +167,7 @@ class Training:
 def make_training(X: Any, y: Any, parameters: Mapping[str, Any]) -> Training:
     """Check the training set and build its geometry."""
     task, metric = parameters["task"], parameters["metric"]
+    X, y = open_pair(X, y, ("X", "y"), budget(parameters))
     features = _check_training_features(X, metric)
     n_rows = None if features is None else features.n_rows
     classes = None if task == "regression" else check_classes(y, "y", n_rows)
@@ -171,6 +183,12 @@ def make_training(X: Any, y: Any, parameters: Mapping[str, Any]) -> Training:
     return Training(task, metric, parameters["metric_params"], features, keys, labels, classes, hashed)
 
 
+def budget(parameters: Mapping[str, Any]) -> int | None:
+    """The bytes that `max_memory` allows, None if it says nothing."""
+    given = parameters["max_memory"]
+    return None if given is None else parse_bytes("max_memory", given)
+
+
 def _check_training_features(X: Any, metric: Any) -> Features | None:
     if metric != PRECOMPUTED:
         return check_features(X, "X", allow_nan=metric == "nan_euclidean")
@@ -182,7 +200,7 @@ def _check_training_features(X: Any, metric: Any) -> Features | None:
 
 
 def _refuse_sparse_distances(features: Features, name: str) -> None:
-    if not isinstance(features.data, np.ndarray):
+    if features.is_sparse:
         raise TypeError(f"{name} is sparse, but metric='precomputed' needs every distance. Use {name}.toarray().")
 
 

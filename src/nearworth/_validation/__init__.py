@@ -2,6 +2,7 @@
 
     parameters.py   the table of constructor parameters and what each may be
     features.py     X in any form -> a numeric matrix with names
+    pairs.py        X and y that lie elsewhere: files, datasets, a column of a frame
     targets.py      y in any form -> codes of classes, or real targets; weights, row numbers
     fingerprint.py  a short hash that says whether two inputs were the same
 

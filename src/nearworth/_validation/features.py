@@ -1,4 +1,4 @@
-"""X in any form: arrays, lists, frames of three libraries, sparse matrices, memory maps."""
+"""X in any form: arrays, lists, frames of three libraries, sparse matrices, memory maps, rows of files."""
 
 from __future__ import annotations
 
@@ -11,16 +11,20 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
+from nearworth.sources.filerows import FileRows
+from nearworth.sources.opening import Opened
+
 # Squares of larger numbers leave no room to be added up in 64-bit floats.
 LARGEST_FEATURE = 1e150
 ROWS_NAMED = 5
+FILE_ENTRIES = 2**17  # entries of a file read at a time
 
 
 @dataclass(frozen=True)
 class Features:
-    """A checked matrix: dense in the dtype it came in (a memory map stays one), or CSR; and its column names."""
+    """A checked matrix: dense in the dtype it came in (on disk if it was there), or CSR; and its column names."""
 
-    data: npt.NDArray[Any] | scipy.sparse.csr_array
+    data: npt.NDArray[Any] | FileRows | scipy.sparse.csr_array
     names: tuple[str, ...] | None = None
     backend: str | None = None
 
@@ -34,6 +38,11 @@ class Features:
         """Number of features."""
         return int(self.data.shape[1])
 
+    @property
+    def is_sparse(self) -> bool:
+        """Whether most entries are zero and not kept."""
+        return bool(scipy.sparse.issparse(self.data))
+
 
 def check_features(X: Any, name: str, *, allow_nan: bool = False) -> Features:
     """Numbers in two dimensions, finite and of a sane size; `allow_nan` lets missing entries pass."""
@@ -41,13 +50,19 @@ def check_features(X: Any, name: str, *, allow_nan: bool = False) -> Features:
         raise ValueError(f"{name} is None. Give a two-dimensional array, a frame or a sparse matrix.")
     if scipy.sparse.issparse(X):
         return _check_sparse(X, name)
-    frame = as_narwhals(X, name)
-    if isinstance(frame, nwl.LazyFrame):
-        raise TypeError(f"{name} is a lazy frame. Call .collect() on it first.")
-    features = _from_frame(frame, name) if isinstance(frame, nwl.DataFrame) else Features(_from_array(X, name))
+    features = _dense(X, name)
     _check_shape(features.data, name)
     _check_numbers(features, name, allow_nan)
     return features
+
+
+def _dense(X: Any, name: str) -> Features:
+    if isinstance(X, Opened):
+        return Features(_from_array(X.data, name), X.names)
+    frame = X if isinstance(X, FileRows) else as_narwhals(X, name)
+    if isinstance(frame, nwl.LazyFrame):
+        raise TypeError(f"{name} is a lazy frame. Call .collect() on it first.")
+    return _from_frame(frame, name) if isinstance(frame, nwl.DataFrame) else Features(_from_array(X, name))
 
 
 def as_narwhals(data: Any, name: str) -> Any:
@@ -98,7 +113,10 @@ def _numeric_column(series: nwl.Series[Any], name: str) -> npt.NDArray[np.float6
         raise ValueError(f"{name} has a column that cannot be read as numbers: {series.name!r} ({error}).") from None
 
 
-def _from_array(X: Any, name: str) -> npt.NDArray[Any]:
+def _from_array(X: Any, name: str) -> npt.NDArray[Any] | FileRows:
+    if isinstance(X, FileRows):
+        _refuse_long_integers(X, name)
+        return X
     if np.ma.isMaskedArray(X) and np.ma.getmaskarray(X).any():
         raise ValueError(
             f"{name} is a masked array with {int(np.ma.getmaskarray(X).sum())} masked entries. Drop or fill these."
@@ -119,13 +137,17 @@ def _from_array(X: Any, name: str) -> npt.NDArray[Any]:
             raise kind(f"{name} has entries that are not 64-bit numbers: {error}.") from None
     if array.dtype.kind not in "biuf":
         raise ValueError(f"{name} must hold numbers; got dtype {array.dtype}. Encode text and dates as numbers first.")
+    _refuse_long_integers(array, name)
+    return array.astype(np.float64) if array.dtype.itemsize > 8 else array
+
+
+def _refuse_long_integers(array: npt.NDArray[Any] | FileRows, name: str) -> None:
     wide = array.dtype.kind in "iu" and array.dtype.itemsize == 8 and array.size > 0
     if wide and max(int(array.max()), -int(array.min())) > 2**53:
         raise ValueError(
             f"{name} holds whole numbers beyond 2**53, which 64-bit floats no longer tell apart. "
             "Subtract an offset from these columns, or divide them."
         )
-    return array.astype(np.float64) if array.dtype.itemsize > 8 else array
 
 
 def _check_shape(data: Any, name: str) -> None:
@@ -169,6 +191,10 @@ def _check_sparse(X: Any, name: str) -> Features:
 
 
 def _check_numbers(features: Features, name: str, allow_nan: bool) -> None:
+    if isinstance(features.data, FileRows) and not allow_nan:  # who keeps what one pass over the file says
+        smallest, largest = features.data.extremes
+        if smallest >= -LARGEST_FEATURE and largest <= LARGEST_FEATURE:
+            return
     for start, chunk in row_chunks(features.data):
         if chunk.dtype.kind != "f":
             continue
@@ -199,6 +225,7 @@ def _refuse_number(name: str, value: Any, row: int, column: int, names: tuple[st
 
 def row_chunks(data: Any, entries: int = 2**22) -> Iterator[tuple[int, npt.NDArray[Any]]]:
     """Consecutive rows of a matrix, some millions of entries at a time, so that memory maps stay on disk."""
+    entries = min(entries, FILE_ENTRIES) if isinstance(data, FileRows) else entries
     step = max(1, entries // max(1, data.shape[1]))
     for start in range(0, data.shape[0], step):
         yield start, np.asarray(data[start : start + step])

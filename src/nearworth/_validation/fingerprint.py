@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse
 
 from nearworth._validation.features import row_chunks
+from nearworth.sources.filerows import FileRows
 
 
 def fingerprint(*parts: Any) -> str:
@@ -27,9 +28,10 @@ def _feed(digest: Any, part: Any) -> None:
         digest.update(f"sparse{part.shape}".encode())
         for array in (part.indptr, part.indices, part.data):
             _feed(digest, array)
-    elif isinstance(part, np.ndarray) and part.dtype.kind in "biuf":
+    elif isinstance(part, np.ndarray | FileRows) and part.dtype.kind in "biuf":
         digest.update(f"dense{part.shape}".encode())
-        for _, chunk in row_chunks(part.reshape(part.shape[0], -1) if part.size else part.reshape(0, 1), 2**16):
+        matrix = part if isinstance(part, FileRows) else part.reshape(*((len(part), -1) if part.size else (0, 1)))
+        for _, chunk in row_chunks(matrix, 2**16):
             digest.update(np.ascontiguousarray(chunk, dtype=np.float64) + 0.0)  # -0.0 is 0.0
     elif isinstance(part, np.ndarray):
         digest.update(repr(part.tolist()).encode())

@@ -5,7 +5,7 @@
     run.py         threads over leaves of validation points; progress, interruption
     accumulate.py  Partial: sums over validation points along a fixed tree   moments.py   their leaves
     parts.py       Partial as files   origins.py   where it came from    checkpoint.py   a folder with the latest one
-    distributed.py the same sums on any executor                         stored.py   training sets that workers can map
+    distributed.py the same sums on any executor                         stored.py   training sets that workers can read
     classify.py    marks of keys, pivots, who settles doubts            kernels.py, tables.py   its compiled loops
     regress.py     compiled loops of regression                         progress.py  bars and callbacks
 

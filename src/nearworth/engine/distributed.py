@@ -205,7 +205,7 @@ class _Ready:
     def evaluators(self, problem: Problem, plan: Plan) -> Evaluators:
         """As `make_evaluators`, without making anew what depends on the training set alone."""
         if self._job.ranked is not None:
-            source = ExactSource(problem, self._job.ranked)
+            source = ExactSource(problem, self._job.ranked, plan)
             return lambda: TruncatedEvaluator(problem, source, self._job.tail)
         if self._members is None:
             return make_evaluators(problem, plan)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from nearworth._typing import BoolVector, FloatMatrix, IntMatrix, IntVector, Ties
 from nearworth.engine.collected import NearestLists
+from nearworth.engine.plan import Plan
 from nearworth.engine.problem import Problem
 from nearworth.engine.threads import one_blas_thread
 from nearworth.neighbors.certify import recall_by_distance, upper_limit
@@ -65,9 +66,11 @@ def points_of(problem: Problem) -> npt.NDArray[Any]:
 class ExactSource:
     """Every distance is computed."""
 
-    def __init__(self, problem: Problem, k: int) -> None:
+    def __init__(self, problem: Problem, k: int, plan: Plan | None = None) -> None:
         self._problem, self._k = problem, k
-        self._nearest = NearestKeys(problem.keys, problem.n_train)
+        narrow = plan is None or plan.narrow
+        batch = plan.batch if plan is not None and problem.keys.streamed else None
+        self._nearest = NearestKeys(problem.keys, problem.n_train, narrow=narrow, batch=batch)
 
     def __call__(self, start: int, stop: int) -> list[Near]:
         """See Source."""

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field, replace
 
 import joblib
 
+from nearworth._memory import default_budget, free_memory
 from nearworth._typing import Task
 from nearworth.engine.moments import CHUNK
 from nearworth.neighbors.products import panel_rows
 
-BUDGET_SHARE = 0.25  # of the memory that is free, unless max_memory says otherwise
-FALLBACK_BUDGET = 10**9
-# Bytes per training point: coefficients while they are made, labels, pivots; and scratch per thread. Sums come on top,
-# one vector each (three with standard errors): a leaf per thread, and the open nodes of the tree over the leaves.
-FIXED, PER_THREAD = 8 * 14, 8 * 12
-PER_MARK, PER_KEY = 4, 32  # bytes per (query of a batch, training point) with and without a matrix product
+# Bytes per training point: coefficients while they are made, which is before the threads begin; what stays of them with
+# labels and pivots; and scratch per thread, more of it for pivots (see `kernels`). Sums come on top, one vector each
+# (four with standard errors, two more with both ends): a leaf per thread, and the open nodes of the tree over leaves.
+PREPARING, FIXED, PER_THREAD, PER_PIVOT = 8 * 14, 8 * 7, 8 * 6, 8 * 12
+RANKING = 8 * 3  # more per thread to rank exact keys
+TRUNCATED, BUCKETED = 8 * 18, 8 * 9  # per thread where few neighbours are ranked, and where far ones go by bucket
+PER_MARK, PER_KEY = 4, 20  # bytes per (query of a batch, training point) with and without a matrix product
 PER_FEATURE = 8 * 6  # bytes per number of a query of a batch: a few copies
 # A matrix product beats differences once its preparation is spread over enough points.
 PRODUCT_POINTS, PRODUCT_QUERIES = 2048, 8
 NORMS, GOOD_BATCH = 24, 32
+SHARED_PASS = 8  # queries by which a pass over a file is shared before a second thread makes passes of its own
 
 
 @dataclass(frozen=True)
@@ -86,8 +88,9 @@ def readable_time(seconds: float) -> str:
 
 @dataclass(frozen=True)
 class Costs:
-    """Bytes that a run needs: once, in each thread, and for each query of a batch."""
+    """Bytes that a run needs: to prepare it; then once, in each thread, and for each query of a batch."""
 
+    preparing: int
     fixed: int
     thread: int
     query: int
@@ -95,7 +98,7 @@ class Costs:
     @property
     def least(self) -> int:
         """One thread, one query at a time."""
-        return self.fixed + self.thread + self.query
+        return self.total(1, 1)
 
     def threads(self, budget: int) -> int:
         """How many threads fit, at least one."""
@@ -107,7 +110,7 @@ class Costs:
 
     def total(self, threads: int, batch: int) -> int:
         """What is needed then."""
-        return self.fixed + threads * (self.thread + batch * self.query)
+        return max(self.preparing, self.fixed + threads * (self.thread + batch * self.query))
 
 
 def make_plan(
@@ -122,33 +125,46 @@ def make_plan(
     width: int = 0,
     search: SearchPlan | None = None,
     kept: bool = False,
+    streamed: bool = False,
+    pivots: float = 0.5,
 ) -> Plan:
     """The most threads and the largest batches that the budget allows; an error if not even one query fits.
 
     A matrix product, where the metric has one, takes a 32-bit copy of the training set if that leaves room for batches
-    of a good size; `width` is the numbers in a query. Sums that are `kept` in a checkpoint are there twice meanwhile.
+    of a good size; `width` is the numbers in a query. Sums that are `kept` in a checkpoint are there twice meanwhile. A
+    training set `streamed` from a file is never copied, and threads that would only read it more often are not begun.
+    At most a share `pivots` of all points is sorted for a query.
     """
-    sums = n_train * 8 * (4 if standard_errors else 1)
+    search = search or SearchPlan()
+    truncated, bucketed = search.n_candidates is not None, search.max_error > 0.0
+    sums = n_train * 8 * ((4 if standard_errors else 1) + (2 if truncated or bucketed else 0))
     leaves, rows = -(-n_val // CHUNK), min(n_train, panel_rows(width))
-    fixed = n_train * FIXED + sums * (leaves.bit_length() + 1) * (2 if kept else 1)
-    thread = n_train * PER_THREAD + 2 * sums + 2 * 8 * rows * width
-    by_pair = Costs(fixed, thread, n_train * PER_KEY + width * PER_FEATURE)
-    by_product = Costs(fixed + n_train * NORMS, thread, n_train * PER_MARK + width * PER_FEATURE + 8 * rows)
+    nodes = sums * (leaves.bit_length() + 1) * (2 if kept else 1)
+    scratch = TRUNCATED if truncated else BUCKETED if bucketed else PER_THREAD + PER_PIVOT * pivots
+    thread = int(scratch * n_train) + (0 if truncated else 2 * sums) + 2 * 8 * rows * width
+    copies = width * PER_FEATURE
+    by_pair = Costs(
+        n_train * PREPARING + nodes, n_train * FIXED + nodes, thread + n_train * RANKING, n_train * PER_KEY + copies
+    )
+    marks = 0 if truncated else n_train * PER_MARK
+    by_product = replace(by_pair, fixed=by_pair.fixed + n_train * NORMS, thread=thread, query=marks + copies + 8 * rows)
     with_copy = replace(by_product, fixed=by_product.fixed + 4 * n_train * width)
-    many = task == "classification" and n_train >= PRODUCT_POINTS
-    worthwhile = many and has_products and n_val >= PRODUCT_QUERIES
-    budget = max_memory if max_memory is not None else max(_default_budget(), by_pair.least)
+    many = (truncated or task == "classification") and n_train >= PRODUCT_POINTS
+    worthwhile = many and has_products and (truncated or n_val >= PRODUCT_QUERIES)
+    budget = max_memory if max_memory is not None else max(default_budget(), by_pair.least)
     if by_pair.least > budget:
         raise ValueError(
             f"max_memory={max_memory:,} bytes is too little for {n_train:,} training points: "
             f"one validation point at a time needs {by_pair.least:,}. Raise max_memory or leave it None."
         )
     products = worthwhile and by_product.least <= budget
-    search = search or SearchPlan()
     wanted = 1 if search.searcher else min(usable_threads(n_jobs), leaves)  # a searcher has threads of its own
-    narrow = products and with_copy.total(wanted, min(GOOD_BATCH, n_val)) <= budget
+    narrow = products and not streamed and with_copy.total(wanted, min(GOOD_BATCH, n_val)) <= budget
     costs = with_copy if narrow else by_product if products else by_pair
     threads = min(wanted, costs.threads(budget))
+    shared = min(GOOD_BATCH if products else SHARED_PASS, n_val)
+    while streamed and threads > 1 and costs.batch(budget, threads) < shared:
+        threads -= 1
     batch = min(CHUNK, n_val, costs.batch(budget, threads))
     advice = []
     if worthwhile and not products:
@@ -173,28 +189,10 @@ def usable_threads(n_jobs: int | None) -> int:
 def check_fits(plan: Plan, n_rows: int, max_memory: int | None) -> None:
     """Refuse a matrix of single values that would not fit beside the work, before any work is done."""
     n_val, needed = plan.n_val, 8 * plan.n_val * n_rows + plan.working_bytes
-    allowed = max_memory if max_memory is not None else _free_memory()
+    allowed = max_memory if max_memory is not None else free_memory()
     if allowed is not None and needed > allowed:
         raise ValueError(
             f"contributions of {n_rows:,} training points for {n_val:,} validation points need {needed:,} bytes "
             f"with the work, but {allowed:,} are {'allowed by max_memory' if max_memory is not None else 'free'}. "
             "Choose fewer rows."
         )
-
-
-def _default_budget() -> int:
-    free = _free_memory()
-    return FALLBACK_BUDGET if free is None else int(BUDGET_SHARE * free)
-
-
-def _free_memory() -> int | None:
-    """Bytes that can still be used, caches that the system would give up included, where it says so."""
-    try:
-        with open("/proc/meminfo") as lines:
-            return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
-    except (OSError, StopIteration):
-        pass
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return None

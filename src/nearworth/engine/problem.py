@@ -183,6 +183,8 @@ class RegressionEvaluator:
 def _key_rows(problem: Problem, start: int, stop: int) -> Iterator[tuple[int, FloatVector]]:
     """Exact keys of the queries one after the other, made a few at a time so that nobody waits long for the next."""
     step = max(1, PROMPT // (problem.n_train * problem.queries.shape[1]))
+    if problem.keys.streamed:  # or else a pass over the file for each
+        step = stop - start
     for a in range(start, stop, step):
         yield from enumerate(problem.keys(problem.queries[a : min(a + step, stop)]), start=a)
 

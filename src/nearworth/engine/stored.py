@@ -1,10 +1,10 @@
-"""A training set as files that any process can map into its memory."""
+"""A training set as files that any process can map into its memory, or read where it must not take any."""
 
 from __future__ import annotations
 
 import mmap
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import scipy.sparse
 
 from nearworth._files import atomic_write
 from nearworth._validation.fingerprint import fingerprint
+from nearworth.sources.filerows import FileRows
 
 SPARSE = ("data", "indices", "indptr")
 
@@ -27,9 +28,12 @@ class ArrayFile:
     shape: tuple[int, ...]
     offset: int
     order: str
+    streamed: bool = False
 
-    def load(self) -> npt.NDArray[Any]:
+    def load(self) -> npt.NDArray[Any] | FileRows:
         """The array, read from disk when it is used."""
+        if self.streamed:
+            return FileRows.open(self.path, self.dtype, (self.shape[0], self.shape[1]), self.offset)
         whole: Any = np.memmap(self.path, self.dtype, "r", self.offset, self.shape, self.order)  # type: ignore[call-overload]
         return np.asarray(whole)
 
@@ -51,7 +55,7 @@ class StoredTraining:
             points = arrays[0]
         elif arrays:
             points = scipy.sparse.csr_array(tuple(arrays), shape=self.shape)
-        labels = self.labels.load()
+        labels = np.asarray(self.labels.load())
         if fingerprint(points, labels) != self.fingerprint:
             raise ValueError(f"The training data near {self.labels.path!r} are no longer what they were. Run again.")
         return points, labels
@@ -66,6 +70,8 @@ def store(points: Any, labels: npt.NDArray[Any], folder: str | os.PathLike[str])
         files: tuple[ArrayFile, ...] = ()
     elif scipy.sparse.issparse(points):
         files = tuple(_store_array(getattr(points, name), place / f"{name}.npy") for name in SPARSE)
+    elif isinstance(points, FileRows):
+        files = (_rows_file(points, place / "points.npy"),)
     else:
         files = (_mapped(points) or _store_array(points, place / "points.npy"),)
     shape = () if points is None else tuple(points.shape)
@@ -81,10 +87,27 @@ def _mapped(array: npt.NDArray[Any]) -> ArrayFile | None:
     return ArrayFile(path, array.dtype.str, array.shape, array.offset, order)
 
 
+def _rows_file(rows: FileRows, path: Path) -> ArrayFile:
+    """Rows of a file where they are, or, if it has no name that others could open it by, a copy with one."""
+    if rows.path is not None:
+        return ArrayFile(rows.path, rows.dtype.str, rows.shape, rows.offset, "C", streamed=True)
+    if not path.exists():
+        with atomic_write(path) as file:
+            header = {"descr": rows.dtype.str, "fortran_order": False, "shape": rows.shape}
+            np.lib.format.write_array_header_1_0(file, header)
+            for _, piece in rows.pieces():
+                file.write(piece.reshape(-1).view(np.uint8).data)
+    return replace(_stored(path), streamed=True)
+
+
 def _store_array(array: npt.NDArray[Any], path: Path) -> ArrayFile:
     if not path.exists():
         with atomic_write(path) as file:
             np.save(file, array, allow_pickle=False)
+    return _stored(path)
+
+
+def _stored(path: Path) -> ArrayFile:
     mapped = _mapped(np.load(path, mmap_mode="r"))
     assert mapped is not None
     return mapped

@@ -31,6 +31,11 @@ class Keys:
         return 0
 
     @property
+    def streamed(self) -> bool:
+        """Whether every pass over the training points reads a file."""
+        return False
+
+    @property
     def has_products(self) -> bool:
         """Whether a matrix product gives rough distances."""
         return False

@@ -12,8 +12,9 @@ from nearworth._typing import FloatMatrix, FloatVector
 from nearworth.neighbors.base import Keys
 from nearworth.neighbors.distances import squared_distances
 from nearworth.neighbors.products import Products, RoughBatch
-from nearworth.neighbors.rows import Converted, blocks
+from nearworth.neighbors.rows import Converted, blocks, streamed
 from nearworth.neighbors.sparse import sparse_distances
+from nearworth.sources.filerows import FileRows
 
 Mask = npt.NDArray[np.bool_]
 
@@ -26,7 +27,7 @@ class CosineKeys(Keys):
     With `centred` rows, this is the correlation distance.
     """
 
-    def __init__(self, X: npt.NDArray[Any], *, centred: bool = False) -> None:
+    def __init__(self, X: npt.NDArray[Any] | FileRows, *, centred: bool = False) -> None:
         self._rows = Converted(X, lambda rows: _scaled_rows(rows, centred))
         self._directions = Converted(X, lambda rows: _directions(_scaled_rows(rows, centred), centred)[0])
         self._centred = centred
@@ -42,6 +43,11 @@ class CosineKeys(Keys):
     def width(self) -> int:
         """See Keys."""
         return self._rows.shape[1]
+
+    @property
+    def streamed(self) -> bool:
+        """See Keys."""
+        return streamed(self._rows)
 
     @property
     def has_products(self) -> bool:

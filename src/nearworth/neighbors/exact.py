@@ -25,12 +25,17 @@ STRETCH = 128  # keys that are passed over at once if none of them is near
 
 
 class NearestKeys:
-    """The k smallest rank keys of each query, of any metric."""
+    """The k smallest rank keys of each query, of any metric.
 
-    def __init__(self, keys: Keys, n_train: int) -> None:
+    One pass over the training points serves BATCH queries, or `batch` where all their exact keys are made: under a
+    matrix product each block of points is merged into lists of the nearest so far.
+    """
+
+    def __init__(self, keys: Keys, n_train: int, *, narrow: bool = True, batch: int | None = None) -> None:
         self._keys, self._n_train = keys, n_train
+        self._batch = batch or max(1, min(BATCH, BLOCK_PAIRS // n_train))
         wanted = keys.has_products and n_train >= PRODUCT_POINTS
-        self._products = keys.products(narrow=True) if wanted else None
+        self._products = keys.products(narrow=narrow) if wanted else None
 
     def ranked(self, queries: Any, k: int) -> Answer:
         """Indices and keys, equal keys by index; -1 and infinity beyond the last training point.
@@ -39,7 +44,7 @@ class NearestKeys:
         """
         indices = np.full((queries.shape[0], k), MISSING, dtype=np.intp)
         keys = np.full(indices.shape, np.inf)
-        batch = BATCH if self._products is not None else max(1, min(BATCH, BLOCK_PAIRS // self._n_train))
+        batch = BATCH if self._products is not None else self._batch
         for start in range(0, queries.shape[0], batch):
             answers = self._answers(queries[start : start + batch], min(k, self._n_train))
             for q, (near, exact) in enumerate(answers, start=start):

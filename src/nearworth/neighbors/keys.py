@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,13 +17,15 @@ from nearworth.neighbors.cosine import CosineKeys, SparseCosineKeys
 from nearworth.neighbors.distances import squared_distances
 from nearworth.neighbors.inner import InnerProducts, minus_inner_products
 from nearworth.neighbors.products import Products
-from nearworth.neighbors.rows import Converted, Rows, blocks, readable
+from nearworth.neighbors.rows import Converted, Rows, blocks, readable, streamed
 from nearworth.neighbors.sparse import sparse_distances
+from nearworth.sources.filerows import FileRows
 
 EUCLIDEAN = ("euclidean", "l2", "sqeuclidean")
 MANHATTAN = ("manhattan", "l1", "cityblock")
 BOOLEAN = ("dice", "jaccard", "rogerstanimoto", "russellrao", "sokalmichener", "sokalsneath", "yule")
 EXTREME = 300  # binary exponents whose squares come near the limits of floats
+Stored: TypeAlias = npt.NDArray[Any] | FileRows
 INNER = "inner_product"
 WITHOUT_PARAMETERS = (*EUCLIDEAN, INNER, "cosine", "correlation", "nan_euclidean")
 
@@ -71,7 +73,7 @@ class GivenKeys(Keys):
 class EuclideanKeys(Keys):
     """Squared distances from differences."""
 
-    def __init__(self, X: npt.NDArray[Any]) -> None:
+    def __init__(self, X: Stored) -> None:
         self.data = X
         self._points = readable(X)
         self._largest = max(float(X.max()), -float(X.min()))
@@ -79,6 +81,10 @@ class EuclideanKeys(Keys):
     @property
     def width(self) -> int:
         return int(self._points.shape[1])
+
+    @property
+    def streamed(self) -> bool:
+        return streamed(self._points)
 
     @property
     def has_products(self) -> bool:
@@ -107,12 +113,16 @@ def _scaled(points: Rows, exponent: int) -> Converted:
 class InnerProductKeys(Keys):
     """Minus the inner product: the most similar point is the nearest."""
 
-    def __init__(self, X: npt.NDArray[Any]) -> None:
+    def __init__(self, X: Stored) -> None:
         self._points = readable(X)
 
     @property
     def width(self) -> int:
         return int(self._points.shape[1])
+
+    @property
+    def streamed(self) -> bool:
+        return streamed(self._points)
 
     @property
     def has_products(self) -> bool:
@@ -128,12 +138,16 @@ class InnerProductKeys(Keys):
 class NanEuclideanKeys(Keys):
     """scikit-learn's nan_euclidean: squared differences where both are present, scaled up for the absent ones."""
 
-    def __init__(self, X: npt.NDArray[Any]) -> None:
+    def __init__(self, X: Stored) -> None:
         self._points = readable(X)
 
     @property
     def width(self) -> int:
         return int(self._points.shape[1])
+
+    @property
+    def streamed(self) -> bool:
+        return streamed(self._points)
 
     def __call__(self, queries: Any) -> FloatMatrix:
         keys = np.empty((len(queries), len(self._points)))
@@ -164,7 +178,7 @@ class SparseKeys(Keys):
 class PairwiseKeys(Keys):
     """Any other metric, through scikit-learn."""
 
-    def __init__(self, X: npt.NDArray[Any], metric: Any, params: dict[str, Any]) -> None:
+    def __init__(self, X: Stored, metric: Any, params: dict[str, Any]) -> None:
         self._metric = metric
         self._points = Converted(X, partial(self._convert, name="X"))
         self._params = params | _scale_of_the_training_set(self._points, metric, params)
@@ -191,6 +205,10 @@ class PairwiseKeys(Keys):
     def width(self) -> int:
         return int(self._points.shape[1])
 
+    @property
+    def streamed(self) -> bool:
+        return streamed(self._points)
+
     def _convert(self, X: Any, name: str) -> npt.NDArray[Any]:
         if self._metric not in BOOLEAN:
             return np.ascontiguousarray(X, dtype=np.float64)
@@ -210,14 +228,24 @@ def _scale_of_the_training_set(points: Converted, metric: Any, params: Mapping[s
     if len(points) < 2:
         raise ValueError(f"metric={metric!r} takes its scale from at least 2 training points, or from metric_params.")
     if metric == "seuclidean":
-        return {"V": np.var(points[:], axis=0, ddof=1)}
+        return {"V": np.diag(_covariance(points)).copy()}
     try:
-        return {"VI": np.linalg.inv(np.atleast_2d(np.cov(points[:].T))).T}
+        return {"VI": np.linalg.inv(_covariance(points)).T}
     except np.linalg.LinAlgError:
         raise ValueError(
             "metric='mahalanobis' cannot invert the covariance of X: some features depend on others. "
             "Drop these, or give metric_params={'VI': ...}."
         ) from None
+
+
+def _covariance(points: Converted) -> FloatMatrix:
+    """Of all columns with each other, some rows at a time."""
+    mean, total = np.zeros(points.shape[1]), np.zeros(2 * (points.shape[1],))
+    for _, rows in blocks(points):
+        mean += rows.sum(axis=0) / len(points)
+    for _, rows in blocks(points):
+        total += (rows - mean).T @ (rows - mean)
+    return total / (len(points) - 1)
 
 
 def _refuse_undefined(keys: FloatMatrix, metric: Any) -> FloatMatrix:

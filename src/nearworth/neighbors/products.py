@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from nearworth._typing import FloatMatrix, FloatVector
 from nearworth.neighbors.distances import Differences
-from nearworth.neighbors.rows import Rows
+from nearworth.neighbors.rows import Rows, streamed
 
 Judge = Callable[[npt.NDArray[np.int32]], FloatVector]  # exact distances to the training points in these rows
 
@@ -94,8 +94,9 @@ class Products:
         self._longest = float(np.sqrt(norms.max()))
         self._level = float(np.median(norms))
         self._norms = norms
-        self._error, self._far_error = self._errors_32()
-        self.can_be_narrow = narrow and bool(np.isfinite(self._error))
+        narrow = narrow and not streamed(points)  # of rows in a file there is no copy, and single ones are dear
+        self._error, self._far_error = self._errors_32() if narrow else (np.inf, np.inf)
+        self.can_be_narrow = bool(np.isfinite(self._error))
         if self.can_be_narrow:
             step = panel_rows(points.shape[1])
             self._narrow = np.empty(points.shape, dtype=np.float32)

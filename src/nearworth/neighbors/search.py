@@ -134,9 +134,10 @@ class TrueDistances:
 
 def check_points(X: Any) -> npt.NDArray[Any]:
     """Training points as kernels can read them: dense and finite, no 16-bit floats, no foreign byte order."""
-    data = check_features(X, "X").data
-    if not isinstance(data, np.ndarray):
+    features = check_features(X, "X")
+    if features.is_sparse:
         raise TypeError("X is sparse, which this searcher cannot take. Use X.toarray(), or search='exact'.")
+    data = np.asanyarray(features.data)  # searchers hold all points in memory
     if data.dtype == np.float16:
         return np.asarray(data, dtype=np.float32)
     return data if data.dtype.isnative else data.astype(data.dtype.newbyteorder("="))
