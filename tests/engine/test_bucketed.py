@@ -177,3 +177,15 @@ def test_plans_print_the_way():
     )  # fmt: skip
     assert "far neighbours ranked by bucket: an error of 1e-05 is certain" in str(plan)
     assert "exactly" not in str(plan)
+
+
+@pytest.mark.parametrize("size", [1e-320, 1e-160, 1e140, 1e300])
+def test_keys_of_any_size(rng, size):
+    D = rng.random(size=(3, 80)) * size
+    y, y_val = rng.integers(0, 2, 80), rng.integers(0, 2, 3)
+    game = ClassificationGame(80, 2, 2)
+    problem = Problem(make_keys(None, "precomputed", None), game, y, D, y_val, np.ones(3), "average")
+    exact, _ = rows_of(problem, 0.0)
+    values, slack = rows_of(problem, 1e-2)
+    assert slack.any()
+    assert (np.abs(values - exact).max(axis=1) <= slack + 1e-14).all()

@@ -54,7 +54,8 @@ class Marker:
         scale, reach = kernels.mark_scale(low, high, 0.0, 0.0, low)
         ranges = np.array([[kernels.TOP], [0]])
         kernels.mark_panel(keys[None, :], self._no_norms, np.array([low]), np.array([scale]), 0, self._marks, *ranges)
-        line = kernels.Line(float(np.ldexp(low, power)), float(np.ldexp(scale, -power)))
+        with np.errstate(over="ignore"):  # of the smallest keys: nobody then goes by their marks
+            line = kernels.Line(float(np.ldexp(low, power)), float(np.ldexp(scale, -power)))
         return MarkedRow(self._marks[0], int(ranges[0, 0]), int(ranges[1, 0]), reach, np.nan, line)
 
     def rough(self, batch: RoughBatch) -> list[MarkedRow]:
