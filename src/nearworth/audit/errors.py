@@ -10,7 +10,7 @@ import numpy as np
 from nearworth._typing import FloatMatrix, FloatVector, IntVector
 
 LEVEL = 0.95
-CAUTION, CAUTIOUS_ODDS = 1.0, 2.0
+CAUTION, CAUTIOUS_ODDS = 1.0, 2.5
 MISFIT = 0.1  # relative standard error of the number of errors from what no model here has: measured, see docs/audit.md
 
 
