@@ -1,9 +1,10 @@
 """How well `audit_labels` finds wrong labels, against what else one might do with the same neighbours.
 
-    python benchmarks/audit.py --data FOLDER [--cleanlab PYTHON] [--rows 3000] [--json FILE]
+    python benchmarks/audit.py --data FOLDER [--cleanlab PYTHON] [--rows 3000] [--quick] [--json FILE]
 
 FOLDER holds the .npz files of `nearworth.datasets` (and wine_quality_white.npz, label_errors_test_sets.npz). PYTHON is
-an interpreter that can import cleanlab; without it cleanlab's own rows are left out.
+an interpreter that can import cleanlab; without it cleanlab's own rows are left out. --quick leaves out all that needs
+logistic regression.
 """
 
 from __future__ import annotations
@@ -146,7 +147,7 @@ def calibration_error(confidence: np.ndarray, right: np.ndarray, bins: int = 10)
     return float(sum(abs(confidence[p].mean() - right[p].mean()) * p.mean() for p in parts))
 
 
-def run(sets: dict, seed: int, cleanlab: str | None) -> list[dict]:
+def run(sets: dict, seed: int, cleanlab: str | None, quick: bool = False) -> list[dict]:
     rows, cases = [], {}
     for name, (X, clean) in sets.items():
         n_classes = int(clean.max()) + 1
@@ -155,35 +156,36 @@ def run(sets: dict, seed: int, cleanlab: str | None) -> list[dict]:
                 y = nw.add_label_noise(clean, fraction, kind, seed)
                 wrong = y != clean
                 audit = nw.audit_labels(X, y, K)
-                probabilities = logistic_probabilities(X, y, n_classes)
-                present = np.unique(y)
-                helped = nw.audit_labels(X, y, K, pred_probs=_columns(probabilities, present))
-                scores = simple_scores(audit, y, n_classes) | {
-                    "self-confidence, logistic regression": probabilities[np.arange(len(y)), y],
-                    "audit_labels": audit.quality,
-                    "audit_labels with pred_probs": helped.quality,
-                }
-                row = {"dataset": name, "kind": kind, "fraction": fraction, "ap": {}}
+                scores = simple_scores(audit, y, n_classes) | {"audit_labels": audit.quality}
+                if not quick:
+                    probabilities = logistic_probabilities(X, y, n_classes)
+                    helped = nw.audit_labels(X, y, K, pred_probs=_columns(probabilities, np.unique(y)))
+                    scores["self-confidence, logistic regression"] = probabilities[np.arange(len(y)), y]
+                    scores["audit_labels with pred_probs"] = helped.quality
+                    cases |= {
+                        f"{len(rows)}|y": y, f"{len(rows)}|near": audit._neighbours.points[:, :K],
+                        f"{len(rows)}|knn": knn_probabilities(audit, y, n_classes), f"{len(rows)}|lr": probabilities,
+                    }  # fmt: skip
+                row = {"dataset": name, "kind": kind, "fraction": fraction, "wrong": wrong}
                 row["ap"] = {method: average_precision(wrong, score) for method, score in scores.items()}
-                row |= {
-                    "false_alarms": false_alarms(audit, wrong),
-                    "suggested_right": float((audit.suggested == clean)[wrong].mean()),
-                    "calibration_error": calibration_error(audit.confidence, audit.suggested == clean),
-                    "n_wrong": int(wrong.sum()),
-                    "n_errors": [audit.n_errors.estimate, audit.n_errors.lower, audit.n_errors.upper],
-                }
-                key = f"{len(rows)}"
-                cases |= {
-                    f"{key}|y": y, f"{key}|near": audit._neighbours.points[:, :K],
-                    f"{key}|knn": knn_probabilities(audit, y, n_classes), f"{key}|lr": probabilities,
-                }  # fmt: skip
-                rows.append(row | {"wrong": wrong})
+                rows.append(row | measured(audit, clean, wrong))
         print(name, "done", flush=True)
-    if cleanlab:
+    if cleanlab and not quick:
         add_cleanlab(rows, cases, cleanlab)
     for row in rows:
         del row["wrong"]
     return rows
+
+
+def measured(audit: nw.LabelAudit, clean: np.ndarray, wrong: np.ndarray) -> dict:
+    """How sure the audit may be: lists, suggestions, calibration, number of errors."""
+    return {
+        "false_alarms": false_alarms(audit, wrong),
+        "suggested_right": float((audit.suggested == clean)[wrong].mean()),
+        "calibration_error": calibration_error(audit.confidence, audit.suggested == clean),
+        "n_wrong": int(wrong.sum()),
+        "n_errors": [audit.n_errors.estimate, audit.n_errors.lower, audit.n_errors.upper],
+    }
 
 
 def _columns(probabilities: np.ndarray, present: np.ndarray) -> np.ndarray:
@@ -311,29 +313,67 @@ def table(rows: list[dict]) -> str:
     return "\n".join(lines)
 
 
-def summary(rows: list[dict]) -> str:
-    lists = [alarm | {"dataset": row["dataset"]} for row in rows for alarm in row["false_alarms"]]
-    honest = [alarm["measured"] <= alarm["asked"] + 0.05 for alarm in lists]
-    half = [alarm["found"] >= 0.5 * alarm["best"] for alarm in lists]
-    covered = [row["n_errors"][1] <= row["n_wrong"] <= row["n_errors"][2] for row in rows]
-    mnist = next(r for r in rows if (r["dataset"], r["kind"], r["fraction"]) == ("mnist", "uniform", 0.1))
-    lines = [
-        f"max_fdr kept (+0.05): {np.mean(honest):.1%} of {len(lists)} lists",
-        f"at least half of the best in hindsight: {np.mean(half):.1%} of lists, "
-        f"{sum(a['found'] for a in lists) / sum(a['best'] for a in lists):.1%} of all such errors",
-        f"n_errors within its interval: {np.mean(covered):.1%} of {len(rows)} settings",
-        f"expected calibration error: mean {np.mean([r['calibration_error'] for r in rows]):.3f}, "
-        f"below 0.05 in {np.mean([r['calibration_error'] < 0.05 for r in rows]):.1%}",
-        f"MNIST, 10 % uniform: suggested labels right for {mnist['suggested_right']:.1%} of the flipped, "
-        f"calibration error {mnist['calibration_error']:.3f}",
+def lists_of(rows: list[dict]) -> list[dict]:
+    """All max_fdr lists; `worth_while` where the best threshold in hindsight finds at least one error in twenty."""
+    return [
+        alarm
+        | {
+            "honest": alarm["measured"] <= alarm["asked"] + 0.05,
+            "half": alarm["found"] >= 0.5 * alarm["best"],
+            "worth_while": alarm["best"] >= 0.05 * row["n_wrong"],
+        }
+        for row in rows
+        for alarm in row["false_alarms"]
     ]
-    by_set = ["| dataset | lists within max_fdr + 0.05 | half of the best | calibration error |", "|---|---|---|---|"]
-    for name in dict.fromkeys(row["dataset"] for row in rows):
-        some = [i for i, alarm in enumerate(lists) if alarm["dataset"] == name]
-        error = np.mean([row["calibration_error"] for row in rows if row["dataset"] == name])
-        kept, found = (np.mean([what[i] for i in some]) for what in (honest, half))
-        by_set.append(f"| {name} | {kept:.0%} | {found:.0%} | {error:.3f} |")
-    return "\n".join(["- " + line for line in lines] + ["", *by_set])
+
+
+def share_covered(rows: list[dict]) -> float:
+    return float(np.mean([row["n_errors"][1] <= row["n_wrong"] <= row["n_errors"][2] for row in rows]))
+
+
+def line(name: str, rows: list[dict]) -> str:
+    """One line of the tables below."""
+    lists = lists_of(rows)
+    worth_while = [alarm["half"] for alarm in lists if alarm["worth_while"]]
+    return " | ".join(
+        [
+            f"| {name}",
+            f"{np.mean([alarm['honest'] for alarm in lists]):.0%}",
+            f"{np.mean([alarm['half'] for alarm in lists]):.0%}",
+            f"{np.mean(worth_while):.0%}" if worth_while else "none",
+            f"{sum(alarm['found'] for alarm in lists)} / {sum(alarm['best'] for alarm in lists)}",
+            f"{share_covered(rows):.0%}",
+            f"{np.mean([row['calibration_error'] for row in rows]):.3f} |",
+        ]
+    )
+
+
+def summary(rows: list[dict]) -> str:
+    lists = lists_of(rows)
+    mnist = [r for r in rows if (r["dataset"], r["kind"], r["fraction"]) == ("mnist", "uniform", 0.1)]
+    lines = [
+        f"- max_fdr kept (+0.05): {np.mean([alarm['honest'] for alarm in lists]):.1%} of {len(lists)} lists",
+        f"- at least half of the best in hindsight: {np.mean([alarm['half'] for alarm in lists]):.1%} of lists, "
+        f"{sum(alarm['found'] for alarm in lists) / sum(alarm['best'] for alarm in lists):.1%} of all such errors",
+        f"- n_errors within its interval: {share_covered(rows):.1%} of {len(rows)} settings",
+        f"- expected calibration error: mean {np.mean([r['calibration_error'] for r in rows]):.3f}, "
+        f"below 0.05 in {np.mean([r['calibration_error'] < 0.05 for r in rows]):.1%}",
+    ]
+    lines += [
+        f"- MNIST, 10 % uniform: suggested labels right for {row['suggested_right']:.1%} of the flipped, "
+        f"calibration error {row['calibration_error']:.3f}"
+        for row in mnist
+    ]
+    head = "| | lists within max_fdr + 0.05 | half of the best | same, where the best finds 5 % of the errors | "
+    lines += ["", head + "errors found / best | n_errors in interval | calibration error |", "|" + "---|" * 7]
+    lines += [
+        line(name, [r for r in rows if r["dataset"] == name]) for name in dict.fromkeys(r["dataset"] for r in rows)
+    ]
+    for kind in KINDS:
+        for fraction in FRACTIONS:
+            some = [r for r in rows if (r["kind"], r["fraction"]) == (kind, fraction)]
+            lines.append(line(f"{fraction:.0%} {kind}", some))
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -343,9 +383,10 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--time", type=int, default=0, help="also time an audit of so many rows x 128")
+    parser.add_argument("--quick", action="store_true", help="without logistic regression")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    rows = run(load(options.data, options.rows, options.seed), options.seed, options.cleanlab)
+    rows = run(load(options.data, options.rows, options.seed), options.seed, options.cleanlab, options.quick)
     people = judged_by_people(options.data)
     timed = timing(options.time) if options.time else None
     human = human_labels(options.data, options.rows, options.seed)

@@ -180,3 +180,25 @@ def test_plot(noisy):
 def test_repr_says_how_many(noisy):
     X, y, _ = noisy
     assert "300 labels in 3 classes" in repr(nw.audit_labels(X, y))
+
+
+def test_same_input_same_output_and_names_do_not_matter(noisy):
+    X, y, _ = noisy
+    first, second = nw.audit_labels(X, y), nw.audit_labels(X, y)
+    assert (first.quality == second.quality).all()
+    assert first.n_errors == second.n_errors
+    renamed = nw.audit_labels(X, np.select([y == "cat", y == "cow"], ["z", "m"], "a"))
+    np.testing.assert_allclose(renamed.quality, first.quality, atol=1e-3)
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 20])
+@pytest.mark.parametrize("kind", ["two classes", "all different", "one odd", "copies"])
+def test_hostile_little_sets(rng, n, kind):
+    X = np.zeros((n, 2)) if kind == "copies" else rng.normal(size=(n, 2))
+    y = {"two classes": np.arange(n) % 2, "all different": np.arange(n), "one odd": np.arange(n) == 0}
+    labels = y.get(kind, np.arange(n) % 2)
+    audit = nw.audit_labels(X, labels)
+    assert ((audit.quality >= 0) & (audit.quality <= 1)).all()
+    assert ((audit.confidence >= 0) & (audit.confidence <= 1)).all()
+    assert 0 <= audit.n_errors.lower <= audit.n_errors.estimate <= audit.n_errors.upper <= n
+    assert len(audit.suspects(max_fdr=0.1)) == 0  # so few rows prove nothing

@@ -5,83 +5,125 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nearworth.audit.errors import ErrorCount, count_errors, longest_list
-from nearworth.audit.noise import _loss, fit_noise, make_features
+from nearworth.audit.errors import ErrorCount, cautious, count_errors, longest_list
+from nearworth.audit.levels import believe
+from nearworth.audit.noise import NoiseFit, make_features
+
+PREFERENCES = np.array([[0.0, 0.9, 0.1], [0.5, 0.0, 0.5], [0.2, 0.8, 0.0]])
 
 
-def drawn(rng, n=4000, rates=(0.05, 0.2, 0.3), sharpness=3.0):
+def drawn(rng, n=4000, rates=(0.05, 0.2, 0.3), sharpness=3.0, preferences=PREFERENCES):
     """True and given labels from the model itself, and the shares that were the evidence."""
     n_classes = len(rates)
     shares = rng.dirichlet(np.full(n_classes, 0.4), n) * 0.99 + 0.01 / n_classes
     evidence = shares**sharpness
     evidence /= evidence.sum(axis=1, keepdims=True)
-    true = (rng.random(n)[:, None] > np.cumsum(evidence, axis=1)).sum(axis=1).clip(0, n_classes - 1)
+    true = pick(rng, evidence)
     wrong = rng.random(n) < np.asarray(rates)[true]
-    given = np.where(wrong, (true + rng.integers(1, n_classes, n)) % n_classes, true)
-    return shares, true, given
+    return shares, true, np.where(wrong, pick(rng, preferences[true]), true)
 
 
-def test_gradient(rng):
-    shares, _, given = drawn(rng, 200)
-    features = make_features([shares, shares[:, ::-1]], np.full(3, 1 / 3))
-    at = rng.normal(size=6) * 0.5
-    slope = _loss(at, features, given)[1]
+def pick(rng, probabilities):
+    """One column per row, as likely as it says."""
+    marks = rng.random(len(probabilities))[:, None]
+    return (marks > np.cumsum(probabilities, axis=1)).sum(axis=1).clip(0, probabilities.shape[1] - 1)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 41])
+def test_gradient(rng, n_classes):
+    """Two classes and very many have no preferences among wrong labels, the rest do."""
+    shares = rng.dirichlet(np.ones(n_classes), (2, 200))
+    given = rng.permutation(np.arange(200) % n_classes)
+    fit = NoiseFit(make_features(list(shares)), given)
+    at = fit.at + rng.normal(size=len(fit.at)) * 0.5
+    slope = fit.loss(at, -1.0)[1]
     for j in range(len(at)):
         shift = np.zeros(len(at))
         shift[j] = 1e-5
-        numeric = (_loss(at + shift, features, given)[0] - _loss(at - shift, features, given)[0]) / 2e-5
+        numeric = (fit.loss(at + shift, -1.0)[0] - fit.loss(at - shift, -1.0)[0]) / 2e-5
         np.testing.assert_allclose(slope[j], numeric, rtol=1e-4, atol=1e-4)
 
 
 def test_recovers_its_own_parameters(rng):
-    shares, true, given = drawn(rng)
-    features = make_features([shares], np.full(3, 1 / 3))
-    model = fit_noise(features, given)
-    found = model.posterior(features, given)
-    np.testing.assert_allclose(found.rates, (0.05, 0.2, 0.3), atol=0.08)
+    shares, _, given = drawn(rng)
+    model = NoiseFit(make_features([shares]), given).model(0.15)
+    np.testing.assert_allclose(1.0 - np.diag(model.confusion), (0.05, 0.2, 0.3), atol=0.08)
     np.testing.assert_allclose(model.weights[0], 3.0, atol=0.6)
-    right = found.right(given)
-    assert abs(right.mean() - (given == true).mean()) < 0.03
-    for low in (0.0, 0.5, 0.9):  # calibrated
-        some = (right >= low) & (right < low + 0.4)
-        assert abs(right[some].mean() - (given == true)[some].mean()) < 0.08
+    np.testing.assert_allclose(model.confusion.sum(axis=1), 1.0)
+    assert model.confusion[0, 1] > 2 * model.confusion[0, 2]
+    assert model.confusion[2, 1] > 1.5 * model.confusion[2, 0]
+
+
+@pytest.mark.parametrize("rates", [(0.02, 0.02, 0.02), (0.05, 0.2, 0.3), (0.4, 0.4, 0.4)])
+def test_calibrated_whatever_the_level(rng, rates):
+    shares, true, given = drawn(rng, rates=rates)
+    quality = believe(make_features([shares]), given).quality
+    assert abs(quality.mean() - (given == true).mean()) < 0.03
+    for low in (0.0, 0.5, 0.9):
+        some = (quality >= low) & (quality < low + 0.4)
+        if some.sum() > 300:
+            assert abs(quality[some].mean() - (given == true)[some].mean()) < 0.1
+
+
+def test_votes_that_lean_are_righted(rng):
+    """One class loses more labels than the other: where votes are split evenly, it is the likelier one."""
+    n = 4000
+    true = rng.integers(0, 2, n)
+    given = np.where(rng.random(n) < np.where(true == 1, 0.35, 0.05), 1 - true, true)
+    votes = rng.binomial(60, np.where(true == 1, 0.65, 0.05)) / 60
+    belief = believe(make_features([0.99 * np.stack([1 - votes, votes], axis=1) + 0.005]), given)
+    assert (belief.evidence.argmax(axis=1) == true).mean() > 0.95
+    wrong = given != true
+    assert belief.quality[wrong].mean() < 0.4 < 0.8 < belief.quality[~wrong].mean()
+
+
+def test_levels_that_explain_nothing_are_not_believed(rng):
+    shares, true, given = drawn(rng, rates=(0.05, 0.05, 0.05))
+    belief = believe(make_features([shares]), given)
+    np.testing.assert_allclose(belief.weights.sum(), 1.0)
+    errors = (1.0 - belief.right).sum(axis=1)
+    assert belief.weights[errors > 4 * (given != true).sum()].sum() < 0.01
 
 
 def test_probabilities_of_labels_agree_with_those_of_being_right(rng):
     shares, _, given = drawn(rng, 300)
-    features = make_features([shares], np.full(3, 1 / 3))
-    found = fit_noise(features, given).posterior(features, given)
-    labels = found.of_labels(given)
-    np.testing.assert_allclose(labels.sum(axis=1), 1)
-    np.testing.assert_allclose(labels[np.arange(300), given], found.right(given))
+    belief = believe(make_features([shares]), given)
+    np.testing.assert_allclose(belief.labels.sum(axis=1), 1)
+    np.testing.assert_allclose(belief.evidence.sum(axis=1), 1)
+    np.testing.assert_allclose(belief.labels[np.arange(300), given], belief.quality)
 
 
 def test_evidence_without_information_says_nothing(rng):
-    shares = np.full((500, 2), 0.5)
     given = rng.integers(0, 2, 500)
-    features = make_features([shares], np.full(2, 0.5))
-    right = fit_noise(features, given).posterior(features, given).right(given)
-    assert right.min() > 0.5
-    assert np.ptp(right[given == 0]) < 1e-9
+    quality = believe(make_features([np.full((500, 2), 0.5)]), given).quality
+    assert quality.min() > 0.5
+    assert np.ptp(quality[given == 0]) < 1e-9
 
 
 @pytest.mark.parametrize("share", [0.0, 0.03, 0.5, 1.0])
 def test_interval_of_the_count(share):
-    right = np.full(1000, 1 - share)
-    count = count_errors(right, lambda p: float(share), np.zeros(1), np.eye(1))
+    count = count_errors(np.full((1, 1000), 1 - share), np.ones(1))
     assert 0 <= count.lower <= count.estimate <= count.upper <= 1000
     np.testing.assert_allclose(count.estimate, 1000 * share)
 
 
-def test_uncertain_parameters_widen_the_interval():
-    right = np.full(1000, 0.9)
+def test_models_that_disagree_widen_the_interval():
+    right = np.array([np.full(1000, 0.9), np.full(1000, 0.6)])
+    alone = [count_errors(right[[number]], np.ones(1)) for number in (0, 1)]
+    both = count_errors(right, np.array([0.5, 0.5]))
+    np.testing.assert_allclose(both.estimate, 250)
+    assert both.lower < 100
+    assert both.upper > 400
+    # The outer halves of each alone are all that remains of the tails.
+    assert both.lower > alone[0].lower
+    assert both.upper < alone[1].upper
 
-    def slope(p):
-        return 0.1 + 0.01 * float(p[0])
 
-    narrow, wide = (count_errors(right, slope, np.zeros(1), size * np.eye(1)) for size in (0.0, 25.0))
-    assert wide.lower < narrow.lower < narrow.upper < wide.upper
-    np.testing.assert_allclose(narrow.upper - narrow.lower, 2 * 1.96 * np.sqrt(90), rtol=0.05)
+def test_caution_keeps_the_order_and_the_certain(rng):
+    right = np.sort(rng.random(50))
+    assert (cautious(right) > right).all()
+    assert (np.diff(cautious(right)) > 0).all()
+    np.testing.assert_allclose(cautious(np.array([0.0, 1.0])), [0.0, 1.0])
 
 
 def test_longest_list_from_the_definition(rng):

@@ -32,6 +32,12 @@ class Neighbours:
         """With the weights of their ranks."""
         return cls(points, keys, rank_weights(keys, n_neighbors) * (points >= 0))
 
+    def levelled(self) -> Neighbours:
+        """The same with equal weights, as many votes in all: those far away count, and chance matters less."""
+        there = self.points >= 0
+        weight = self.weights.sum() / max(1, int(there.sum()))
+        return Neighbours(self.points, self.keys, weight * there)
+
     def forward(self, codes: IntVector, n_classes: int) -> FloatMatrix:
         """Votes that each query gets from its neighbours (queries x classes)."""
         queries = np.arange(len(self.points))[:, None]

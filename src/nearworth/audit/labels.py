@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from nearworth._typing import FloatMatrix, FloatVector, IntVector, Task, Utility
+from nearworth._typing import FloatMatrix, Task, Utility
 from nearworth._validation.features import check_features
 from nearworth._validation.parameters import one_of, parse_bytes, whole_number
-from nearworth.audit.errors import ErrorCount, count_errors
+from nearworth.audit.errors import ErrorCount, cautious, count_errors
 from nearworth.audit.evidence import Neighbours, vote_shares
-from nearworth.audit.noise import FIT_ROWS, NoiseModel, fit_noise, make_features, posterior
+from nearworth.audit.levels import believe
+from nearworth.audit.noise import make_features
 from nearworth.audit.residuals import LISTED as RESIDUAL_LISTED
 from nearworth.audit.residuals import fit_targets
 from nearworth.audit.result import LabelAudit
@@ -21,6 +22,7 @@ from nearworth.estimators import KNNShapley
 LISTED, LISTED_PER_NEIGHBOR = 100, 5  # neighbours whose votes count: beyond, weights and errors are small
 GRAPH_SHARE = 0.5  # of max_memory: lists of neighbours, and what counting their votes takes
 COUNTING_BYTES = 40  # per query and neighbour, while votes are counted
+MISCOUNT = 4.0  # so many times too large or small a count of wrong targets may be: tails of right ones look alike
 PROBABILITY_FLOOR = 0.01  # pred_probs are mixed with so much of the class shares: no model is ever that sure
 
 
@@ -106,22 +108,20 @@ def _audit_classes(estimator: KNNShapley, X_val: Any, y_val: Any, pred_probs: An
     valuation, neighbours = _value_and_neighbours(estimator)
     forward = neighbours.forward(codes, len(labels))
     reverse = neighbours.reverse(codes, len(codes), len(labels))
-    shares = [vote_shares(votes, priors) for votes in (forward, reverse, forward + reverse)]
+    flat = neighbours.levelled()
+    alike = flat.forward(codes, len(labels)) + flat.reverse(codes, len(codes), len(labels))
+    shares = [vote_shares(votes, priors) for votes in (forward, reverse, forward + reverse, alike)]
     if X_val is not None or y_val is not None:
         valuation, votes = _validation_votes(estimator, X_val, y_val)
         shares.append(vote_shares(votes, priors))
     if given is not None:
         shares.append((given + PROBABILITY_FLOOR * priors) / (1.0 + PROBABILITY_FLOOR))
-    features = make_features(shares, priors)
-    model = fit_noise(features, codes)
-    found = model.posterior(features, codes)
-    probabilities, right, rows = found.of_labels(codes), found.right(codes), np.arange(len(codes))
-    best = found.evidence.argmax(axis=1)
+    belief = believe(make_features(shares), codes)
+    best, rows = belief.evidence.argmax(axis=1), np.arange(len(codes))
     return LabelAudit(
-        right, valuation.values, shares[0][rows, codes], labels[best], probabilities[rows, best],
-        _count(model, features, codes, right), labels[codes], valuation, labels, probabilities, None,
-        posterior(model.cautious(), features, codes).right(codes),
-        neighbours, estimator, (X_val, y_val), _backend(estimator),
+        belief.quality, valuation.values, shares[0][rows, codes], labels[best], belief.labels[rows, best],
+        count_errors(belief.right, belief.weights), labels[codes], valuation, labels, belief.labels, None,
+        cautious(belief.quality), neighbours, estimator, (X_val, y_val), _backend(estimator),
     )  # fmt: skip
 
 
@@ -132,8 +132,7 @@ def _audit_targets(estimator: KNNShapley, X_val: Any, y_val: Any) -> LabelAudit:
         valuation = estimator.value(X_val, y_val)
     model = fit_targets(neighbours, targets)
     wrong = float((1.0 - model.right).sum())
-    spread = 1.96 * float(np.sqrt((model.right * (1.0 - model.right)).sum() + wrong))
-    n_errors = ErrorCount(wrong, max(0.0, wrong - spread), min(float(len(targets)), wrong + spread))
+    n_errors = ErrorCount(wrong, wrong / MISCOUNT, min(float(len(targets)), 1.0 + wrong * MISCOUNT))
     return LabelAudit(
         model.right, valuation.values, model.agreement, model.suggested, np.full(len(targets), 0.9), n_errors, targets,
         valuation, None, None, model.ranges, model.right, neighbours, estimator, (X_val, y_val), _backend(estimator),
@@ -159,16 +158,6 @@ def _validation_votes(estimator: KNNShapley, X_val: Any, y_val: Any) -> tuple[An
     codes, _ = training.classes.encode(y_val, "y_val", len(lists.points))
     neighbours = Neighbours.of(lists.points, lists.keys, estimator.n_neighbors)
     return valuation, neighbours.reverse(codes, training.n_rows, len(training.classes.labels))
-
-
-def _count(model: NoiseModel, features: Any, codes: IntVector, right: FloatVector) -> ErrorCount:
-    step = max(1, len(codes) // FIT_ROWS)
-    some, some_codes = features[:, ::step], codes[::step]
-
-    def share(parameters: FloatVector) -> float:
-        return float(1.0 - posterior(parameters, some, some_codes).right(some_codes).mean())
-
-    return count_errors(right, share, model.parameters, model.covariance)
 
 
 def _check_probabilities(pred_probs: Any, n_rows: int, n_classes: int) -> FloatMatrix:

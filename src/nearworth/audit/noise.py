@@ -1,31 +1,32 @@
-"""One model of votes and wrong labels.
+"""One model of votes and wrong labels, at a given level of noise.
 
-    P(true label c | evidence)   proportional to  exp(sum_f b_f log share_f(c) + b_0 log prior(c))
-    P(given label g | true c)    1 - e_c if g = c, else e_c / (C - 1)
+    P(true label c | evidence)   proportional to  exp(a_c + sum_f b_f log share_f(c))
+    P(given label g | true c)    1 - e_c if g = c, else e_c r_cg
 
-Shares f are those of forward votes, reverse votes and whatever else speaks for a class; `share` weights b and error
-rates e are found by maximum likelihood of the given labels, with weak priors (below) that decide only where the data do
-not. How much each kind of evidence counts is thus learnt from the data at hand, not fixed beforehand.
+Shares f are those of forward votes, reverse votes and whatever else speaks for a class. Weights b, shifts a, the error
+rate e_c of each class and its preferences r among the wrong labels maximise the likelihood of the given labels, with
+weak priors (below). How much each kind of evidence counts is thus learnt from the data at hand. Shifts let the evidence
+lean against votes that are themselves full of errors of one kind.
 
-What tells a wrong label from a doubtful region is the shape: where classes overlap, the share of other labels grows as
-the evidence turns; wrong labels are there at the same rate however clear the evidence. Where evidence is never clear
-the two cannot be told apart, and the model says that few labels are surely wrong.
+How much noise there is in all is the one thing that data may leave open: `levels.py` asks this model at several levels.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from nearworth._typing import FloatMatrix, FloatVector, IntVector
 
-FIT_ROWS = 10_000  # rows from which the few parameters are learnt
-# Priors are normal: logits of the error rates around RATE, weights of the evidence around equal ones.
-RATE, RATE_SPREAD, WEIGHT_SPREAD = -2.0, 1.5, 5.0
-LIMITS_WEIGHT, LIMITS_RATE = (-1.0, 5.0), (-8.0, 0.0)  # no class more than half wrong
+# Priors are normal: mean weight around one over their number (their sum may be large where votes are noisy), weights
+# around their mean, shifts, class error rates around the level (in the logit of twice the rate: no class is more than
+# half wrong) and logarithms of preferences around none.
+MEAN_SPREAD, WEIGHT_SPREAD, SHIFT_SPREAD, RATE_SPREAD, PREFERENCE_SPREAD = 10.0, 3.0, 2.0, 0.5, 0.45
+MANY_CLASSES = 40  # with more, no preferences among wrong labels: they would be as many as classes squared
+OPTIONS = {"maxiter": 80, "ftol": 1e-7}
+TINY = 1e-300
 
 
 @dataclass(frozen=True)
@@ -33,119 +34,124 @@ class Posterior:
     """What the model makes of each row."""
 
     evidence: FloatMatrix  # P(true label | evidence without the given label)
-    rates: FloatVector  # share of wrong labels in each true class
-    given: FloatVector  # P(given label) under the model
+    confusion: FloatMatrix  # P(given label | true label), true labels in rows
 
     def of_labels(self, codes: IntVector) -> FloatMatrix:
         """P(true label | evidence and given label)."""
-        n, n_classes = self.evidence.shape
-        joint = self.evidence * (self.rates / (n_classes - 1))
-        rows = np.arange(n)
-        joint[rows, codes] = self.evidence[rows, codes] * (1.0 - self.rates[codes])
-        return np.asarray(joint / joint.sum(axis=1, keepdims=True))
-
-    def right(self, codes: IntVector) -> FloatVector:
-        """P(the given label is the true one)."""
-        own = self.evidence[np.arange(len(codes)), codes] * (1.0 - self.rates[codes])
-        return np.asarray(own / self.given)
+        joint = self.evidence * self.confusion.T[codes]
+        return np.asarray(joint / np.maximum(joint.sum(axis=1, keepdims=True), TINY))
 
 
 @dataclass(frozen=True)
 class NoiseModel:
-    """Weights of the kinds of evidence (the last is that of the class shares), and logits of the error rates."""
+    """Weights of the kinds of evidence, shifts of the classes, confusion of true and given labels, and how it fits."""
 
     weights: FloatVector
-    logits: FloatVector
-    covariance: FloatMatrix
+    shifts: FloatVector
+    confusion: FloatMatrix
+    loss: float
 
-    @property
-    def parameters(self) -> FloatVector:
-        """All in one vector, as the covariance has them."""
-        return np.concatenate([self.weights, self.logits])
-
-    def cautious(self) -> FloatVector:
-        """The parameters with every error rate one standard error lower: who says less, says fewer wrong things."""
-        errors = np.sqrt(np.diag(self.covariance))
-        errors[: len(self.weights)] = 0.0
-        return self.parameters - errors
-
-    def posterior(self, features: npt.NDArray[np.float64], codes: IntVector) -> Posterior:
+    def posterior(self, features: npt.NDArray[np.float64]) -> Posterior:
         """Of any rows with the same kinds of features."""
-        return posterior(self.parameters, features, codes)
+        return Posterior(_softmax(np.tensordot(self.weights, features, 1) + self.shifts), self.confusion)
 
 
-def make_features(shares: list[FloatMatrix], priors: FloatVector) -> npt.NDArray[np.float64]:
-    """Logarithms of shares, one layer per kind of evidence, and those of the class shares as the last."""
-    flat = np.broadcast_to(priors, shares[0].shape)
-    return np.log(np.stack([*shares, flat]))
+class NoiseFit:
+    """Fits models to the same rows at one level of noise after another, each from where the last one ended."""
+
+    def __init__(self, features: npt.NDArray[np.float64], codes: IntVector) -> None:
+        order = np.argsort(codes, kind="stable")
+        n_kinds, _, self.n_classes = features.shape
+        self.codes = codes[order]
+        self.features, self.mixing = _decorrelate(features[:, order])
+        self.usual = np.full(n_kinds, 1.0 / n_kinds)
+        self.class_shares = np.bincount(codes, minlength=self.n_classes) / len(codes)
+        self.starts = np.searchsorted(self.codes, np.arange(self.n_classes))
+        picky = 2 < self.n_classes <= MANY_CLASSES
+        sizes = [n_kinds, self.n_classes, self.n_classes, self.n_classes**2 if picky else 0]
+        self.cuts = np.cumsum(sizes)[:-1]
+        self.at = np.concatenate([np.linalg.solve(self.mixing, 2 * self.usual), np.zeros(sum(sizes[1:]))])
+
+    def model(self, level: float) -> NoiseModel:
+        """The best model whose classes have error rates around `level`."""
+        from scipy.optimize import minimize
+
+        odds = float(np.log(2 * level / (1 - 2 * level)))
+        found = minimize(self.loss, self.at, (odds,), "L-BFGS-B", jac=True, options=OPTIONS)
+        self.at = found.x
+        weights, shifts, rates, _, confusion = self._read(found.x, odds)
+        return NoiseModel(weights, shifts, _with_diagonal(confusion, 1.0 - rates), float(found.fun))
+
+    def loss(self, at: FloatVector, odds: float) -> tuple[float, FloatVector]:
+        """Minus the logarithm of likelihood times priors, and its gradient."""
+        weights, shifts, rates, preferences, confusion = self._read(at, odds)
+        parts = np.split(at, self.cuts)
+        evidence = _softmax(np.tensordot(parts[0], self.features, 1) + shifts)
+        joint = evidence * _with_diagonal(confusion, 1.0 - rates).T[self.codes]
+        given = np.maximum(joint.sum(axis=1), TINY)
+        joint /= given[:, None]
+        counts = np.add.reduceat(joint, self.starts, axis=0).T  # expected rows by true and given label
+        right = np.diag(counts)
+        wrong = counts.sum(axis=1) - right
+        by_score = evidence - joint
+        by_rate = (1.0 - 2.0 * rates) * (right * rates / (1.0 - rates) - wrong)
+        mean = np.mean(weights - self.usual)
+        contrast = weights - self.usual - mean
+        pull = contrast / WEIGHT_SPREAD**2 + mean / (len(weights) * MEAN_SPREAD**2)
+        slopes = [
+            np.tensordot(self.features, by_score, 2) + pull @ self.mixing,
+            by_score.sum(axis=0) + shifts / SHIFT_SPREAD**2,
+            by_rate - self.class_shares * by_rate.sum() + parts[2] / RATE_SPREAD**2,
+        ]
+        value = (
+            _bell(contrast, WEIGHT_SPREAD)
+            + _bell(np.array([mean]), MEAN_SPREAD)
+            + _bell(shifts, SHIFT_SPREAD)
+            + _bell(parts[2], RATE_SPREAD)
+        )
+        if len(parts[3]):
+            by_preference = _with_diagonal(wrong[:, None] * preferences - counts, 0.0).ravel()
+            slopes.append(by_preference + parts[3] / PREFERENCE_SPREAD**2)
+            value += _bell(parts[3], PREFERENCE_SPREAD)
+        return value - float(np.log(given).sum()), np.concatenate(slopes)
+
+    def _read(
+        self, at: FloatVector, odds: float
+    ) -> tuple[FloatVector, FloatVector, FloatVector, FloatMatrix, FloatMatrix]:
+        """Weights, shifts, error rates, preferences, and the confusion but for its diagonal."""
+        mixed, shifts, off_level, liking = np.split(at, self.cuts)
+        odds_of_classes = odds + off_level - self.class_shares @ off_level
+        rates = 0.5 / (1.0 + np.exp(-np.clip(odds_of_classes, -30.0, 30.0)))
+        scores = liking.reshape(self.n_classes, -1) if len(liking) else np.zeros((self.n_classes, self.n_classes))
+        preferences = _softmax(_with_diagonal(scores, -np.inf))
+        return self.mixing @ mixed, shifts, rates, preferences, rates[:, None] * preferences
 
 
-def fit_noise(features: npt.NDArray[np.float64], codes: IntVector) -> NoiseModel:
-    """Learn weights and error rates from rows whose features never saw their own label."""
-    from scipy.optimize import minimize
-
-    if len(codes) > FIT_ROWS:
-        some = np.sort(np.random.default_rng(0).choice(len(codes), FIT_ROWS, replace=False))
-        features, codes = features[:, some], codes[some]
-    n_kinds, _, n_classes = features.shape
-    limits = [LIMITS_WEIGHT] * n_kinds + [LIMITS_RATE] * n_classes
-    start = np.concatenate([_usual_weights(n_kinds), np.full(n_classes, RATE)])
-    options = {"maxiter": 200}
-    best = minimize(_loss, start, (features, codes), "L-BFGS-B", jac=True, bounds=limits, options=options).x
-    return NoiseModel(best[:n_kinds], best[n_kinds:], _covariance(best, features, codes))
+def make_features(shares: list[FloatMatrix]) -> npt.NDArray[np.float64]:
+    """Logarithms of shares, one layer per kind of evidence."""
+    return np.log(np.stack(shares))
 
 
-def _usual_weights(n_kinds: int) -> FloatVector:
-    """All kinds of evidence alike, and the class shares, which smoothing has in them already, not again."""
-    return np.append(np.full(n_kinds - 1, 1.0 / (n_kinds - 1)), 0.0)
+def _decorrelate(features: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], FloatMatrix]:
+    """Features mixed so that none speaks for another (the search then takes few rounds), and weights of the mixing."""
+    centred = features - features.mean(axis=2, keepdims=True)
+    flat = centred.reshape(len(features), -1)
+    products = flat @ flat.T / features.shape[1]
+    products += (1e-4 * np.trace(products) + 1e-12) * np.eye(len(features))
+    mixing = np.linalg.inv(np.linalg.cholesky(products)).T
+    return np.tensordot(mixing.T, centred, 1), mixing
 
 
-def posterior(parameters: FloatVector, features: npt.NDArray[np.float64], codes: IntVector) -> Posterior:
-    """Of rows under given parameters."""
-    n_kinds, n, n_classes = features.shape
-    scores = np.tensordot(parameters[:n_kinds], features, 1)
-    scores -= scores.max(axis=1, keepdims=True)
-    evidence = np.exp(scores)
-    evidence /= evidence.sum(axis=1, keepdims=True)
-    rates = 1.0 / (1.0 + np.exp(-parameters[n_kinds:]))
-    own = evidence[np.arange(n), codes]
-    strays = evidence @ (rates / (n_classes - 1)) - own * rates[codes] / (n_classes - 1)
-    return Posterior(evidence, rates, own * (1.0 - rates[codes]) + strays)
+def _softmax(scores: FloatMatrix) -> FloatMatrix:
+    raised = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(raised / raised.sum(axis=1, keepdims=True))
 
 
-def _loss(parameters: FloatVector, features: npt.NDArray[np.float64], codes: IntVector) -> tuple[float, FloatVector]:
-    """Minus the logarithm of likelihood times priors, and its gradient."""
-    n_kinds, n, n_classes = features.shape
-    found, rows = posterior(parameters, features, codes), np.arange(n)
-    inverse = 1.0 / found.given
-    # Derivatives of log P(given) by the scores of the classes and by the error rates.
-    by_score = found.evidence * (found.rates / (n_classes - 1) * inverse[:, None] - 1.0)
-    own = found.evidence[rows, codes]
-    by_score[rows, codes] = own * ((1.0 - found.rates[codes]) * inverse - 1.0)
-    by_rate = (found.evidence * inverse[:, None]).sum(axis=0) / (n_classes - 1)
-    by_rate -= np.bincount(codes, weights=own * inverse, minlength=n_classes) * n_classes / (n_classes - 1)
-    slope = np.concatenate([np.tensordot(features, by_score, 2), by_rate * found.rates * (1.0 - found.rates)])
-    penalty, its_slope = _penalty(parameters, n_kinds)
-    return penalty - float(np.log(found.given).sum()), its_slope - slope
+def _with_diagonal(matrix: FloatMatrix, diagonal: FloatVector | float) -> FloatMatrix:
+    changed = matrix.copy()
+    np.fill_diagonal(changed, diagonal)
+    return changed
 
 
-def _penalty(parameters: FloatVector, n_kinds: int) -> tuple[float, FloatVector]:
-    """Minus the logarithm of the priors."""
-    weights, logits = parameters[:n_kinds] - _usual_weights(n_kinds), parameters[n_kinds:] - RATE
-    value = (logits @ logits / RATE_SPREAD**2 + weights @ weights / WEIGHT_SPREAD**2) / 2
-    return float(value), np.concatenate([weights / WEIGHT_SPREAD**2, logits / RATE_SPREAD**2])
-
-
-def _covariance(best: FloatVector, features: npt.NDArray[np.float64], codes: IntVector) -> FloatMatrix:
-    """Of the parameters around the best ones: the inverse of the curvature there, by differences of gradients."""
-    step = 1e-4
-    curvature = np.empty((len(best), len(best)))
-    for j in range(len(best)):
-        shift = np.zeros(len(best))
-        shift[j] = step
-        curvature[j] = (_loss(best + shift, features, codes)[1] - _loss(best - shift, features, codes)[1]) / (2 * step)
-    values, vectors = np.linalg.eigh((curvature + curvature.T) / 2)
-    # The priors alone curve this much: anything less is rounding, or a limit that was reached.
-    floor = 1.0 / max(RATE_SPREAD, WEIGHT_SPREAD) ** 2
-    inverse: Any = (vectors / np.maximum(values, floor)) @ vectors.T
-    return np.asarray(inverse)
+def _bell(off: FloatVector, spread: float) -> float:
+    return float(off @ off) / (2.0 * spread**2)

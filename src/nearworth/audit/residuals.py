@@ -1,11 +1,12 @@
 """Continuous targets: how far each is from what its neighbours suggest, and how likely that makes an error.
 
-Right targets: (y - suggested) / (local scale) is Student-t with 3 degrees of freedom, times a common width.
-Wrong targets are anywhere: Cauchy, three times as wide as the targets themselves.
+Right targets: (y - suggested) / (local scale) is Student-t with 8 degrees of freedom, times a common width.
+Wrong targets are anywhere: Student-t with 5, one and a half times as wide as the targets themselves.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,9 +16,10 @@ from nearworth.audit.evidence import Neighbours
 
 LISTED = 2  # times K: how far down the lists residuals look
 ROUNDS = 200
-MEDIAN_SIZE = 0.764892  # median of |t| with 3 degrees of freedom
-WILD = 3.0  # times the median distance of targets from their median: how wide wrong targets spread
-RANGE_QUANTILE = 2.353363  # 95 % of Student's t with 3 degrees of freedom: 90 % of right targets are in the range
+TAME_FREEDOM, WILD_FREEDOM = 8, 5  # degrees of freedom; with fewer, tails swallow every error
+MEDIAN_SIZE = 0.706387  # median of |t| with 8 degrees of freedom
+WILD = 1.5 * 1.4826  # times the median distance of targets from their median: how wide wrong targets spread
+RANGE_QUANTILE = 1.859548  # 95 % of Student's t with 8 degrees of freedom: 90 % of right targets are in the range
 PRIOR_WRONG, PRIOR_RIGHT = 0.5, 9.5  # what the share of wrong targets is worth before looking, in rows
 
 
@@ -72,13 +74,20 @@ def _local_scales(neighbours: Neighbours, sizes: FloatVector) -> FloatVector:
 
 
 def _wild_density(targets: FloatVector) -> FloatVector:
-    """Density of the targets that anything goes: Cauchy around the median, wider than they are."""
+    """Density of the targets if anything goes: around the median, wider than they are."""
     centre = float(np.median(targets))
     width = float(np.median(np.abs(targets - centre))) or float(np.abs(targets - centre).mean()) or 1.0
     width *= WILD
-    return np.asarray(1.0 / (np.pi * width * (1.0 + ((targets - centre) / width) ** 2)))
+    return _student((targets - centre) / width, WILD_FREEDOM) / width
 
 
 def _share_right(residuals: FloatVector, widths: FloatVector, wrong: float, wild: FloatVector) -> FloatVector:
-    tame = 6.0 * np.sqrt(3.0) / (np.pi * (3.0 + residuals**2) ** 2) / widths
+    tame = _student(residuals, TAME_FREEDOM) / widths
     return np.asarray((1.0 - wrong) * tame / ((1.0 - wrong) * tame + wrong * wild))
+
+
+def _student(x: FloatVector, freedom: int) -> FloatVector:
+    """Density of Student's t."""
+    half = freedom / 2
+    constant = math.gamma(half + 0.5) / (math.gamma(half) * math.sqrt(freedom * math.pi))
+    return np.asarray(constant * (1.0 + x**2 / freedom) ** -(half + 0.5))
