@@ -9,6 +9,7 @@ import click
 
 from nearworth._version import __version__
 from nearworth.commands.options import (
+    cluster_options,
     config_option,
     data_options,
     json_option,
@@ -57,6 +58,7 @@ def main() -> None:
     type=click.FloatRange(min=0),
     help="Seconds between two writes of the checkpoint.",
 )
+@cluster_options()
 @output_options("Where the values go: .csv, .tsv, .parquet, .feather or .json; - is CSV on stdout.")
 @json_option()
 def value(**given: Any) -> None:
@@ -69,7 +71,7 @@ def value(**given: Any) -> None:
     nearworth value train.csv --target label --validation trusted.csv -o values.csv
     nearworth value train.parquet --target label --features 'emb_*' --metric cosine -o values.parquet
     nearworth value houses.csv --target price --task regression --ignore notes
-    nearworth value large.parquet --target label --checkpoint run/ -o values.parquet
+    nearworth value large.parquet --target label --checkpoint run/ --cluster local -o values.parquet
     """  # noqa: D301
     from nearworth.commands.valuing import value as run
 
