@@ -58,7 +58,18 @@ ALLOWED = {
     "findings": FOUNDATION | {"detection"},
     "report": FOUNDATION | {"_files", "findings"},
     "commands": FOUNDATION
-    | {"_files", "_validation", "audit", "datasets", "engine", "estimators", "findings", "report", "tables", "valuation"},
+    | {
+        "_files",
+        "_validation",
+        "audit",
+        "datasets",
+        "engine",
+        "estimators",
+        "findings",
+        "report",
+        "tables",
+        "valuation",
+    },
     "cli": FOUNDATION
     | {"merging", "planning", "benchmarking", "commands", "datasets", "estimators", "findings", "paper"},
 }

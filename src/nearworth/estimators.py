@@ -27,8 +27,8 @@ from nearworth.engine.nearest import Source
 from nearworth.engine.plan import Plan, check_fits, make_plan
 from nearworth.engine.problem import Problem, make_evaluators
 from nearworth.engine.progress import reporting
+from nearworth.engine.remote import store_at
 from nearworth.engine.run import Outcome, Request, run, widened
-from nearworth.engine.stored import store
 from nearworth.engine.truncate import TruncatedEvaluator
 from nearworth.games.truncation import Tail
 from nearworth.neighbors.keys import EuclideanKeys
@@ -208,7 +208,8 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
             Where to work instead of here. Each task uses `n_jobs` threads (1 unless given) and up to `max_memory`.
         scratch : path, optional
             A folder that all workers can read, for training data that live only in memory; by default a temporary one
-            of this machine. Memory maps are read where they are.
+            of this machine. Memory maps are read where they are. Or an address that fsspec understands ("s3://..."):
+            the data are put there, memory maps too, and fetched once to each machine.
 
         Returns
         -------
@@ -369,7 +370,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         if problem.leave_out:
             points = problem.queries
         return Job(
-            store(points, training.labels, folder),
+            store_at(points, training.labels, folder),
             training.metric,
             training.metric_params,
             training.game_maker(parameters, problem.game.n_players),

@@ -29,6 +29,7 @@ from nearworth.engine.nearest import ExactSource
 from nearworth.engine.origins import kernel, warn_of_kernels
 from nearworth.engine.plan import Plan, make_plan
 from nearworth.engine.problem import ClassificationEvaluator, Problem, make_evaluators
+from nearworth.engine.remote import RemoteTraining
 from nearworth.engine.run import Evaluators, Listener, Report, Request, Span, run_span
 from nearworth.engine.stored import StoredTraining
 from nearworth.engine.truncate import TruncatedEvaluator
@@ -45,7 +46,7 @@ UNKNOWN_WORKERS = 16
 class Job:
     """What all shards share."""
 
-    training: StoredTraining
+    training: StoredTraining | RemoteTraining
     metric: Any
     metric_params: Mapping[str, Any] | None
     make_game: Callable[[], Any]
