@@ -196,9 +196,6 @@ def test_what_cannot_be_kept_is_refused(rng, tmp_path):
     est = nw.KNNShapley(3).fit(X, y)
     with pytest.raises(ValueError, match="checkpoint keeps sums, not single values: leave contributions=None"):
         est.value(X_val, y_val, contributions="all", checkpoint=tmp_path)
-    searching = nw.KNNShapley(3, search="lsh", n_candidates=5).fit(X, y)
-    with pytest.raises(ValueError, match="checkpoint needs search='exact'"):
-        searching.value(X_val, y_val, checkpoint=tmp_path)
     with pytest.raises(ValueError, match=r"checkpoint must be a folder; .* is a file"):
         est.value(X_val, y_val, checkpoint=__file__)
     with pytest.raises(TypeError, match="checkpoint must be the path of a folder; got 3"):

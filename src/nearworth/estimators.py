@@ -23,7 +23,7 @@ from nearworth.engine.calibrate import TRIAL_POINTS, TRIAL_QUERIES, with_time
 from nearworth.engine.collected import NearestLists
 from nearworth.engine.distributed import Job
 from nearworth.engine.moments import CHUNK, Moments
-from nearworth.engine.nearest import Source
+from nearworth.engine.nearest import SearcherSource, Source
 from nearworth.engine.plan import Plan, check_fits, make_plan
 from nearworth.engine.problem import Problem, make_evaluators
 from nearworth.engine.progress import reporting
@@ -32,8 +32,8 @@ from nearworth.engine.run import Outcome, Request, run, widened
 from nearworth.engine.truncate import TruncatedEvaluator
 from nearworth.games.truncation import Tail
 from nearworth.neighbors.keys import EuclideanKeys
-from nearworth.runs import INTERVAL, LongRun, Summed, begin, origin_of, sum_up
-from nearworth.searching import Choice, SearchReport, check_request, choose, make_source, report_of
+from nearworth.runs import INTERVAL, LongRun, Summed, begin, origin_of, refuse_searcher, sum_up
+from nearworth.searching import Choice, SearchReport, check_request, choose, identity_of, make_source, report_of
 from nearworth.training import PRECOMPUTED, Training, make_training
 from nearworth.valuation import Parameters, Provenance, Valuation
 
@@ -254,7 +254,8 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"start must be a multiple of {CHUNK}, so that parts join; got {start}.")
         problem = self._training.against(X_val, y_val, sample_weight, parameters)
         choice = self._choice(problem.n_val, parameters)
-        LongRun(checkpoint=".").check(searcher=choice.searcher is not None, contributions=False, leave_out=False)
+        if choice.searcher is not None:
+            refuse_searcher("partial")
         plan = self._plan(problem.n_val, choice)
         evaluators = self._evaluator_maker(problem, plan, choice)
         provenance = self._provenance(problem, parameters)
@@ -285,14 +286,19 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         choice = self._choice(problem.n_val, parameters)
         plan = self._plan(problem.n_val, choice, kept=long.checkpoint is not None)
         searcher = choice.searcher is not None
-        long.check(searcher=searcher, contributions=contributions is not None, leave_out=problem.leave_out)
+        long.check(
+            searcher=choice.searcher,
+            random_state=self.random_state,
+            contributions=contributions is not None,
+            leave_out=problem.leave_out,
+        )
         chosen = None
         if contributions is not None:
             chosen = check_rows(contributions, "contributions", problem.n_train)
             check_fits(plan, chosen.size, self._budget())
         provenance = self._provenance(problem, parameters)
         if searcher or chosen is not None or nearest is not None:
-            return self._run_at_once(problem, plan, choice, chosen, provenance, nearest)
+            return self._run_at_once(problem, plan, choice, chosen, provenance, nearest, long)
         make = self._evaluator_maker(problem, plan, choice)
         summed = self._sum_up(problem, plan, choice, make, provenance, long)
         if long.continue_from is not None:
@@ -314,6 +320,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         chosen: IntVector | None,
         provenance: Provenance,
         nearest: NearestLists | None,
+        long: LongRun,
     ) -> Valuation:
         """With single values kept, or neighbours from a searcher: nothing that parts of a run could share."""
         source = None if choice.n_candidates is None else make_source(problem, choice, self.random_state)
@@ -321,8 +328,13 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         incomplete = 0 if found is None else found.incomplete
         request = Request(spread=bool(self.standard_errors), chosen=chosen, excess=incomplete > 0)
         make = partial(self._evaluators, problem, plan, source, nearest)
-        with reporting(self.progress, problem.n_val) as report:
-            outcome = run(problem, plan, request, make(), report)
+        resumed = 0
+        if long.checkpoint is not None:
+            assert isinstance(source, SearcherSource)
+            outcome, resumed = self._run_kept(problem, plan, choice, source, request, make, provenance, long)
+        else:
+            with reporting(self.progress, problem.n_val) as report:
+                outcome = run(problem, plan, request, make(), report)
         if outcome.excess is not None:
             outcome = replace(outcome, moments=widened(outcome, problem.weights, incomplete))
         if source is not None:
@@ -337,9 +349,30 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
             partial=sums,
             contributions=outcome.contributions,
             contribution_rows=chosen,
+            resumed=resumed,
             confidence=1.0 if found is None else found.confidence,
             search=found,
         )
+
+    def _run_kept(
+        self,
+        problem: Problem,
+        plan: Plan,
+        choice: Choice,
+        source: SearcherSource,
+        request: Request,
+        make: Any,
+        provenance: Provenance,
+        long: LongRun,
+    ) -> tuple[Outcome, int]:
+        """A searcher's run with a checkpoint, and how many validation points came from it."""
+        sums = self._sums(choice) | {"search": identity_of(source, choice)}
+        beginning = begin(long, partial(origin_of, provenance, problem, sums))
+        notes = {"failed": source.failed, "excess": np.zeros((2, problem.n_val))}
+        make_job = partial(self._job, problem, choice)
+        summed = sum_up(problem, plan, request, make, long, beginning, self.progress, make_job, notes)
+        outcome = Outcome(summed.partial.finish(), excess=notes["excess"] if request.excess else None)
+        return outcome, summed.resumed
 
     def _warn_of_a_wide_certificate(self, valuation: Valuation, found: SearchReport | None) -> None:
         """A searcher may miss neighbours, which no choice of K* beforehand can make up for."""

@@ -134,6 +134,15 @@ def make_source(problem: Problem, choice: Choice, random_state: Any) -> Source:
     return SearcherSource(problem, choice.searcher, choice.n_candidates, on_fail, generator(random_state))
 
 
+def identity_of(source: SearcherSource, choice: Choice) -> str:
+    """What must be the same before a run can be taken up: the searcher as built, and how it was judged."""
+    judged = source.judgement
+    return (
+        f"{type(choice.searcher).__name__} {choice.searcher.fingerprint()}, "
+        f"{judged.n_complete} of {judged.n_sampled} complete"
+    )
+
+
 def report_of(source: Source, choice: Choice, n_val: int) -> SearchReport | None:
     """What was found and what may be missing; nothing to say of exact search."""
     if not isinstance(source, SearcherSource):
@@ -148,6 +157,6 @@ def report_of(source: Source, choice: Choice, n_val: int) -> SearchReport | None
         judged.recall,
         incomplete,
         CONFIDENCE if incomplete else 1.0,
-        np.array(sorted(source.failed), dtype=np.intp),
+        np.flatnonzero(source.failed),
         getattr(choice.searcher, "tuning", None),
     )

@@ -39,7 +39,7 @@ def value(
 
     workers = parameters["n_jobs"]
     parameters["n_jobs"] = threads_of(cluster, workers)
-    est = KNNShapley(**parameters, task=wanted.task, standard_errors=True)  # type: ignore[arg-type]
+    est = KNNShapley(**parameters, task=wanted.task, standard_errors=True, random_state=0)  # type: ignore[arg-type]
     est.fit(data.X, data.y)
     with cluster_client(cluster, workers) as client:
         kept = {"checkpoint": checkpoint, "checkpoint_interval": checkpoint_interval}
