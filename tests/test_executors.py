@@ -147,26 +147,3 @@ def test_what_is_no_executor_is_refused(rng):
         est.value(X_val, y_val, executor=2)
     with pytest.raises(ValueError, match="executor keeps sums, not single values"):
         est.value(X_val, y_val, executor=Here(), contributions=[1])
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_a_dask_cluster_that_loses_a_worker(rng):
-    distributed_dask = pytest.importorskip("distributed")
-    X, y = rng.normal(size=(3000, 5)), rng.integers(0, 3, 3000)
-    X_val, y_val = rng.normal(size=(3000, 5)), rng.integers(0, 3, 3000)
-    est = nw.KNNShapley(3, standard_errors=True).fit(X, y)
-    expected = est.value(X_val, y_val)
-    killed = []
-
-    def kill_one(done, total):
-        if not killed:
-            killed.append(next(iter(cluster.workers.values())).pid)
-            os.kill(killed[0], signal.SIGKILL)
-
-    with (
-        distributed_dask.LocalCluster(2, threads_per_worker=1, dashboard_address=None) as cluster,
-        distributed_dask.Client(cluster) as client,
-    ):
-        est.progress = kill_one
-        same(est.value(X_val, y_val, executor=client), expected)
-        assert killed

@@ -14,7 +14,7 @@ import pickle
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -153,6 +153,11 @@ def _submit(pool: Executor, shard: Shard) -> Future[Partial]:
 def _result(future: Future[Partial], shard: Shard) -> Partial:
     try:
         return future.result()
+    except CancelledError as error:
+        raise RuntimeError(
+            f"The executor gave up {shard}: its scheduler is gone or was restarted, or somebody cancelled the work. "
+            "With a checkpoint, the same call goes on from what is finished."
+        ) from error
     except Exception as error:
         raise RuntimeError(f"A worker failed on {shard}: {type(error).__name__}: {error}") from error
 
