@@ -154,26 +154,27 @@ def cluster_soak(runs: int, seed: int) -> int:
     X_val, y_val = rng.normal(size=(8_000, 16)).astype(np.float32), rng.integers(0, 3, 8_000)
     expected = nw.KNNShapley(5, standard_errors=True).fit(X, y).value(X_val, y_val)
     options = {"threads_per_worker": 1, "dashboard_address": None, "memory_limit": 0, "silence_logs": 50}
-    with LocalCluster(2, **options) as cluster, Client(cluster) as client:
-        for number in range(runs):
-            name, (accident, shares) = list(ACCIDENTS.items())[number % len(ACCIDENTS)]
-            left = list(shares)
+    for number in range(runs):
+        name, (accident, shares) = list(ACCIDENTS.items())[number % len(ACCIDENTS)]
+        left = list(shares)
 
-            def progress(done: int, total: int, left: list[float] = left, accident: object = accident) -> None:
-                if left and done >= left[0] * total:
-                    left.pop(0)
-                    accident(list(client.run(os.getpid).values()))  # type: ignore[operator]
+        def progress(done: int, total: int, left: list[float] = left, accident: object = accident) -> None:
+            if left and done >= left[0] * total:
+                left.pop(0)
+                accident(list(client.run(os.getpid).values()))  # type: ignore[operator]
 
+        est = nw.KNNShapley(5, standard_errors=True, progress=progress).fit(X, y)
+        # A new cluster each time: Dask does not replace a worker that was killed while it was being started.
+        with LocalCluster(2, **options) as cluster, Client(cluster) as client:
             client.wait_for_workers(2)
-            est = nw.KNNShapley(5, standard_errors=True, progress=progress).fit(X, y)
             begin = time.monotonic()
             valuation = est.value(X_val, y_val, executor=client)
-            same = all(
-                np.array_equal(getattr(valuation, part), getattr(expected, part))
-                for part in ("values", "standard_errors")
-            )
-            wrong += not same or bool(left) or valuation.moments.count != len(y_val)
-            print(f"{name}: {time.monotonic() - begin:.1f} s, {'the same bits' if same else 'WRONG'}", flush=True)
+            taken = time.monotonic() - begin
+        same = all(
+            np.array_equal(getattr(valuation, part), getattr(expected, part)) for part in ("values", "standard_errors")
+        )
+        wrong += not same or bool(left) or valuation.moments.count != len(y_val)
+        print(f"{name}: {taken:.1f} s, {'the same bits' if same else 'WRONG'}", flush=True)
     print(f"{runs} runs on a cluster: {wrong} wrong")
     return wrong
 
