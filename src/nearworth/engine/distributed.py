@@ -38,7 +38,7 @@ from nearworth.games.truncation import Tail
 from nearworth.neighbors.base import Keys
 from nearworth.neighbors.keys import make_keys
 
-SHARDS_PER_WORKER, WAITING_PER_WORKER = 4, 2
+SHARDS_PER_WORKER, WAITING_PER_WORKER = 8, 2
 UNKNOWN_WORKERS = 16
 
 

@@ -210,7 +210,7 @@ class FaissSearch:
 
     def fingerprint(self) -> str:
         """A hash of the index and the efforts: equal ones give equal answers."""
-        digest = hashlib.blake2b(memoryview(self._built.to_bytes()), digest_size=16)
+        digest = hashlib.blake2b(self._built.to_bytes().data, digest_size=16)
         digest.update(repr(self._effort).encode())
         return digest.hexdigest()
 
