@@ -2,9 +2,11 @@
 
     python benchmarks/soak.py --kills 50            50 kills
     python benchmarks/soak.py --seconds 3600        an hour of random runs
+    python benchmarks/soak.py --workers 10          10 runs on a Dask cluster of two local workers, accidents in each
 
 Each kill falls on a forked child that values random data with a checkpoint, often while it is writing. The next child
 must take up the work, and must not have lost more than one interval (and the 64 validation points it was at).
+Accidents on the cluster: a worker is killed, all are, one is stopped for two seconds, or one is killed five times.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -121,9 +125,66 @@ def soak(kills: int, seconds: float, seed: int) -> int:
     return wrong + late
 
 
+def kill(pids: list[int]) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def pause(pids: list[int]) -> None:
+    os.kill(pids[0], signal.SIGSTOP)
+    threading.Timer(2.0, os.kill, (pids[0], signal.SIGCONT)).start()
+
+
+# What happens, after which shares of the work.
+ACCIDENTS = {
+    "a worker killed": (lambda pids: kill(pids[:1]), (0.2,)),
+    "all workers killed": (kill, (0.3,)),
+    "a worker stopped": (pause, (0.2,)),
+    "a worker killed five times": (lambda pids: kill(pids[-1:]), (0.05, 0.2, 0.4, 0.6, 0.8)),
+}
+
+
+def cluster_soak(runs: int, seed: int) -> int:
+    """Runs on a cluster that suffers; how many came out wrong."""
+    from distributed import Client, LocalCluster
+
+    rng, wrong = np.random.default_rng(seed), 0
+    X, y = rng.normal(size=(20_000, 16)).astype(np.float32), rng.integers(0, 3, 20_000)
+    X_val, y_val = rng.normal(size=(8_000, 16)).astype(np.float32), rng.integers(0, 3, 8_000)
+    expected = nw.KNNShapley(5, standard_errors=True).fit(X, y).value(X_val, y_val)
+    options = {"threads_per_worker": 1, "dashboard_address": None, "memory_limit": 0, "silence_logs": 50}
+    for number in range(runs):
+        name, (accident, shares) = list(ACCIDENTS.items())[number % len(ACCIDENTS)]
+        left = list(shares)
+
+        def progress(done: int, total: int, left: list[float] = left, accident: object = accident) -> None:
+            if left and done >= left[0] * total:
+                left.pop(0)
+                accident(list(client.run(os.getpid).values()))  # type: ignore[operator]
+
+        est = nw.KNNShapley(5, standard_errors=True, progress=progress).fit(X, y)
+        # A new cluster each time: Dask does not replace a worker that was killed while it was being started.
+        with LocalCluster(2, **options) as cluster, Client(cluster) as client:
+            client.wait_for_workers(2)
+            begin = time.monotonic()
+            valuation = est.value(X_val, y_val, executor=client)
+            taken = time.monotonic() - begin
+        same = all(
+            np.array_equal(getattr(valuation, part), getattr(expected, part)) for part in ("values", "standard_errors")
+        )
+        wrong += not same or bool(left) or valuation.moments.count != len(y_val)
+        print(f"{name}: {taken:.1f} s, {'the same bits' if same else 'WRONG'}", flush=True)
+    print(f"{runs} runs on a cluster: {wrong} wrong")
+    return wrong
+
+
 if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--kills", type=int, default=50)
     options.add_argument("--seconds", type=float, default=0.0)
     options.add_argument("--seed", type=int, default=0)
-    sys.exit(1 if soak(**vars(options.parse_args())) else 0)
+    options.add_argument("--workers", type=int, default=0, help="runs on a Dask cluster instead")
+    given = options.parse_args()
+    wrong = cluster_soak(given.workers, given.seed) if given.workers else soak(given.kills, given.seconds, given.seed)
+    sys.exit(1 if wrong else 0)

@@ -6,6 +6,7 @@ import contextlib
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -191,14 +192,33 @@ def test_a_disk_that_is_really_full(rng, tmp_path):
         subprocess.run(["umount", disk], check=True)
 
 
+@pytest.mark.parametrize("jump", [-1e6, 1e6])
+def test_a_clock_that_is_set_does_not_matter(jump, rng, tmp_path, monkeypatch):
+    """Neither to when a checkpoint is written nor to what is in it."""
+    X, y, X_val, y_val = data(rng)
+    written, now = [], [1e9]
+    save = nw.Partial.save
+    monkeypatch.setattr(nw.Partial, "save", lambda part, path: (written.append(part.n_points), save(part, path)))
+
+    def clock():
+        now[0] += jump
+        return now[0]
+
+    monkeypatch.setattr(time, "time", clock)
+    for interval, folder in ((1000, "seldom"), (0, "often")):
+        est = nw.KNNShapley(3, n_jobs=1, progress=lambda *_: time.sleep(0.01)).fit(X, y)
+        valuation = est.value(X_val, y_val, checkpoint=tmp_path / folder, checkpoint_interval=interval)
+        same(valuation, nw.KNNShapley(3).fit(X, y).value(X_val, y_val))
+        assert est.value(X_val, y_val, checkpoint=tmp_path / folder).resumed == 330
+        assert (len(written) == 1) == (folder == "seldom")
+        written.clear()
+
+
 def test_what_cannot_be_kept_is_refused(rng, tmp_path):
     X, y, X_val, y_val = data(rng)
     est = nw.KNNShapley(3).fit(X, y)
     with pytest.raises(ValueError, match="checkpoint keeps sums, not single values: leave contributions=None"):
         est.value(X_val, y_val, contributions="all", checkpoint=tmp_path)
-    searching = nw.KNNShapley(3, search="lsh", n_candidates=5).fit(X, y)
-    with pytest.raises(ValueError, match="checkpoint needs search='exact'"):
-        searching.value(X_val, y_val, checkpoint=tmp_path)
     with pytest.raises(ValueError, match=r"checkpoint must be a folder; .* is a file"):
         est.value(X_val, y_val, checkpoint=__file__)
     with pytest.raises(TypeError, match="checkpoint must be the path of a folder; got 3"):

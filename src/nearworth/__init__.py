@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from nearworth.detection import Detection
     from nearworth.engine.accumulate import Partial
     from nearworth.engine.plan import Plan
+    from nearworth.engine.ray_executor import RayExecutor
     from nearworth.estimators import KNNShapley, knn_shapley
     from nearworth.games.oracle import exact_shapley
     from nearworth.neighbors.faiss_search import FaissSearch
@@ -45,6 +46,7 @@ _HOME = {
     "Partial": "nearworth.engine.accumulate",
     "Plan": "nearworth.engine.plan",
     "Provenance": "nearworth.valuation",
+    "RayExecutor": "nearworth.engine.ray_executor",
     "RemovalCurve": "nearworth.curves",
     "TablePreparer": "nearworth.tables.preparing",
     "Valuation": "nearworth.valuation",
@@ -68,6 +70,7 @@ __all__ = [
     "Partial",
     "Plan",
     "Provenance",
+    "RayExecutor",
     "RemovalCurve",
     "TablePreparer",
     "Valuation",

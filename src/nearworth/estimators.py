@@ -23,17 +23,17 @@ from nearworth.engine.calibrate import TRIAL_POINTS, TRIAL_QUERIES, with_time
 from nearworth.engine.collected import NearestLists
 from nearworth.engine.distributed import Job
 from nearworth.engine.moments import CHUNK, Moments
-from nearworth.engine.nearest import Source
+from nearworth.engine.nearest import SearcherSource, Source
 from nearworth.engine.plan import Plan, check_fits, make_plan
 from nearworth.engine.problem import Problem, make_evaluators
 from nearworth.engine.progress import reporting
+from nearworth.engine.remote import store_at
 from nearworth.engine.run import Outcome, Request, run, widened
-from nearworth.engine.stored import store
 from nearworth.engine.truncate import TruncatedEvaluator
 from nearworth.games.truncation import Tail
 from nearworth.neighbors.keys import EuclideanKeys
-from nearworth.runs import INTERVAL, LongRun, Summed, begin, origin_of, sum_up
-from nearworth.searching import Choice, SearchReport, check_request, choose, make_source, report_of
+from nearworth.runs import INTERVAL, LongRun, Summed, begin, origin_of, refuse_searcher, sum_up
+from nearworth.searching import Choice, SearchReport, check_request, choose, identity_of, make_source, report_of
 from nearworth.training import PRECOMPUTED, Training, budget, make_training
 from nearworth.valuation import Parameters, Provenance, Valuation
 
@@ -211,7 +211,8 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
             Where to work instead of here. Each task uses `n_jobs` threads (1 unless given) and up to `max_memory`.
         scratch : path, optional
             A folder that all workers can read, for training data that live only in memory; by default a temporary one
-            of this machine. Memory maps and .npy files are read where they are.
+            of this machine. Memory maps and .npy files are read where they are. Or an address that fsspec understands
+            ("s3://..."): the data are put there, files too, and fetched once to each machine.
 
         Returns
         -------
@@ -256,7 +257,8 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"start must be a multiple of {CHUNK}, so that parts join; got {start}.")
         problem = self._training.against(X_val, y_val, sample_weight, parameters)
         choice = self._choice(problem.n_val, parameters)
-        LongRun(checkpoint=".").check(searcher=choice.searcher is not None, contributions=False, leave_out=False)
+        if choice.searcher is not None:
+            refuse_searcher("partial")
         plan = self._plan(problem.n_val, choice)
         evaluators = self._evaluator_maker(problem, plan, choice)
         provenance = self._provenance(problem, parameters)
@@ -295,14 +297,19 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
             choice = choice.listing(nearest.size)
         plan = self._plan(problem.n_val, choice, kept=long.checkpoint is not None)
         searcher = choice.searcher is not None
-        long.check(searcher=searcher, contributions=contributions is not None, leave_out=problem.leave_out)
+        long.check(
+            searcher=choice.searcher,
+            random_state=self.random_state,
+            contributions=contributions is not None,
+            leave_out=problem.leave_out,
+        )
         chosen = None
         if contributions is not None:
             chosen = check_rows(contributions, "contributions", problem.n_train)
             check_fits(plan, chosen.size, self._budget())
         provenance = self._provenance(problem, parameters)
         if searcher or chosen is not None or nearest is not None:
-            return self._run_at_once(problem, plan, choice, chosen, provenance, nearest)
+            return self._run_at_once(problem, plan, choice, chosen, provenance, nearest, long)
         make = self._evaluator_maker(problem, plan, choice)
         summed = self._sum_up(problem, plan, choice, make, provenance, long)
         if long.continue_from is not None:
@@ -324,6 +331,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         chosen: IntVector | None,
         provenance: Provenance,
         nearest: NearestLists | None,
+        long: LongRun,
     ) -> Valuation:
         """With single values kept, or neighbours from a searcher: nothing that parts of a run could share."""
         source = None
@@ -333,8 +341,13 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         incomplete = 0 if found is None else found.incomplete
         request = Request(spread=bool(self.standard_errors), chosen=chosen, excess=incomplete > 0)
         make = partial(self._evaluators, problem, plan, source, nearest)
-        with reporting(self.progress, problem.n_val) as report:
-            outcome = run(problem, plan, request, make(), report)
+        resumed = 0
+        if long.checkpoint is not None:
+            assert isinstance(source, SearcherSource)
+            outcome, resumed = self._run_kept(problem, plan, choice, source, request, make, provenance, long)
+        else:
+            with reporting(self.progress, problem.n_val) as report:
+                outcome = run(problem, plan, request, make(), report)
         if outcome.excess is not None:
             outcome = replace(outcome, moments=widened(outcome, problem.weights, incomplete))
         if source is not None:
@@ -349,9 +362,30 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
             partial=sums,
             contributions=outcome.contributions,
             contribution_rows=chosen,
+            resumed=resumed,
             confidence=1.0 if found is None else found.confidence,
             search=found,
         )
+
+    def _run_kept(
+        self,
+        problem: Problem,
+        plan: Plan,
+        choice: Choice,
+        source: SearcherSource,
+        request: Request,
+        make: Any,
+        provenance: Provenance,
+        long: LongRun,
+    ) -> tuple[Outcome, int]:
+        """A searcher's run with a checkpoint, and how many validation points came from it."""
+        sums = self._sums(choice) | {"search": identity_of(source, choice)}
+        beginning = begin(long, partial(origin_of, provenance, problem, sums))
+        notes = {"failed": source.failed, "excess": np.zeros((2, problem.n_val))}
+        make_job = partial(self._job, problem, choice)
+        summed = sum_up(problem, plan, request, make, long, beginning, self.progress, make_job, notes)
+        outcome = Outcome(summed.partial.finish(), excess=notes["excess"] if request.excess else None)
+        return outcome, summed.resumed
 
     def _warn_of_a_wide_certificate(self, valuation: Valuation, found: SearchReport | None) -> None:
         """A searcher may miss neighbours, which no choice of K* beforehand can make up for."""
@@ -387,7 +421,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         if problem.leave_out:
             points = problem.queries
         return Job(
-            store(points, training.labels, folder),
+            store_at(points, training.labels, folder),
             training.metric,
             training.metric_params,
             training.game_maker(parameters, problem.game.n_players),
@@ -442,7 +476,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         training = self._training
         n_rows = training.n_rows if n_train is None else n_train
         euclidean = isinstance(training.keys, EuclideanKeys)
-        return choose(parameters, training.game(parameters, n_rows), n_rows, n_val, euclidean)
+        return choose(parameters, training.game_maker(parameters, n_rows), n_rows, n_val, euclidean)
 
     def _evaluator_maker(self, problem: Problem, plan: Plan, choice: Choice) -> Any:
         """Makes evaluators when they are needed, which takes a while."""

@@ -7,7 +7,10 @@ import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
+
+import numpy.typing as npt
 
 from nearworth._validation.fingerprint import fingerprint
 from nearworth._validation.parameters import is_real
@@ -36,7 +39,7 @@ class LongRun:
     executor: Any = None
     scratch: Any = None
 
-    def check(self, *, searcher: bool, contributions: bool, leave_out: bool) -> None:
+    def check(self, *, searcher: Any, random_state: Any, contributions: bool, leave_out: bool) -> None:
         """Refuse what cannot be done, before any work is."""
         if self.checkpoint is not None and not isinstance(self.checkpoint, str | os.PathLike):
             raise TypeError(f"checkpoint must be the path of a folder; got {self.checkpoint!r}.")
@@ -54,15 +57,15 @@ class LongRun:
         if self.continue_from is not None and leave_out:
             raise ValueError("continue_from needs X_val and y_val: a training set valued on itself has no more points.")
         for name in self._used:
-            if searcher:
-                raise ValueError(
-                    f"{name} needs search='exact': what a searcher finds is judged on a random sample of all "
-                    "validation points, which parts of a run do not share."
-                )
+            if searcher is not None and name != "checkpoint":
+                refuse_searcher(name)
             if contributions:
                 raise ValueError(
                     f"{name} keeps sums, not single values: leave contributions=None, or ask for them without {name}."
                 )
+
+        if self.checkpoint is not None and searcher is not None:
+            _refuse_unrepeatable(searcher, random_state)
 
     @property
     def _used(self) -> list[str]:
@@ -79,6 +82,31 @@ class LongRun:
                 )
             return self.continue_from.partial
         return self.continue_from  # type: ignore[no-any-return]
+
+
+def refuse_searcher(name: str) -> None:
+    """Say why parts of a run need exact search."""
+    raise ValueError(
+        f"{name} needs search='exact': what a searcher finds is judged on a random sample of all validation points, "
+        "which parts of a run do not share."
+    )
+
+
+def _refuse_unrepeatable(searcher: Any, random_state: Any) -> None:
+    """A run can be taken up only if the searcher will find the same again."""
+    kind = type(searcher).__name__
+    if not callable(getattr(searcher, "fingerprint", None)):
+        raise ValueError(
+            f"checkpoint: {kind} has no fingerprint(), so a later run cannot know that it would find the same "
+            "neighbours. Give it one (see Searcher), or use search='exact'."
+        )
+    seeds = {"random_state": random_state, f"random_state of {kind}": getattr(searcher, "random_state", 0)}
+    for name, seed in seeds.items():
+        if not isinstance(seed, Integral):
+            raise ValueError(
+                f"checkpoint with a searcher needs a number as {name}, to draw the same sample and find the same "
+                f"neighbours again; got {seed!r}."
+            )
 
 
 @dataclass(frozen=True)
@@ -143,14 +171,19 @@ def sum_up(
     beginning: Beginning,
     progress: Any,
     make_job: Callable[[str | os.PathLike[str]], Job],
+    notes: Mapping[str, npt.NDArray[Any]] | None = None,
 ) -> Summed:
-    """Sum the values over the validation points still to come; `make_job` puts what workers need in a folder."""
+    """Sum the values over the validation points still to come; `make_job` puts what workers need in a folder.
+
+    `notes` are arrays that the run fills, point by point; a checkpoint keeps them and fills them again.
+    """
     kept: Any = nullcontext()
     if long.checkpoint is not None:
         kept = Checkpoint(long.checkpoint, beginning.partial, float(long.interval))
     with kept as checkpoint:
         partial = beginning.partial if checkpoint is None else checkpoint.partial
         resumed = partial.n_points - beginning.partial.n_points if checkpoint is not None else 0
+        _take_notes(partial, notes or {})
         span = Span.of(problem.n_val, beginning.offset, beginning.opened, partial)
         if span.leaves:
             with reporting(progress, problem.n_val, resumed) as report:
@@ -163,6 +196,13 @@ def sum_up(
     if resumed and beginning.opened is not None and beginning.offset // CHUNK in partial:
         resumed -= beginning.opened.n_points
     return Summed(partial, resumed)
+
+
+def _take_notes(partial: Partial, notes: Mapping[str, npt.NDArray[Any]]) -> None:
+    for name, note in notes.items():
+        if name in partial.notes:
+            note[...] = partial.notes[name]
+        partial.notes[name] = note
 
 
 def _scratch(given: Any) -> AbstractContextManager[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
@@ -15,8 +15,6 @@ from nearworth.engine.nearest import CONFIDENCE, ExactSource, SearcherSource, So
 from nearworth.engine.plan import Plan, SearchPlan
 from nearworth.engine.problem import Problem
 from nearworth.games.candidates import candidates_for_error
-from nearworth.games.classification import ClassificationGame
-from nearworth.games.regression import RegressionGame
 from nearworth.neighbors.search import generator
 
 # Of 100,000 points, ranking 20 costs a third of ranking all, 500 two thirds, 1,000 about as much.
@@ -82,20 +80,20 @@ class SearchReport:
 
 
 def choose(
-    parameters: Mapping[str, Any], game: ClassificationGame | RegressionGame, n_train: int, n_val: int, euclidean: bool
+    parameters: Mapping[str, Any], make_game: Callable[[], Any], n_train: int, n_val: int, euclidean: bool
 ) -> Choice:
-    """The cheapest way that gives what is asked for."""
+    """The cheapest way that gives what is asked for. The game, which takes memory, is made only if it is needed."""
     search = parameters["search"]
     if search not in ("exact", "auto") and not euclidean:
         raise ValueError("searchers find Euclidean neighbours; use search='exact' with other metrics and sparse data.")
-    k, why = _how_many(parameters, game)
-    if k is None or k >= game.n_players:
+    k, why = _how_many(parameters, make_game)
+    if k is None or k >= n_train:
         return Choice(None, None, why if k is None else "all neighbours are ranked: there are no more")
     if search in ("exact", "auto") and parameters["max_error"] is not None:
         max_error = float(parameters["max_error"])
-        if k >= MANY_CANDIDATES and _has_buckets(parameters, game):
+        if k >= MANY_CANDIDATES and _has_buckets(parameters, n_train):
             return Choice(None, None, f"an error of {max_error:g} is certain", max_error)
-        if k > min(MOST_CANDIDATES, SHARE_OF_ALL * game.n_players):
+        if k > min(MOST_CANDIDATES, SHARE_OF_ALL * n_train):
             why = f"an error of {max_error:g} needs {k:,} neighbours: ranking all costs no more"
             return Choice(None, None, why)
     if search == "exact":
@@ -116,21 +114,21 @@ def check_request(parameters: Mapping[str, Any]) -> None:
         raise ValueError("search with a searcher needs n_candidates or max_error, which say how far to search.")
 
 
-def _how_many(parameters: Mapping[str, Any], game: ClassificationGame | RegressionGame) -> tuple[int | None, str]:
+def _how_many(parameters: Mapping[str, Any], make_game: Callable[[], Any]) -> tuple[int | None, str]:
     wanted, max_error = parameters["n_candidates"], parameters["max_error"]
     if wanted is not None:
         return int(wanted), f"{wanted:,} neighbours were asked for"
     if max_error is None:
         return None, "exact values were asked for"
-    if isinstance(game, RegressionGame):
+    if parameters["task"] == "regression":
         return None, "no bound is known beforehand for regression, so all neighbours are ranked"
-    k = candidates_for_error(game, float(max_error), parameters["tail"])
+    k = candidates_for_error(make_game(), float(max_error), parameters["tail"])
     return k, f"{k:,} neighbours make an error of {max_error:g} certain"
 
 
-def _has_buckets(parameters: Mapping[str, Any], game: ClassificationGame | RegressionGame) -> bool:
+def _has_buckets(parameters: Mapping[str, Any], n_train: int) -> bool:
     """Whether far points may go by bucket: the rule for that is known for the Shapley value."""
-    many = game.n_players >= BUCKETED_POINTS and parameters["max_error"] * game.n_players > LEAST_ERROR
+    many = n_train >= BUCKETED_POINTS and parameters["max_error"] * n_train > LEAST_ERROR
     return many and parameters["semivalue"] == "shapley"
 
 
@@ -166,6 +164,15 @@ def make_source(
     return source
 
 
+def identity_of(source: SearcherSource, choice: Choice) -> str:
+    """What must be the same before a run can be taken up: the searcher as built, and how it was judged."""
+    judged = source.judgement
+    return (
+        f"{type(choice.searcher).__name__} {choice.searcher.fingerprint()}, "
+        f"{judged.n_complete} of {judged.n_sampled} complete"
+    )
+
+
 def report_of(source: Source, choice: Choice, n_val: int) -> SearchReport | None:
     """What was found and what may be missing; nothing to say of exact search."""
     if not isinstance(source, SearcherSource):
@@ -180,6 +187,6 @@ def report_of(source: Source, choice: Choice, n_val: int) -> SearchReport | None
         judged.recall,
         incomplete,
         CONFIDENCE if incomplete else 1.0,
-        np.array(sorted(source.failed), dtype=np.intp),
+        np.flatnonzero(source.failed),
         getattr(choice.searcher, "tuning", None),
     )

@@ -299,6 +299,8 @@ class Valuation:
         if missing or not ranges:
             gaps = ", ".join(f"{a} to {b - 1}" for a, b in missing) or "all"
             raise ValueError(f"Validation points are missing: {gaps}. Merge the parts that hold them first.")
+        if origin["sums"].get("search") is not None:
+            raise ValueError("What a searcher found is finished by value(checkpoint=...), not from its part.")
         if "self" in origin["validation"].values():
             raise ValueError("A training set valued on itself is finished by value(checkpoint=...), not from its part.")
         moments = partial.finish()

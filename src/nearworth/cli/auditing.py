@@ -7,7 +7,15 @@ from typing import Any
 import click
 
 from nearworth.cli.config import config_option
-from nearworth.cli.options import PATH, data_options, json_option, output_options, pop_model, selection_options
+from nearworth.cli.options import (
+    PATH,
+    cluster_options,
+    data_options,
+    json_option,
+    output_options,
+    pop_model,
+    selection_options,
+)
 
 
 @click.command()
@@ -20,6 +28,7 @@ from nearworth.cli.options import PATH, data_options, json_option, output_option
     type=click.FloatRange(min=0),
     help="Seconds between two writes of the checkpoint.",
 )
+@cluster_options()
 @output_options("Where the values go: .csv, .tsv, .parquet, .feather or .json; - is CSV on stdout.")
 @json_option()
 def value(**given: Any) -> None:
@@ -32,7 +41,7 @@ def value(**given: Any) -> None:
     nearworth value train.csv --target label --validation trusted.csv -o values.csv
     nearworth value train.parquet --target label --features 'emb_*' --metric cosine -o values.parquet
     nearworth value houses.csv --target price --task regression --ignore notes
-    nearworth value large.parquet --target label --checkpoint run/ -o values.parquet
+    nearworth value large.parquet --target label --checkpoint run/ --cluster local -o values.parquet
     """  # noqa: D301
     from nearworth.commands.valuing import value as run
 

@@ -97,6 +97,20 @@ def selection_options() -> Decorator:
     )  # fmt: skip
 
 
+def cluster_options() -> Decorator:
+    """Where else to work."""
+    return options(
+        click.option(
+            "--cluster", metavar="ADDRESS",
+            help="Work on a Dask cluster: tcp://..., tls://..., or local for one on this machine (--jobs workers).",
+        ),
+        click.option(
+            "--scratch", metavar="DIR",
+            help="Where all workers can read the data: a shared folder, or s3://... and the like.",
+        ),
+    )  # fmt: skip
+
+
 def json_option(what: str = "Summary as JSON on stdout (with the rows unless -o).") -> Decorator:
     """A summary for programs."""
     return click.option("--json", "as_json", is_flag=True, help=what)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nearworth.commands.cluster import cluster_client, threads_of
 from nearworth.commands.data import Wanted, load
 from nearworth.commands.telling import print_json, tell, tell_data
 from nearworth.tables.writing import STDOUT, check_output, records, write_columns
@@ -24,6 +25,8 @@ def value(
     as_json: bool,
     checkpoint: str | None,
     checkpoint_interval: float,
+    cluster: str | None,
+    scratch: str | None,
 ) -> None:
     """Read, value, write."""
     check_output(output, force)
@@ -34,10 +37,13 @@ def value(
         return
     from nearworth.estimators import KNNShapley
 
-    est = KNNShapley(**parameters, task=wanted.task, standard_errors=True)  # type: ignore[arg-type]
-    valuation = est.fit(data.X, data.y).value(
-        data.X_val, data.y_val, checkpoint=checkpoint, checkpoint_interval=checkpoint_interval
-    )
+    workers = parameters["n_jobs"]
+    parameters["n_jobs"] = threads_of(cluster, workers)
+    est = KNNShapley(**parameters, task=wanted.task, standard_errors=True, random_state=0)  # type: ignore[arg-type]
+    est.fit(data.X, data.y)
+    with cluster_client(cluster, workers) as client:
+        kept = {"checkpoint": checkpoint, "checkpoint_interval": checkpoint_interval}
+        valuation = est.value(data.X_val, data.y_val, **kept, executor=client, scratch=scratch)  # type: ignore[arg-type]
     if valuation.resumed:
         tell(f"{valuation.resumed:,} of {valuation.n_val:,} validation points came from {checkpoint}", quiet)
     tell(str(valuation), quiet)

@@ -13,6 +13,8 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
+import numpy.typing as npt
+
 from nearworth.engine.moments import CHUNK, Leaf, Moments
 from nearworth.engine.origins import check_origins, merge_origins
 
@@ -30,6 +32,7 @@ class Partial:
         self.origin: dict[str, Any] = dict(origin or {})
         self._nodes: dict[Node, Moments] = {}
         self._open: tuple[int, Leaf] | None = None
+        self.notes: dict[str, npt.NDArray[Any]] = {}  # about single validation points; kept, never merged
 
     @property
     def ranges(self) -> list[tuple[int, int]]:
@@ -78,6 +81,7 @@ class Partial:
         """The same as it is now, while this one goes on."""
         part = self.finished()
         part._open = self._open
+        part.notes = {name: note.copy() for name, note in self.notes.items()}
         return part
 
     def merge(self, others: Partial | Iterable[Partial]) -> Partial:

@@ -131,7 +131,7 @@ class _Lock:
             raise ValueError(refusal)
         self._handle = os.open(path, os.O_RDWR)
         try:
-            _lock_handle(self._handle)
+            lock_handle(self._handle, wait=False)
         except OSError as error:
             os.close(self._handle)
             raise ValueError(refusal) from error
@@ -143,12 +143,13 @@ class _Lock:
         os.close(self._handle)
 
 
-def _lock_handle(handle: int) -> None:
+def lock_handle(handle: int, *, wait: bool) -> None:
+    """Lock a file until it is closed; an OSError if somebody else has it and there is no time to wait."""
     if sys.platform == "win32":
         import msvcrt
 
-        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        msvcrt.locking(handle, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
     else:
         import fcntl
 
-        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.lockf(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))

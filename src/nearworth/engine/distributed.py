@@ -14,7 +14,7 @@ import pickle
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +29,7 @@ from nearworth.engine.nearest import ExactSource
 from nearworth.engine.origins import kernel, warn_of_kernels
 from nearworth.engine.plan import Plan, make_plan
 from nearworth.engine.problem import ClassificationEvaluator, Problem, make_evaluators
+from nearworth.engine.remote import RemoteTraining
 from nearworth.engine.run import Evaluators, Listener, Report, Request, Span, run_span
 from nearworth.engine.stored import StoredTraining
 from nearworth.engine.truncate import TruncatedEvaluator
@@ -37,7 +38,7 @@ from nearworth.games.truncation import Tail
 from nearworth.neighbors.base import Keys
 from nearworth.neighbors.keys import make_keys
 
-SHARDS_PER_WORKER, WAITING_PER_WORKER = 4, 2
+SHARDS_PER_WORKER, WAITING_PER_WORKER = 8, 2
 UNKNOWN_WORKERS = 16
 
 
@@ -45,7 +46,7 @@ UNKNOWN_WORKERS = 16
 class Job:
     """What all shards share."""
 
-    training: StoredTraining
+    training: StoredTraining | RemoteTraining
     metric: Any
     metric_params: Mapping[str, Any] | None
     make_game: Callable[[], Any]
@@ -152,6 +153,11 @@ def _submit(pool: Executor, shard: Shard) -> Future[Partial]:
 def _result(future: Future[Partial], shard: Shard) -> Partial:
     try:
         return future.result()
+    except CancelledError as error:
+        raise RuntimeError(
+            f"The executor gave up {shard}: its scheduler is gone or was restarted, or somebody cancelled the work. "
+            "With a checkpoint, the same call goes on from what is finished."
+        ) from error
     except Exception as error:
         raise RuntimeError(f"A worker failed on {shard}: {type(error).__name__}: {error}") from error
 

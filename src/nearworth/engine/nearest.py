@@ -114,7 +114,7 @@ class SearcherSource:
         points = points_of(problem)
         self._truth = TrueDistances(points)
         self._exact = ExactSource(problem, k)
-        self.failed: set[int] = set()
+        self.failed = np.zeros(problem.n_val, dtype=bool)
         self._sampled = np.sort(rng.choice(problem.n_val, min(SAMPLED, problem.n_val), replace=False))
         self.listing: NearestLists | None = None  # takes down what is found, if somebody wants it
         self._asked: tuple[int, int] = (0, -1)
@@ -127,7 +127,7 @@ class SearcherSource:
         problem, queries = self._problem, np.arange(start, stop)
         indices, keys = self._ask_ahead(start, stop)
         failed = self._failed(indices)
-        self.failed.update(queries[failed].tolist())
+        self.failed[start:stop] |= failed
         if self._on_fail == "raise" and failed.any():
             raise ValueError(
                 f"{type(self._searcher).__name__} found {int((indices[failed] >= 0).sum(axis=1)[0])} of {self._k} "
@@ -152,10 +152,14 @@ class SearcherSource:
                 self._searcher.prepare(self._wanted + self._problem.leave_out, sample)
 
     def _ask_ahead(self, start: int, stop: int) -> tuple[IntMatrix, FloatMatrix]:
-        """Searchers like many questions at a time: asks a whole block and keeps the answers to the rest of it."""
+        """Searchers like many questions at a time: asks a whole block and keeps the answers to the rest of it.
+
+        Always the same blocks, wherever a run was taken up: an index may round otherwise in other company.
+        """
         if not self._asked[0] <= start <= stop <= self._asked[1]:
-            last = min(max(stop, start + AHEAD), self._problem.n_val)
-            self._asked, self._answers = (start, last), self._ask(np.arange(start, last))
+            first = start - start % AHEAD
+            last = min(max(stop, first + AHEAD), self._problem.n_val)
+            self._asked, self._answers = (first, last), self._ask(np.arange(first, last))
         part = slice(start - self._asked[0], stop - self._asked[0])
         return self._answers[0][part].copy(), self._answers[1][part].copy()
 

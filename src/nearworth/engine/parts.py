@@ -29,6 +29,7 @@ def write_part(part: Partial, path: str | os.PathLike[str]) -> None:
         numbers, sums = leaf.state()
         description["open"] = [number, numbers]
         arrays |= {f"open-{name}": array for name, array in sums.items()}
+    arrays |= {f"note-{name}": note for name, note in part.notes.items()}
     write_sealed(path, description, arrays)
 
 
@@ -45,4 +46,5 @@ def read_part(path: str | os.PathLike[str]) -> Partial:
         number, numbers = description["open"]
         state = {name.removeprefix("open-"): array for name, array in arrays.items() if name.startswith("open-")}
         part._open = (number, Leaf.of_state(numbers, state))
+    part.notes = {name.removeprefix("note-"): arrays[name] for name in arrays if name.startswith("note-")}
     return part

@@ -99,8 +99,8 @@ def run_span(
     report: Report | None = None,
     listener: Listener | None = None,
 ) -> None:
-    """Add the leaves of a span to a part; the listener hears of every new leaf."""
-    work = _Work(problem, plan, request, span, None, None)
+    """Add the leaves of a span to a part; the listener hears of every new leaf. The excess goes to the part's notes."""
+    work = _Work(problem, plan, request, span, None, partial.notes["excess"] if request.excess else None)
     done = problem.n_val - sum(b - a for a, b in (span.points(leaf, problem.n_val) for leaf in span.leaves))
     if span.leaves:
         _sum_up(work, make_evaluator, partial, report, listener, done)

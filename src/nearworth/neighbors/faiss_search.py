@@ -6,6 +6,7 @@ bits per number, which faiss scans many times faster than the numbers, are as go
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -206,6 +207,12 @@ class FaissSearch:
             loaded._effort = Effort(**about["tuning"].pop("effort"))
             loaded.tuning = FaissTuning(**about["tuning"], effort=loaded._effort)
         return loaded
+
+    def fingerprint(self) -> str:
+        """A hash of the index and the efforts: equal ones give equal answers."""
+        digest = hashlib.blake2b(self._built.to_bytes().data, digest_size=16)
+        digest.update(repr(self._effort).encode())
+        return digest.hexdigest()
 
     @property
     def _built(self) -> FaissIndex:

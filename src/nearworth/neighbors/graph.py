@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
+from nearworth._validation.fingerprint import fingerprint
 from nearworth.neighbors.search import MISSING, Answer, check_answer, drop_self
 
 
@@ -85,6 +86,10 @@ class GraphSearch:
             known = f"{self.n_train} training points" if self.n_train is not None else f"training point {largest}"
             raise ValueError(f"the graph speaks of {known}, but X has {n_train} rows. Make it with these rows.")
         return self
+
+    def fingerprint(self) -> str:
+        """A hash of the graph."""
+        return fingerprint(self.indices, self.distances)
 
     def search(self, Q: Any, k: int) -> Answer:
         """The answers to all points of the graph, which Q must be."""

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from nearworth._typing import FloatMatrix, FloatVector, IntMatrix
+from nearworth._validation.fingerprint import fingerprint
 from nearworth._validation.parameters import memory, one_of, parse_bytes, positive_or_none, seed, whole_number
 from nearworth.neighbors.certify import Sample, recall_by_distance
 from nearworth.neighbors.hashing import HashFamily, HashTables, collision_probability, table_bytes
@@ -152,6 +153,11 @@ class LSHSearch:
         if self._tables is None:
             raise ValueError("LSHSearch has no tables yet. Call prepare(k) first.")
         return self._built
+
+    def fingerprint(self) -> str:
+        """A hash of the hash functions: equal ones give equal answers on equal points."""
+        family = self._family
+        return fingerprint(self.parameters, family.vectors, family.offsets, family.factors, family.centre)
 
     @property
     def table_bytes(self) -> int:

@@ -33,6 +33,9 @@ class Searcher(Protocol):
 
     A searcher may also have `prepare(k, queries=None)`, called once between `fit` and the first `search`: the place to
     choose parameters, and to build what depends on k. `queries` is then a sample of the questions to come.
+
+    With `fingerprint()`, a text that is the same whenever a searcher would give the same answers to the bit, its runs
+    can be kept in a checkpoint. It is called after `prepare`.
     """
 
     def fit(self, X: Any) -> Self:
