@@ -23,7 +23,7 @@ MOST_CANDIDATES, SHARE_OF_ALL = 1_000, 0.01
 # LEAST_ERROR / N leaves too few of them in a bucket.
 MANY_CANDIDATES, BUCKETED_POINTS, LEAST_ERROR = 300, 30_000, 0.05
 # An index must be built first: below these sizes every distance is computed sooner.
-INDEX_POINTS, INDEX_QUERIES = 300_000, 4_000
+INDEX_POINTS, INDEX_QUERIES = 500_000, 8_000
 
 
 @dataclass(frozen=True)

@@ -202,3 +202,19 @@ def test_hostile_little_sets(rng, n, kind):
     assert ((audit.confidence >= 0) & (audit.confidence <= 1)).all()
     assert 0 <= audit.n_errors.lower <= audit.n_errors.estimate <= audit.n_errors.upper <= n
     assert len(audit.suspects(max_fdr=0.1)) == 0  # so few rows prove nothing
+
+
+@pytest.mark.parametrize("kind", ["cyclic", "uniform"])
+def test_wrong_labels_in_clean_clusters_are_listed(rng, kind):
+    """Classes far apart, one label in twenty wrong: whoever looks at the data sees them."""
+    true = np.arange(600) % 3
+    X = 8.0 * np.eye(3)[true] + rng.normal(size=(600, 3))
+    wrong = rng.choice(600, 30, replace=False)
+    y = true.copy()
+    y[wrong] = (y[wrong] + (1 if kind == "cyclic" else rng.integers(1, 3, 30))) % 3
+    audit = nw.audit_labels(X, y)
+    assert set(audit.suspects(fraction=0.05)) == set(wrong)
+    for listed in (audit.suspects(), audit.suspects(max_fdr=0.2)):
+        assert len(set(listed) & set(wrong)) >= 24
+        assert len(set(listed) - set(wrong)) <= 0.25 * len(listed)
+    assert audit.n_errors.lower <= 30 <= audit.n_errors.upper

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._typing import FloatMatrix, FloatVector, IntVector
+from nearworth._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
 
 SMOOTHING = 1.0  # votes added to every row, shared out as the classes are; K nearest neighbours together have one
 
@@ -37,6 +37,12 @@ class Neighbours:
         there = self.points >= 0
         weight = self.weights.sum() / max(1, int(there.sum()))
         return Neighbours(self.points, self.keys, weight * there)
+
+    def heads(self, codes: IntVector, n_classes: int, size: int) -> IntMatrix:
+        """How many of the `size` nearest of each query have each label."""
+        points = self.points[:, :size]
+        cells = np.arange(len(points))[:, None] * n_classes + codes[points]
+        return _count(cells, (points >= 0).astype(np.float64), len(points), n_classes).astype(np.intp)
 
     def forward(self, codes: IntVector, n_classes: int) -> FloatMatrix:
         """Votes that each query gets from its neighbours (queries x classes)."""

@@ -23,6 +23,7 @@ LISTED, LISTED_PER_NEIGHBOR = 100, 5  # neighbours whose votes count: beyond, we
 GRAPH_SHARE = 0.5  # of max_memory: lists of neighbours, and what counting their votes takes
 COUNTING_BYTES = 40  # per query and neighbour, while votes are counted
 MISCOUNT = 4.0  # so many times too large or small a count of wrong targets may be: tails of right ones look alike
+WITHIN = 4  # shares of votes are compared among so many times fewer neighbours than a class has rows
 PROBABILITY_FLOOR = 0.01  # pred_probs are mixed with so much of the class shares: no model is ever that sure
 
 
@@ -116,7 +117,8 @@ def _audit_classes(estimator: KNNShapley, X_val: Any, y_val: Any, pred_probs: An
         shares.append(vote_shares(votes, priors))
     if given is not None:
         shares.append((given + PROBABILITY_FLOOR * priors) / (1.0 + PROBABILITY_FLOOR))
-    belief = believe(make_features(shares), codes)
+    near = max(estimator.n_neighbors, len(codes) // (WITHIN * len(labels)))
+    belief = believe(make_features(shares), codes, neighbours.heads(codes, len(labels), near))
     best, rows = belief.evidence.argmax(axis=1), np.arange(len(codes))
     return LabelAudit(
         belief.quality, valuation.values, shares[0][rows, codes], labels[best], belief.labels[rows, best],

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._typing import FloatMatrix, FloatVector, IntVector
+from nearworth._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
 from nearworth.audit.noise import TINY, NoiseFit, NoiseModel
 
 FIT_ROWS = 10_000  # rows from which the few parameters are learnt
@@ -20,6 +20,10 @@ LEVELS = (0.01, 0.03, 0.06, 0.1, 0.16, 0.23, 0.31, 0.38, 0.45)
 # Of a level's loss only so much counts: rows near each other are not as many witnesses as they seem. And data sets are
 # mostly made of classes that can be told apart: before looking, those that can are so many nats likelier.
 TRUST, CLARITY = 0.5, 6.0
+# Where classes are apart and labels are noisy, the same coin is tossed for every vote, so that shares of votes differ by
+# chance alone. Where classes overlap, they differ by more. A level that makes all this come out is so many nats likelier.
+EVENNESS = 5.0
+MEDIAN = 0.455  # of the square of a standard normal variable
 NEGLIGIBLE = 1e-4  # levels that are believed less are left out
 
 
@@ -38,9 +42,13 @@ class Belief:
         return np.asarray(self.weights @ self.right)
 
 
-def believe(features: npt.NDArray[np.float64], codes: IntVector) -> Belief:
-    """Learn from rows whose features never saw their own label, and judge all of them."""
-    models, weights = _weigh(*_some(features, codes))
+def believe(features: npt.NDArray[np.float64], codes: IntVector, votes: IntMatrix | None = None) -> Belief:
+    """Learn from rows whose features never saw their own label, and judge all of them.
+
+    `votes` are how many of its nearest neighbours have each label, if they are to tell noise from overlap.
+    """
+    some = _some(len(codes))
+    models, weights = _weigh(features[:, some], codes[some], None if votes is None else votes[some])
     evidence, labels = np.zeros(features.shape[1:]), np.zeros(features.shape[1:])
     right = np.empty((len(models), len(codes)))
     for number, model in enumerate(models):
@@ -52,26 +60,40 @@ def believe(features: npt.NDArray[np.float64], codes: IntVector) -> Belief:
     return Belief(weights, right, evidence, labels)
 
 
-def _some(features: npt.NDArray[np.float64], codes: IntVector) -> tuple[npt.NDArray[np.float64], IntVector]:
-    if len(codes) <= FIT_ROWS:
-        return features, codes
-    rows = np.sort(np.random.default_rng(0).choice(len(codes), FIT_ROWS, replace=False))
-    return features[:, rows], codes[rows]
+def _some(n_rows: int) -> IntVector:
+    if n_rows <= FIT_ROWS:
+        return np.arange(n_rows)
+    return np.sort(np.random.default_rng(0).choice(n_rows, FIT_ROWS, replace=False))
 
 
-def _weigh(features: npt.NDArray[np.float64], codes: IntVector) -> tuple[list[NoiseModel], FloatVector]:
+def _weigh(
+    features: npt.NDArray[np.float64], codes: IntVector, votes: IntMatrix | None
+) -> tuple[list[NoiseModel], FloatVector]:
     """Models at the levels that matter, and how far each is believed."""
     fit = NoiseFit(features, codes)
     models = [fit.model(level) for level in LEVELS]
-    costs = np.array([TRUST * model.loss - CLARITY * _clarity(model, features) for model in models])
+    costs = np.array([_cost(model, model.posterior(features).evidence, votes) for model in models])
     weights = np.exp(costs.min() - costs)
     kept = np.flatnonzero(weights > NEGLIGIBLE * weights.sum())
     return [models[number] for number in kept], weights[kept] / weights[kept].sum()
 
 
-def _clarity(model: NoiseModel, features: npt.NDArray[np.float64]) -> float:
+def _cost(model: NoiseModel, evidence: FloatMatrix, votes: IntMatrix | None) -> float:
+    clarity = _clarity(evidence)
+    even = 0.0 if votes is None else clarity * _evenness(model.confusion, evidence, votes)
+    return float(TRUST * model.loss - CLARITY * clarity - EVENNESS * even**2)
+
+
+def _evenness(confusion: FloatMatrix, evidence: FloatMatrix, votes: IntMatrix) -> float:
+    """Whether the votes for a row's likeliest class vary as tosses of its coin do, 0 to 1: of the median row."""
+    best, rows = evidence.argmax(axis=1), np.arange(len(evidence))
+    right, total = np.diag(confusion)[best], np.maximum(votes.sum(axis=1), 1)
+    squares = (votes[rows, best] - total * right) ** 2 / (total * right * (1.0 - right))
+    return min(1.0, MEDIAN / max(float(np.median(squares)), TINY))
+
+
+def _clarity(evidence: FloatMatrix) -> float:
     """How far classes are told apart, 0 to 1: squared, for a little of it is what overlap looks like, too."""
-    evidence = model.posterior(features).evidence
     n, n_classes = evidence.shape
     doubt = -float((evidence * np.log(np.maximum(evidence, TINY))).sum()) / (n * np.log(n_classes))
     return float((1.0 - doubt) ** 2)
