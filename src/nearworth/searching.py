@@ -18,10 +18,10 @@ from nearworth.games.candidates import candidates_for_error
 from nearworth.neighbors.search import generator
 
 # Of 100,000 points, ranking 20 costs a third of ranking all, 500 two thirds, 1,000 about as much.
-MOST_CANDIDATES, SHARE_OF_ALL = 1_000, 0.01
+MOST_CANDIDATES, SHARE_OF_ALL = 2_000, 0.01
 # Far points by bucket are cheaper than both for many points, from so many candidates on; but an error of
 # LEAST_ERROR / N leaves too few of them in a bucket.
-MANY_CANDIDATES, BUCKETED_POINTS, LEAST_ERROR = 300, 30_000, 0.05
+MANY_CANDIDATES, SHARE_OF_MANY, BUCKETED_POINTS, LEAST_ERROR = 300, 0.002, 30_000, 0.05
 # An index must be built first: below these sizes every distance is computed sooner.
 INDEX_POINTS, INDEX_QUERIES = 500_000, 8_000
 
@@ -91,7 +91,7 @@ def choose(
         return Choice(None, None, why if k is None else "all neighbours are ranked: there are no more")
     if search in ("exact", "auto") and parameters["max_error"] is not None:
         max_error = float(parameters["max_error"])
-        if k >= MANY_CANDIDATES and _has_buckets(parameters, n_train):
+        if k >= max(MANY_CANDIDATES, SHARE_OF_MANY * n_train) and _has_buckets(parameters, n_train):
             return Choice(None, None, f"an error of {max_error:g} is certain", max_error)
         if k > min(MOST_CANDIDATES, SHARE_OF_ALL * n_train):
             why = f"an error of {max_error:g} needs {k:,} neighbours: ranking all costs no more"

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from nearworth._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
 from nearworth.audit.noise import TINY, NoiseFit, NoiseModel
 
-FIT_ROWS = 10_000  # rows from which the few parameters are learnt
+FIT_ROWS = 6_000  # rows from which the few parameters are learnt
 LEVELS = (0.01, 0.03, 0.06, 0.1, 0.16, 0.23, 0.31, 0.38, 0.45)
 # Of a level's loss only so much counts: rows near each other are not as many witnesses as they seem. And data sets are
 # mostly made of classes that can be told apart: before looking, those that can are so many nats likelier.
@@ -80,15 +80,17 @@ def _weigh(
 
 def _cost(model: NoiseModel, evidence: FloatMatrix, votes: IntMatrix | None) -> float:
     clarity = _clarity(evidence)
-    even = 0.0 if votes is None else clarity * _evenness(model.confusion, evidence, votes)
-    return float(TRUST * model.loss - CLARITY * clarity - EVENNESS * even**2)
+    even = 0.0 if votes is None else clarity * _evenness(evidence, votes)
+    return float(TRUST * model.loss - CLARITY * clarity - EVENNESS * even**4)
 
 
-def _evenness(confusion: FloatMatrix, evidence: FloatMatrix, votes: IntMatrix) -> float:
+def _evenness(evidence: FloatMatrix, votes: IntMatrix) -> float:
     """Whether the votes for a row's likeliest class vary as tosses of its coin do, 0 to 1: of the median row."""
-    best, rows = evidence.argmax(axis=1), np.arange(len(evidence))
-    right, total = np.diag(confusion)[best], np.maximum(votes.sum(axis=1), 1)
-    squares = (votes[rows, best] - total * right) ** 2 / (total * right * (1.0 - right))
+    best = evidence.argmax(axis=1)
+    own, total = votes[np.arange(len(votes)), best], votes.sum(axis=1)
+    heads, tosses = (np.bincount(best, weights=x, minlength=votes.shape[1]) for x in (own, total))
+    share = ((heads + 0.5) / (tosses + 1.0))[best]
+    squares = (own - total * share) ** 2 / np.maximum(total * share * (1.0 - share), TINY)
     return min(1.0, MEDIAN / max(float(np.median(squares)), TINY))
 
 

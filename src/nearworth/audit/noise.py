@@ -22,10 +22,8 @@ from nearworth._typing import FloatMatrix, FloatVector, IntVector
 
 # Priors are normal: mean weight around one over their number (their sum may be large where votes are noisy), weights
 # around their mean, shifts, class error rates around the level (in the logit of twice the rate: no class is more than
-# half wrong). Logarithms of preferences have Student's t: mostly small, but now and then one label is always mistaken for
-# one other.
-MEAN_SPREAD, WEIGHT_SPREAD, SHIFT_SPREAD, RATE_SPREAD = 10.0, 3.0, 2.0, 0.5
-PREFERENCE_SPREAD, PREFERENCE_FREEDOM = 0.45, 3.0
+# half wrong) and logarithms of preferences around none.
+MEAN_SPREAD, WEIGHT_SPREAD, SHIFT_SPREAD, RATE_SPREAD, PREFERENCE_SPREAD = 10.0, 1.5, 2.0, 0.5, 0.45
 MANY_CLASSES = 40  # with more, no preferences among wrong labels: they would be as many as classes squared
 OPTIONS = {"maxiter": 80, "ftol": 1e-7}
 TINY = 1e-300
@@ -113,8 +111,8 @@ class NoiseFit:
         )
         if len(parts[3]):
             by_preference = _with_diagonal(wrong[:, None] * preferences - counts, 0.0).ravel()
-            slopes.append(by_preference + _tail_slope(parts[3], PREFERENCE_SPREAD, PREFERENCE_FREEDOM))
-            value += _tail(parts[3], PREFERENCE_SPREAD, PREFERENCE_FREEDOM)
+            slopes.append(by_preference + parts[3] / PREFERENCE_SPREAD**2)
+            value += _bell(parts[3], PREFERENCE_SPREAD)
         return value - float(np.log(given).sum()), np.concatenate(slopes)
 
     def _read(
@@ -153,15 +151,6 @@ def _with_diagonal(matrix: FloatMatrix, diagonal: FloatVector | float) -> FloatM
     changed = matrix.copy()
     np.fill_diagonal(changed, diagonal)
     return changed
-
-
-def _tail(off: FloatVector, spread: float, freedom: float) -> float:
-    """Minus the logarithm of Student's t, but for a constant."""
-    return 0.5 * (freedom + 1.0) * float(np.log1p(off * off / (freedom * spread**2)).sum())
-
-
-def _tail_slope(off: FloatVector, spread: float, freedom: float) -> FloatVector:
-    return np.asarray((freedom + 1.0) * off / (freedom * spread**2 + off * off))
 
 
 def _bell(off: FloatVector, spread: float) -> float:
