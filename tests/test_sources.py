@@ -278,8 +278,8 @@ def bad_tables():
     yield "missing values in column 'b' at row 1", numbers | {"b": pa.array([1, None])}, None
     yield "no column 'label'", numbers, "label"
     yield "several columns of vectors", {"a": [[1.0], [2.0]], "b": [[1.0], [2.0]]}, None
-    yield "unlike length in column 'a': 1 numbers at row 0, 2 at row 1", {"a": [[1.0], [1.0, 2.0]]}, None
-    yield "none at row 1", {"a": [[1.0], None]}, None
+    yield "unlike length in column 'a': most have 1 numbers, row 1 has 2", {"a": [[1.0], [1.0, 2.0]]}, None
+    yield "no vector in column 'a' at row 1", {"a": [[1.0], None]}, None
     yield "no column to compare rows by", {"label": [1, 2]}, "label"
     yield "0 sample", {"a": pa.array([], pa.float32())}, None
 
@@ -446,3 +446,35 @@ def test_the_command_line_leaves_arrays_on_disk(data, tmp_path):
             main(["value", source, "-t", labels, "-o", str(tmp_path / name), "-q", *more], prog_name="nearworth")
         assert not left.value.code
     assert (tmp_path / "a.csv").read_text() == (tmp_path / "b.csv").read_text()
+
+
+def test_the_index_of_pandas_is_no_feature(tmp_path):
+    frame = pd.DataFrame({"a": [0.0, 1.0, 2.0, 3.0], "label": [0, 1, 0, 1]}, index=[7, 9, 12, 40])
+    frame.to_parquet(tmp_path / "with-index.parquet")
+    est = nw.KNNShapley(1).fit(tmp_path / "with-index.parquet", "label")
+    assert est.feature_names_in_.tolist() == ["a"]
+
+
+def test_a_missing_number_in_a_vector_is_named_by_its_row(tmp_path):
+    vectors = [[1, 2, 3]] * 10
+    vectors[6] = [1, None, 3]
+    pq.write_table(pa.table({"e": pa.array(vectors, pa.list_(pa.int32())), "y": [0, 1] * 5}), tmp_path / "v.parquet")
+    with pytest.raises(ValueError, match="at row 6"):
+        nw.KNNShapley(1).fit(tmp_path / "v.parquet", "y")
+
+
+@pytest.mark.parametrize("name", ["junk.parquet", "folder.npy", "missing.npy", "archive.npy"])
+def test_what_cannot_be_read_names_the_argument(tmp_path, name):
+    path = tmp_path / name
+    if name == "junk.parquet":
+        path.write_bytes(b"junk")
+    elif name == "folder.npy":
+        path.mkdir()
+    elif name == "archive.npy":
+        np.savez(tmp_path / "archive.npz", a=np.zeros(3))
+        (tmp_path / "archive.npz").rename(path)
+    with pytest.raises((ValueError, OSError), match=r"^X"):
+        nw.KNNShapley(1).fit(path, [0, 1])
+    if name.endswith(".npy"):
+        with pytest.raises((ValueError, OSError), match=r"^y"):
+            nw.KNNShapley(1).fit(np.zeros((2, 1)), path)

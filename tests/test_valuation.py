@@ -284,3 +284,17 @@ def test_sum_by_notices_data_that_changed(problem):
 def test_owners_may_be_dates(est, problem):
     dates = np.array(["2024-01-01", "2024-06-01"] * 40, dtype="M8[ns]")
     assert [str(owner)[:10] for owner in est.value(*problem[2:]).sum_by(dates)] == ["2024-01-01", "2024-06-01"]
+
+
+def test_totals_of_owners_keep_the_certificate(rng):
+    X, X_val = rng.normal(size=(900, 3)), rng.normal(size=(20, 3))
+    y, y_val = rng.integers(0, 2, 900), rng.integers(0, 2, 20)
+    owners = np.arange(900) % 3
+    exact = nw.KNNShapley(3).fit(X, y).value(X_val, y_val).sum_by(owners)
+    assert all(row.lower == row.total == row.upper for row in exact.values())
+    assert "lower" not in exact.to_frame("pandas").columns
+    rough = nw.KNNShapley(3, n_candidates=30).fit(X, y).value(X_val, y_val).sum_by(owners)
+    assert "not exact" in repr(rough)
+    for owner, row in rough.items():
+        assert row.lower <= exact[owner].total <= row.upper
+        assert row.lower <= row.total <= row.upper

@@ -30,13 +30,14 @@ INDEX_POINTS, INDEX_QUERIES = 500_000, 8_000
 class Choice:
     """How many neighbours are ranked (None: all), who finds them (None: exact search), and why.
 
-    With a `max_error` all are ranked, but far ones only as well as that needs.
+    With a `max_error` all are ranked, but far ones only as well as that needs; see `SearchPlan` for `whole_ties`.
     """
 
     n_candidates: int | None
     searcher: Any
     reason: str
     max_error: float = 0.0
+    whole_ties: bool = False
 
     def listing(self, size: int) -> Choice:
         """For those who also want so many nearest points: all distances or a searcher's, but never a few only."""
@@ -50,7 +51,7 @@ class Choice:
     def plan(self) -> SearchPlan:
         """The same in words."""
         searcher = type(self.searcher).__name__ if self.searcher else None
-        return SearchPlan(self.n_candidates, searcher, self.reason, self.max_error)
+        return SearchPlan(self.n_candidates, searcher, self.reason, self.max_error, self.whole_ties)
 
 
 @dataclass(frozen=True)
@@ -97,9 +98,10 @@ def choose(
             why = f"an error of {max_error:g} needs {k:,} neighbours: ranking all costs no more"
             return Choice(None, None, why)
     if search == "exact":
-        return Choice(k, None, why)
+        return Choice(k, None, why, whole_ties=parameters["max_error"] is not None)
     if search == "auto":
-        return _automatic(k, why, n_train, n_val, euclidean)
+        found = _automatic(k, why, n_train, n_val, euclidean)
+        return replace(found, whole_ties=found.searcher is None and parameters["max_error"] is not None)
     return Choice(k, _searcher(search, parameters), why)
 
 

@@ -180,7 +180,7 @@ class Valuation:
         return plot_values_by_class(self.values, what, classes.labels.tolist(), classes.codes, ax)
 
     def sum_by(self, owners: Any) -> OwnerValues:
-        """What the rows of each owner are worth: owner -> total, standard error, share, n_rows.
+        """What the rows of each owner are worth: owner -> total, standard error, share, n_rows, lower, upper.
 
         `owners` holds one label per training row. Where standard errors were asked for, those of the totals
         are exact, covariances included, and cost one more run over the validation points. A valuation that
@@ -192,7 +192,13 @@ class Valuation:
         overall = self.values.sum()
         shares = totals / overall if overall != 0 else np.full(len(labels), np.nan)
         sizes = np.bincount(codes, minlength=len(labels))
-        rows = zip(totals.tolist(), errors.tolist(), shares.tolist(), sizes.tolist(), strict=True)
+        ends = [
+            np.bincount(codes, weights=x, minlength=len(labels)).tolist()
+            if self.moments.ends is not None
+            else totals.tolist()
+            for x in (self.lower, self.upper)
+        ]
+        rows = zip(totals.tolist(), errors.tolist(), shares.tolist(), sizes.tolist(), *ends, strict=True)
         return OwnerValues({label: OwnerValue(*row) for label, row in zip(labels, rows, strict=True)}, self.backend)
 
     def _group_errors(self, codes: IntVector, n_groups: int) -> FloatVector:

@@ -266,3 +266,23 @@ def test_a_plan_with_hash_tables_tells_what_they_would_do(data):
         assert part in str(plan)
     by_hand = nw.KNNShapley(5, search=nw.LSHSearch(3, 2, 1.5, random_state=0), n_candidates=10).fit(X, y).plan(200)
     assert "3 hash tables of 2 hashes, width 1.5" in str(by_hand)
+
+
+@pytest.mark.parametrize("semivalue", ["shapley", "banzhaf", "loo"])
+@pytest.mark.parametrize("metric", ["euclidean", "manhattan", "cosine"])
+def test_ties_do_not_break_the_promise_of_an_error(rng, semivalue, metric):
+    """Rows of few kinds: every K* cuts a block of ties."""
+    X, X_val = (rng.integers(0, 2, size=(n, 5)) + 0.5 for n in (3_000, 20))
+    y, y_val = rng.integers(0, 3, 3_000), rng.integers(0, 3, 20)
+    exact = nw.KNNShapley(5, semivalue=semivalue, metric=metric).fit(X, y)
+    est = nw.KNNShapley(5, max_error=0.05, semivalue=semivalue, metric=metric).fit(X, y)
+    assert est.plan(20).search.n_candidates is not None
+    for args in ((X_val, y_val), ()):
+        v = est.value(*args)
+        assert v.error_bound <= 0.05
+        np.testing.assert_allclose(v.values, exact.value(*args).values, atol=v.error_bound + 1e-14, rtol=0)
+
+
+def test_equal_points_are_one_tie():
+    est = nw.KNNShapley(1, max_error=0.1).fit(np.ones((1000, 2)), np.arange(1000) % 2)
+    assert est.value([[0.0, 0.0]], [1]).error_bound <= 1e-12

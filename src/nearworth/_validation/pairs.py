@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import narwhals.stable.v2 as nwl
@@ -17,6 +19,24 @@ def open_pair(X: Any, y: Any, names: tuple[str, str], max_memory: int | None) ->
 
     `y` may be the path of a .npy file, or the name of a column of X, which then is no feature.
     """
+    with _naming(f"{names[0]} and {names[1]}" if is_path(X) and is_path(y) else names[0] if is_path(X) else names[1]):
+        return _open_pair(X, y, names, max_memory)
+
+
+@contextmanager
+def _naming(arguments: str) -> Iterator[None]:
+    """Say which arguments were being read, when a library or the system could not."""
+    try:
+        yield
+    except Exception as error:
+        foreign = isinstance(error, OSError) or not type(error).__module__.startswith("builtins")
+        if not foreign or str(error).startswith(arguments.split()[0]):
+            raise
+        first = (str(error).splitlines() or [""])[0]
+        raise ValueError(f"{arguments}: cannot be read: {type(error).__name__}: {first}") from error
+
+
+def _open_pair(X: Any, y: Any, names: tuple[str, str], max_memory: int | None) -> tuple[Any, Any]:
     label = None
     if is_path(y):
         if os.path.splitext(y)[1].lower() == ".npy":

@@ -20,8 +20,8 @@ LEVELS = (0.01, 0.03, 0.06, 0.1, 0.16, 0.23, 0.31, 0.38, 0.45)
 # Of a level's loss only so much counts: rows near each other are not as many witnesses as they seem. And data sets are
 # mostly made of classes that can be told apart: before looking, those that can are so many nats likelier.
 TRUST, CLARITY = 0.5, 6.0
-# Where classes are apart and labels are noisy, the same coin is tossed for every vote, so that shares of votes differ by
-# chance alone. Where classes overlap, they differ by more. A level that makes all this come out is so many nats likelier.
+# Where classes are apart and labels are noisy, the same coin is tossed for every vote, so that shares of votes differ
+# by chance alone. Where classes overlap, they differ by more. A level that makes all this come out is so much likelier.
 EVENNESS = 5.0
 MEDIAN = 0.455  # of the square of a standard normal variable
 NEGLIGIBLE = 1e-4  # levels that are believed less are left out

@@ -71,15 +71,34 @@ class ExactSource:
         narrow = plan is None or plan.narrow
         batch = plan.batch if plan is not None and problem.keys.streamed else None
         self._nearest = NearestKeys(problem.keys, problem.n_train, narrow=narrow, batch=batch)
+        self._whole_ties = plan is not None and plan.search.whole_ties and problem.ties == "average"
 
     def __call__(self, start: int, stop: int) -> list[Near]:
         """See Source."""
+        return [
+            self._to_the_end_of_its_tie(query, known)
+            if self._whole_ties and len(known.rows) < min(self._k, self._problem.game.n_players)
+            else known
+            for query, known in enumerate(self._known(start, stop), start=start)
+        ]
+
+    def _known(self, start: int, stop: int) -> list[Near]:
         problem = self._problem
         indices, keys = self.answer(np.arange(start, stop))
         return [
             known_ranks(rows, row, self._k, problem.game.n_players, problem.ties, sure=True)
             for rows, row in zip(indices, keys, strict=True)
         ]
+
+    def _to_the_end_of_its_tie(self, query: int, known: Near) -> Near:
+        """The known ranks and the whole block of equally far points behind them, which begins among the k nearest."""
+        problem = self._problem
+        keys = np.array(problem.keys(problem.queries[query : query + 1])[0])  # they may be the user's own
+        if problem.leave_out:
+            keys[query] = np.nan
+        keys[known.rows] = np.nan
+        tied = np.flatnonzero(keys == np.nanmin(keys))
+        return Near(np.concatenate([known.rows, tied]), np.concatenate([known.first, np.arange(len(tied)) == 0]))
 
     def answer(self, queries: IntVector) -> Answer:
         """The k + 1 nearest of some validation points with their keys, one more than wanted to see whether it ties."""

@@ -29,13 +29,15 @@ SHARED_PASS = 8  # queries by which a pass over a file is shared before a second
 class SearchPlan:
     """How many neighbours are ranked (None: all), which searcher finds them (None: all distances), and why.
 
-    With a `max_error` all are, but far ones only as well as that needs.
+    With a `max_error` all are, but far ones only as well as that needs. With `whole_ties`, a block of ties that begins
+    among the nearest is ranked to its end, so that no tie costs certainty.
     """
 
     n_candidates: int | None = None
     searcher: str | None = None
     reason: str = "exact values were asked for"
     max_error: float = 0.0
+    whole_ties: bool = False
 
     def __str__(self) -> str:
         if self.max_error > 0.0:

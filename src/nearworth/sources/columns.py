@@ -45,15 +45,21 @@ class Layout:
     def _vectors(self, column: Any, first: int) -> npt.NDArray[Any]:
         name = self.columns[0]
         lengths = pc.fill_null(pc.list_value_length(column), -1).to_numpy(zero_copy_only=False)
-        odd = np.flatnonzero((lengths != lengths[:1]) | (lengths < 0))
+        if lengths.min(initial=0) < 0:
+            row = first + int(np.argmin(lengths))
+            raise ValueError(f"{self.argument} has no vector in column {name!r} at row {row}. Drop such rows.")
+        usual = np.bincount(lengths).argmax() if lengths.size else 0
+        odd = np.flatnonzero(lengths != usual)
         if odd.size:
-            other = "none" if lengths[odd[0]] < 0 else lengths[odd[0]]
             raise ValueError(
-                f"{self.argument} has vectors of unlike length in column {name!r}: {lengths[0]} numbers "
-                f"at row {first}, {other} at row {first + odd[0]}. Make them alike."
+                f"{self.argument} has vectors of unlike length in column {name!r}: most have {usual} numbers, "
+                f"row {first + odd[0]} has {lengths[odd[0]]}. Make them alike."
             )
-        values = self.numbers(column.flatten(), name, first)
-        return values.reshape(len(column), -1)
+        flat = column.flatten()
+        if flat.null_count and not pa.types.is_floating(flat.type):
+            row = first + int(np.argmax(flat.is_null().to_numpy(zero_copy_only=False))) // int(lengths[0])
+            raise ValueError(f"{self.argument} has missing numbers in a vector of column {name!r} at row {row}.")
+        return self.numbers(flat, name, first).reshape(len(column), -1)
 
 
 def layout_of(schema: Any, label: str | None, argument: str) -> Layout:
@@ -64,7 +70,8 @@ def layout_of(schema: Any, label: str | None, argument: str) -> Layout:
     if label is not None and label not in fields:
         some = ", ".join(map(repr, list(fields)[:12]))
         raise ValueError(f"{argument} has no column {label!r} for the labels; it has {some}.")
-    fields.pop(label, None)  # type: ignore[arg-type]
+    for name in [label, *_index_of_pandas(schema)]:
+        fields.pop(name, None)  # type: ignore[arg-type]
     vectors = [name for name, kind in fields.items() if _is_vector(kind)]
     if len(vectors) > 1:
         raise ValueError(
@@ -77,6 +84,12 @@ def layout_of(schema: Any, label: str | None, argument: str) -> Layout:
         raise ValueError(f"{argument} has no column to compare rows by. Give at least one column of numbers.")
     types = [_dtype(kind, name, argument) for name, kind in fields.items()]
     return Layout(tuple(fields), tuple(fields), np.result_type(*types), argument)
+
+
+def _index_of_pandas(schema: Any) -> list[str]:
+    """Columns that were the index of a frame, and would be again."""
+    described = schema.pandas_metadata or {}
+    return [name for name in described.get("index_columns", ()) if isinstance(name, str)]
 
 
 def _is_vector(kind: Any) -> bool:

@@ -17,7 +17,9 @@ from nearworth.sources.spilling import spill
 def open_npy(path: str | os.PathLike[str], name: str) -> npt.NDArray[Any] | FileRows:
     """A matrix in a .npy file as rows; anything that is no matrix of numbers as an array, for the door to judge."""
     try:
-        mapped = np.load(path, mmap_mode="r", allow_pickle=False)
+        mapped: Any = np.load(path, mmap_mode="r", allow_pickle=False)
+        if hasattr(mapped, "files"):
+            raise ValueError("an archive of several arrays, .npz")
     except (ValueError, EOFError) as error:
         if "pickle" in str(error).lower() or "object" in str(error).lower():
             raise ValueError(f"{name}: {path} holds pickled objects, which could run code. Save numbers.") from None
@@ -33,9 +35,12 @@ def open_npy(path: str | os.PathLike[str], name: str) -> npt.NDArray[Any] | File
 def load_vector(path: str | os.PathLike[str], name: str) -> npt.NDArray[Any]:
     """Labels or numbers from a .npy file."""
     try:
-        return np.asarray(np.load(path, allow_pickle=False))
+        found = np.load(path, allow_pickle=False)
     except (ValueError, EOFError) as error:
         raise ValueError(f"{name}: {path} is not a numpy file of plain labels or numbers ({error}).") from None
+    if not isinstance(found, np.ndarray):
+        raise ValueError(f"{name}: {path} is an archive of several arrays (.npz). Save one of them with numpy.save.")
+    return found
 
 
 def reopened(mapped: np.memmap[Any, Any]) -> FileRows | None:

@@ -105,6 +105,8 @@ def _columnar(path: Path, kind: str) -> Source:
             import pyarrow.feather as feather
 
             table = feather.read_table(path)
+    index = [name for name in (table.schema.pandas_metadata or {}).get("index_columns", ()) if isinstance(name, str)]
+    table = table.drop_columns([name for name in index if name.startswith("__index_level_")])
     repeated = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
     if repeated:
         raise InputError(f"{path}: the column name {listed(repeated)} occurs more than once. Make the names distinct.")
