@@ -11,6 +11,7 @@ import time
 from html import unescape
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import nearworth as nw
@@ -20,6 +21,7 @@ from nearworth.datasets import noisy_digits
 from nearworth.findings import Findings, Selection
 from nearworth.report.content import Rows
 from nearworth.report.page import inert_json, render_report
+from nearworth.tables.errors import InputError
 from nearworth.tables.reading import read
 from nearworth.tables.writing import write_columns
 
@@ -215,6 +217,7 @@ def test_review_in_a_browser(browser, tmp_path, digits):
         rows = {int(r["row"]): r for r in csv.DictReader(file)}
     assert set(rows) == {first, second}
     assert (rows[first]["decision"], rows[second]["decision"]) == ("relabel", "confirm")
+    assert {r["of_rows"] for r in rows.values()} == {str(len(data.y))}
     for name in ("decisions.csv", "decisions.json"):
         downloaded(tmp_path / name)
         out = tmp_path / f"{name}.cleaned.csv"
@@ -223,6 +226,25 @@ def test_review_in_a_browser(browser, tmp_path, digits):
         expected[first] = findings.suggested[first]
         assert read(out).table["digit"].to_pylist() == expected.tolist()
     assert not [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+
+
+def test_exported_ids_are_checked(browser, tmp_path, digits):
+    data, findings = digits
+    first = findings.suspects[0]
+    ids = np.array([f"=digit {i}, 'x'" for i in range(len(data.y))], dtype=object)
+    write_columns({"a": data.X[:, 0], "digit": data.y, "name": pa.array(ids)}, str(tmp_path / "train.csv"))
+    turned = {"a": data.X[:, 0], "digit": data.y, "name": pa.array(ids[::-1])}  # each label where it was
+    write_columns(turned, str(tmp_path / "turned.csv"))
+    page = tmp_path / "report.html"
+    page.write_text(render_report(findings, Rows(X=data.X, target="digit", id_name="name", ids=ids)))
+    browser.get(page.as_uri())
+    browser.find_element("css selector", "body").send_keys("r")
+    for kind in ("csv", "json"):
+        browser.find_element("id", kind).click()
+        made, out = str(downloaded(tmp_path / f"decisions.{kind}")), str(tmp_path / f"{kind}.csv")
+        with pytest.raises(InputError, match=f"row {first} should have the id .=digit {first},"):
+            apply(made, str(tmp_path / "turned.csv"), out, None, False, False, True)
+        apply(made, str(tmp_path / "train.csv"), out, None, False, False, True)
 
 
 def test_keyboard_alone_and_paper(browser, tmp_path, digits):

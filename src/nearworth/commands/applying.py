@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import csv
-import io
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from nearworth.commands.decisions import Decision, check_given, check_rows, read_decisions
+from nearworth.commands.decisions import Decision, check_given, check_rows, check_table, read_decisions
 from nearworth.commands.telling import tell
-from nearworth.tables.delimited import Dialect, as_line, find_dialect, open_text
+from nearworth.tables.delimited import Dialect, as_line, find_dialect
 from nearworth.tables.errors import InputError
 from nearworth.tables.formulas import guard, restore
 from nearworth.tables.reading import read
+from nearworth.tables.splicing import spliced
 from nearworth.tables.writing import FORMATS, check_output, write_bytes, write_columns
 
 DELIMITED = (".csv", ".tsv", ".txt")
@@ -58,51 +58,46 @@ def describe(made: dict[int, Decision], output: str) -> str:
 
 
 def _apply_text(made: dict[int, Decision], train: str, target: str, output: str, verbatim: bool) -> int:
-    """Copy a CSV cell by cell as text, so that 1.50 stays 1.50; how many cells were newly guarded."""
-    read(train, text_only=True)  # refuses strange files in the usual words
+    """Copy a CSV byte by byte but for the changed labels, so that 1.50 stays 1.50; how many cells were guarded."""
+    table = _table(made, train, target)
     dialect = find_dialect(Path(train))
     guarded = [0]
 
-    def cell(text: str) -> str:
-        safe = text if verbatim or text.startswith("'") else guard(text)
+    def inert(text: str) -> str:
+        safe = text if verbatim else guard(text)
         guarded[0] += safe != text
         return safe
 
-    def write(file: Any) -> None:
-        text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
-        delimiter = "\t" if output.lower().endswith(".tsv") else dialect.delimiter
-        for row in _corrected(made, train, target, dialect, verbatim):
-            text.write(as_line([cell(value) for value in row], delimiter))
-        text.detach()
+    def change(row: int, found: str) -> str | None:
+        comma = dialect.decimal == ","
+        check_given(train, made[row], restore(found).replace(",", ".") if comma else restore(found))
+        if made[row].decision != "relabel":
+            return None
+        return inert(_written_like(found, made[row].label, comma))
 
-    write_bytes(output, write)
+    lines = spliced(Path(train), dialect, table.column_names.index(target), made, change, table.num_rows)
+    if output.lower().endswith(".tsv") and dialect.delimiter != "\t":
+        lines = _with_tabs(lines, dialect, lambda text: text if text.startswith("'") else inert(text))
+    write_bytes(output, lambda file: file.writelines(lines))
     return guarded[0]
 
 
-def _corrected(
-    made: dict[int, Decision], train: str, target: str, dialect: Dialect, verbatim: bool
-) -> Iterator[list[str]]:
-    """Rows of text, the header first, with changed labels in place."""
-    with open_text(Path(train), dialect) as file:
-        rows = (row for row in csv.reader(file, delimiter=dialect.delimiter) if row)
-        header = next(rows)
-        names = [name.strip() for name in header]
-        if target not in names:
-            raise InputError(
-                f"{train}: has no column {target!r}, which the decisions are about; name it with --target."
-            )
-        place, number = names.index(target), -1
-        yield header
-        for number, row in enumerate(rows):
-            decision = made.get(number)
-            if decision is not None:
-                comma = dialect.decimal == ","
-                check_given(train, decision, restore(row[place]).replace(",", ".") if comma else restore(row[place]))
-                if decision.decision == "relabel":
-                    label = _written_like(row[place], decision.label, comma)
-                    row[place] = label if verbatim else guard(label)
-            yield row
-        check_rows(train, made, number + 1)
+def _with_tabs(lines: Iterable[bytes], dialect: Dialect, cell: Callable[[str], str]) -> Iterator[bytes]:
+    """Another delimiter: every cell is written anew, in UTF-8."""
+    encoding = "utf-8-sig" if dialect.encoding == "utf-8" else dialect.encoding
+    decoded = (line.decode(encoding, errors="replace") for line in lines)
+    for row in csv.reader(decoded, delimiter=dialect.delimiter):
+        if row:
+            yield as_line([cell(value) for value in row], "\t").encode()
+
+
+def _table(made: dict[int, Decision], train: str, target: str) -> Any:
+    """The data, once it is certain that the decisions were made on them."""
+    source = read(train)
+    if not source.is_table or target not in source.table.column_names:
+        raise InputError(f"{train}: has no column {target!r}, which the decisions are about; name it with --target.")
+    check_table(train, made, source.table)
+    return source.table
 
 
 def _written_like(given: str, label: str, comma: bool = False) -> str:
@@ -117,19 +112,15 @@ def _written_like(given: str, label: str, comma: bool = False) -> str:
 
 
 def _apply_table(made: dict[int, Decision], train: str, target: str, output: str) -> None:
-    source = read(train)
-    if not source.is_table or target not in source.table.column_names:
-        raise InputError(f"{train}: has no column {target!r}, which the decisions are about; name it with --target.")
-    column = source.table[target]
+    table = _table(made, train, target)
+    column = table[target]
     labels = column.to_pylist()
-    check_rows(train, made, len(labels))
     for row, decision in made.items():
         check_given(train, decision, labels[row])
         if decision.decision == "relabel":
             labels[row] = _like(train, decision, labels[row])
     changed = pa.chunked_array([pa.array(labels).cast(column.type)])
-    names = source.table.column_names
-    write_columns({name: changed if name == target else source.table[name] for name in names}, output)
+    write_columns({name: changed if name == target else table[name] for name in table.column_names}, output)
 
 
 def _apply_arrays(made: dict[int, Decision], train: str, output: str) -> None:
@@ -139,7 +130,7 @@ def _apply_arrays(made: dict[int, Decision], train: str, output: str) -> None:
     if source.y is None:
         raise InputError(f"{train}: has no labels `y` to change.")
     labels = source.y.tolist()
-    check_rows(train, made, len(labels))
+    check_rows(train, made.values(), len(labels))
     for row, decision in made.items():
         check_given(train, decision, labels[row])
         if decision.decision == "relabel":

@@ -41,6 +41,18 @@ def shown(label: Any) -> str:
     return f"{plain:.6g}" if isinstance(plain, float) else str(plain)
 
 
+def id_text(cell: Any) -> str:
+    """An id as text with all of its digits; empty where there is none.
+
+    >>> id_text(20231234567.0), id_text(0.1), id_text("x"), id_text(None)
+    ('20231234567', '0.1', 'x', '')
+    """
+    plain = cell.item() if isinstance(cell, np.generic) else cell
+    if plain is None or plain != plain:
+        return ""
+    return str(int(plain)) if isinstance(plain, float) and plain.is_integer() else str(plain)
+
+
 def suspects_data(findings: Findings, rows: Rows) -> dict[str, Any]:
     """The suspects, worst first, as lists of equal length; labels as numbers into one list."""
     listed = findings.suspects[:MOST_SUSPECTS]
@@ -68,14 +80,15 @@ def suspects_data(findings: Findings, rows: Rows) -> dict[str, Any]:
         "cellNames": list(rows.cells)[:MOST_CELLS],
     }
     if rows.ids is not None:
-        data["id"] = [shown(cell) for cell in _take(rows.ids, listed)]
+        data["id"] = [id_text(cell) for cell in _take(rows.ids, listed)]
     needed = order_of_need(listed, [[int(n[0]) for n in group] for group in near])
     if rows.image_shape is not None:
         data |= pixels(rows.X, rows.image_shape, needed)
     elif rows.image_names is not None:
         names = _take(rows.image_names, np.array(needed, dtype=np.intp))
         data |= image_files(rows.image_folder, dict(zip(needed, map(str, names), strict=True)))
-    data |= {"labels": list(labels), "nClasses": n_classes, "target": rows.target, "idName": rows.id_name}
+    data |= {"labels": list(labels), "nClasses": n_classes, "target": rows.target}
+    data |= {"idName": rows.id_name, "ofRows": len(findings.given)}
     return data
 
 

@@ -251,7 +251,7 @@
   const quoted = (cell) => { const safe = inert(String(cell)); return /[",\r\n]/.test(safe) ? '"' + safe.replaceAll('"', '""') + '"' : safe; };
   const rows = () => Object.keys(decisions).map(Number).sort((a, b) => data.row[a] - data.row[b]).map((i) => ({
     row: data.row[i], ...(data.id ? { id: data.id[i] } : {}), target: data.target, given: label(data.given[i]),
-    decision: status(i), label: final(i),
+    decision: status(i), label: final(i), ...(data.id ? { id_column: data.idName || "" } : {}), of_rows: data.ofRows,
   }));
   function save(name, kind, content) {
     const link = make("a", null, { href: URL.createObjectURL(new Blob([content], { type: kind })), download: name });
@@ -259,7 +259,7 @@
     setTimeout(() => URL.revokeObjectURL(link.href), 10000);
   }
   function exportCsv() {
-    const names = ["row", ...(data.id ? ["id"] : []), "target", "given", "decision", "label"];
+    const names = ["row", ...(data.id ? ["id"] : []), "target", "given", "decision", "label", ...(data.id ? ["id_column"] : []), "of_rows"];
     save("decisions.csv", "text/csv", [names, ...rows().map((r) => names.map((n) => r[n]))].map((r) => r.map(quoted).join(",")).join("\n") + "\n");
   }
   const exportJson = () => save("decisions.json", "application/json", JSON.stringify({ target: data.target, report: data.key, decisions: rows() }, null, 1) + "\n");

@@ -164,9 +164,13 @@ def as_line(cells: list[str], delimiter: str) -> str:
     >>> as_line(["a", "b,c", "d\re"], ",")
     'a,"b,c","d\re"\n'
     """
-    special = set(delimiter + '"\r\n')
-    quoted = ['"' + cell.replace('"', '""') + '"' if special & set(cell) else cell for cell in cells]
-    return (delimiter.join(quoted) or '""') + "\n"
+    return (delimiter.join(in_quotes(cell, delimiter) for cell in cells) or '""') + "\n"
+
+
+def in_quotes(cell: str, delimiter: str, always: bool = False) -> str:
+    """A cell in quotes if it needs them."""
+    needed = always or not set(delimiter + '"\r\n').isdisjoint(cell)
+    return '"' + cell.replace('"', '""') + '"' if needed else cell
 
 
 def _parse(path: Path, dialect: Dialect, names: list[str], text_only: bool) -> Any:

@@ -1,0 +1,150 @@
+"""Decisions carried out: on the rows they were made on or not at all, and not a byte more than the labels."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from command_line import one_line
+from nearworth.tables.splicing import records, spans, value
+
+HEAD = "row,id,target,given,decision,label"
+ROWS = [(f"r{i}", i * 1.5, "cat" if i % 2 else "dog") for i in range(8)]
+
+
+def table_text(rows):
+    return "name,a,label\n" + "".join(f"{name},{a},{label}\n" for name, a, label in rows)
+
+
+def decide(content, **known):
+    """decisions.json on some rows: {row: (given, label)}."""
+    made = [{"row": r, "given": g, "decision": "relabel", "label": n} | known for r, (g, n) in content.items()]
+    Path("d.json").write_text(json.dumps({"target": "label", "decisions": made}))
+
+
+def applied(command, before, after):
+    """Whether `before` becomes `after`, byte for byte."""
+    Path("t.csv").write_bytes(before)
+    result = command("apply", "d.json", "t.csv", "-o", "c.csv", "--force", "-q")
+    assert result == (0, "", "")
+    assert Path("c.csv").read_bytes() == after
+
+
+def refused(command, decisions, train):
+    code, out, err = command("apply", decisions, train, "-o", "c" + Path(train).suffix, "-q")
+    assert (code, out) == (2, "")
+    assert not Path("c" + Path(train).suffix).exists()
+    return one_line(err)
+
+
+@pytest.mark.parametrize("known", [",id_column,of_rows", ""])
+def test_a_sorted_copy_is_refused_though_the_label_fits(command, tmp_path, known):
+    line = "3,r3,label,cat,relabel,dog" + (",name,8" if known else "")
+    Path("d.csv").write_text(f"{HEAD}{known}\n{line}\n")
+    Path("t.csv").write_text(table_text(ROWS))
+    Path("sorted.csv").write_text(table_text([*ROWS[2:], *ROWS[:2]]))  # row 3 is r5, a cat too
+    message = refused(command, "d.csv", "sorted.csv")
+    assert "row 3" in message
+    assert "'r3'" in message
+    assert "'r5'" in message
+    assert "a copy in another order" in message
+    assert command("apply", "d.csv", "t.csv", "-o", "c.csv", "-q") == (0, "", "")
+    assert Path("c.csv").read_text() == table_text([*ROWS[:3], ("r3", 4.5, "dog"), *ROWS[4:]])
+    pq.write_table(pa.table({"name": [r[0] for r in ROWS[::-1]], "label": ["cat"] * 8}), "t.parquet")
+    assert "'r4'" in refused(command, "d.csv", "t.parquet")
+
+
+def test_the_id_must_be_in_its_own_column(command, tmp_path):
+    Path("t.csv").write_text("key,other,label\n1,2,a\n2,1,a\n")
+    decide({0: ("a", "b")}, id="2", id_column="key")
+    assert "'1' in 'key'" in refused(command, "d.json", "t.csv")
+    decide({0: ("a", "b")}, id="2", id_column="id_key")  # as the report calls a column whose name it uses itself
+    assert "'1' in 'key'" in refused(command, "d.json", "t.csv")
+    decide({0: ("a", "b")}, id="2", id_column="elsewhere")
+    assert command("apply", "d.json", "t.csv", "-o", "c.csv", "-q")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("cell", "exported"),
+    [("007", "7"), ("20231234567.0", "20231234567"), ("true", "True"), ("2024-01-31", "2024-01-31"), ("'=x", "=x"),
+     ("2024-01-31 10:00", "2024-01-31 10:00:00"), ("0.10", "0.1"), (" x y ", "x y"), ("", "")],
+)  # fmt: skip
+def test_ids_as_reports_spell_them(command, tmp_path, cell, exported):
+    decide({1: ("a", "b")}, id=exported, id_column="key")
+    before = f"key,n,label\n{cell},0,a\n{cell},1,a\n".encode()
+    applied(command, before, before.replace(b"1,a", b"1,b"))
+
+
+def test_long_numbers_are_not_confused(command, tmp_path):
+    Path("t.csv").write_text("key,label\n10000001,a\n10000002,a\n")
+    decide({0: ("a", "b")}, id="10000002", id_column="key")
+    assert "'10000001'" in refused(command, "d.json", "t.csv")
+
+
+def test_another_number_of_rows_is_refused(command, tmp_path):
+    decide({1: ("cat", "dog")}, of_rows=9)
+    Path("t.csv").write_text(table_text(ROWS))
+    assert "data of 9 rows" in refused(command, "d.json", "t.csv")
+    np.savez("t.npz", X=np.ones((8, 2)), y=["dog", "cat"] * 4)
+    assert "data of 9 rows" in refused(command, "d.json", "t.npz")
+    decide({1: ("cat", "dog")}, of_rows=9, id="r1", id_column="name")  # rows were added, this one is still there
+    assert command("apply", "d.json", "t.csv", "-o", "c.csv", "-q")[0] == 0
+    decide({1: ("cat", "dog")}, of_rows="many")
+    assert "of_rows" in one_line(command("apply", "d.json", "t.csv", "-o", "e.csv", "-q")[2])
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("delimiter", [",", ";", "|", "\t"])
+@pytest.mark.parametrize("last", [True, False])
+def test_every_other_byte_stays(command, tmp_path, end, mark, delimiter, last):
+    lines = [
+        ["a", '"the text"', "label", "z"],
+        ['"1"', '"plain"', "cat", "1.50"],
+        ["2", f'"x{end}y ""q"" {delimiter}"', "dog", ""],
+        [],
+        ["+3", ' spaced "inside" ', '"cat"', "=1+2"],
+        ["4", '""', "dog", '"é"'],
+    ]
+    changed = [list(line) for line in lines]
+    changed[1][2], changed[4][2], changed[5][2] = "bird", '"bird"', "bird"
+    decide({0: ("cat", "bird"), 2: ("cat", "bird"), 3: ("dog", "bird")})
+    before, after = (
+        (mark + end.join(map(delimiter.join, content)) + end * last).encode() for content in (lines, changed)
+    )
+    applied(command, before, after)
+
+
+@pytest.mark.parametrize(
+    ("label", "written"),
+    [("a,b", '"a,b"'), ('a "b"', '"a ""b"""'), ("a\nb", '"a\nb"'), ("=1+2", "'=1+2"), ("", '""'), ("é", "é")],
+)
+def test_labels_that_need_quotes(command, tmp_path, label, written):
+    decide({1: ("cat", label)})
+    applied(command, b"label,a\r\ncat,1\r\ncat,2", f"label,a\r\ncat,1\r\n{written},2".encode())
+
+
+def test_latin_1_stays(command, tmp_path):
+    decide({0: ("süß", "öd")})
+    before = "ort;label\r\nKöln;süß\r\nBonn;süß\r\n"
+    applied(command, before.encode("latin-1"), before.replace("Köln;süß", "Köln;öd").encode("latin-1"))
+    decide({0: ("süß", "日本")})
+    Path("c.csv").unlink()
+    assert "cannot write the label" in refused(command, "d.json", "t.csv")
+
+
+def test_cells_are_found_as_the_csv_module_finds_them(rng):
+    for _ in range(500):
+        text = "".join(rng.choice(list('ab,,""\n\r'), 30))
+        expected = list(csv.reader(io.StringIO(text, newline="")))
+        found = list(records(io.StringIO(text, newline=""), ","))
+        assert "".join(found) == text
+        cells = [[value(record[a:b]) for a, b in spans(record, ",")] for record in found]
+        assert [c if record.strip("\r\n") else [] for c, record in zip(cells, found, strict=True)] == expected, text
