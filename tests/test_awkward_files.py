@@ -397,3 +397,14 @@ def test_lists_have_no_form_in_csv(command, tmp_path):
     assert "'emb'" in line
     assert ".parquet" in line
     assert not Path("c.csv").exists()
+
+
+def test_an_output_that_is_an_input_is_never_replaced(tmp_path):
+    train = tmp_path / "train.csv"
+    train.write_text("a,label\n" + "".join(f"{i},{i % 2}\n" for i in range(20)))
+    before = train.read_bytes()
+    for command in ("detect", "value"):
+        done = run(command, str(train), "--target", "label", "-o", str(tmp_path / "." / "train.csv"), "--force")
+        assert done.returncode == 2
+        assert "read from" in done.stderr
+        assert train.read_bytes() == before

@@ -100,7 +100,7 @@ def report(**given: Any) -> None:
 @click.argument("train", type=PATH)
 @output_options("Where the corrected data go.", default=None)
 @click.option("-t", "--target", metavar="COL", help="Column with the labels, if not the one named in DECISIONS.")
-@click.option("--verbatim", is_flag=True, help="Leave cells as they are that a spreadsheet would run as formulas.")
+@click.option("--verbatim", is_flag=True, help="Write labels as decided, even if a spreadsheet would run them.")
 @click.option("--quiet", "-q", is_flag=True, help="Only errors on stderr.")
 @config_option()
 def apply(**given: Any) -> None:

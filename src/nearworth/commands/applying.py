@@ -28,7 +28,7 @@ def apply(
     decisions: str, train: str, output: str, target: str | None, force: bool, verbatim: bool, quiet: bool
 ) -> None:
     """Write the data with the labels that were changed."""
-    check_output(output, force, (*FORMATS, ".npz"))
+    check_output(output, force, (*FORMATS, ".npz"), (decisions,))
     if output == "-":
         raise InputError("-o -: corrected data go to a file; give a name.")
     made, named = read_decisions(decisions)

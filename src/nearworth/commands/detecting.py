@@ -19,7 +19,7 @@ def detect(
     quiet: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Read, audit, write the suspects."""
-    check_output(output, force)
+    check_output(output, force, inputs=(wanted.train, wanted.validation))
     found = find(wanted, parameters, selection, dry_run, quiet)
     if found is None:
         return

@@ -21,7 +21,7 @@ def report(
     dry_run: bool, quiet: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Read, audit, write the page."""
-    check_output(output, force, (".html", ".htm"))
+    check_output(output, force, (".html", ".htm"), (wanted.train, wanted.validation))
     if output == "-":
         raise InputError("-o -: a report goes to a file; give a name that ends in .html.")
     if image_shape is not None and wanted.image_column is not None:

@@ -29,7 +29,7 @@ def value(
     scratch: str | None,
 ) -> None:
     """Read, value, write."""
-    check_output(output, force)
+    check_output(output, force, inputs=(wanted.train, wanted.validation))
     data = load(wanted)
     tell_data(data, quiet)
     if dry_run:

@@ -20,8 +20,10 @@ FORMATS = (".csv", ".tsv", ".parquet", ".feather", ".json")
 STDOUT = "-"
 
 
-def check_output(path: str, force: bool, formats: tuple[str, ...] = FORMATS) -> None:
-    """Refuse, before any work is done, what could not be written afterwards."""
+def check_output(
+    path: str, force: bool, formats: tuple[str, ...] = FORMATS, inputs: tuple[str | None, ...] = ()
+) -> None:
+    """Refuse, before any work is done, what could not be written afterwards, or would destroy what is read."""
     if path == STDOUT:
         return
     target = Path(path)
@@ -35,6 +37,8 @@ def check_output(path: str, force: bool, formats: tuple[str, ...] = FORMATS) -> 
         raise InputError(f"{path}: there is no folder {str(target.parent)!r} to write to.")
     if not os.access(target.absolute().parent, os.W_OK):
         raise InputError(f"{path}: no permission to write to the folder {str(target.absolute().parent)!r}.")
+    if any(name and os.path.exists(name) and target.exists() and target.samefile(name) for name in inputs):
+        raise InputError(f"{path}: is what the data are read from. Give the output another name.")
     if target.exists() and not force:
         raise InputError(f"{path}: exists already. Use --force to replace it, or another name.")
 
