@@ -404,7 +404,7 @@ def test_an_output_that_is_an_input_is_never_replaced(tmp_path):
     train.write_text("a,label\n" + "".join(f"{i},{i % 2}\n" for i in range(20)))
     before = train.read_bytes()
     for command in ("detect", "value"):
-        done = run(command, str(train), "--target", "label", "-o", str(tmp_path / "." / "train.csv"), "--force")
+        done = installed(command, "train.csv", "--target", "label", "-o", "./train.csv", "--force", cwd=tmp_path)
         assert done.returncode == 2
         assert "read from" in done.stderr
         assert train.read_bytes() == before
