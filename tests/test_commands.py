@@ -80,6 +80,25 @@ def test_detect_finds_wrong_labels_and_says_what_they_should_be(command, tmp_pat
     assert [float(r["quality"]) for r in rows] == sorted(float(r["quality"]) for r in rows)
 
 
+def test_an_empty_list_says_why(command, tmp_path, rng):
+    columns, _ = flowers(rng, wrong=WRONG)
+    write_csv(tmp_path / "train.csv", columns)
+    arguments = ["detect", "train.csv", "-t", "species", "--id", "name"]
+    _, out, err = command(*arguments)
+    n_listed = len(out.splitlines()) - 1
+    assert f"{n_listed} of 90 labels are suspect (more likely wrong than right)" in err
+    code, out, err = command(*arguments, "--max-fdr", "0.001")
+    assert (code, len(out.splitlines())) == (0, 1)
+    assert "No suspects among 90 labels (max-fdr 0.001)." in err
+    assert "No list can promise at most 0.1 % false alarms" in err
+    assert f"without --max-fdr {n_listed} rows are listed" in err
+    _, _, err = command("report", *arguments[1:], "--max-fdr", "0.001", "-o", "r.html")
+    assert "No list can promise" in err
+    page = Path("r.html").read_text()
+    assert "No suspects (max-fdr 0.001). No list can promise" in page
+    assert "listed below" not in page
+
+
 def test_formats_and_json(command, tmp_path, rng):
     write_csv(tmp_path / "train.csv", flowers(rng, wrong=WRONG)[0])
     for name in ("v.parquet", "v.feather", "v.tsv", "v.csv"):

@@ -33,7 +33,8 @@ def report(
     write_page(data, findings, output, Path(wanted.train).name, image_shape, Path(wanted.train).parent)
     if as_json:
         print_json(summary(data, findings, selection, "report") | {"output": output})
-    tell(f"{headline(data, findings)} Open {output} in a browser, decide, and export.", quiet)
+    then = "decide, and export" if len(findings.suspects) else "for the pictures"
+    tell(f"{headline(data, findings)} Open {output} in a browser, {then}.", quiet)
 
 
 def write_page(
