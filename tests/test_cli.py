@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import nearworth
+from nearworth.commands.demonstrating import _program
 from nearworth.datasets import noisy_digits
 from nearworth.tables.reading import read
 
@@ -39,6 +41,24 @@ def test_demo_finds_most_of_the_wrong_labels(tmp_path):
     )
     assert read(tmp_path / "nearworth-demo-train.csv").table["label"].to_pylist() == digits.y.tolist()
     assert "</html>" in (tmp_path / "nearworth-demo-report.html").read_text()
+    again = run(*shlex.split(re.search(r"  nearworth (detect .*) -o suspects.csv", done.stdout).group(1)))
+    assert again.returncode == 0
+    listed = [int(line.split(",")[0]) for line in again.stdout.splitlines()[1:]]
+    assert len(listed) == suspects
+    assert listed[:10] == [int(row) for row in re.findall(r"^ +(\d+) .*(?:right|wrong)$", done.stdout, re.M)]
+
+
+def test_demo_names_the_program_as_it_was_started(tmp_path, monkeypatch):
+    program = tmp_path / "with a space" / "nearworth"
+    program.parent.mkdir()
+    program.write_text("")
+    program.chmod(0o755)
+    monkeypatch.setattr("sys.argv", [str(program), "demo"])
+    assert shlex.split(_program()) == [str(program)]
+    monkeypatch.setenv("PATH", str(program.parent))
+    assert _program() == "nearworth"
+    monkeypatch.setattr("sys.argv", ["-c"])
+    assert _program() == "nearworth"
 
 
 def test_version_and_help():
