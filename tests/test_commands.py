@@ -31,6 +31,41 @@ def test_target_is_never_guessed(command, tmp_path):
     assert "'label'" in err
 
 
+def test_names_that_are_nearly_right(command, tmp_path, rng):
+    names = [f"mean {i}" for i in range(30)]
+    columns = {name: rng.normal(size=12) for name in names} | {"diagnosis": list("ab") * 6}
+    write_csv(tmp_path / "a.csv", columns)
+    line = one_line(command("detect", "a.csv", "-t", "Diagnosis")[2])
+    assert "'mean 0'" in line
+    assert "'mean 29', 'diagnosis'. Did you mean 'diagnosis'?" in line
+    assert "Did you mean" not in one_line(command("detect", "a.csv", "-t", "price")[2])
+    for option in ("--features", "--ignore"):
+        line = one_line(command("detect", "a.csv", "-t", "diagnosis", option, "mean")[2])
+        assert line.endswith("Did you mean 'mean*'?")
+    assert "Did you mean '*9'?" in one_line(command("detect", "a.csv", "-t", "diagnosis", "--features", "9")[2])
+
+
+def test_row_numbers_are_doubted(command, tmp_path, rng):
+    columns = {"row_no": rng.permutation(12) + 5, "count": [1, *range(1, 12)], "size": rng.normal(size=12)}
+    write_csv(tmp_path / "a.csv", columns | {"label": list("ab") * 6})
+    _, _, err = command("value", "a.csv", "-t", "label", "--dry-run")
+    assert "column 'row_no' looks like a row number and counts as a feature: --id 'row_no' or --ignore 'row_no'" in err
+    assert err.count("looks like") == 1
+    for option in (["--ignore", "row_no"], ["--id", "row_no"], ["--features", "row_no"], ["-q"]):
+        assert "looks like" not in command("value", "a.csv", "-t", "label", "--dry-run", *option)[2]
+
+
+def test_amounts_as_classes_are_doubted(command, tmp_path, rng):
+    price, size = np.repeat(np.arange(25) * 100, 2), rng.normal(size=50)
+    write_csv(tmp_path / "a.csv", {"size": size, "price": price})
+    np.savez("a.npz", X=size[:, None], y=price)
+    for arguments in (["a.csv", "-t", "price"], ["a.npz"]):
+        assert "did you mean --task regression?" in command("value", *arguments, "--dry-run")[2]
+        assert "did you mean" not in command("value", *arguments, "--dry-run", "--task", "regression")[2]
+    np.savez("b.npz", X=rng.normal(size=(250, 2)), y=np.repeat(np.arange(25), 10))
+    assert "did you mean" not in command("value", "b.npz", "--dry-run")[2]
+
+
 def test_usage_is_one_line_too(command):
     for arguments in (["value"], ["value", "a.csv", "--what"], ["detect", "a.csv", "-k", "0"], ["valeu"]):
         code, out, err = command(*arguments)
