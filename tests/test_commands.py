@@ -170,6 +170,22 @@ def test_dry_run_stops_before_work(command, tmp_path, rng):
     assert not Path("o.csv").exists()
 
 
+def test_many_columns_are_few_lines(command, tmp_path, rng):
+    columns = {f"p{i}": rng.normal(size=12) for i in range(50)} | {"town": list("ab") * 6}
+    columns |= {f"q{i}": rng.normal(size=12) for i in range(3)} | {"label": list("ab") * 6}
+    write_csv(tmp_path / "a.csv", columns)
+    _, _, err = command("value", "a.csv", "-t", "label", "--dry-run", "--ignore", "p1?")
+    lines = [line.strip() for line in err.splitlines()]
+    assert lines[1:7] == [
+        "p0 ... p49: 40 numbers, standardised",
+        "town: 2 categories, one 0/1 column each",
+        *[f"q{i}: number, standardised" for i in range(3)],
+        "p10 ... p19: 10 columns, left out: --ignore",
+    ]
+    _, _, err = command("value", "a.csv", "-t", "label", "--dry-run", "--features", "p*")
+    assert "p0 ... p49: 50 numbers, used as they are" in err
+
+
 def test_config_sets_what_the_command_line_does_not(command, tmp_path, rng):
     write_csv(tmp_path / "train.csv", flowers(rng, wrong=WRONG)[0])
     (tmp_path / "run.toml").write_text(
