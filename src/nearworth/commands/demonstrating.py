@@ -14,6 +14,7 @@ import numpy as np
 from nearworth.commands.data import Data
 from nearworth.commands.detecting import audit
 from nearworth.commands.reporting import write_page
+from nearworth.commands.telling import tell_compiling
 from nearworth.commands.valuing import value_columns
 from nearworth.datasets import noisy_digits
 from nearworth.estimators import KNNShapley
@@ -31,6 +32,7 @@ def demo(n_neighbors: int, seed: int, folder: str) -> None:
         raise InputError(f"{folder}: there is no such folder to write to.")
     digits = noisy_digits(random_state=seed)
     data = Data(digits.X, digits.y, digits.X_val, digits.y_val, "label")
+    tell_compiling(quiet=False, always=True)
     findings = audit(data.X, data.y, None, None, Selection(), {"n_neighbors": n_neighbors})
     _print_findings(findings, digits.flipped)
     est = KNNShapley(n_neighbors, standard_errors=True).fit(data.X, data.y)

@@ -8,7 +8,7 @@ import numpy as np
 
 from nearworth._version import __version__
 from nearworth.commands.data import Data, Wanted, load
-from nearworth.commands.telling import print_json, tell, tell_data
+from nearworth.commands.telling import print_json, tell, tell_compiling, tell_data
 from nearworth.findings import Findings, Selection, findings_of
 from nearworth.tables.errors import InputError
 from nearworth.tables.writing import STDOUT, check_output, records, write_columns
@@ -49,6 +49,7 @@ def find(
     if dry_run:
         tell("Dry run: nothing was computed or written.", quiet)
         return None
+    tell_compiling(quiet)
     return data, audit(data.X, data.y, data.X_val, data.y_val, selection, parameters)
 
 

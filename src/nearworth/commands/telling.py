@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from itertools import groupby
 from typing import Any
 
@@ -30,6 +31,14 @@ def tell_data(data: Data, quiet: bool) -> None:
         tell(f"  {line}", quiet)
     if len(lines) > MOST_LINES:
         tell(f"  and {sum(n_columns for _, n_columns in lines[MOST_LINES:]):,} more columns", quiet)
+
+
+def tell_compiling(quiet: bool, always: bool = False) -> None:
+    """Say why the first run of all is silent for a while, if somebody is waiting for it."""
+    from nearworth.engine.first_run import nothing_is_compiled
+
+    if not quiet and (always or sys.stderr.isatty()) and nothing_is_compiled():
+        tell("Compiling, once, about 15 s ...")
 
 
 def collapsed(columns: list[str]) -> list[tuple[str, int]]:
