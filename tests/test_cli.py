@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import nearworth
+from nearworth.commands.demonstrating import _program
 from nearworth.datasets import noisy_digits
 from nearworth.tables.reading import read
 
@@ -25,7 +27,8 @@ def run(*arguments):
 
 def test_demo_finds_most_of_the_wrong_labels(tmp_path):
     done = run("demo", "-o", str(tmp_path))
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0
+    assert done.stderr in ("", "Compiling, once, about 15 s ...\n")
     said = re.search(r"(\d+) rows are suspect and (\d+) of them wrong: (\d+)% precision, (\d+)% recall", done.stdout)
     suspects, found, precision, recall = map(int, said.groups())
     assert precision >= 85
@@ -39,6 +42,35 @@ def test_demo_finds_most_of_the_wrong_labels(tmp_path):
     )
     assert read(tmp_path / "nearworth-demo-train.csv").table["label"].to_pylist() == digits.y.tolist()
     assert "</html>" in (tmp_path / "nearworth-demo-report.html").read_text()
+    again = run(*shlex.split(re.search(r"  nearworth (detect .*) -o suspects.csv", done.stdout).group(1)))
+    assert again.returncode == 0
+    listed = [int(line.split(",")[0]) for line in again.stdout.splitlines()[1:]]
+    assert len(listed) == suspects
+    assert listed[:10] == [int(row) for row in re.findall(r"^ +(\d+) .*(?:right|wrong)$", done.stdout, re.M)]
+
+
+def test_the_first_run_says_why_it_takes_long(tmp_path, monkeypatch):
+    code = (
+        "from nearworth.commands.telling import tell_compiling as say; import nearworth as nw\n"
+        "say(False), say(True, always=True), say(False, always=True)\n"
+        "nw.knn_shapley([[0.0], [1.0]], [0, 1], [[0.0]], [0], 1); say(False, always=True)"
+    )
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "Compiling, once, about 15 s ...\n"
+
+
+def test_demo_names_the_program_as_it_was_started(tmp_path, monkeypatch):
+    program = tmp_path / "with a space" / "nearworth"
+    program.parent.mkdir()
+    program.write_text("")
+    program.chmod(0o755)
+    monkeypatch.setattr("sys.argv", [str(program), "demo"])
+    assert shlex.split(_program()) == [str(program)]
+    monkeypatch.setenv("PATH", str(program.parent))
+    assert _program() == "nearworth"
+    monkeypatch.setattr("sys.argv", ["-c"])
+    assert _program() == "nearworth"
 
 
 def test_version_and_help():

@@ -31,6 +31,41 @@ def test_target_is_never_guessed(command, tmp_path):
     assert "'label'" in err
 
 
+def test_names_that_are_nearly_right(command, tmp_path, rng):
+    names = [f"mean {i}" for i in range(30)]
+    columns = {name: rng.normal(size=12) for name in names} | {"diagnosis": list("ab") * 6}
+    write_csv(tmp_path / "a.csv", columns)
+    line = one_line(command("detect", "a.csv", "-t", "Diagnosis")[2])
+    assert "'mean 0'" in line
+    assert "'mean 29', 'diagnosis'. Did you mean 'diagnosis'?" in line
+    assert "Did you mean" not in one_line(command("detect", "a.csv", "-t", "price")[2])
+    for option in ("--features", "--ignore"):
+        line = one_line(command("detect", "a.csv", "-t", "diagnosis", option, "mean")[2])
+        assert line.endswith("Did you mean 'mean*'?")
+    assert "Did you mean '*9'?" in one_line(command("detect", "a.csv", "-t", "diagnosis", "--features", "9")[2])
+
+
+def test_row_numbers_are_doubted(command, tmp_path, rng):
+    columns = {"row_no": rng.permutation(12) + 5, "count": [1, *range(1, 12)], "size": rng.normal(size=12)}
+    write_csv(tmp_path / "a.csv", columns | {"label": list("ab") * 6})
+    _, _, err = command("value", "a.csv", "-t", "label", "--dry-run")
+    assert "column 'row_no' looks like a row number and counts as a feature: --id 'row_no' or --ignore 'row_no'" in err
+    assert err.count("looks like") == 1
+    for option in (["--ignore", "row_no"], ["--id", "row_no"], ["--features", "row_no"], ["-q"]):
+        assert "looks like" not in command("value", "a.csv", "-t", "label", "--dry-run", *option)[2]
+
+
+def test_amounts_as_classes_are_doubted(command, tmp_path, rng):
+    price, size = np.repeat(np.arange(25) * 100, 2), rng.normal(size=50)
+    write_csv(tmp_path / "a.csv", {"size": size, "price": price})
+    np.savez("a.npz", X=size[:, None], y=price)
+    for arguments in (["a.csv", "-t", "price"], ["a.npz"]):
+        assert "did you mean --task regression?" in command("value", *arguments, "--dry-run")[2]
+        assert "did you mean" not in command("value", *arguments, "--dry-run", "--task", "regression")[2]
+    np.savez("b.npz", X=rng.normal(size=(250, 2)), y=np.repeat(np.arange(25), 10))
+    assert "did you mean" not in command("value", "b.npz", "--dry-run")[2]
+
+
 def test_usage_is_one_line_too(command):
     for arguments in (["value"], ["value", "a.csv", "--what"], ["detect", "a.csv", "-k", "0"], ["valeu"]):
         code, out, err = command(*arguments)
@@ -80,6 +115,25 @@ def test_detect_finds_wrong_labels_and_says_what_they_should_be(command, tmp_pat
     assert [float(r["quality"]) for r in rows] == sorted(float(r["quality"]) for r in rows)
 
 
+def test_an_empty_list_says_why(command, tmp_path, rng):
+    columns, _ = flowers(rng, wrong=WRONG)
+    write_csv(tmp_path / "train.csv", columns)
+    arguments = ["detect", "train.csv", "-t", "species", "--id", "name"]
+    _, out, err = command(*arguments)
+    n_listed = len(out.splitlines()) - 1
+    assert f"{n_listed} of 90 labels are suspect (more likely wrong than right)" in err
+    code, out, err = command(*arguments, "--max-fdr", "0.001")
+    assert (code, len(out.splitlines())) == (0, 1)
+    assert "No suspects among 90 labels (max-fdr 0.001)." in err
+    assert "No list can promise at most 0.1 % false alarms" in err
+    assert f"without --max-fdr {n_listed} rows are listed" in err
+    _, _, err = command("report", *arguments[1:], "--max-fdr", "0.001", "-o", "r.html")
+    assert "No list can promise" in err
+    page = Path("r.html").read_text()
+    assert "No suspects (max-fdr 0.001). No list can promise" in page
+    assert "listed below" not in page
+
+
 def test_formats_and_json(command, tmp_path, rng):
     write_csv(tmp_path / "train.csv", flowers(rng, wrong=WRONG)[0])
     for name in ("v.parquet", "v.feather", "v.tsv", "v.csv"):
@@ -114,6 +168,22 @@ def test_dry_run_stops_before_work(command, tmp_path, rng):
     assert "length: number, standardised" in err
     assert "Dry run" in err
     assert not Path("o.csv").exists()
+
+
+def test_many_columns_are_few_lines(command, tmp_path, rng):
+    columns = {f"p{i}": rng.normal(size=12) for i in range(50)} | {"town": list("ab") * 6}
+    columns |= {f"q{i}": rng.normal(size=12) for i in range(3)} | {"label": list("ab") * 6}
+    write_csv(tmp_path / "a.csv", columns)
+    _, _, err = command("value", "a.csv", "-t", "label", "--dry-run", "--ignore", "p1?")
+    lines = [line.strip() for line in err.splitlines()]
+    assert lines[1:7] == [
+        "p0 ... p49: 40 numbers, standardised",
+        "town: 2 categories, one 0/1 column each",
+        *[f"q{i}: number, standardised" for i in range(3)],
+        "p10 ... p19: 10 columns, left out: --ignore",
+    ]
+    _, _, err = command("value", "a.csv", "-t", "label", "--dry-run", "--features", "p*")
+    assert "p0 ... p49: 50 numbers, used as they are" in err
 
 
 def test_config_sets_what_the_command_line_does_not(command, tmp_path, rng):

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import time
+from dataclasses import replace
 from html import unescape
 
 import numpy as np
@@ -70,6 +71,32 @@ def test_the_page_says_what_was_found(digits):
     ]
     assert page.count("<svg") == 4
     assert f"{len(findings.suspects):,} rows are listed" in page
+
+
+def bars(page):
+    """Left end and whether it is drawn as suspect, of each bar of the quality picture."""
+    found = re.findall(r'<rect class="(bar[^"]*)" [^>]*><title>[\d,]+ rows from (\d+)%', page)
+    return [(int(low), "suspect" in kind) for kind, low in found]
+
+
+def test_the_line_is_where_the_rule_says(digits):
+    data, findings = digits
+    place = lambda page: re.search(r'class="threshold" x1="([\d.]+)"', page).group(1)  # noqa: E731
+    page = render_report(findings, Rows(X=data.X))
+    half = re.search(r'x="([\d.]+)"[^>]*><title>[\d,]+ rows from 50%', page).group(1)
+    assert place(page) == half
+    assert all(suspect == (low < 50) for low, suspect in bars(page))
+    listed = replace(findings, suspects=findings.suspects[:5], selection=Selection(fraction=0.004))
+    assert float(place(render_report(listed, Rows(X=data.X)))) < float(half)
+
+
+def test_the_page_says_what_its_numbers_mean(digits):
+    data, findings = digits
+    page = render_report(findings, Rows(X=data.X))
+    meaning = "Agreement: share of the votes of the 100 nearest rows for the given label, nearer ones counting more."
+    assert meaning in page.split("<script")[0]
+    assert embedded(page)["agreementIs"] == meaning
+    assert "counted from 0" in page
 
 
 def test_nothing_comes_from_outside(digits):
@@ -139,6 +166,8 @@ def test_from_the_api(tmp_path, rng):
 def test_few_suspects(rng, n_suspects):
     page = render_report(made_up(rng, 30, n_suspects, ["a", "b"]), Rows(rng.normal(size=(30, 2))))
     assert len(embedded(page)["row"]) == n_suspects
+    assert ("No suspects (made up)." in page) == (n_suspects == 0)
+    assert ("1 row is listed below" in page) == (n_suspects == 1)
 
 
 def chromium():

@@ -194,7 +194,7 @@ def test_order_of_columns_does_not_matter_but_names_and_types_do():
 
 def test_missing_values_are_named_or_filled():
     table = pa.table({"a": [1.0, None, 3.0, 8.0], "b": ["x", "y", "", "x"], "c": [1.0, 2.0, float("nan"), 4.0]})
-    with pytest.raises(InputError, match=r"3 missing values in column 'a', 'b', 'c' at row 1, 2 \(0-based\)"):
+    with pytest.raises(InputError, match=r"3 missing values in columns 'a', 'b', 'c' at rows 1, 2 \(0-based\)"):
         nw.TablePreparer().fit(table)
     preparer = nw.TablePreparer(missing="median")
     matrix = preparer.fit_transform(table)
@@ -221,6 +221,27 @@ def test_missing_values_are_named_or_filled():
 def test_columns_without_a_distance_are_refused_with_advice(column, message):
     with pytest.raises(InputError, match=message):
         nw.TablePreparer().fit_transform(pa.table({"good": list(range(100)), "bad": column}))
+
+
+def test_problems_are_told_together():
+    columns = {"a": [1.0, None] * 50, "town": [f"town {i % 60}" for i in range(100)], "far": [float("inf"), *range(99)]}
+    with pytest.raises(InputError, match=r"^3 problems: \(1\) 50 missing values in column 'a' .*") as caught:
+        nw.TablePreparer().fit(pa.table(columns))
+    assert "(2) column 'town': 60 distinct texts" in str(caught.value)
+    assert "(3) column 'far': infinite at row 0" in str(caught.value)
+
+
+def test_what_categories_hide_is_told():
+    preparer = nw.TablePreparer(missing="median").fit(
+        pa.table({"age": ["1", "2", "?", ""] + ["3"] * 4, "ward": ["A", "B", "", "A"] * 2, "grade": ["1", "A"] * 4})
+    )
+    age, ward, grade = preparer.describe()
+    assert age.startswith("age: 5 categories (missing is one of them)")
+    assert "most are numbers, but not '?' (row 2)" in age
+    assert ward == "ward: 3 categories (missing is one of them), one 0/1 column each"
+    assert grade == "grade: 2 categories, one 0/1 column each"
+    clean = nw.TablePreparer().fit(pa.table({"b": ["x", "y", "1"]}))
+    assert clean.describe() == ["b: 3 categories, one 0/1 column each"]
 
 
 def test_huge_and_tiny_numbers_stay_finite():

@@ -37,7 +37,7 @@ def small_problem(task, rng, n, n_val, spread):
     return X, (rng.integers(-8, 9, n) / 4).tolist(), X_val, (rng.integers(-8, 9, n_val) / 4).tolist()
 
 
-@pytest.mark.filterwarnings("ignore:y_val has .* labels that no training point carries")
+@pytest.mark.filterwarnings("ignore:y_val has .* labels? that no training point carries")
 @pytest.mark.parametrize("semivalue", SEMIVALUES)
 @pytest.mark.parametrize("utility", UTILITIES)
 @pytest.mark.parametrize("task", TASKS)
@@ -156,6 +156,7 @@ def test_a_validation_label_unseen_in_training_matches_nothing_and_warns_once(re
     assert [str(w.message) for w in recwarn] == [
         "y_val has 2 labels that no training point carries ('zebra'); they match nothing."
     ]
+    assert recwarn[0].filename == __file__
     distances = [[0, 1, 2], [1, 0, 1], [0, 1, 2]]
     games = [
         utility_function("classification", "soft", d, ["a", "b", "a"], t, 2, 2)

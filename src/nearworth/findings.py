@@ -11,6 +11,8 @@ import numpy as np
 from nearworth._typing import FloatVector, IntVector
 from nearworth.detection import DEFAULT_FRACTION
 
+ISSUE = 0.5  # a label is called an issue when it is more likely wrong than right
+
 
 @dataclass(frozen=True)
 class Findings:
@@ -28,11 +30,26 @@ class Findings:
     ranges: Any  # (N, 2) for regression, else None
     nearest: Callable[[int], list[Any]]  # of (row, label, distance), nearest first
     error_bound: float = 0.0  # of the values, certified
+    selection: Selection | None = None  # how the suspects were chosen, where that is known
+    n_voters: int = 0  # neighbours whose votes make up the agreement
 
     @property
     def threshold(self) -> float | None:
-        """The quality of the best suspect: rows below or at it are listed."""
+        """The quality that rows are listed below; where no rule sets it, that of the best suspect."""
+        if self.selection is not None and not self.selection.asked():
+            return ISSUE
         return float(self.quality[self.suspects].max()) if len(self.suspects) else None
+
+    def why_none(self) -> str:
+        """Why nothing is listed where something would be without --max-fdr; else nothing."""
+        if len(self.suspects) or self.selection is None or self.selection.max_fdr is None:
+            return ""
+        others = int((self.quality < ISSUE).sum())
+        listed = f"{others:,} {'row is' if others == 1 else 'rows are'} listed" if others else "none is listed either"
+        return (
+            f"No list can promise at most {100 * self.selection.max_fdr:.3g} % false alarms here; "
+            f"without --max-fdr {listed}."
+        )
 
     def why(self, row: int) -> str:
         """The gist, for a person, from the neighbours alone: it costs nothing and so can be told of every suspect."""
@@ -89,6 +106,8 @@ def findings_of(result: Any, selection: Selection = Selection()) -> Findings:  #
         ranges=result.suggested_range,
         nearest=result._nearest,
         error_bound=float(result.valuation.error_bound),
+        selection=selection,
+        n_voters=result._neighbours.points.shape[1],
     )
 
 

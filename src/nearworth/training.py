@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +16,7 @@ from nearworth._validation.fingerprint import fingerprint
 from nearworth._validation.pairs import open_pair
 from nearworth._validation.parameters import parse_bytes
 from nearworth._validation.targets import Classes, check_classes, check_targets, check_weights
+from nearworth._validation.warning import warn_user
 from nearworth.engine.problem import Problem
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
@@ -147,7 +147,7 @@ class Training:
             raise TypeError("X_val is dense, but X in fit was sparse. Use scipy.sparse.csr_array(X_val).")
         warning = check_same_features(self.features, queries, "X_val")
         if warning:
-            warnings.warn(warning, stacklevel=4)
+            warn_user(warning)
         return queries
 
     def _check_query_labels(self, y_val: Any, n_rows: int) -> npt.NDArray[Any]:
@@ -156,10 +156,10 @@ class Training:
         codes, unseen = self.classes.encode(y_val, "y_val", n_rows)
         if unseen:
             count = int(np.count_nonzero(codes < 0))
-            warnings.warn(
-                f"y_val has {count} labels that no training point carries ({', '.join(map(repr, unseen[:5]))}"
-                f"{', ...' * (len(unseen) > 5)}); they match nothing.",
-                stacklevel=4,
+            warn_user(
+                f"y_val has {count} {'label' if count == 1 else 'labels'} that no training point carries "
+                f"({', '.join(map(repr, unseen[:5]))}{', ...' * (len(unseen) > 5)}); "
+                f"{'it matches' if count == 1 else 'they match'} nothing."
             )
         return codes
 

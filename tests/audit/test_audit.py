@@ -218,3 +218,15 @@ def test_wrong_labels_in_clean_clusters_are_listed(rng, kind):
     for listed in (audit.suspects(), audit.suspects(max_fdr=0.2)):
         assert len(set(listed) - set(wrong)) <= 0.25 * len(listed)
     assert audit.n_errors.lower <= 30 <= audit.n_errors.upper
+
+
+def test_warnings_and_refusals_are_about_the_call(rng):
+    X, y = rng.normal(size=(30, 2)), np.arange(30) % 2
+    with pytest.warns(UserWarning, match="y_val has 1 label that no training point carries") as caught:
+        nw.audit_labels(X, y, 3, X[:5], [0, 1, 0, 1, 7])
+    assert {warning.filename for warning in caught} == {__file__}
+    with pytest.raises(TypeError, match=r"n_neighbors must be a whole number, .* got ndarray of shape \(30, 2\)\.$"):
+        nw.audit_labels(X, y, X, y)
+    with pytest.raises(TypeError, match=r"got \[\[.* \.\.\. \(list\)\.$") as refused:
+        nw.audit_labels(X, y, X.tolist(), y)
+    assert len(str(refused.value)) < 200

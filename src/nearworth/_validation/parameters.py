@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
+BRIEF = 80
 UNITS = {"": 1, "b": 1}
 UNITS |= {f"{p}b": 1000**i for i, p in enumerate("kmgt", start=1)}
 UNITS |= {f"{p}ib": 1024**i for i, p in enumerate("kmgt", start=1)}
@@ -35,6 +36,15 @@ def did_you_mean(value: str, options: list[str]) -> str:
     return f"Did you mean {near[0]!r}?" if near else "Use one of " + ", ".join(map(repr, options)) + "."
 
 
+def brief(value: Any) -> str:
+    """A value in a message: of arrays and frames the shape, of anything else as much as a line holds."""
+    shape = getattr(value, "shape", None)
+    if shape:
+        return f"{type(value).__name__} of shape {tuple(shape)}"
+    text = " ".join(repr(value).split())
+    return text if len(text) <= BRIEF else f"{text[:BRIEF]} ... ({type(value).__name__})"
+
+
 def one_of(*options: str) -> Callable[[str, Any], None]:
     """One of a few words."""
 
@@ -54,7 +64,9 @@ def whole_number(minimum: int, *, or_none: bool = False) -> Callable[[str, Any],
         if value is None and or_none:
             return
         if not is_whole(value):
-            raise TypeError(f"{name} must be a whole number, {minimum} or more{' (or None)' * or_none}; got {value!r}.")
+            raise TypeError(
+                f"{name} must be a whole number, {minimum} or more{' (or None)' * or_none}; got {brief(value)}."
+            )
         if not minimum <= value < 2**63:
             raise ValueError(f"{name} must be {minimum} or more (and a 64-bit number); got {value!r}.")
 

@@ -18,10 +18,9 @@ from nearworth.audit.explanation import Explanation, Neighbour, extremes, plain
 from nearworth.audit.relabelling import effects_of
 from nearworth.detection import detect
 from nearworth.estimators import KNNShapley
+from nearworth.findings import ISSUE
 from nearworth.plots import plot_audit
 from nearworth.valuation import Valuation
-
-ISSUE = 0.5  # a label is called an issue when it is more likely wrong than right
 
 
 @dataclass(frozen=True, eq=False, repr=False)

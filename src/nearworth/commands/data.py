@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from nearworth._validation.features import check_features
+from nearworth.commands.naming import meant, meant_pattern, what_it_has
 from nearworth.commands.targets import array_target, check_target, column_target
+from nearworth.commands.warning import many_classes, row_numbers
 from nearworth.tables.cells import kind_of
 from nearworth.tables.errors import InputError, listed
 from nearworth.tables.reading import Source, read
@@ -85,7 +87,7 @@ def _from_table(source: Source, other: Source | None, wanted: Wanted) -> Data:
     X = _prepared(source, chosen, preparer.fit)
     columns = [*preparer.describe(), *_left_out(source, chosen, target, wanted)]
     X_val = y_val = None
-    remarks: list[str] = []
+    remarks = many_classes(y, wanted.task) + ([] if wanted.features else row_numbers(source.table, chosen))
     if other is not None:
         y_val = column_target(other, _target_name(other, wanted.target), wanted.task, like=y)
         others = _chosen(other, target, wanted)
@@ -113,16 +115,17 @@ def _target_name(source: Source, target: str | None) -> str:
     if target is None:
         raise InputError(
             f"{source.path}: say which column holds the labels with --target; "
-            f"it has {listed(source.table.column_names, 12)}."
+            f"it has {what_it_has(source.table.column_names)}."
         )
     _require(source, target, "--target")
     return target
 
 
 def _require(source: Source, name: str, option: str) -> None:
-    if name not in source.table.column_names:
+    names = source.table.column_names
+    if name not in names:
         raise InputError(
-            f"{source.path}: there is no column {name!r} ({option}); it has {listed(source.table.column_names, 12)}."
+            f"{source.path}: there is no column {name!r} ({option}); it has {what_it_has(names)}.{meant(name, names)}"
         )
 
 
@@ -132,12 +135,16 @@ def _chosen(source: Source, target: str, wanted: Wanted) -> list[str]:
     patterns = [p for given in wanted.features for p in given.split(",")]
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
-            raise InputError(f"{source.path}: no column matches --features {pattern!r}; it has {listed(names, 12)}.")
+            raise InputError(
+                f"{source.path}: no column matches --features {pattern!r}; it has {what_it_has(names)}."
+                f"{meant_pattern(pattern, names)}"
+            )
     if source.path == wanted.train:
         for pattern in wanted.ignore:
             if not any(fnmatchcase(name, pattern) for name in names):
                 raise InputError(
-                    f"{source.path}: there is no column {pattern!r} to --ignore; it has {listed(names, 12)}."
+                    f"{source.path}: there is no column {pattern!r} to --ignore; it has {what_it_has(names)}."
+                    f"{meant_pattern(pattern, names)}"
                 )
     left_out = {target, wanted.id_column, wanted.image_column}
     chosen = [n for n in names if n not in left_out and not any(fnmatchcase(n, p) for p in wanted.ignore)]
@@ -168,13 +175,14 @@ def _from_arrays(source: Source, other: Source | None, wanted: Wanted) -> Data:
     X, y = _checked(source), array_target(source, wanted.target)
     check_target(y, f"{source.path}: the target {wanted.target or 'y'!r}", wanted.task)
     columns = [f"X: {X.shape[1]:,} columns of {X.dtype}, used as they are"]
+    remarks = many_classes(y, wanted.task)
     if other is None:
-        return Data(X, y, None, None, None, columns=columns)
+        return Data(X, y, None, None, None, columns=columns, remarks=remarks)
     if other.y is None:
         raise InputError(f"{other.path}: has no labels; a validation file is an .npz with `X` and `y`.")
     if other.X.shape[1] != X.shape[1]:
         raise InputError(f"{other.path}: rows have {other.X.shape[1]} numbers, but {X.shape[1]} in {source.path}.")
-    return Data(X, y, _checked(other), array_target(other, None), None, columns=columns)
+    return Data(X, y, _checked(other), array_target(other, None), None, columns=columns, remarks=remarks)
 
 
 def _checked(source: Source) -> Any:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ import numpy as np
 from nearworth.commands.data import Data
 from nearworth.commands.detecting import audit
 from nearworth.commands.reporting import write_page
+from nearworth.commands.telling import tell_compiling
 from nearworth.commands.valuing import value_columns
 from nearworth.datasets import noisy_digits
 from nearworth.estimators import KNNShapley
@@ -19,6 +23,7 @@ from nearworth.tables.errors import InputError
 from nearworth.tables.writing import write_columns
 
 TRAIN, VALUES, REPORT = "nearworth-demo-train.csv", "nearworth-demo-values.csv", "nearworth-demo-report.html"
+AUDIT_NEIGHBORS = 10  # as `nearworth detect` has it without -k
 
 
 def demo(n_neighbors: int, seed: int, folder: str) -> None:
@@ -27,7 +32,8 @@ def demo(n_neighbors: int, seed: int, folder: str) -> None:
         raise InputError(f"{folder}: there is no such folder to write to.")
     digits = noisy_digits(random_state=seed)
     data = Data(digits.X, digits.y, digits.X_val, digits.y_val, "label")
-    findings = audit(data.X, data.y, data.X_val, data.y_val, Selection(), {"n_neighbors": n_neighbors})
+    tell_compiling(quiet=False, always=True)
+    findings = audit(data.X, data.y, None, None, Selection(), {"n_neighbors": n_neighbors})
     _print_findings(findings, digits.flipped)
     est = KNNShapley(n_neighbors, standard_errors=True).fit(data.X, data.y)
     columns = data.names() | value_columns(est.value(data.X_val, data.y_val))
@@ -35,7 +41,7 @@ def demo(n_neighbors: int, seed: int, folder: str) -> None:
     write_columns(columns, paths[VALUES])
     write_columns(_table(data), paths[TRAIN])
     write_page(data, findings, paths[REPORT], "handwritten digits", "8x8")
-    _print_next(paths)
+    _print_next(paths, n_neighbors)
 
 
 def _print_findings(findings: Findings, flipped: Any) -> None:
@@ -58,10 +64,20 @@ def _table(data: Data) -> dict[str, Any]:
     return pixels | {"label": data.y}
 
 
-def _print_next(paths: dict[str, str]) -> None:
+def _print_next(paths: dict[str, str], n_neighbors: int) -> None:
     click.echo(f"\nWhat every row is worth  {paths[VALUES]}")
     click.echo(f"Look and decide          {paths[REPORT]}  (open it in a browser)")
     click.echo(f"The data                 {paths[TRAIN]}")
-    click.echo("\nTry next, then the same with a table of yours:")
-    click.echo(f"  nearworth detect {paths[TRAIN]} --target label --features 'pixel_*' -o suspects.csv")
-    click.echo("  nearworth report --help")
+    click.echo("\nTry next, which lists the same suspects, then with a table of yours:")
+    options = f"--target label --features 'pixel_*'{'' if n_neighbors == AUDIT_NEIGHBORS else f' -k {n_neighbors}'}"
+    click.echo(f"  {_program()} detect {shlex.quote(paths[TRAIN])} {options} -o suspects.csv")
+    click.echo(f"  {_program()} report --help")
+
+
+def _program() -> str:
+    """What to type for this program: its path, where the name alone would not find it."""
+    started, known = sys.argv[0], shutil.which("nearworth")
+    by_path = Path(started).name.startswith("nearworth") and Path(started).is_file()
+    if not by_path or (known is not None and Path(known).resolve() == Path(started).resolve()):
+        return "nearworth"
+    return shlex.quote(started)

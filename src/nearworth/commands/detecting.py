@@ -8,7 +8,7 @@ import numpy as np
 
 from nearworth._version import __version__
 from nearworth.commands.data import Data, Wanted, load
-from nearworth.commands.telling import print_json, tell, tell_data
+from nearworth.commands.telling import print_json, tell, tell_compiling, tell_data
 from nearworth.findings import Findings, Selection, findings_of
 from nearworth.tables.errors import InputError
 from nearworth.tables.writing import STDOUT, check_output, records, write_columns
@@ -30,8 +30,8 @@ def detect(
         print_json(summary(data, findings, selection) | rows)
     if output != STDOUT or not as_json:
         write_columns(columns, output)
-    where = "" if output == STDOUT else f" They are in {output}"
-    tell(f"{headline(data, findings)}{where}", quiet)
+    where = f" They are in {output}" if len(findings.suspects) else f" {output} has a header only"
+    tell(f"{headline(data, findings)}{'' if output == STDOUT else where}", quiet)
 
 
 def find(
@@ -49,6 +49,7 @@ def find(
     if dry_run:
         tell("Dry run: nothing was computed or written.", quiet)
         return None
+    tell_compiling(quiet)
     return data, audit(data.X, data.y, data.X_val, data.y_val, selection, parameters)
 
 
@@ -74,10 +75,14 @@ def suspect_columns(data: Data, findings: Findings) -> dict[str, Any]:
 
 def headline(data: Data, findings: Findings) -> str:
     """What was found, in one sentence or two."""
-    text = f"{len(findings.suspects):,} of {len(data.y):,} labels are suspect ({findings.rule})."
+    n_suspects = len(findings.suspects)
+    text = f"{n_suspects:,} of {len(data.y):,} labels {'is' if n_suspects == 1 else 'are'} suspect ({findings.rule})."
+    if not n_suspects:
+        text = f"No suspects among {len(data.y):,} labels ({findings.rule}). {findings.why_none()}".rstrip()
     if findings.n_errors is not None:
         estimate, lower, upper = findings.n_errors
-        text += f" About {estimate:,.0f} are estimated to be wrong ({lower:,.0f} to {upper:,.0f})."
+        verb = "is" if f"{estimate:.0f}" == "1" else "are"
+        text += f" About {estimate:,.0f} {verb} estimated to be wrong ({lower:,.0f} to {upper:,.0f})."
     if findings.error_bound:
         text += f" Values are certain to within {findings.error_bound:.2g}."
     return text

@@ -8,7 +8,7 @@ from typing import Any
 
 from nearworth.commands.data import Data, Wanted
 from nearworth.commands.detecting import find, headline, summary
-from nearworth.commands.telling import print_json, tell
+from nearworth.commands.telling import collapsed, print_json, tell
 from nearworth.findings import Findings, Selection
 from nearworth.report.content import Rows
 from nearworth.report.page import render_report
@@ -33,7 +33,8 @@ def report(
     write_page(data, findings, output, Path(wanted.train).name, image_shape, Path(wanted.train).parent)
     if as_json:
         print_json(summary(data, findings, selection, "report") | {"output": output})
-    tell(f"{headline(data, findings)} Open {output} in a browser, decide, and export.", quiet)
+    then = "decide, and export" if len(findings.suspects) else "for the pictures"
+    tell(f"{headline(data, findings)} Open {output} in a browser, {then}.", quiet)
 
 
 def write_page(
@@ -44,7 +45,7 @@ def write_page(
     rows = Rows(
         X=data.X, target=data.target or "y", id_name=data.id_name, ids=data.ids, cells=data.cells, image_shape=shape,
         image_names=data.image_names, image_folder=image_folder,
-        source=source, notes=data.columns,
+        source=source, notes=[line for line, _ in collapsed(data.columns)],
     )  # fmt: skip
     page = render_report(findings, rows).encode()
     write_bytes(output, lambda file: file.write(page))

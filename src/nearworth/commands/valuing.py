@@ -8,7 +8,7 @@ import numpy as np
 
 from nearworth.commands.cluster import cluster_client, threads_of
 from nearworth.commands.data import Wanted, load
-from nearworth.commands.telling import print_json, tell, tell_data
+from nearworth.commands.telling import print_json, tell, tell_compiling, tell_data
 from nearworth.tables.writing import STDOUT, check_output, records, write_columns
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def value(
     if dry_run:
         tell("Dry run: nothing was computed or written.", quiet)
         return
+    tell_compiling(quiet)
     from nearworth.estimators import KNNShapley
 
     workers = parameters["n_jobs"]

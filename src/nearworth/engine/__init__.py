@@ -8,6 +8,7 @@
     distributed.py the same sums on any executor                         stored.py   training sets that workers can read
     classify.py    marks of keys, pivots, who settles doubts            kernels.py, tables.py   its compiled loops
     regress.py     compiled loops of regression                         progress.py  bars and callbacks
+    first_run.py   whether the compiler has to run first
 
         plan ----> run ----> accumulate
                     |

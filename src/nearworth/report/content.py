@@ -99,12 +99,15 @@ def summary(findings: Findings, rows: Rows) -> list[str]:
     sentences = []
     if findings.n_errors is not None:
         estimate, lower, upper = findings.n_errors
+        verb = "is" if f"{estimate:.0f}" == "1" else "are"
         sentences.append(
-            f"About {estimate:,.0f} of the {n:,} {kind} in “{rows.target}” are probably wrong "
+            f"About {estimate:,.0f} of the {n:,} {kind} in “{rows.target}” {verb} probably wrong "
             f"({estimate / n:.1%}; likely between {lower:,.0f} and {upper:,.0f})."
         )
     sentences.append(
         f"{listed:,} {'row is' if listed == 1 else 'rows are'} listed below, worst first ({findings.rule})."
+        if listed
+        else f"No suspects ({findings.rule}). {findings.why_none()}".rstrip()
     )
     if listed > MOST_SUSPECTS:
         sentences.append(f"The worst {MOST_SUSPECTS:,} are on this page; `nearworth detect` writes all.")

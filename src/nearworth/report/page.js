@@ -31,7 +31,7 @@
   const final = (i) => (decisions[i] && decisions[i].decision === "relabel" ? decisions[i].label : label(data.given[i]));
 
   const columns = [
-    { name: "Row", number: true, of: (i) => data.row[i] },
+    { name: "Row", hint: "rows count from 0", number: true, of: (i) => data.row[i] },
     ...(data.id ? [{ name: data.idName || "id", of: (i) => data.id[i] }] : []),
     { name: "Given", of: (i) => label(data.given[i]) },
     { name: "Suggested", of: (i) => label(data.suggested[i]) },
@@ -172,13 +172,13 @@
   const facts = (i) => listing([
     ["label right", percent(data.quality[i])],
     ["suggestion right", percent(data.confidence[i])],
-    ["agreement", percent(data.agreement[i])],
+    ["agreement", percent(data.agreement[i]), data.agreementIs],
     ["value", String(data.value[i])],
   ]);
 
   function listing(pairs) {
     const list = make("dl", null, { class: "facts" });
-    for (const [name, value] of pairs) list.append(make("dt", name), make("dd", value));
+    for (const [name, value, hint] of pairs) list.append(make("dt", name, hint ? { title: hint } : {}), make("dd", value));
     return list;
   }
 
@@ -268,7 +268,7 @@
     if (hasImages) $("heads").append(make("th", "Image", { scope: "col" }));
     columns.forEach((column, c) => {
       const head = make("th", null, { scope: "col", "data-c": c, "data-name": column.name, class: (column.number ? "n " : "") + (column.kind || "") });
-      const button = make("button", column.name, { type: "button" });
+      const button = make("button", column.name, { type: "button", ...(column.hint ? { title: column.hint } : {}) });
       button.addEventListener("click", () => { sorting = { column: c, up: sorting.column === c ? !sorting.up : true }; page = 0; refresh(); });
       head.append(button);
       $("heads").append(head);

@@ -36,6 +36,7 @@ def render_report(findings: Findings, rows: Rows) -> str:
     data = content.suspects_data(findings, rows)
     drawn = _pictures(findings, rows, data)
     data["key"] = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
+    data["agreementIs"] = agreement_is(findings)
     style, script = _asset("page.css"), _asset("page.js")
     page: str = _template().render(
         policy=_policy(style, script),
@@ -49,7 +50,8 @@ def render_report(findings: Findings, rows: Rows) -> str:
         rows=rows,
         n_rows=len(findings.given),
         n_suspects=len(data["row"]),
-        regression=findings.ranges is not None,
+        agreement=data["agreementIs"],
+        rule=findings.rule,
         version=__version__,
     )
     return page
@@ -77,7 +79,7 @@ def _pictures(findings: Findings, rows: Rows, data: dict[str, Any]) -> dict[str,
     quality = findings.quality[chosen]
     words = {
         "title": "Value against agreement", "description": "Each row; suspects are crosses.", "ticks": "yes",
-        "x": "share of neighbours' votes for the label", "y": "value",
+        "x": _agreement_axis(findings), "y": "value",
     }  # fmt: skip
     both = np.column_stack([findings.agreement[chosen], _trimmed(findings.value[chosen])])
     drawn["agreement"], _ = pictures.scatter(both, quality, suspect.tolist(), words)
@@ -90,6 +92,20 @@ def _pictures(findings: Findings, rows: Rows, data: dict[str, Any]) -> dict[str,
         drawn["map"], places = pictures.scatter(points, quality, suspect.tolist(), words)
         data["place"] = places[: len(data["row"])].round(1).tolist()
     return drawn
+
+
+def _agreement_axis(findings: Findings) -> str:
+    if findings.ranges is not None:
+        return "agreement with what neighbours suggest"
+    return "share of neighbours' votes for the label, nearer ones count more"
+
+
+def agreement_is(findings: Findings) -> str:
+    """What agreement means, for those who compare it with the few neighbours shown."""
+    if findings.ranges is not None:
+        return "Agreement: 1 / (1 + distance from what neighbours suggest, in units of its usual size)."
+    whose = f"the {findings.n_voters:,} nearest rows" if findings.n_voters else "its neighbours"
+    return f"Agreement: share of the votes of {whose} for the given label, nearer ones counting more."
 
 
 def _trimmed(values: Any) -> Any:

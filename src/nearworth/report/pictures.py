@@ -58,7 +58,7 @@ def histogram(quality: FloatVector, threshold: float | None) -> Markup:
     bars = []
     for count, low, high in zip(counts.tolist(), edges[:-1].tolist(), edges[1:].tolist(), strict=True):
         top, left, right = float(y(math.log1p(count))), float(x(low)), float(x(high))
-        kind = "bar suspect" if threshold is not None and high <= threshold + 1 / BINS and low <= threshold else "bar"
+        kind = "bar suspect" if threshold is not None and (low < threshold or low == threshold == 0.0) else "bar"
         bars.append(
             f'<rect class="{kind}" x="{left:.1f}" y="{top:.1f}" width="{right - left - 1:.1f}" '
             f'height="{HEIGHT - BOTTOM - top:.1f}"><title>{count:,} rows from {low:.0%} to {high:.0%}</title></rect>'

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nearworth._typing import FloatVector
-from nearworth.tables.errors import InputError, listed
+from nearworth.tables.errors import InputError, listed, plural
 
 SECONDS_PER_DAY = 86_400.0
 
@@ -44,9 +44,10 @@ def missing_values(masks: dict[str, Any]) -> InputError:
     rows = np.flatnonzero(np.logical_or.reduce(list(masks.values())))
     count = sum(int(mask.sum()) for mask in masks.values())
     return InputError(
-        f"{count:,} missing {'value' if count == 1 else 'values'} in column {listed(masks)} "
-        f"at row {listed(rows.tolist())} (0-based). "
-        "Drop or fill these rows, --ignore the columns, or use --missing median."
+        f"{count:,} missing {'value' if count == 1 else 'values'} in {plural('column', masks)} {listed(masks)} "
+        f"at {plural('row', rows)} {listed(rows.tolist())} (0-based). "
+        f"Drop or fill {'this row' if len(rows) == 1 else 'these rows'}, --ignore the {plural('column', masks)}, "
+        "or use --missing median."
     )
 
 

@@ -54,6 +54,7 @@ class Categories:
 
     name: str
     labels: tuple[str, ...]
+    odd: str = ""  # the cells without which this would be a column of numbers
     kind: str = "text"
 
     @property
@@ -75,7 +76,9 @@ class Categories:
 
     def describe(self) -> str:
         """What is done, in words."""
-        return f"{self.width} categories, one 0/1 column each"
+        among = " (missing is one of them)" if "" in self.labels else ""
+        doubt = f"; most are numbers, but not {self.odd}: repair or empty these cells" if self.odd else ""
+        return f"{self.width} categories{among}, one 0/1 column each{doubt}"
 
     def names(self) -> list[str]:
         """Names of the columns made."""

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from nearworth._typing import FloatVector
 from nearworth.tables.cells import as_text, floats, kind_of, refuse_infinite
 from nearworth.tables.columns import Categories, Column, Embedding, Nothing, Numbers
-from nearworth.tables.errors import InputError, listed
+from nearworth.tables.errors import InputError, listed, plural
 
 LONG_TEXT = 40  # characters on average: a sentence, not a name
 MOSTLY = 0.5
@@ -66,7 +66,7 @@ def _learn_categories(name: str, column: Any, max_categories: int) -> Column:
         return Nothing(name, "the same in every row" if labels[0] else "every cell is empty")
     if len(labels) > max_categories:
         raise InputError(_too_many(name, text, len(labels), max_categories))
-    return Categories(name, tuple(labels))
+    return Categories(name, tuple(labels), _odd_cells(text))
 
 
 def _too_many(name: str, text: Any, n_distinct: int, max_categories: int) -> str:
@@ -87,9 +87,12 @@ def _too_many(name: str, text: Any, n_distinct: int, max_categories: int) -> str
 
 
 def _odd_cells(text: Any) -> str:
-    """The cells that keep a column from being numbers, if they are few."""
-    numbers = pc.match_substring_regex(text, NUMBER)
-    if pc.mean(numbers).as_py() < MOSTLY:
+    """The cells that keep a column from being numbers, if they are few; empty ones do not."""
+    numbers, empty = pc.match_substring_regex(text, NUMBER), pc.equal(text, "")
+    if pc.mean(numbers).as_py() <= MOSTLY:
         return ""
-    rows = np.flatnonzero(~numbers.to_numpy())
-    return f"{listed(dict.fromkeys(text.take(rows[:100]).to_pylist()))} (row {listed(rows.tolist())})"
+    rows = np.flatnonzero(~pc.or_(numbers, empty).to_numpy())
+    if not len(rows):
+        return ""
+    odd = listed(dict.fromkeys(text.take(rows[:100]).to_pylist()))
+    return f"{odd} ({plural('row', rows)} {listed(rows.tolist())})"

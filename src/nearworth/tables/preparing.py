@@ -15,7 +15,7 @@ from nearworth._typing import FloatMatrix
 from nearworth._validation.parameters import one_of, whole_number
 from nearworth.tables.cells import kind_of, missing_cells, missing_values
 from nearworth.tables.columns import Categories, Column
-from nearworth.tables.errors import InputError, listed
+from nearworth.tables.errors import InputError, all_together, listed, plural
 from nearworth.tables.learning import learn
 
 MAX_CATEGORIES = 40
@@ -58,10 +58,7 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         one_of("error", "median")("missing", self.missing)
         whole_number(1)("max_categories", self.max_categories)
         table = _as_arrow(X)
-        self._refuse_missing(table)
-        self.columns_: list[Column] = [
-            learn(name, table[name], self.missing, self.max_categories, self.as_they_are) for name in table.column_names
-        ]
+        self.columns_: list[Column] = self._learn(table)
         self.kinds_ = {name: kind_of(table[name]) for name in table.column_names}
         self.feature_names_in_ = np.array(table.column_names, dtype=object)
         self.n_features_in_ = table.num_columns
@@ -98,6 +95,22 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         found = {c.name: c.unseen(table[c.name]) for c in self.columns_ if isinstance(c, Categories)}
         return {name: labels for name, labels in found.items() if labels}
 
+    def _learn(self, table: Any) -> list[Column]:
+        """What each column becomes; what is wrong with any of them is told together."""
+        columns, problems = [], []
+        try:
+            self._refuse_missing(table)
+        except InputError as problem:
+            problems.append(problem)
+        for name in table.column_names:
+            try:
+                columns.append(learn(name, table[name], self.missing, self.max_categories, self.as_they_are))
+            except InputError as problem:
+                problems.append(problem)
+        if problems:
+            raise all_together(problems)
+        return columns
+
     def _refuse_missing(self, table: Any) -> None:
         if self.missing != "error":
             return
@@ -111,10 +124,16 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _check_columns(self, table: Any) -> None:
         known, given = set(self.kinds_), set(table.column_names)
         if known - given:
-            extra = f"; it has {listed(sorted(given - known))} instead" if given - known else ""
-            raise InputError(f"column {listed(sorted(known - given))} is missing, which training had{extra}.")
+            instead = f"; it has {listed(sorted(given - known))} instead" if given - known else ""
+            lost = sorted(known - given)
+            verb = "is" if len(lost) == 1 else "are"
+            raise InputError(f"{plural('column', lost)} {listed(lost)} {verb} missing, which training had{instead}.")
         if given - known:
-            raise InputError(f"column {listed(sorted(given - known))} was not there in training; --ignore it.")
+            extra, one = sorted(given - known), len(given - known) == 1
+            raise InputError(
+                f"{plural('column', extra)} {listed(extra)} {'was' if one else 'were'} not there in training; "
+                f"--ignore {'it' if one else 'them'}."
+            )
         for name, kind in self.kinds_.items():
             found = kind_of(table[name])
             usable = found == kind or "nothing" in (found, kind) or {found, kind} == {"number", "truth"}

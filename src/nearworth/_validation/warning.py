@@ -1,0 +1,18 @@
+"""Warnings that point at the user's own line, however deep in the package they arise."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from pathlib import Path
+
+PACKAGE = str(Path(__file__).parents[1]) + os.sep
+
+
+def warn_user(message: str) -> None:
+    """Warn at the nearest call that comes from outside the package."""
+    depth, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        depth, frame = depth + 1, frame.f_back
+    warnings.warn(message, stacklevel=depth)
