@@ -6,9 +6,10 @@ status, or if it holds no more than the rule allows at its rank. The points of t
 their marks where these tell and by exact distances where not. So cells, order and ties are those of the exact
 distances, whatever produced the marks.
 
-    locate        the cell of every point; a list of those close to a border         one pass over N
+    lay_out       the grid                                                           sample
+    locate        the cell of every point and the size of each; who is at a border   two passes over N
     relocate      those by their exact distances                                     few
-    count_points  points and pivots in each cell                                     one pass over N
+    count_pivots  in each cell                                                       F
     judge_cells   which are too wide                                                 cells
     list_points   the points of those, by cell and mark                              a look at N, then few
     ask           for exact distances where marks leave their order in doubt         few
