@@ -52,7 +52,7 @@ ALLOWED = {
     "curves": FOUNDATION | {"_frames", "_generators", "_validation", "plots"},
     "datasets": FOUNDATION | {"_generators", "_validation"},
     "paper": FOUNDATION | {"_files", "_validation", "datasets", "detection", "estimators"},
-    "tables": FOUNDATION | {"_files", "_validation"},
+    "tables": FOUNDATION | {"_files", "_validation", "sources"},
     "testing": FOUNDATION | {"neighbors"},
     "benchmarking": FOUNDATION | {"engine", "estimators"},
     "planning": FOUNDATION | {"engine", "estimators"},

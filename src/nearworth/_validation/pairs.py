@@ -19,33 +19,17 @@ def open_pair(X: Any, y: Any, names: tuple[str, str], max_memory: int | None) ->
 
     `y` may be the path of a .npy file, or the name of a column of X, which then is no feature.
     """
-    with _naming(f"{names[0]} and {names[1]}" if is_path(X) and is_path(y) else names[0] if is_path(X) else names[1]):
-        return _open_pair(X, y, names, max_memory)
-
-
-@contextmanager
-def _naming(arguments: str) -> Iterator[None]:
-    """Say which arguments were being read, when a library or the system could not."""
-    try:
-        yield
-    except Exception as error:
-        foreign = isinstance(error, OSError) or not type(error).__module__.startswith("builtins")
-        if not foreign or str(error).startswith(arguments.split()[0]):
-            raise
-        first = (str(error).splitlines() or [""])[0]
-        raise ValueError(f"{arguments}: cannot be read: {type(error).__name__}: {first}") from error
-
-
-def _open_pair(X: Any, y: Any, names: tuple[str, str], max_memory: int | None) -> tuple[Any, Any]:
     label = None
     if is_path(y):
         if os.path.splitext(y)[1].lower() == ".npy":
-            y = load_vector(y, names[1])
+            with _naming(names[1]):
+                y = load_vector(y, names[1])
         elif isinstance(y, str):
             label = y
         else:
             raise ValueError(f"{names[1]}: {y} is not a .npy file. Give labels, a .npy file, or the name of a column.")
-    opened = open_source(X, label, names[0], max_memory)
+    with _naming(names[0]):
+        opened = open_source(X, label, names[0], max_memory)
     if label is None:
         return X if opened is None else opened, y
     if opened is None:
@@ -53,6 +37,19 @@ def _open_pair(X: Any, y: Any, names: tuple[str, str], max_memory: int | None) -
     if opened.labels is None:
         raise _no_columns(label, names)
     return opened, opened.labels
+
+
+@contextmanager
+def _naming(argument: str) -> Iterator[None]:
+    """Say which argument was being read, where the system or a library only says what went wrong."""
+    try:
+        yield
+    except Exception as error:
+        foreign = isinstance(error, OSError) or type(error).__module__ != "builtins"
+        if not foreign or str(error).startswith(argument):
+            raise
+        first = (str(error).splitlines() or [""])[0]
+        raise ValueError(f"{argument}: cannot be read: {type(error).__name__}: {first}") from error
 
 
 def _split_frame(X: Any, label: str, names: tuple[str, str]) -> tuple[Any, Any]:

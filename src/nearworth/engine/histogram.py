@@ -32,7 +32,7 @@ import numpy.typing as npt
 
 from nearworth._compile import compiled
 from nearworth.engine.bucket_tables import pivots_among, tabulate
-from nearworth.engine.kernels import FEW, MARGIN, TOP, all_as_promised, as_promised, sort_pairs
+from nearworth.engine.kernels import MARGIN, TOP, all_as_promised, as_promised, sort_pairs
 from nearworth.engine.tables import fill
 from nearworth.neighbors.distances import some_rows
 
@@ -87,7 +87,7 @@ def lay_out(distances, points, left_out, n_cells, buckets):
         if points[k] != left_out and np.isfinite(distances[k]):
             found[size] = distances[k]
             size += 1
-    insert(0, size, found, buckets.wanted)
+    sort_pairs(found[:size], buckets.wanted[:size])  # the points do not matter here
     if size == 0 or found[0] == found[size - 1]:
         return Grid(0.0, 0.0, 0.0, 1)
     low, span = found[0], found[size - 1] - found[0]
@@ -211,22 +211,9 @@ def list_points(marks, n_cells, last, buckets):
     begin = 0
     for cell in range(last + 1):
         end = ends[cell]
-        if end - begin > FEW:
+        if end - begin > 1:
             sort_pairs(ranked[begin:end], listed[begin:end])
-        else:
-            insert(begin, end, ranked, listed)
         begin = end
-
-
-@compiled
-def insert(begin, end, values, points):
-    """Plain insertion sort of a few."""
-    for j in range(begin + 1, end):
-        value, point, k = values[j], points[j], j
-        while k > begin and values[k - 1] > value:
-            values[k], points[k] = values[k - 1], points[k - 1]
-            k -= 1
-        values[k], points[k] = value, point
 
 
 @compiled
@@ -286,7 +273,7 @@ def order_chains(marks, distances, wanted, scale, reach, n_cells, by_index, buck
 def begin_row(marks, found, distances, scale, reach, grid, pivots, left_out, theta, prefix, buckets):
     """From the points that `locate` found, and their distances, to those whose order is in doubt.
 
-    Returns how many are listed, the last cell that is, how many are in doubt, and whether marks kept their promise.
+    Returns how many are listed, how many are in doubt, and whether marks kept their promise.
     """
     n_cells, wanted = grid.count, 0
     kept = relocate(marks, distances, found, scale, reach, grid, buckets)

@@ -70,7 +70,7 @@ def layout_of(schema: Any, label: str | None, argument: str) -> Layout:
     if label is not None and label not in fields:
         some = ", ".join(map(repr, list(fields)[:12]))
         raise ValueError(f"{argument} has no column {label!r} for the labels; it has {some}.")
-    for name in [label, *_index_of_pandas(schema)]:
+    for name in [label, *index_of_pandas(schema)]:
         fields.pop(name, None)  # type: ignore[arg-type]
     vectors = [name for name, kind in fields.items() if _is_vector(kind)]
     if len(vectors) > 1:
@@ -86,7 +86,7 @@ def layout_of(schema: Any, label: str | None, argument: str) -> Layout:
     return Layout(tuple(fields), tuple(fields), np.result_type(*types), argument)
 
 
-def _index_of_pandas(schema: Any) -> list[str]:
+def index_of_pandas(schema: Any) -> list[str]:
     """Columns that were the index of a frame, and would be again."""
     described = schema.pandas_metadata or {}
     return [name for name in described.get("index_columns", ()) if isinstance(name, str)]

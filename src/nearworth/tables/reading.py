@@ -98,6 +98,8 @@ def _delimited(path: Path, text_only: bool) -> Source:
 
 
 def _columnar(path: Path, kind: str) -> Source:
+    from nearworth.sources.columns import index_of_pandas
+
     with _readable(path, kind):
         if kind == "Parquet":
             table = _parquet(path).read()
@@ -105,8 +107,8 @@ def _columnar(path: Path, kind: str) -> Source:
             import pyarrow.feather as feather
 
             table = feather.read_table(path)
-    index = [name for name in (table.schema.pandas_metadata or {}).get("index_columns", ()) if isinstance(name, str)]
-    table = table.drop_columns([name for name in index if name.startswith("__index_level_")])
+    nameless = [name for name in index_of_pandas(table.schema) if name.startswith("__index_level_")]
+    table = table.drop_columns(nameless)
     repeated = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
     if repeated:
         raise InputError(f"{path}: the column name {listed(repeated)} occurs more than once. Make the names distinct.")
