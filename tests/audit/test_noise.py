@@ -44,6 +44,29 @@ def test_gradient(rng, n_classes):
         np.testing.assert_allclose(slope[j], numeric, rtol=1e-4, atol=1e-4)
 
 
+def test_gradient_with_classes_off_the_level(rng):
+    shares, _, given = drawn(rng, 300)
+    fit = NoiseFit(make_features([shares], bent=shares), given)
+    fit.off_level = np.array([0.5, -0.2, 0.1])
+    at = fit.at + rng.normal(size=len(fit.at)) * 0.3
+    slope = fit.loss(at, -1.0)[1]
+    for j in range(len(at)):
+        shift = np.zeros(len(at))
+        shift[j] = 1e-5
+        numeric = (fit.loss(at + shift, -1.0)[0] - fit.loss(at - shift, -1.0)[0]) / 2e-5
+        np.testing.assert_allclose(slope[j], numeric, rtol=1e-4, atol=1e-4)
+
+
+def test_error_rates_stay_near_those_that_are_given(rng):
+    """Where labels say nothing about it."""
+    given = rng.integers(0, 2, 400)
+    fit = NoiseFit(make_features([np.full((400, 2), 0.5)]), given)
+    off = np.array([0.7, -0.7])
+    rates = 1.0 - np.diag(fit.model(0.1, off).confusion)
+    odds = np.log(2 * 0.1 / (1 - 2 * 0.1)) + off - off @ (np.bincount(given) / 400)
+    np.testing.assert_allclose(rates, 0.5 / (1 + np.exp(-odds)), rtol=0.05)
+
+
 def test_recovers_its_own_parameters(rng):
     shares, _, given = drawn(rng)
     model = NoiseFit(make_features([shares]), given).model(0.15)
@@ -120,10 +143,21 @@ def test_models_that_disagree_widen_the_interval():
 
 
 def test_caution_keeps_the_order_and_the_certain(rng):
-    right = np.sort(rng.random(50))
-    assert (cautious(right) > right).all()
-    assert (np.diff(cautious(right)) > 0).all()
-    np.testing.assert_allclose(cautious(np.array([0.0, 1.0])), [0.0, 1.0])
+    right, given = np.sort(rng.random(50)), np.zeros(50, dtype=int)
+    assert (cautious(right, given) > right).all()
+    assert (np.diff(cautious(right, given)) > 0).all()
+    np.testing.assert_allclose(cautious(np.array([0.0, 1.0]), np.array([0, 0])), [0.0, 1.0])
+
+
+def test_a_rare_class_is_not_wrong_altogether(rng):
+    """Twenty rows with one label, all of which seem wrong: as many wrong ones were to be expected, but not for sure."""
+    given = np.repeat([0, 1], [980, 20])
+    right = np.concatenate([rng.uniform(0.9, 1.0, 980), rng.uniform(0.0, 0.05, 20)])
+    careful = cautious(right, given)
+    # A normal variable with mean 0 and spread s is 0.8 s on the average of its upper half.
+    assert careful[given == 1].sum() == pytest.approx(0.8 * np.sqrt(19 + (0.3 * 19) ** 2), rel=0.2)
+    alone = cautious(right[given == 0], given[given == 0])
+    np.testing.assert_allclose(careful[given == 0], alone)
 
 
 def test_longest_list_from_the_definition(rng):

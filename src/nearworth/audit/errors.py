@@ -10,8 +10,10 @@ import numpy as np
 from nearworth._typing import FloatMatrix, FloatVector, IntVector
 
 LEVEL = 0.95
-CAUTION, CAUTIOUS_ODDS = 1.0, 2.5
-MISFIT = 0.1  # relative standard error of the number of errors from what no model here has: measured, see docs/audit.md
+TINY = 1e-9
+CAUTION, CAUTIOUS_ODDS = 1.0, 1.35
+MISCOUNTED = 0.3  # relative standard error of the number of wrong labels among those with one given label
+MISFIT = 0.25  # relative standard error of the number of errors from what no model here has: measured, see docs/audit.md
 
 
 @dataclass(frozen=True)
@@ -44,10 +46,39 @@ def count_errors(right: FloatMatrix, weights: FloatVector) -> ErrorCount:
     return ErrorCount(estimate, min(max(low, 0.0), estimate), max(min(high, float(n)), estimate))
 
 
-def cautious(right: FloatVector) -> FloatVector:
-    """With higher odds of every label to be right: so far the model errs on data that are not as it assumes."""
-    odds = CAUTIOUS_ODDS * right
-    return np.asarray(odds / (odds + 1.0 - right))
+def cautious(right: FloatVector, given: IntVector) -> FloatVector:
+    """With higher odds of every label to be right: so far the model errs on data that are not as it assumes.
+
+    Where nearly all rows of a given label seem wrong, moreover, their number may well be too high but not too low, which
+    the expectation has to mind: without this, rare classes would be wrong altogether as soon as there is noise.
+    """
+    careful = CAUTIOUS_ODDS * right / (CAUTIOUS_ODDS * right + 1.0 - right)
+    for label in range(int(given.max()) + 1):
+        rows = np.flatnonzero(given == label)
+        careful[rows] = _raised(careful[rows], _expected_right(careful[rows]))
+    return np.asarray(careful)
+
+
+def _expected_right(right: FloatVector) -> float:
+    """Of how many rows, if the number of the others has a standard error but none can be below zero."""
+    from scipy.stats import truncnorm
+
+    wrong = float((1.0 - right).sum())
+    spread = math.sqrt(wrong + (MISCOUNTED * wrong) ** 2) + TINY
+    mean = len(right) - wrong
+    return float(truncnorm.mean(-mean / spread, wrong / spread, loc=mean, scale=spread))
+
+
+def _raised(right: FloatVector, total: float) -> FloatVector:
+    """With such odds, all higher by the same factor, that the sum is `total`, if that is more than it is."""
+    low, high = 0.0, 40.0
+    if not len(right) or right.sum() >= total:
+        return right
+    for _ in range(40):
+        middle = (low + high) / 2
+        raised = right / np.maximum(right + (1.0 - right) * math.exp(-middle), 1e-300)
+        low, high = (middle, high) if raised.sum() < total else (low, middle)
+    return np.asarray(raised)
 
 
 def longest_list(order: IntVector, right: FloatVector, max_fdr: float) -> int:

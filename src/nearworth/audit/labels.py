@@ -23,7 +23,7 @@ LISTED, LISTED_PER_NEIGHBOR = 100, 5  # neighbours whose votes count: beyond, we
 GRAPH_SHARE = 0.5  # of max_memory: lists of neighbours, and what counting their votes takes
 COUNTING_BYTES = 40  # per query and neighbour, while votes are counted
 MISCOUNT = 4.0  # so many times too large or small a count of wrong targets may be: tails of right ones look alike
-WITHIN = 4  # shares of votes are compared among so many times fewer neighbours than a class has rows
+SCALES, WITHIN = (10, 30), 4  # neighbours whose votes are counted; so many times fewer than a class has rows, if few
 PROBABILITY_FLOOR = 0.01  # pred_probs are mixed with so much of the class shares: no model is ever that sure
 
 
@@ -113,18 +113,24 @@ def _audit_classes(estimator: KNNShapley, X_val: Any, y_val: Any, pred_probs: An
     alike = flat.forward(codes, len(labels)) + flat.reverse(codes, len(codes), len(labels))
     shares = [vote_shares(votes, priors) for votes in (forward, reverse, forward + reverse, alike)]
     if X_val is not None or y_val is not None:
-        valuation, votes = _validation_votes(estimator, X_val, y_val)
-        shares.append(vote_shares(votes, priors))
+        valuation, trusted = _validation_votes(estimator, X_val, y_val)
+        shares.append(vote_shares(trusted, priors))
     if given is not None:
         shares.append((given + PROBABILITY_FLOOR * priors) / (1.0 + PROBABILITY_FLOOR))
-    near = max(estimator.n_neighbors, len(codes) // (WITHIN * len(labels)))
-    belief = believe(make_features(shares), codes, neighbours.heads(codes, len(labels), near))
+    votes = [neighbours.heads(codes, len(labels), size) for size in _scales(len(codes), len(labels))]
+    belief = believe(make_features(shares, bent=shares[2]), codes, votes)
     best, rows = belief.evidence.argmax(axis=1), np.arange(len(codes))
     return LabelAudit(
         belief.quality, valuation.values, shares[0][rows, codes], labels[best], belief.labels[rows, best],
         count_errors(belief.right, belief.weights), labels[codes], valuation, labels, belief.labels, None,
-        cautious(belief.quality), neighbours, estimator, (X_val, y_val), _backend(estimator),
+        cautious(belief.quality, codes), neighbours, estimator, (X_val, y_val), _backend(estimator),
     )  # fmt: skip
+
+
+def _scales(n_rows: int, n_classes: int) -> list[int]:
+    """Numbers of neighbours within which votes are compared from row to row."""
+    near = max(1, min(SCALES[0], n_rows // (WITHIN * n_classes)))
+    return [min(near * size // SCALES[0], n_rows - 1) for size in SCALES]
 
 
 def _audit_targets(estimator: KNNShapley, X_val: Any, y_val: Any) -> LabelAudit:

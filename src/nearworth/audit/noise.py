@@ -23,7 +23,7 @@ from nearworth._typing import FloatMatrix, FloatVector, IntVector
 # Priors are normal: mean weight around one over their number (their sum may be large where votes are noisy), weights
 # around their mean, shifts, class error rates around the level (in the logit of twice the rate: no class is more than
 # half wrong) and logarithms of preferences around none.
-MEAN_SPREAD, WEIGHT_SPREAD, SHIFT_SPREAD, RATE_SPREAD, PREFERENCE_SPREAD = 10.0, 1.5, 2.0, 0.5, 0.45
+MEAN_SPREAD, WEIGHT_SPREAD, SHIFT_SPREAD, RATE_SPREAD, PREFERENCE_SPREAD = 10.0, 0.7, 2.0, 0.5, 0.3
 MANY_CLASSES = 40  # with more, no preferences among wrong labels: they would be as many as classes squared
 OPTIONS = {"maxiter": 80, "ftol": 1e-7}
 TINY = 1e-300
@@ -65,6 +65,7 @@ class NoiseFit:
         self.codes = codes[order]
         self.features, self.mixing = _decorrelate(features[:, order])
         self.usual = np.full(n_kinds, 1.0 / n_kinds)
+        self.off_level = np.zeros(self.n_classes)
         self.class_shares = np.bincount(codes, minlength=self.n_classes) / len(codes)
         self.starts = np.searchsorted(self.codes, np.arange(self.n_classes))
         picky = 2 < self.n_classes <= MANY_CLASSES
@@ -72,11 +73,12 @@ class NoiseFit:
         self.cuts = np.cumsum(sizes)[:-1]
         self.at = np.concatenate([np.linalg.solve(self.mixing, 2 * self.usual), np.zeros(sum(sizes[1:]))])
 
-    def model(self, level: float) -> NoiseModel:
-        """The best model whose classes have error rates around `level`."""
+    def model(self, level: float, off_level: FloatVector | None = None) -> NoiseModel:
+        """The best model whose classes have error rates around `level`, each off it by about so much."""
         from scipy.optimize import minimize
 
         odds = float(np.log(2 * level / (1 - 2 * level)))
+        self.off_level = np.zeros(self.n_classes) if off_level is None else off_level
         found = minimize(self.loss, self.at, (odds,), "L-BFGS-B", jac=True, options=OPTIONS)
         self.at = found.x
         weights, shifts, rates, _, confusion = self._read(found.x, odds)
@@ -95,19 +97,20 @@ class NoiseFit:
         wrong = counts.sum(axis=1) - right
         by_score = evidence - joint
         by_rate = (1.0 - 2.0 * rates) * (right * rates / (1.0 - rates) - wrong)
+        surprise = parts[2] - self.off_level
         mean = np.mean(weights - self.usual)
         contrast = weights - self.usual - mean
         pull = contrast / WEIGHT_SPREAD**2 + mean / (len(weights) * MEAN_SPREAD**2)
         slopes = [
             np.tensordot(self.features, by_score, 2) + pull @ self.mixing,
             by_score.sum(axis=0) + shifts / SHIFT_SPREAD**2,
-            by_rate - self.class_shares * by_rate.sum() + parts[2] / RATE_SPREAD**2,
+            by_rate - self.class_shares * by_rate.sum() + surprise / RATE_SPREAD**2,
         ]
         value = (
             _bell(contrast, WEIGHT_SPREAD)
             + _bell(np.array([mean]), MEAN_SPREAD)
             + _bell(shifts, SHIFT_SPREAD)
-            + _bell(parts[2], RATE_SPREAD)
+            + _bell(surprise, RATE_SPREAD)
         )
         if len(parts[3]):
             by_preference = _with_diagonal(wrong[:, None] * preferences - counts, 0.0).ravel()
@@ -127,9 +130,17 @@ class NoiseFit:
         return self.mixing @ mixed, shifts, rates, preferences, rates[:, None] * preferences
 
 
-def make_features(shares: list[FloatMatrix]) -> npt.NDArray[np.float64]:
-    """Logarithms of shares, one layer per kind of evidence."""
-    return np.log(np.stack(shares))
+def make_features(shares: list[FloatMatrix], bent: FloatMatrix | None = None) -> npt.NDArray[np.float64]:
+    """Logarithms of shares, one layer per kind of evidence; those of `bent` also squared, with their sign.
+
+    So evidence may weigh more or less the clearer it is, and the model need not guess how fast doubt fades.
+    """
+    layers = [np.log(share) for share in shares]
+    if bent is not None:
+        logs = np.log(bent)
+        logs -= logs.mean(axis=1, keepdims=True)
+        layers.append(logs * np.abs(logs))
+    return np.stack(layers)
 
 
 def _decorrelate(features: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], FloatMatrix]:

@@ -1,0 +1,169 @@
+"""What the spread of votes over the rows says about the level of noise.
+
+Count the labels c among a row and its m nearest neighbours: m + 1 tosses of a coin that shows c with
+
+    p = inflow + (1 - inflow - error rate) * eta,        eta ~ Beta(mean * size, (1 - mean) * size) over the rows.
+
+eta is the share of the true class c around the row. From classes that are apart (size near 0) to one blur of all (large)
+its distribution is one smooth family, and this is what tells noise from overlap: noise moves both ends of the distribution
+inwards and leaves a sharp edge, overlap fills the middle. One row says little, all together say a lot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nearworth._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
+
+# Every label is tossed in m + 1 counts; all of them together say about as much as this many independent tosses per row.
+WORTH = 4.0
+# Sizes and offsets of error rates (in the logit of twice the rate) are normal before looking, sizes in their logarithm.
+SIZES: FloatVector = np.geomspace(0.003, 60.0, 28)
+SIZE_MEAN, SIZE_SPREAD = np.log(2.0), 2.2
+OFFSETS, OFFSET_SPREAD = np.array([-3.0, -2.25, -1.5, -0.75, 0.0, 0.75, 1.5, 2.25, 3.0]), 2.0
+INFLOWS, INFLOW_SPREAD = np.array([0.4, 1.0, 2.5]), 0.7  # times the error rate shared out among all wrong classes
+MOST_INFLOW, MOST_TILT = 0.49, 300.0
+MOST_CLASSES = 20  # the largest; they tell enough, and each takes time
+_EVEN: FloatVector = np.linspace(0.0, 1.0, 49)
+_DENSE: FloatVector = _EVEN**2 * (3.0 - 2.0 * _EVEN)  # at both ends
+EDGES: FloatVector = _DENSE**2 * (3.0 - 2.0 * _DENSE)  # of the cells of eta, far denser there, where most of its chance may be
+CENTRES: FloatVector = (EDGES[1:] + EDGES[:-1]) / 2.0
+MEANS: FloatVector = 1.0 / (1.0 + np.exp(-np.linspace(-7.0, 7.0, 71)))  # for which cells are tabulated
+
+
+class Shapes(NamedTuple):
+    """What shapes say about each level of noise."""
+
+    likelihood: FloatVector  # logarithm, up to a constant
+    off_level: FloatMatrix  # levels x classes: how far the error rate of each class is off the level, in the logit of 2 e
+
+
+def indifferent(n_levels: int, n_classes: int) -> Shapes:
+    """Where nobody voted."""
+    return Shapes(np.zeros(n_levels), np.zeros((n_levels, n_classes)))
+
+
+def read_shapes(votes: Sequence[IntMatrix], codes: IntVector, levels: FloatVector) -> Shapes:
+    """From votes (rows x classes) among ever more neighbours, all rows asking the same number of them."""
+    shares = np.bincount(codes, minlength=votes[0].shape[1]) / len(codes)
+    return _of_two(votes, codes, levels, shares) if len(shares) == 2 else _of_many(votes, codes, levels, shares)
+
+
+def _of_two(votes: Sequence[IntMatrix], codes: IntVector, levels: FloatVector, shares: FloatVector) -> Shapes:
+    """What flows into one of two classes is what the other loses."""
+    rates = [_rate(levels[:, None], OFFSETS * side) for side in (-shares[1], shares[0])]
+    fits = _likelihoods([_tally(v, codes, 1) for v in votes], rates[0], rates[1]) + _bell(OFFSETS / OFFSET_SPREAD)
+    off = _expected(fits, OFFSETS)
+    return Shapes(_log_sum(fits, 1), np.stack([-shares[1] * off, shares[0] * off], axis=1))
+
+
+def _of_many(votes: Sequence[IntMatrix], codes: IntVector, levels: FloatVector, shares: FloatVector) -> Shapes:
+    """Each class against all others, whatever flows into it."""
+    rates, inflows = np.broadcast_arrays(
+        _rate(levels[:, None], OFFSETS)[:, :, None],
+        np.minimum(levels[:, None] * INFLOWS / (len(shares) - 1), MOST_INFLOW)[:, None, :],
+    )
+    priors = _bell(OFFSETS / OFFSET_SPREAD)[:, None] + _bell(np.log(INFLOWS) / INFLOW_SPREAD)
+    some = np.argsort(-shares, kind="stable")[:MOST_CLASSES]
+    tallies = [[_tally(v, codes, int(label)) for v in votes] for label in some]
+    fits = np.stack([_log_sum(_likelihoods(tally, inflows, rates) + priors, 2) for tally in tallies])
+    likelihood, off = _balanced(fits, shares[some])
+    off_level = np.zeros((len(levels), len(shares)))
+    off_level[:, some] = off
+    # Half of the sum, as if there were two classes, each of which says what the other one does.
+    return Shapes(likelihood / 2.0, off_level)
+
+
+def _balanced(fits: npt.NDArray[np.float64], shares: FloatVector) -> tuple[FloatVector, FloatMatrix]:
+    """Likelihoods and expected offsets (levels x classes) if the offsets of all classes, weighted, add up to nothing.
+
+    Else a level of 2 % with all classes above it would do for 5 %. The tilt of the offsets at which their expected sum is
+    nothing gives the likelihood up to small terms, by the saddle-point approximation.
+    """
+    pull = shares[:, None, None] * OFFSETS
+    low, high = np.full(fits.shape[1], -MOST_TILT), np.full(fits.shape[1], MOST_TILT)
+    for _ in range(40):
+        tilt = (low + high) / 2.0
+        tilted = fits - tilt[:, None] * pull
+        off = np.stack([_expected(of_class, OFFSETS) for of_class in tilted], axis=1)
+        above = off @ shares > 0.0
+        low, high = np.where(above, tilt, low), np.where(above, high, tilt)
+    return _log_sum(tilted, 2).sum(axis=0), off
+
+
+def _rate(level: FloatMatrix, off_level: FloatVector) -> FloatMatrix:
+    """Error rates, at most a half."""
+    return np.asarray(0.5 / (1.0 + np.exp(-(np.log(2.0 * level / (1.0 - 2.0 * level)) + off_level))))
+
+
+def _expected(logs: FloatMatrix, values: FloatVector) -> FloatVector:
+    """Mean of the values, one per column, in every row."""
+    weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+    return np.asarray(weights @ values / weights.sum(axis=1))
+
+
+def _tally(votes: IntMatrix, codes: IntVector, label: int) -> FloatVector:
+    """How many rows see the label 0, 1, ... times among their neighbours and in themselves."""
+    asked = int(votes.sum(axis=1).max())
+    full = votes.sum(axis=1) == asked
+    return np.bincount(votes[full, label] + (codes[full] == label), minlength=asked + 2).astype(np.float64)
+
+
+def _likelihoods(
+    tallies: list[FloatVector], inflows: npt.NDArray[np.float64], rates: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """Logarithms, one for each pair of inflow and error rate, sizes averaged out; the mean over the scales."""
+    size_prior = _bell((np.log(SIZES) - SIZE_MEAN) / SIZE_SPREAD)
+    fits = [_log_sum(_mixed(tally, inflows.ravel(), rates.ravel()) + size_prior, 1) for tally in tallies]
+    return np.asarray(WORTH * np.mean(fits, axis=0).reshape(rates.shape))
+
+
+def _mixed(tally: FloatVector, inflows: FloatVector, rates: FloatVector) -> FloatMatrix:
+    """Logarithm of the likelihood of a tally, per toss, for pairs of inflow and error rate x sizes.
+
+    The mean of eta is the one at which the expected number of votes is the observed one.
+    """
+    tosses = len(tally) - 1
+    heads = np.flatnonzero(tally)
+    seen = tally[heads]
+    slope = 1.0 - inflows - rates
+    mean = (seen @ heads / (seen.sum() * tosses) - inflows) / slope
+    chance = inflows[:, None] + slope[:, None] * CENTRES
+    logs = np.log(chance)[:, None, :] * heads[:, None] + np.log1p(-chance)[:, None, :] * (tosses - heads)[:, None]
+    highest = logs.max(axis=2, keepdims=True)
+    mixture = np.exp(logs - highest) @ _cells(mean)
+    return np.asarray(np.einsum("k,pks->ps", seen, np.log(mixture) + highest) / tosses)
+
+
+def _cells(means: FloatVector) -> npt.NDArray[np.float64]:
+    """Chances of the cells of eta for each mean (means x cells x sizes), between those of the tabulated ones."""
+    means = np.clip(means, MEANS[0], MEANS[-1])
+    after = np.clip(np.searchsorted(MEANS, means), 1, len(MEANS) - 1)
+    part = ((means - MEANS[after - 1]) / (MEANS[after] - MEANS[after - 1]))[:, None, None]
+    table = _table()
+    return np.asarray((1.0 - part) * table[after - 1] + part * table[after])
+
+
+@cache
+def _table() -> npt.NDArray[np.float64]:
+    from scipy.special import betainc
+
+    a, b = MEANS[:, None, None] * SIZES, (1.0 - MEANS)[:, None, None] * SIZES
+    chances = np.diff(betainc(a, b, EDGES[:, None]), axis=1)
+    return np.asarray(np.maximum(chances, 1e-300))
+
+
+def _bell(off: FloatVector) -> FloatVector:
+    """Logarithms of normal weights that add up to one."""
+    logs = -(off**2) / 2.0
+    return np.asarray(logs - _log_sum(logs, 0))
+
+
+def _log_sum(logs: npt.NDArray[np.float64], axis: int) -> npt.NDArray[np.float64]:
+    highest = logs.max(axis=axis, keepdims=True)
+    return np.asarray(np.squeeze(highest, axis) + np.log(np.exp(logs - highest).sum(axis=axis)))
