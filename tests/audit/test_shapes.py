@@ -1,4 +1,4 @@
-"""What the spread of votes says about noise: the likelihood itself, and what it recovers from votes drawn by the model."""
+"""What the spread of votes says about noise: the likelihood, and what it recovers from votes drawn by the model."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_without_noise_counts_are_beta_binomial(rng, mean):
     tally, heads = np.bincount(seen, minlength=tosses + 1).astype(float), np.arange(tosses + 1)
     share = seen.mean() / tosses
     choose = gammaln(tosses + 1) - gammaln(heads + 1) - gammaln(tosses - heads + 1)
-    found = shapes._mixed(tally, np.zeros(1), np.zeros(1))[0] * tosses
+    found = shapes._mixed(tally, np.zeros(1), [(1.0, np.zeros(1))])[0] * tosses
     likely = np.flatnonzero((shapes.SIZES > 0.2) & (shapes.SIZES < 10))
     for number in likely:
         size = shapes.SIZES[number]
@@ -48,7 +48,7 @@ def test_the_level_is_found(rng, n_classes, level):
     likelihood = read_shapes(votes, codes, LEVELS).likelihood
     best = LEVELS[likelihood.argmax()]
     assert level / 1.7 <= best <= max(1.7 * level, 0.01)
-    assert likelihood.max() - likelihood[LEVELS > min(2 * level + 0.05, 0.42)].max() > 10
+    assert likelihood.max() - likelihood[min(2 * level + 0.05, 0.42) < LEVELS].max() > 10
 
 
 @pytest.mark.parametrize("size", [0.01, 1.0, 3.0])

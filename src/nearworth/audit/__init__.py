@@ -3,6 +3,7 @@
     labels.audit_labels            the way in: checks, one pass over all pairs, then
       evidence.py                  votes: what neighbours say about a row, what a row's label does to others
       noise.py                     one model of votes and wrong labels at a given level of noise
+      shapes.py                    what the spread of votes over the rows says about each level of noise
       levels.py                    that model at several levels: how likely each label is the true one
       errors.py                    how many labels are wrong, and lists with a limited share of false alarms
       residuals.py                 the same questions for continuous targets

@@ -13,7 +13,7 @@ LEVEL = 0.95
 TINY = 1e-9
 CAUTION, CAUTIOUS_ODDS = 1.0, 1.35
 MISCOUNTED = 0.3  # relative standard error of the number of wrong labels among those with one given label
-MISFIT = 0.25  # relative standard error of the number of errors from what no model here has: measured, see docs/audit.md
+MISFIT = 0.25  # relative standard error of the number of errors from what no model here has: measured, docs/audit.md
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ def count_errors(right: FloatMatrix, weights: FloatVector) -> ErrorCount:
 def cautious(right: FloatVector, given: IntVector) -> FloatVector:
     """With higher odds of every label to be right: so far the model errs on data that are not as it assumes.
 
-    Where nearly all rows of a given label seem wrong, moreover, their number may well be too high but not too low, which
-    the expectation has to mind: without this, rare classes would be wrong altogether as soon as there is noise.
+    Where nearly all rows of a given label seem wrong, moreover, their number may well be too high but not too low. The
+    expectation has to mind that: else rare classes would be wrong altogether as soon as there is noise.
     """
     careful = CAUTIOUS_ODDS * right / (CAUTIOUS_ODDS * right + 1.0 - right)
     for label in range(int(given.max()) + 1):

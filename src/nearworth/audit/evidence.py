@@ -38,9 +38,9 @@ class Neighbours:
         weight = self.weights.sum() / max(1, int(there.sum()))
         return Neighbours(self.points, self.keys, weight * there)
 
-    def heads(self, codes: IntVector, n_classes: int, size: int) -> IntMatrix:
-        """How many of the `size` nearest of each query have each label."""
-        points = self.points[:, :size]
+    def heads(self, queries: IntVector, codes: IntVector, n_classes: int, size: int) -> IntMatrix:
+        """How many of the `size` nearest of some queries have each label."""
+        points = self.points[queries, :size]
         cells = np.arange(len(points))[:, None] * n_classes + codes[points]
         return _count(cells, (points >= 0).astype(np.float64), len(points), n_classes).astype(np.intp)
 

@@ -11,7 +11,7 @@ from nearworth._validation.features import check_features
 from nearworth._validation.parameters import one_of, parse_bytes, whole_number
 from nearworth.audit.errors import ErrorCount, cautious, count_errors
 from nearworth.audit.evidence import Neighbours, vote_shares
-from nearworth.audit.levels import believe
+from nearworth.audit.levels import believe, fitted_rows
 from nearworth.audit.noise import make_features
 from nearworth.audit.residuals import LISTED as RESIDUAL_LISTED
 from nearworth.audit.residuals import fit_targets
@@ -117,7 +117,8 @@ def _audit_classes(estimator: KNNShapley, X_val: Any, y_val: Any, pred_probs: An
         shares.append(vote_shares(trusted, priors))
     if given is not None:
         shares.append((given + PROBABILITY_FLOOR * priors) / (1.0 + PROBABILITY_FLOOR))
-    votes = [neighbours.heads(codes, len(labels), size) for size in _scales(len(codes), len(labels))]
+    some = fitted_rows(len(codes))
+    votes = [neighbours.heads(some, codes, len(labels), size) for size in _scales(len(codes), len(labels))]
     belief = believe(make_features(shares, bent=shares[2]), codes, votes)
     best, rows = belief.evidence.argmax(axis=1), np.arange(len(codes))
     return LabelAudit(

@@ -1,8 +1,8 @@
 """The model of wrong labels at several levels of noise, each believed as far as it explains the given labels.
 
 Labels alone do not always tell noise from classes that overlap: a label that goes against its neighbours may be wrong,
-or its class may just be rare there. Both explanations then fit alike, at different levels of noise. Instead of choosing
-one, probabilities are averaged over the levels.
+or its class may just be rare there. Both explanations then fit alike, at different levels of noise. How the shares of
+votes are spread over the rows (`shapes.py`) says more; what it leaves open is averaged over.
 """
 
 from __future__ import annotations
@@ -41,16 +41,21 @@ class Belief:
         return np.asarray(self.weights @ self.right)
 
 
-def believe(
-    features: npt.NDArray[np.float64], codes: IntVector, votes: Sequence[IntMatrix] = (), levels: FloatVector = LEVELS
-) -> Belief:
+def fitted_rows(n_rows: int) -> IntVector:
+    """From which the model is learnt: all, or as many as are enough."""
+    if n_rows <= FIT_ROWS:
+        return np.arange(n_rows)
+    return np.sort(np.random.default_rng(0).choice(n_rows, FIT_ROWS, replace=False))
+
+
+def believe(features: npt.NDArray[np.float64], codes: IntVector, votes: Sequence[IntMatrix] = ()) -> Belief:
     """Learn from rows whose features never saw their own label, and judge all of them.
 
-    `votes` are how many of its nearest neighbours have each label, among few and among more: their shapes tell noise from
-    overlap.
+    `votes` are how many of its nearest neighbours have each label, among few and among more, for the rows to learn
+    from: their shapes tell noise from overlap.
     """
-    some = _some(len(codes))
-    models, weights = _weigh(features[:, some], codes[some], [v[some] for v in votes], levels)
+    some = fitted_rows(len(codes))
+    models, weights = _weigh(features[:, some], codes[some], votes)
     evidence, labels = np.zeros(features.shape[1:]), np.zeros(features.shape[1:])
     right = np.empty((len(models), len(codes)))
     for number, model in enumerate(models):
@@ -62,21 +67,15 @@ def believe(
     return Belief(weights, right, evidence, labels)
 
 
-def _some(n_rows: int) -> IntVector:
-    if n_rows <= FIT_ROWS:
-        return np.arange(n_rows)
-    return np.sort(np.random.default_rng(0).choice(n_rows, FIT_ROWS, replace=False))
-
-
 def _weigh(
-    features: npt.NDArray[np.float64], codes: IntVector, votes: list[IntMatrix], levels: FloatVector
+    features: npt.NDArray[np.float64], codes: IntVector, votes: Sequence[IntMatrix]
 ) -> tuple[list[NoiseModel], FloatVector]:
     """Models at the levels that matter, and how far each is believed."""
-    shapes = read_shapes(votes, codes, levels) if votes else indifferent(len(levels), features.shape[2])
-    likely = shapes.likelihood - levels / USUAL_LEVEL
+    shapes = read_shapes(votes, codes, LEVELS) if votes else indifferent(len(LEVELS), features.shape[2])
+    likely = shapes.likelihood - LEVELS / USUAL_LEVEL
     fit = NoiseFit(features, codes)
     near = np.flatnonzero(likely > likely.max() - FAR_FETCHED)
-    models = [fit.model(float(levels[number]), shapes.off_level[number]) for number in near]
+    models = [fit.model(float(LEVELS[number]), shapes.off_level[number]) for number in near]
     scores = likely[near] - np.array([model.loss for model in models])
     weights = np.exp(scores - scores.max())
     kept = np.flatnonzero(weights > NEGLIGIBLE * weights.sum())

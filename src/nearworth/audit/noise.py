@@ -21,9 +21,10 @@ import numpy.typing as npt
 from nearworth._typing import FloatMatrix, FloatVector, IntVector
 
 # Priors are normal: mean weight around one over their number (their sum may be large where votes are noisy), weights
-# around their mean, shifts, class error rates around the level (in the logit of twice the rate: no class is more than
-# half wrong) and logarithms of preferences around none.
-MEAN_SPREAD, WEIGHT_SPREAD, SHIFT_SPREAD, RATE_SPREAD, PREFERENCE_SPREAD = 10.0, 0.7, 2.0, 0.5, 0.3
+# around their mean, shifts, class error rates around what shapes of votes say (in the logit of twice the rate: no class
+# is more than half wrong). Logarithms of preferences are around none with heavy tails: mostly wrong labels are of all
+# kinds, but where people mistake one class for another, they are all of one.
+MEAN_SPREAD, WEIGHT_SPREAD, SHIFT_SPREAD, RATE_SPREAD, PREFERENCE_SPREAD = 10.0, 0.7, 2.0, 0.5, 0.25
 MANY_CLASSES = 40  # with more, no preferences among wrong labels: they would be as many as classes squared
 OPTIONS = {"maxiter": 80, "ftol": 1e-7}
 TINY = 1e-300
@@ -114,8 +115,9 @@ class NoiseFit:
         )
         if len(parts[3]):
             by_preference = _with_diagonal(wrong[:, None] * preferences - counts, 0.0).ravel()
-            slopes.append(by_preference + parts[3] / PREFERENCE_SPREAD**2)
-            value += _bell(parts[3], PREFERENCE_SPREAD)
+            cost, slope = _heavy_bell(parts[3], PREFERENCE_SPREAD)
+            slopes.append(by_preference + slope)
+            value += cost
         return value - float(np.log(given).sum()), np.concatenate(slopes)
 
     def _read(
@@ -166,3 +168,9 @@ def _with_diagonal(matrix: FloatMatrix, diagonal: FloatVector | float) -> FloatM
 
 def _bell(off: FloatVector, spread: float) -> float:
     return float(off @ off) / (2.0 * spread**2)
+
+
+def _heavy_bell(off: FloatVector, spread: float) -> tuple[float, FloatVector]:
+    """Minus the logarithm of Student's t (3 degrees of freedom), and its slope: far off is unlikely, not absurd."""
+    scale = 3.0 * spread**2
+    return 2.0 * float(np.log1p(off**2 / scale).sum()), 4.0 * off / (scale + off**2)

@@ -4,9 +4,9 @@ Count the labels c among a row and its m nearest neighbours: m + 1 tosses of a c
 
     p = inflow + (1 - inflow - error rate) * eta,        eta ~ Beta(mean * size, (1 - mean) * size) over the rows.
 
-eta is the share of the true class c around the row. From classes that are apart (size near 0) to one blur of all (large)
-its distribution is one smooth family, and this is what tells noise from overlap: noise moves both ends of the distribution
-inwards and leaves a sharp edge, overlap fills the middle. One row says little, all together say a lot.
+eta is the share of the true class c around the row. From classes that are apart (size near 0) to one blur of all
+(large) its distribution is one smooth family, and this is what tells noise from overlap: noise moves both ends of the
+distribution inwards and leaves a sharp edge, overlap fills the middle. One row says little, all together say a lot.
 """
 
 from __future__ import annotations
@@ -27,20 +27,24 @@ SIZES: FloatVector = np.geomspace(0.003, 60.0, 28)
 SIZE_MEAN, SIZE_SPREAD = np.log(2.0), 2.2
 OFFSETS, OFFSET_SPREAD = np.array([-3.0, -2.25, -1.5, -0.75, 0.0, 0.75, 1.5, 2.25, 3.0]), 2.0
 INFLOWS, INFLOW_SPREAD = np.array([0.4, 1.0, 2.5]), 0.7  # times the error rate shared out among all wrong classes
+TRICKLE = 0.05  # the same, from all others, where nearly all comes from one class
 MOST_INFLOW, MOST_TILT = 0.49, 300.0
 MOST_CLASSES = 20  # the largest; they tell enough, and each takes time
 _EVEN: FloatVector = np.linspace(0.0, 1.0, 49)
 _DENSE: FloatVector = _EVEN**2 * (3.0 - 2.0 * _EVEN)  # at both ends
-EDGES: FloatVector = _DENSE**2 * (3.0 - 2.0 * _DENSE)  # of the cells of eta, far denser there, where most of its chance may be
+EDGES: FloatVector = _DENSE**2 * (3.0 - 2.0 * _DENSE)  # of the cells of eta, far denser there: most of it may be there
 CENTRES: FloatVector = (EDGES[1:] + EDGES[:-1]) / 2.0
 MEANS: FloatVector = 1.0 / (1.0 + np.exp(-np.linspace(-7.0, 7.0, 71)))  # for which cells are tabulated
+
+
+Flows = Sequence[tuple[float, npt.NDArray[np.float64]]]  # a row has one of these inflows, as often as the number says
 
 
 class Shapes(NamedTuple):
     """What shapes say about each level of noise."""
 
     likelihood: FloatVector  # logarithm, up to a constant
-    off_level: FloatMatrix  # levels x classes: how far the error rate of each class is off the level, in the logit of 2 e
+    off_level: FloatMatrix  # levels x classes: how far the error rate of each class is off it, in the logit of 2 e
 
 
 def indifferent(n_levels: int, n_classes: int) -> Shapes:
@@ -57,33 +61,40 @@ def read_shapes(votes: Sequence[IntMatrix], codes: IntVector, levels: FloatVecto
 def _of_two(votes: Sequence[IntMatrix], codes: IntVector, levels: FloatVector, shares: FloatVector) -> Shapes:
     """What flows into one of two classes is what the other loses."""
     rates = [_rate(levels[:, None], OFFSETS * side) for side in (-shares[1], shares[0])]
-    fits = _likelihoods([_tally(v, codes, 1) for v in votes], rates[0], rates[1]) + _bell(OFFSETS / OFFSET_SPREAD)
+    fits = _likelihoods([_tally(v, codes, 1) for v in votes], rates[1], [(1.0, rates[0])])
+    fits += _bell(OFFSETS / OFFSET_SPREAD)
     off = _expected(fits, OFFSETS)
     return Shapes(_log_sum(fits, 1), np.stack([-shares[1] * off, shares[0] * off], axis=1))
 
 
 def _of_many(votes: Sequence[IntMatrix], codes: IntVector, levels: FloatVector, shares: FloatVector) -> Shapes:
-    """Each class against all others, whatever flows into it."""
-    rates, inflows = np.broadcast_arrays(
-        _rate(levels[:, None], OFFSETS)[:, :, None],
-        np.minimum(levels[:, None] * INFLOWS / (len(shares) - 1), MOST_INFLOW)[:, None, :],
-    )
-    priors = _bell(OFFSETS / OFFSET_SPREAD)[:, None] + _bell(np.log(INFLOWS) / INFLOW_SPREAD)
+    """Each class against all others, whatever flows into it: from all of them alike, or nearly all from one."""
+    rates = _rate(levels[:, None], OFFSETS)
+    patterns = _inflow_patterns(np.broadcast_to(levels[:, None], rates.shape), len(shares))
     some = np.argsort(-shares, kind="stable")[:MOST_CLASSES]
     tallies = [[_tally(v, codes, int(label)) for v in votes] for label in some]
-    fits = np.stack([_log_sum(_likelihoods(tally, inflows, rates) + priors, 2) for tally in tallies])
-    likelihood, off = _balanced(fits, shares[some])
+    fits = [_log_sum(np.stack([p + _likelihoods(t, rates, flows) for p, flows in patterns]), 0) for t in tallies]
+    likelihood, off = _balanced(np.stack(fits) + _bell(OFFSETS / OFFSET_SPREAD), shares[some])
     off_level = np.zeros((len(levels), len(shares)))
     off_level[:, some] = off
     # Half of the sum, as if there were two classes, each of which says what the other one does.
     return Shapes(likelihood / 2.0, off_level)
 
 
+def _inflow_patterns(levels: FloatMatrix, n_classes: int) -> list[tuple[float, Flows]]:
+    """Logarithms of how likely each is before looking, and what flows from the others into a class."""
+    one = 1.0 / (n_classes - 1)
+    alike = [[(1.0, np.minimum(times * one * levels, MOST_INFLOW))] for times in INFLOWS]
+    from_one = [(one, levels), (1.0 - one, TRICKLE * one * levels)]
+    logs = np.append(_bell(np.log(INFLOWS) / INFLOW_SPREAD), 0.0) - np.log(2.0)
+    return list(zip(logs.tolist(), [*alike, from_one], strict=True))
+
+
 def _balanced(fits: npt.NDArray[np.float64], shares: FloatVector) -> tuple[FloatVector, FloatMatrix]:
     """Likelihoods and expected offsets (levels x classes) if the offsets of all classes, weighted, add up to nothing.
 
-    Else a level of 2 % with all classes above it would do for 5 %. The tilt of the offsets at which their expected sum is
-    nothing gives the likelihood up to small terms, by the saddle-point approximation.
+    Else a level of 2 % with all classes above it would do for 5 %. The tilt of the offsets at which their expected sum
+    is nothing gives the likelihood up to small terms, by the saddle-point approximation.
     """
     pull = shares[:, None, None] * OFFSETS
     low, high = np.full(fits.shape[1], -MOST_TILT), np.full(fits.shape[1], MOST_TILT)
@@ -114,30 +125,36 @@ def _tally(votes: IntMatrix, codes: IntVector, label: int) -> FloatVector:
     return np.bincount(votes[full, label] + (codes[full] == label), minlength=asked + 2).astype(np.float64)
 
 
-def _likelihoods(
-    tallies: list[FloatVector], inflows: npt.NDArray[np.float64], rates: npt.NDArray[np.float64]
-) -> npt.NDArray[np.float64]:
-    """Logarithms, one for each pair of inflow and error rate, sizes averaged out; the mean over the scales."""
+def _likelihoods(tallies: list[FloatVector], rates: FloatMatrix, flows: Flows) -> FloatMatrix:
+    """Logarithms, one for each error rate and what flows in (shaped alike), sizes averaged out; mean of the scales."""
     size_prior = _bell((np.log(SIZES) - SIZE_MEAN) / SIZE_SPREAD)
-    fits = [_log_sum(_mixed(tally, inflows.ravel(), rates.ravel()) + size_prior, 1) for tally in tallies]
+    flat = [(share, inflows.ravel()) for share, inflows in flows]
+    fits = [_log_sum(_mixed(tally, rates.ravel(), flat) + size_prior, 1) for tally in tallies]
     return np.asarray(WORTH * np.mean(fits, axis=0).reshape(rates.shape))
 
 
-def _mixed(tally: FloatVector, inflows: FloatVector, rates: FloatVector) -> FloatMatrix:
-    """Logarithm of the likelihood of a tally, per toss, for pairs of inflow and error rate x sizes.
+def _mixed(tally: FloatVector, rates: FloatVector, flows: Flows) -> FloatMatrix:
+    """Logarithm of the likelihood of a tally, per toss: error rates x sizes.
 
     The mean of eta is the one at which the expected number of votes is the observed one.
     """
     tosses = len(tally) - 1
     heads = np.flatnonzero(tally)
     seen = tally[heads]
-    slope = 1.0 - inflows - rates
-    mean = (seen @ heads / (seen.sum() * tosses) - inflows) / slope
-    chance = inflows[:, None] + slope[:, None] * CENTRES
+    inflow = np.sum([share * inflows for share, inflows in flows], axis=0)
+    cells = _cells((seen @ heads / (seen.sum() * tosses) - inflow) / (1.0 - inflow - rates))
+    logs = [np.log(share) + _log_chances(heads, tosses, rates, inflows, cells) for share, inflows in flows]
+    return np.asarray(np.einsum("k,pks->ps", seen, _log_sum(np.stack(logs), 0)) / tosses)
+
+
+def _log_chances(
+    heads: IntVector, tosses: int, rates: FloatVector, inflows: FloatVector, cells: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """Of so many heads in one order: error rates x heads x sizes."""
+    chance = inflows[:, None] + (1.0 - inflows - rates)[:, None] * CENTRES
     logs = np.log(chance)[:, None, :] * heads[:, None] + np.log1p(-chance)[:, None, :] * (tosses - heads)[:, None]
     highest = logs.max(axis=2, keepdims=True)
-    mixture = np.exp(logs - highest) @ _cells(mean)
-    return np.asarray(np.einsum("k,pks->ps", seen, np.log(mixture) + highest) / tosses)
+    return np.asarray(np.log(np.exp(logs - highest) @ cells) + highest)
 
 
 def _cells(means: FloatVector) -> npt.NDArray[np.float64]:
