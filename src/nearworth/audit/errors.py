@@ -52,29 +52,32 @@ def cautious(right: FloatVector, given: IntVector) -> FloatVector:
     Where nearly all rows of a given label seem wrong, moreover, their number may well be too high but not too low. The
     expectation has to mind that: else rare classes would be wrong altogether as soon as there is noise.
     """
-    careful = CAUTIOUS_ODDS * right / (CAUTIOUS_ODDS * right + 1.0 - right)
-    for label in range(int(given.max()) + 1):
-        rows = np.flatnonzero(given == label)
+    wrong = 1.0 - np.minimum(right, 1.0)
+    careful = np.minimum(CAUTIOUS_ODDS * right / (CAUTIOUS_ODDS * right + wrong), 1.0)
+    order = np.argsort(given, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(given[order])) + 1):
         careful[rows] = _raised(careful[rows], _expected_right(careful[rows]))
     return np.asarray(careful)
 
 
 def _expected_right(right: FloatVector) -> float:
-    """Of how many rows, if the number of the others has a standard error but none can be below zero."""
-    from scipy.stats import truncnorm
-
+    """Of how many rows, if the number of the others has a standard error but neither can be below zero."""
     wrong = float((1.0 - right).sum())
-    spread = math.sqrt(wrong + (MISCOUNTED * wrong) ** 2) + TINY
-    mean = len(right) - wrong
-    return float(truncnorm.mean(-mean / spread, wrong / spread, loc=mean, scale=spread))
+    if wrong < TINY:
+        return float(right.sum())
+    spread = math.sqrt(wrong + (MISCOUNTED * wrong) ** 2)
+    none, all_of_them = (wrong - len(right)) / spread, wrong / spread  # right ones, in standard errors
+    inside = math.erfc(-all_of_them / math.sqrt(2)) / 2 - math.erfc(-none / math.sqrt(2)) / 2
+    densities = (math.exp(-(none**2) / 2) - math.exp(-(all_of_them**2) / 2)) / math.sqrt(2 * math.pi)
+    return len(right) - wrong + spread * densities / max(inside, TINY)
 
 
 def _raised(right: FloatVector, total: float) -> FloatVector:
     """With such odds, all higher by the same factor, that the sum is `total`, if that is more than it is."""
-    low, high = 0.0, 40.0
-    if not len(right) or right.sum() >= total:
+    if right.sum() >= total:
         return right
-    for _ in range(40):
+    low, high = 0.0, 40.0 - math.log(max(float(right.min()), 1e-300))
+    for _ in range(60):
         middle = (low + high) / 2
         raised = right / np.maximum(right + (1.0 - right) * math.exp(-middle), 1e-300)
         low, high = (middle, high) if raised.sum() < total else (low, middle)

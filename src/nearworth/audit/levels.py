@@ -38,7 +38,7 @@ class Belief:
     @property
     def quality(self) -> FloatVector:
         """P(given label is right)."""
-        return np.asarray(self.weights @ self.right)
+        return np.minimum(self.weights @ self.right, 1.0)
 
 
 def fitted_rows(n_rows: int) -> IntVector:

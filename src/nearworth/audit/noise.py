@@ -26,7 +26,8 @@ from nearworth._typing import FloatMatrix, FloatVector, IntVector
 # kinds, but where people mistake one class for another, they are all of one.
 MEAN_SPREAD, WEIGHT_SPREAD, SHIFT_SPREAD, RATE_SPREAD, PREFERENCE_SPREAD = 10.0, 0.7, 2.0, 0.5, 0.25
 MANY_CLASSES = 40  # with more, no preferences among wrong labels: they would be as many as classes squared
-OPTIONS = {"maxiter": 80, "ftol": 1e-7}
+RARE = 0.05  # times one over the number of classes: a share of rows below which a class is a rare one
+OPTIONS = {"maxiter": 300, "ftol": 1e-10}  # levels are weighed by their losses, to a hundredth
 TINY = 1e-300
 
 
@@ -68,7 +69,9 @@ class NoiseFit:
         self.usual = np.full(n_kinds, 1.0 / n_kinds)
         self.off_level = np.zeros(self.n_classes)
         self.class_shares = np.bincount(codes, minlength=self.n_classes) / len(codes)
-        self.starts = np.searchsorted(self.codes, np.arange(self.n_classes))
+        self.present, self.starts = np.unique(self.codes, return_index=True)
+        # Labels that next to nobody has are not what others were mistaken for.
+        self.taken = np.log(np.clip(self.class_shares * self.n_classes / RARE, 1e-6, 1.0))
         picky = 2 < self.n_classes <= MANY_CLASSES
         sizes = [n_kinds, self.n_classes, self.n_classes, self.n_classes**2 if picky else 0]
         self.cuts = np.cumsum(sizes)[:-1]
@@ -93,7 +96,8 @@ class NoiseFit:
         joint = evidence * _with_diagonal(confusion, 1.0 - rates).T[self.codes]
         given = np.maximum(joint.sum(axis=1), TINY)
         joint /= given[:, None]
-        counts = np.add.reduceat(joint, self.starts, axis=0).T  # expected rows by true and given label
+        counts = np.zeros((self.n_classes, self.n_classes))  # expected rows by true and given label
+        counts[:, self.present] = np.add.reduceat(joint, self.starts, axis=0).T
         right = np.diag(counts)
         wrong = counts.sum(axis=1) - right
         by_score = evidence - joint
@@ -128,7 +132,7 @@ class NoiseFit:
         odds_of_classes = odds + off_level - self.class_shares @ off_level
         rates = 0.5 / (1.0 + np.exp(-np.clip(odds_of_classes, -30.0, 30.0)))
         scores = liking.reshape(self.n_classes, -1) if len(liking) else np.zeros((self.n_classes, self.n_classes))
-        preferences = _softmax(_with_diagonal(scores, -np.inf))
+        preferences = _softmax(_with_diagonal(scores + self.taken, -np.inf))
         return self.mixing @ mixed, shifts, rates, preferences, rates[:, None] * preferences
 
 

@@ -19,22 +19,24 @@ import numpy as np
 import numpy.typing as npt
 
 from nearworth._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
+from nearworth.audit.noise import RARE
 
-# Every label is tossed in m + 1 counts; all of them together say about as much as this many independent tosses per row.
+# A label is tossed in as many counts as a count has tosses. Likelihoods are taken per toss, and so many times: all
+# counts together say about as much as this many independent counts for every m + 1 rows.
 WORTH = 4.0
 # Sizes and offsets of error rates (in the logit of twice the rate) are normal before looking, sizes in their logarithm.
 SIZES: FloatVector = np.geomspace(0.003, 60.0, 28)
-SIZE_MEAN, SIZE_SPREAD = np.log(2.0), 2.2
-OFFSETS, OFFSET_SPREAD = np.array([-3.0, -2.25, -1.5, -0.75, 0.0, 0.75, 1.5, 2.25, 3.0]), 2.0
+SIZE_MEAN, SIZE_SPREAD = 0.0, 1.0
+OFFSETS, OFFSET_SPREAD = np.array([-3.0, -2.25, -1.5, -0.75, 0.0, 0.75, 1.5, 2.25, 3.0]), 0.8
 INFLOWS, INFLOW_SPREAD = np.array([0.4, 1.0, 2.5]), 0.7  # times the error rate shared out among all wrong classes
-TRICKLE = 0.05  # the same, from all others, where nearly all comes from one class
-MOST_INFLOW, MOST_TILT = 0.49, 300.0
+TRICKLE = 0.05  # share of an even inflow that still comes from the others if nearly all comes from one
+MOST_INFLOW, MOST_TILT = 0.49, 1e6
 MOST_CLASSES = 20  # the largest; they tell enough, and each takes time
 _EVEN: FloatVector = np.linspace(0.0, 1.0, 49)
 _DENSE: FloatVector = _EVEN**2 * (3.0 - 2.0 * _EVEN)  # at both ends
 EDGES: FloatVector = _DENSE**2 * (3.0 - 2.0 * _DENSE)  # of the cells of eta, far denser there: most of it may be there
 CENTRES: FloatVector = (EDGES[1:] + EDGES[:-1]) / 2.0
-MEANS: FloatVector = 1.0 / (1.0 + np.exp(-np.linspace(-7.0, 7.0, 71)))  # for which cells are tabulated
+MEANS: FloatVector = 1.0 / (1.0 + np.exp(-np.linspace(-12.0, 12.0, 121)))  # for which cells are tabulated
 
 
 Flows = Sequence[tuple[float, npt.NDArray[np.float64]]]  # a row has one of these inflows, as often as the number says
@@ -55,37 +57,52 @@ def indifferent(n_levels: int, n_classes: int) -> Shapes:
 def read_shapes(votes: Sequence[IntMatrix], codes: IntVector, levels: FloatVector) -> Shapes:
     """From votes (rows x classes) among ever more neighbours, all rows asking the same number of them."""
     shares = np.bincount(codes, minlength=votes[0].shape[1]) / len(codes)
-    return _of_two(votes, codes, levels, shares) if len(shares) == 2 else _of_many(votes, codes, levels, shares)
-
-
-def _of_two(votes: Sequence[IntMatrix], codes: IntVector, levels: FloatVector, shares: FloatVector) -> Shapes:
-    """What flows into one of two classes is what the other loses."""
-    rates = [_rate(levels[:, None], OFFSETS * side) for side in (-shares[1], shares[0])]
-    fits = _likelihoods([_tally(v, codes, 1) for v in votes], rates[1], [(1.0, rates[0])])
-    fits += _bell(OFFSETS / OFFSET_SPREAD)
-    off = _expected(fits, OFFSETS)
-    return Shapes(_log_sum(fits, 1), np.stack([-shares[1] * off, shares[0] * off], axis=1))
-
-
-def _of_many(votes: Sequence[IntMatrix], codes: IntVector, levels: FloatVector, shares: FloatVector) -> Shapes:
-    """Each class against all others, whatever flows into it: from all of them alike, or nearly all from one."""
-    rates = _rate(levels[:, None], OFFSETS)
-    patterns = _inflow_patterns(np.broadcast_to(levels[:, None], rates.shape), len(shares))
-    some = np.argsort(-shares, kind="stable")[:MOST_CLASSES]
-    tallies = [[_tally(v, codes, int(label)) for v in votes] for label in some]
-    fits = [_log_sum(np.stack([p + _likelihoods(t, rates, flows) for p, flows in patterns]), 0) for t in tallies]
-    likelihood, off = _balanced(np.stack(fits) + _bell(OFFSETS / OFFSET_SPREAD), shares[some])
+    # By size, and those of a size by how their votes are spread: what a class is called does not matter.
+    order = np.lexsort((-(votes[-1].astype(np.float64) ** 2).sum(axis=0), -shares))
+    common = order[: max(2, int((shares >= RARE / len(shares)).sum()))]
+    tallies = [[_tally(v, codes, int(label)) for v in votes] for label in common[:MOST_CLASSES]]
+    weights = shares[common[:MOST_CLASSES]] / shares[common[:MOST_CLASSES]].sum()
+    if len(common) == 2:
+        likelihood, off = _of_two(tallies[0], levels, weights)
+    else:
+        likelihood, off = _of_many(tallies, levels, weights, len(common))
     off_level = np.zeros((len(levels), len(shares)))
-    off_level[:, some] = off
-    # Half of the sum, as if there were two classes, each of which says what the other one does.
-    return Shapes(likelihood / 2.0, off_level)
+    off_level[:, common[:MOST_CLASSES]] = off
+    return Shapes(likelihood, off_level)
+
+
+def _of_two(tallies: list[FloatVector], levels: FloatVector, shares: FloatVector) -> tuple[FloatVector, FloatMatrix]:
+    """From the tallies of the first of two classes: what flows into it is what the other one loses."""
+    rates = [_rate(levels[:, None], OFFSETS * side) for side in (shares[1], -shares[0])]
+    fits = _likelihoods(tallies, rates[0], [(1.0, rates[1])], WORTH) + _bell(OFFSETS / OFFSET_SPREAD)
+    off = _expected(fits, OFFSETS)
+    return _log_sum(fits, 1), np.stack([shares[1] * off, -shares[0] * off], axis=1)
+
+
+def _of_many(
+    tallies: list[list[FloatVector]], levels: FloatVector, shares: FloatVector, n_classes: int
+) -> tuple[FloatVector, FloatMatrix]:
+    """Each class against all others, whatever flows into it: from all of them alike, or nearly all from one.
+
+    Each counts half, as if there were two classes, each of which says what the other one does.
+    """
+    rates = _rate(levels[:, None], OFFSETS)
+    patterns = _inflow_patterns(np.broadcast_to(levels[:, None], rates.shape), n_classes)
+    fits = [
+        _log_sum(np.stack([prior + _likelihoods(tally, rates, flows, WORTH / 2.0) for prior, flows in patterns]), 0)
+        for tally in tallies
+    ]
+    return _balanced(np.stack(fits) + _bell(OFFSETS / OFFSET_SPREAD), shares)
 
 
 def _inflow_patterns(levels: FloatMatrix, n_classes: int) -> list[tuple[float, Flows]]:
-    """Logarithms of how likely each is before looking, and what flows from the others into a class."""
-    one = 1.0 / (n_classes - 1)
-    alike = [[(1.0, np.minimum(times * one * levels, MOST_INFLOW))] for times in INFLOWS]
-    from_one = [(one, levels), (1.0 - one, TRICKLE * one * levels)]
+    """Logarithms of how likely each is before looking, and what flows from the others into a class.
+
+    All at the level: what other classes lose beyond it is not known while this class is looked at.
+    """
+    even = 1.0 / (n_classes - 1)
+    alike = [[(1.0, np.minimum(times * even * levels, MOST_INFLOW))] for times in INFLOWS]
+    from_one = [(even, levels), (1.0 - even, TRICKLE * even * levels)]
     logs = np.append(_bell(np.log(INFLOWS) / INFLOW_SPREAD), 0.0) - np.log(2.0)
     return list(zip(logs.tolist(), [*alike, from_one], strict=True))
 
@@ -98,7 +115,7 @@ def _balanced(fits: npt.NDArray[np.float64], shares: FloatVector) -> tuple[Float
     """
     pull = shares[:, None, None] * OFFSETS
     low, high = np.full(fits.shape[1], -MOST_TILT), np.full(fits.shape[1], MOST_TILT)
-    for _ in range(40):
+    for _ in range(60):
         tilt = (low + high) / 2.0
         tilted = fits - tilt[:, None] * pull
         off = np.stack([_expected(of_class, OFFSETS) for of_class in tilted], axis=1)
@@ -120,23 +137,24 @@ def _expected(logs: FloatMatrix, values: FloatVector) -> FloatVector:
 
 def _tally(votes: IntMatrix, codes: IntVector, label: int) -> FloatVector:
     """How many rows see the label 0, 1, ... times among their neighbours and in themselves."""
-    asked = int(votes.sum(axis=1).max())
+    asked = int(np.bincount(votes.sum(axis=1)).argmax())  # rows that ask more or fewer than most are left out
     full = votes.sum(axis=1) == asked
     return np.bincount(votes[full, label] + (codes[full] == label), minlength=asked + 2).astype(np.float64)
 
 
-def _likelihoods(tallies: list[FloatVector], rates: FloatMatrix, flows: Flows) -> FloatMatrix:
+def _likelihoods(tallies: list[FloatVector], rates: FloatMatrix, flows: Flows, worth: float) -> FloatMatrix:
     """Logarithms, one for each error rate and what flows in (shaped alike), sizes averaged out; mean of the scales."""
     size_prior = _bell((np.log(SIZES) - SIZE_MEAN) / SIZE_SPREAD)
     flat = [(share, inflows.ravel()) for share, inflows in flows]
-    fits = [_log_sum(_mixed(tally, rates.ravel(), flat) + size_prior, 1) for tally in tallies]
-    return np.asarray(WORTH * np.mean(fits, axis=0).reshape(rates.shape))
+    fits = [_log_sum(worth * _mixed(tally, rates.ravel(), flat) + size_prior, 1) for tally in tallies]
+    return np.asarray(np.mean(fits, axis=0).reshape(rates.shape))
 
 
 def _mixed(tally: FloatVector, rates: FloatVector, flows: Flows) -> FloatMatrix:
     """Logarithm of the likelihood of a tally, per toss: error rates x sizes.
 
-    The mean of eta is the one at which the expected number of votes is the observed one.
+    The mean of eta is the one at which the expected number of votes is the observed one, or the nearest there is: error
+    rates at which more votes would flow in than there are fit badly, as they should.
     """
     tosses = len(tally) - 1
     heads = np.flatnonzero(tally)
@@ -171,8 +189,9 @@ def _table() -> npt.NDArray[np.float64]:
     from scipy.special import betainc
 
     a, b = MEANS[:, None, None] * SIZES, (1.0 - MEANS)[:, None, None] * SIZES
-    chances = np.diff(betainc(a, b, EDGES[:, None]), axis=1)
-    return np.asarray(np.maximum(chances, 1e-300))
+    chances = np.maximum(np.diff(betainc(a, b, EDGES[:, None]), axis=1), 1e-300)
+    # Near one, differences of what is nearly one say nothing; there the mirrored distribution does.
+    return np.asarray(np.where(CENTRES[:, None] < 0.5, chances, chances[::-1, ::-1]))
 
 
 def _bell(off: FloatVector) -> FloatVector:
