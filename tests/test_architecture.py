@@ -72,6 +72,7 @@ ALLOWED = {
         "tables",
         "valuation",
     },
+    "__main__": {"cli"},
     "cli": FOUNDATION | {"merging", "planning", "benchmarking", "commands", "findings", "paper"},
 }
 # games: rank space, nothing but numpy. Optional libraries may not be needed by anything.

@@ -73,6 +73,11 @@ def test_demo_names_the_program_as_it_was_started(tmp_path, monkeypatch):
     assert _program() == "nearworth"
 
 
+def test_runs_as_a_module():
+    done = subprocess.run([sys.executable, "-m", "nearworth", "--help"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("Usage: python -m nearworth")
+
+
 def test_version_and_help():
     assert run("--version").stdout.strip() == f"nearworth, version {nearworth.__version__}"
     assert "demo" in run("--help").stdout
