@@ -29,32 +29,36 @@ def pick(rng, probabilities):
     return (marks > np.cumsum(probabilities, axis=1)).sum(axis=1).clip(0, probabilities.shape[1] - 1)
 
 
+def assert_gradient(fit, at):
+    """The slope of the loss is what differences of the loss say."""
+    slope = fit.loss(at, -1.0)[1]
+    for j in range(len(at)):
+        shift = np.zeros(len(at))
+        shift[j] = 1e-5
+        numeric = (fit.loss(at + shift, -1.0)[0] - fit.loss(at - shift, -1.0)[0]) / 2e-5
+        np.testing.assert_allclose(slope[j], numeric, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("n_classes", [2, 3, 41])
 def test_gradient(rng, n_classes):
     """Two classes and very many have no preferences among wrong labels, the rest do."""
     shares = rng.dirichlet(np.ones(n_classes), (2, 200))
     given = rng.permutation(np.arange(200) % n_classes)
     fit = NoiseFit(make_features(list(shares)), given)
-    at = fit.at + rng.normal(size=len(fit.at)) * 0.5
-    slope = fit.loss(at, -1.0)[1]
-    for j in range(len(at)):
-        shift = np.zeros(len(at))
-        shift[j] = 1e-5
-        numeric = (fit.loss(at + shift, -1.0)[0] - fit.loss(at - shift, -1.0)[0]) / 2e-5
-        np.testing.assert_allclose(slope[j], numeric, rtol=1e-4, atol=1e-4)
+    assert_gradient(fit, fit.at + rng.normal(size=len(fit.at)) * 0.5)
 
 
 def test_gradient_with_classes_off_the_level(rng):
     shares, _, given = drawn(rng, 300)
     fit = NoiseFit(make_features([shares], bent=shares), given)
     fit.off_level = np.array([0.5, -0.2, 0.1])
-    at = fit.at + rng.normal(size=len(fit.at)) * 0.3
-    slope = fit.loss(at, -1.0)[1]
-    for j in range(len(at)):
-        shift = np.zeros(len(at))
-        shift[j] = 1e-5
-        numeric = (fit.loss(at + shift, -1.0)[0] - fit.loss(at - shift, -1.0)[0]) / 2e-5
-        np.testing.assert_allclose(slope[j], numeric, rtol=1e-4, atol=1e-4)
+    assert_gradient(fit, fit.at + rng.normal(size=len(fit.at)) * 0.3)
+
+
+def test_gradient_without_rows_of_a_class(rng):
+    given = rng.choice([0, 2], 200)
+    fit = NoiseFit(make_features([rng.dirichlet(np.ones(3), 200)]), given)
+    assert_gradient(fit, fit.at + rng.normal(size=len(fit.at)) * 0.5)
 
 
 def test_error_rates_stay_near_those_that_are_given(rng):
