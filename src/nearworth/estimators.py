@@ -1,53 +1,27 @@
-"""KNNShapley: scikit-learn manners around the engine."""
+"""KNNShapley: scikit-learn manners around `valuing`."""
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
-from fractions import Fraction
-from functools import partial
-from os import PathLike
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from nearworth._typing import Aggregate, FloatVector, IntVector, Semivalue, Task, Ties, Utility
-from nearworth._validation.fingerprint import fingerprint
+from nearworth._typing import Aggregate, FloatVector, Semivalue, Task, Ties, Utility
 from nearworth._validation.parameters import check_parameters, whole_number
-from nearworth._validation.targets import check_rows
-from nearworth._version import __version__
 from nearworth.engine.accumulate import Partial
 from nearworth.engine.calibrate import TRIAL_POINTS, TRIAL_QUERIES, with_time
 from nearworth.engine.collected import NearestLists
-from nearworth.engine.distributed import Job
-from nearworth.engine.moments import CHUNK, Moments
-from nearworth.engine.nearest import SearcherSource, Source
-from nearworth.engine.plan import Plan, check_fits, make_plan
-from nearworth.engine.problem import Problem, make_evaluators
-from nearworth.engine.progress import reporting
-from nearworth.engine.remote import store_at
-from nearworth.engine.run import Outcome, Request, run, widened
-from nearworth.engine.truncate import TruncatedEvaluator
+from nearworth.engine.moments import CHUNK
+from nearworth.engine.plan import Plan
+from nearworth.engine.problem import Problem
 from nearworth.games.truncation import Tail
-from nearworth.neighbors.keys import EuclideanKeys
-from nearworth.runs import INTERVAL, LongRun, Summed, begin, origin_of, refuse_searcher, sum_up
-from nearworth.searching import Choice, SearchReport, check_request, choose, identity_of, make_source, report_of
-from nearworth.training import PRECOMPUTED, Training, budget, make_training
-from nearworth.valuation import Parameters, Provenance, Valuation
-
-# What the numbers do not depend on, and so what two valuations to be combined need not share.
-NOT_PART_OF_THE_GAME = (
-    "max_memory",
-    "n_jobs",
-    "progress",
-    "random_state",
-    "standard_errors",
-    "search",
-    "max_error",
-    "tail",
-)
+from nearworth.searching import check_request
+from nearworth.training import Training, make_training
+from nearworth.valuation import Valuation
+from nearworth.valuing import INTERVAL, Run, choice_of, describe, plan_of, refuse_searcher
 
 
 class KNNShapley(BaseEstimator):  # type: ignore[misc]
@@ -219,14 +193,16 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         Valuation
         """
         problem, parameters = self._problem(X_val, y_val, sample_weight)
-        long = LongRun(checkpoint, checkpoint_interval, continue_from, executor=executor, scratch=scratch)
-        return self._run(problem, contributions, parameters, long)
+        return Run(
+            self._training, problem, parameters, contributions, None,
+            checkpoint, checkpoint_interval, continue_from, executor, scratch,
+        ).valuation()  # fmt: skip
 
     def _value_and_nearest(self, size: int, X_val: Any = None, y_val: Any = None) -> tuple[Valuation, NearestLists]:
         """As `value`, and in the same pass the nearest training points of each validation point."""
         problem, parameters = self._problem(X_val, y_val)
         nearest = NearestLists(problem.n_val, min(size, problem.game.n_players), self.n_neighbors)
-        return self._run(problem, None, parameters, LongRun(), nearest), nearest
+        return Run(self._training, problem, parameters, nearest=nearest).valuation(), nearest
 
     def _problem(self, X_val: Any, y_val: Any, sample_weight: Any = None) -> tuple[Problem, dict[str, Any]]:
         """The checked question, and the parameters it was asked with."""
@@ -256,13 +232,10 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         if start % CHUNK:
             raise ValueError(f"start must be a multiple of {CHUNK}, so that parts join; got {start}.")
         problem = self._training.against(X_val, y_val, sample_weight, parameters)
-        choice = self._choice(problem.n_val, parameters)
-        if choice.searcher is not None:
+        run = Run(self._training, problem, parameters, start=int(start))
+        if run.choice.searcher is not None:
             refuse_searcher("partial")
-        plan = self._plan(problem.n_val, choice)
-        evaluators = self._evaluator_maker(problem, plan, choice)
-        provenance = self._provenance(problem, parameters)
-        return self._sum_up(problem, plan, choice, evaluators, provenance, LongRun(start=int(start))).partial
+        return run.sum_up()[0]
 
     def plan(self, n_val: int, *, n_train: int | None = None) -> Plan:
         """How `value` would run on so many validation points: threads, batches, memory and time. Prints itself.
@@ -275,8 +248,8 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         parameters = self._checked_parameters()
         whole_number(1)("n_val", n_val)
         whole_number(1)("n_train", self._training.n_rows if n_train is None else n_train)
-        choice = self._choice(int(n_val), parameters, n_train)
-        plan = self._plan(int(n_val), choice, n_train)
+        choice = choice_of(self._training, parameters, int(n_val), n_train)
+        plan = plan_of(self._training, parameters, int(n_val), choice, n_train)
         if choice.searcher is None:
             return with_time(plan, self._training.trial(TRIAL_POINTS, TRIAL_QUERIES, parameters))
         if n_train is None and hasattr(choice.searcher, "foretell") and self._training.features is not None:
@@ -284,240 +257,16 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
             return replace(plan, foretold=str(told))
         return plan
 
-    def _run(
-        self,
-        problem: Problem,
-        contributions: Any,
-        parameters: dict[str, Any],
-        long: LongRun,
-        nearest: NearestLists | None = None,
-    ) -> Valuation:
-        choice = self._choice(problem.n_val, parameters)
-        if nearest is not None:
-            choice = choice.listing(nearest.size)
-        plan = self._plan(problem.n_val, choice, kept=long.checkpoint is not None)
-        searcher = choice.searcher is not None
-        long.check(
-            searcher=choice.searcher,
-            random_state=self.random_state,
-            contributions=contributions is not None,
-            leave_out=problem.leave_out,
-        )
-        chosen = None
-        if contributions is not None:
-            chosen = check_rows(contributions, "contributions", problem.n_train)
-            check_fits(plan, chosen.size, self._budget())
-        provenance = self._provenance(problem, parameters)
-        if searcher or chosen is not None or nearest is not None:
-            return self._run_at_once(problem, plan, choice, chosen, provenance, nearest, long)
-        make = self._evaluator_maker(problem, plan, choice)
-        summed = self._sum_up(problem, plan, choice, make, provenance, long)
-        if long.continue_from is not None:
-            sets = "+".join(summed.partial.origin["validation"].values())
-            provenance = replace(provenance, n_val=summed.partial.n_points, validation=sets)
-        valuation = self._valuation(problem, plan, Outcome(summed.partial.finish()), provenance, make)
-        return replace(
-            valuation,
-            partial=summed.partial,
-            resumed=summed.resumed,
-            _moments_by_group=None if long.continue_from is not None else valuation._moments_by_group,
-        )
-
-    def _run_at_once(
-        self,
-        problem: Problem,
-        plan: Plan,
-        choice: Choice,
-        chosen: IntVector | None,
-        provenance: Provenance,
-        nearest: NearestLists | None,
-        long: LongRun,
-    ) -> Valuation:
-        """With single values kept, or neighbours from a searcher: nothing that parts of a run could share."""
-        source = None
-        if choice.n_candidates is not None:
-            source = make_source(problem, plan, choice, self.random_state, nearest)
-        found = None if source is None else report_of(source, choice, problem.n_val)
-        incomplete = 0 if found is None else found.incomplete
-        request = Request(spread=bool(self.standard_errors), chosen=chosen, excess=incomplete > 0)
-        make = partial(self._evaluators, problem, plan, source, nearest)
-        resumed = 0
-        if long.checkpoint is not None:
-            assert isinstance(source, SearcherSource)
-            outcome, resumed = self._run_kept(problem, plan, choice, source, request, make, provenance, long)
-        else:
-            with reporting(self.progress, problem.n_val) as report:
-                outcome = run(problem, plan, request, make(), report)
-        if outcome.excess is not None:
-            outcome = replace(outcome, moments=widened(outcome, problem.weights, incomplete))
-        if source is not None:
-            found = report_of(source, choice, problem.n_val)
-        sums = outcome.partial if choice.searcher is None else None
-        if sums is not None:
-            sums.origin = origin_of(provenance, problem, self._sums(choice), 0)
-        valuation = self._valuation(problem, plan, outcome, provenance, make)
-        self._warn_of_a_wide_certificate(valuation, found)
-        return replace(
-            valuation,
-            partial=sums,
-            contributions=outcome.contributions,
-            contribution_rows=chosen,
-            resumed=resumed,
-            confidence=1.0 if found is None else found.confidence,
-            search=found,
-        )
-
-    def _run_kept(
-        self,
-        problem: Problem,
-        plan: Plan,
-        choice: Choice,
-        source: SearcherSource,
-        request: Request,
-        make: Any,
-        provenance: Provenance,
-        long: LongRun,
-    ) -> tuple[Outcome, int]:
-        """A searcher's run with a checkpoint, and how many validation points came from it."""
-        sums = self._sums(choice) | {"search": identity_of(source, choice)}
-        beginning = begin(long, partial(origin_of, provenance, problem, sums))
-        notes = {"failed": source.failed, "excess": np.zeros((2, problem.n_val))}
-        make_job = partial(self._job, problem, choice)
-        summed = sum_up(problem, plan, request, make, long, beginning, self.progress, make_job, notes)
-        outcome = Outcome(summed.partial.finish(), excess=notes["excess"] if request.excess else None)
-        return outcome, summed.resumed
-
-    def _warn_of_a_wide_certificate(self, valuation: Valuation, found: SearchReport | None) -> None:
-        """A searcher may miss neighbours, which no choice of K* beforehand can make up for."""
-        if found is not None and self.max_error is not None and valuation.error_bound > self.max_error:
-            warnings.warn(
-                f"max_error={self.max_error:g} was asked for, but only {valuation.error_bound:.2g} is certain: "
-                f"up to {found.incomplete:,} validation points may lack a neighbour. Use search='exact'.",
-                stacklevel=4,
-            )
-
-    def _sum_up(
-        self, problem: Problem, plan: Plan, choice: Choice, make: Any, provenance: Provenance, long: LongRun
-    ) -> Summed:
-        beginning = begin(long, partial(origin_of, provenance, problem, self._sums(choice)))
-        request = Request(spread=bool(self.standard_errors))
-        make_job = partial(self._job, problem, choice)
-        return sum_up(problem, plan, request, make, long, beginning, self.progress, make_job)
-
-    def _sums(self, choice: Choice) -> dict[str, Any]:
-        """What is summed up, as far as that decides which sums can be added."""
-        tail = None if choice.n_candidates is None else self.tail
-        return {
-            "standard_errors": bool(self.standard_errors),
-            "ranked": choice.n_candidates,
-            "tail": tail,
-            "within": choice.max_error,
-        }
-
-    def _job(self, problem: Problem, choice: Choice, folder: str | PathLike[str]) -> Job:
-        """What workers elsewhere need, in files of a folder."""
-        training, parameters = self._training, self._checked_parameters()
-        points = training.features.data if training.features and self.metric != PRECOMPUTED else None
-        if problem.leave_out:
-            points = problem.queries
-        return Job(
-            store_at(points, training.labels, folder),
-            training.metric,
-            training.metric_params,
-            training.game_maker(parameters, problem.game.n_players),
-            self.ties,
-            problem.leave_out,
-            bool(self.standard_errors),
-            choice.n_candidates,
-            self.tail,
-            self._planning(choice) | {"n_jobs": 1 if self.n_jobs is None else self.n_jobs},
-        )
-
-    def _valuation(
-        self, problem: Problem, plan: Plan, outcome: Outcome, provenance: Provenance, make: Any
-    ) -> Valuation:
-        moments = outcome.moments
-        if problem.leave_out and self.ties == "average":
-            # Identical points meet the same terms, but not in the same order: let rounding not tell them apart.
-            moments = moments.take(self._training.twins(problem.weights))
-        if not np.isfinite(moments.total).all():
-            raise ValueError("The values overflow 64-bit floats. Rescale the targets or the weights.")
-        features = self._training.features
-        return Valuation(
-            moments,
-            provenance,
-            backend=features.backend if features else None,
-            _moments_by_group=partial(_group_moments, problem, plan, provenance, make)
-            if self.standard_errors
-            else None,
-        )
-
-    def _provenance(self, problem: Problem, parameters: dict[str, Any]) -> Provenance:
-        training = self._training
-        game = {name: _describe(value) for name, value in parameters.items() if name not in NOT_PART_OF_THE_GAME}
-        return Provenance(
-            __version__,
-            Parameters(game),
-            problem.n_train,
-            problem.n_val,
-            training.n_classes(self.n_classes) if training.classes is not None else None,
-            training.fingerprint,
-            "self" if problem.leave_out else _validation_fingerprint(problem),
-        )
-
     def _checked_parameters(self) -> dict[str, Any]:
         parameters: dict[str, Any] = self.get_params(deep=False)
         check_parameters(parameters)
         check_request(parameters)
         return parameters
 
-    def _choice(self, n_val: int, parameters: dict[str, Any], n_train: int | None = None) -> Choice:
-        """Who finds the neighbours of a problem of this size."""
-        training = self._training
-        n_rows = training.n_rows if n_train is None else n_train
-        euclidean = isinstance(training.keys, EuclideanKeys)
-        return choose(parameters, training.game_maker(parameters, n_rows), n_rows, n_val, euclidean)
-
-    def _evaluator_maker(self, problem: Problem, plan: Plan, choice: Choice) -> Any:
-        """Makes evaluators when they are needed, which takes a while."""
-
-        def make() -> Any:
-            source = None if choice.n_candidates is None else make_source(problem, plan, choice, self.random_state)
-            return self._evaluators(problem, plan, source, None)
-
-        return make
-
-    def _evaluators(self, problem: Problem, plan: Plan, source: Source | None, nearest: NearestLists | None) -> Any:
-        if source is None:
-            return make_evaluators(problem, plan, nearest)
-        return partial(TruncatedEvaluator, problem, source, self.tail)
-
     def _refuse_other_training(self, parameters: dict[str, Any]) -> None:
         for name in ("task", "metric", "metric_params"):
-            if _describe(parameters[name]) != _describe(getattr(self._training, name)):
+            if describe(parameters[name]) != describe(getattr(self._training, name)):
                 raise ValueError(f"{name} changed to {parameters[name]!r} after fit. Call fit again.")
-
-    def _plan(
-        self, n_val: int, choice: Choice | None = None, n_train: int | None = None, *, kept: bool = False
-    ) -> Plan:
-        return make_plan(n_train or self._training.n_rows, n_val, kept=kept, **self._planning(choice))
-
-    def _planning(self, choice: Choice | None) -> dict[str, Any]:
-        keys = self._training.keys
-        return {
-            "task": self.task,
-            "standard_errors": bool(self.standard_errors),
-            "n_jobs": self.n_jobs,
-            "max_memory": self._budget(),
-            "has_products": keys.has_products,
-            "width": keys.width,
-            "search": None if choice is None else choice.plan,
-            "streamed": keys.streamed,
-            "pivots": self._training.pivots,
-        }
-
-    def _budget(self) -> int | None:
-        return budget({"max_memory": self.max_memory})
 
     def _set_feature_names(self, training: Training) -> None:
         features = training.features
@@ -554,31 +303,3 @@ def knn_shapley(
     """
     sample_weight = parameters.pop("sample_weight", None)
     return KNNShapley(n_neighbors, **parameters).fit(X, y).value(X_val, y_val, sample_weight).values
-
-
-def _group_moments(problem: Problem, plan: Plan, provenance: Provenance, make: Any, groups: IntVector) -> Moments:
-    """A second run that sums the values of each group, on data that must still be what they were."""
-    if not problem.leave_out and _validation_fingerprint(problem) != provenance.validation:
-        raise ValueError("The validation data changed in place since value(); standard errors of totals need them.")
-    return run(problem, plan, Request(spread=True, groups=groups), make()).moments
-
-
-def _validation_fingerprint(problem: Problem) -> str:
-    return fingerprint(problem.queries, problem.query_labels, problem.weights)
-
-
-def _describe(value: Any) -> Any:
-    """A parameter as JSON can keep it, the same before and after."""
-    if callable(value):
-        code = getattr(value, "__code__", None)
-        body = fingerprint(code.co_code, code.co_consts, code.co_names)[:8] if code else repr(value)
-        return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}#{body}"
-    if isinstance(value, Fraction):
-        return float(value)
-    if isinstance(value, tuple | list):
-        return [_describe(item) for item in value]
-    if isinstance(value, dict):
-        return {str(key): _describe(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray):
-        return fingerprint(value)
-    return value.item() if isinstance(value, np.generic) else value

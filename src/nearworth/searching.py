@@ -19,9 +19,6 @@ from nearworth.neighbors.search import generator
 
 # Of 100,000 points, ranking 20 costs a third of ranking all, 500 two thirds, 1,000 about as much.
 MOST_CANDIDATES, SHARE_OF_ALL = 2_000, 0.01
-# Far points by bucket are cheaper than both for many points, from so many candidates on; but an error of
-# LEAST_ERROR / N leaves too few of them in a bucket.
-MANY_CANDIDATES, SHARE_OF_MANY, BUCKETED_POINTS, LEAST_ERROR = 300, 0.002, 30_000, 0.05
 # An index must be built first: below these sizes every distance is computed sooner.
 INDEX_POINTS, INDEX_QUERIES = 500_000, 8_000
 
@@ -30,19 +27,16 @@ INDEX_POINTS, INDEX_QUERIES = 500_000, 8_000
 class Choice:
     """How many neighbours are ranked (None: all), who finds them (None: exact search), and why.
 
-    With a `max_error` all are ranked, but far ones only as well as that needs; see `SearchPlan` for `whole_ties`.
+    See `SearchPlan` for `whole_ties`.
     """
 
     n_candidates: int | None
     searcher: Any
     reason: str
-    max_error: float = 0.0
     whole_ties: bool = False
 
     def listing(self, size: int) -> Choice:
         """For those who also want so many nearest points: all distances or a searcher's, but never a few only."""
-        if self.max_error > 0.0:
-            return self
         if self.searcher is None or self.n_candidates is None:
             return Choice(None, None, "all neighbours are ranked: the nearest are listed in the same pass")
         return replace(self, n_candidates=max(self.n_candidates, size))
@@ -51,7 +45,7 @@ class Choice:
     def plan(self) -> SearchPlan:
         """The same in words."""
         searcher = type(self.searcher).__name__ if self.searcher else None
-        return SearchPlan(self.n_candidates, searcher, self.reason, self.max_error, self.whole_ties)
+        return SearchPlan(self.n_candidates, searcher, self.reason, self.whole_ties)
 
 
 @dataclass(frozen=True)
@@ -92,8 +86,6 @@ def choose(
         return Choice(None, None, why if k is None else "all neighbours are ranked: there are no more")
     if search in ("exact", "auto") and parameters["max_error"] is not None:
         max_error = float(parameters["max_error"])
-        if k >= max(MANY_CANDIDATES, SHARE_OF_MANY * n_train) and _has_buckets(parameters, n_train):
-            return Choice(None, None, f"an error of {max_error:g} is certain", max_error)
         if k > min(MOST_CANDIDATES, SHARE_OF_ALL * n_train):
             why = f"an error of {max_error:g} needs {k:,} neighbours: ranking all costs no more"
             return Choice(None, None, why)
@@ -126,12 +118,6 @@ def _how_many(parameters: Mapping[str, Any], make_game: Callable[[], Any]) -> tu
         return None, "no bound is known beforehand for regression, so all neighbours are ranked"
     k = candidates_for_error(make_game(), float(max_error), parameters["tail"])
     return k, f"{k:,} neighbours make an error of {max_error:g} certain"
-
-
-def _has_buckets(parameters: Mapping[str, Any], n_train: int) -> bool:
-    """Whether far points may go by bucket: the rule for that is known for the Shapley value."""
-    many = n_train >= BUCKETED_POINTS and parameters["max_error"] * n_train > LEAST_ERROR
-    return many and parameters["semivalue"] == "shapley"
 
 
 def _automatic(k: int, why: str, n_train: int, n_val: int, euclidean: bool) -> Choice:

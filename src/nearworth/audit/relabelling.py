@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from nearworth._typing import FloatVector, IntVector
+from nearworth.engine.accumulate import Partial
 from nearworth.engine.problem import Problem, make_evaluators
 from nearworth.engine.run import Request, run
 from nearworth.estimators import KNNShapley
 from nearworth.games.classification import ClassificationGame
+from nearworth.valuing import plan_of
 
 
 @dataclass(frozen=True)
@@ -48,10 +50,11 @@ def effects_of(estimator: KNNShapley, row: int, X_val: Any = None, y_val: Any = 
 
 
 def _effects(estimator: KNNShapley, problem: Problem, row: int) -> FloatVector:
-    plan = estimator._plan(problem.n_val)
-    found = run(problem, plan, Request(chosen=np.array([row])), make_evaluators(problem, plan)).contributions
-    assert found is not None
-    return np.array(found[:, 0])
+    plan = plan_of(estimator._training, estimator.get_params(deep=False), problem.n_val, None)
+    found = np.empty((problem.n_val, 1))
+    request = Request(chosen=np.array([row]), contributions=found)
+    run(problem, plan, request, make_evaluators(problem, plan), Partial())
+    return found[:, 0]
 
 
 def _added(problem: Problem, row: int, label: int) -> FloatVector:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from dataclasses import replace
 
 from nearworth.engine.moments import Leaf
 from nearworth.engine.plan import Plan
 from nearworth.engine.problem import Problem, make_evaluators
+from nearworth.engine.run import Request
 from nearworth.engine.threads import one_blas_thread
 
 TRIAL_POINTS, TRIAL_QUERIES, TRIAL_SECONDS = 32_768, 64, 0.3
@@ -20,13 +22,11 @@ def with_time(plan: Plan, trial: Problem) -> Plan:
     with one_blas_thread():
         evaluator = make_evaluators(trial, alike)()
         leaf = Leaf(trial.n_train, spread=False)
-        for table, place in evaluator.places(0, min(2, trial.n_val)):  # compiles
-            leaf.add(table, place, 1.0)
+        deque(evaluator.add(leaf, 0, min(2, trial.n_val), Request()), maxlen=0)  # compiles
         started, done = time.perf_counter(), 0
         while done < trial.n_val and time.perf_counter() - started < TRIAL_SECONDS:
             step = min(alike.batch, trial.n_val - done)
-            for table, place in evaluator.places(done, done + step):
-                leaf.add(table, place, 1.0)
+            deque(evaluator.add(leaf, done, done + step, Request()), maxlen=0)
             done += step
         spent = time.perf_counter() - started
     pairs = plan.n_train * plan.n_val / (trial.n_train * done)

@@ -20,8 +20,7 @@ WATCHED = 16  # points whose exact distances are asked for in any case, to see w
 class MarkedRow(NamedTuple):
     """The keys of one query as whole numbers, their range, and how far they may be off.
 
-    `line` takes exact distances to marks; `scale` does, to see whether all that is true, and is NaN where there is
-    nothing to see.
+    `scale` takes exact distances to marks, to check that; it is NaN where they cannot be checked.
     """
 
     marks: Vector32
@@ -29,7 +28,6 @@ class MarkedRow(NamedTuple):
     highest: int
     reach: kernels.Reach
     scale: float
-    line: kernels.Line
 
 
 class Marker:
@@ -54,9 +52,7 @@ class Marker:
         scale, reach = kernels.mark_scale(low, high, 0.0, 0.0, low)
         ranges = np.array([[kernels.TOP], [0]])
         kernels.mark_panel(keys[None, :], self._no_norms, np.array([low]), np.array([scale]), 0, self._marks, *ranges)
-        with np.errstate(over="ignore"):  # of the smallest keys: nobody then goes by their marks
-            line = kernels.Line(float(np.ldexp(low, power)), float(np.ldexp(scale, -power)))
-        return MarkedRow(self._marks[0], int(ranges[0, 0]), int(ranges[1, 0]), reach, np.nan, line)
+        return MarkedRow(self._marks[0], int(ranges[0, 0]), int(ranges[1, 0]), reach, np.nan)
 
     def rough(self, batch: RoughBatch) -> list[MarkedRow]:
         """Of some queries, panel by panel while these are in the cache."""
@@ -67,11 +63,10 @@ class Marker:
         lowest, highest = np.full(len(scales), kernels.TOP), np.zeros(len(scales), dtype=np.int64)
         for start, panel in batch.panels(self._panel):
             kernels.mark_panel(panel, batch.norms, batch.low, scales, start, self._marks, lowest, highest)
-        origins = np.where(batch.watched, 0.0, batch.low)
-        rows = zip(self._marks, lowest.tolist(), highest.tolist(), measured, origins.tolist(), strict=False)
+        rows = zip(self._marks, lowest.tolist(), highest.tolist(), measured, strict=False)
         return [
-            MarkedRow(marks, least, most, reach, scale if batch.watched else np.nan, kernels.Line(origin, scale))
-            for marks, least, most, (scale, reach), origin in rows
+            MarkedRow(marks, least, most, reach, scale if batch.watched else np.nan)
+            for marks, least, most, (scale, reach) in rows
         ]
 
     def _make_room(self, n_queries: int, width: int) -> None:
@@ -84,8 +79,6 @@ class Marker:
 
 class ClassifierRows:
     """Values of one query at a time, left as a table by place (see `kernels`). One per thread."""
-
-    slack = 0.0  # they are exact
 
     def __init__(self, game: ClassificationGame, members: Members, n_train: int, by_index: bool) -> None:
         self._members = members

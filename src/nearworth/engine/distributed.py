@@ -30,7 +30,7 @@ from nearworth.engine.origins import kernel, warn_of_kernels
 from nearworth.engine.plan import Plan, make_plan
 from nearworth.engine.problem import ClassificationEvaluator, Problem, make_evaluators
 from nearworth.engine.remote import RemoteTraining
-from nearworth.engine.run import Evaluators, Listener, Report, Request, Span, run_span
+from nearworth.engine.run import Evaluators, Listener, Report, Request, Span, run
 from nearworth.engine.stored import StoredTraining
 from nearworth.engine.truncate import TruncatedEvaluator
 from nearworth.games.classification import ClassificationGame
@@ -85,7 +85,7 @@ class Shard:
     @property
     def n_points(self) -> int:
         """How many validation points it holds."""
-        return sum(b - a for a, b in (self.span.points(leaf, len(self.weights)) for leaf in self.span.leaves))
+        return self.span.n_points(len(self.weights))
 
 
 def run_on(
@@ -102,7 +102,7 @@ def run_on(
     pool: Executor = executor.get_executor(pure=False) if hasattr(executor, "get_executor") else executor
     shards = cut(problem, job, span, workers)
     waiting: dict[Future[Partial], Shard] = {}
-    done = problem.n_val - sum(b - a for a, b in (span.points(leaf, problem.n_val) for leaf in span.leaves))
+    done = problem.n_val - span.n_points(problem.n_val)
     try:
         while True:
             while len(waiting) < WAITING_PER_WORKER * workers and (shard := next(shards, None)) is not None:
@@ -182,8 +182,7 @@ def work(shard: Shard) -> Partial:
     problem = ready.problem(shard)
     plan = make_plan(problem.n_train, shard.n_points, **job.planning)
     partial = Partial({"kernel": kernel()})
-    run_span(problem, plan, Request(spread=job.spread), ready.evaluators(problem, plan), shard.span, partial)
-    return partial
+    return run(problem, plan, Request(spread=job.spread), ready.evaluators(problem, plan), partial, shard.span)
 
 
 class _Ready:
@@ -221,7 +220,7 @@ class _Ready:
                 if plan.narrow not in self._products:
                     self._products[plan.narrow] = self._keys.products(narrow=plan.narrow)
                 products = self._products[plan.narrow]
-        return lambda: ClassificationEvaluator(problem, members, products, max_error=plan.search.max_error)
+        return lambda: ClassificationEvaluator(problem, members, products, batch=plan.batch)
 
 
 class _Latest:

@@ -7,7 +7,7 @@ from nearworth._compile import is_kept
 
 def nothing_is_compiled() -> bool:
     """True before the first run of a new installation: then kernels are compiled, which takes a while."""
-    from nearworth.engine import bucket_tables, regress, tables
+    from nearworth.engine import regress, tables
 
-    each_run_needs_one = (tables.tabulate, bucket_tables.tabulate, regress.squared_sum_row, regress.soft_row)
+    each_run_needs_one = (tables.tabulate, regress.squared_sum_row, regress.soft_row)
     return not any(is_kept(kernel) for kernel in each_run_needs_one)

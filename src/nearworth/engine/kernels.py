@@ -69,13 +69,6 @@ class Reach(NamedTuple):
     border: Any
 
 
-class Line(NamedTuple):
-    """How exact distances become marks: (distance - origin) slope + MARGIN, but for rounding."""
-
-    origin: Any
-    slope: Any
-
-
 def make_scratch(n_train: int, most_pivots: int) -> Scratch:
     """Arrays for rows of so many points and pivots."""
     n, f = n_train, most_pivots

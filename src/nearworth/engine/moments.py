@@ -96,7 +96,7 @@ class Leaf:
         self._total = np.zeros(n_train)
         self._spread = spread
         self._shift, self._first, self._second = (np.zeros(n_train if spread else 0) for _ in range(3))
-        self._count, self._weight, self._squares, self._slack = 0, 0.0, 0.0, 0.0
+        self._count, self._weight, self._squares = 0, 0.0, 0.0
         self.truncated: Truncated | None = None
 
     @property
@@ -104,8 +104,8 @@ class Leaf:
         """How many validation points were added."""
         return self._count
 
-    def add(self, table: FloatVector, place: npt.NDArray[np.int32], weight: float, slack: float = 0.0) -> None:
-        """Add one validation point, whose value of training point i is table[place[i]], but for some slack."""
+    def add(self, table: FloatVector, place: npt.NDArray[np.int32], weight: float) -> None:
+        """Add one validation point, whose value of training point i is table[place[i]]."""
         if self._spread:
             fresh = self._count == 0
             fold_with_spread(self._total, self._shift, self._first, self._second, table, place, weight, fresh)
@@ -114,7 +114,6 @@ class Leaf:
         self._count += 1
         self._weight += weight
         self._squares += weight * weight
-        self._slack += weight * slack
 
     def count(self, weights: FloatVector) -> None:
         """Count validation points whose values are summed elsewhere."""
@@ -135,8 +134,6 @@ class Leaf:
             centre = self._shift + mean
             spread = np.maximum(self._second - mean * self._first, 0.0)
         total, ends = self._total, None
-        if self._slack > 0.0:
-            ends = np.stack([total - self._slack, total + self._slack])
         if self.truncated is not None:
             total, ends = self.truncated.sums[0], self.truncated.sums[1:]
         return Moments(self._count, self._weight, self._squares, total, centre, spread, ends)
@@ -148,14 +145,14 @@ class Leaf:
             arrays |= {"shift": self._shift, "first": self._first, "second": self._second}
         if self.truncated is not None:
             arrays |= self.truncated._asdict()
-        return [self._count, self._weight, self._squares, self._slack], arrays
+        return [self._count, self._weight, self._squares], arrays
 
     @classmethod
     def of_state(cls, numbers: list[Any], arrays: dict[str, npt.NDArray[Any]]) -> Leaf:
         """A leaf in the state that another was in, with arrays of its own."""
         leaf = cls(0, spread="shift" in arrays)
         leaf._count = int(numbers[0])
-        leaf._weight, leaf._squares, leaf._slack = map(float, numbers[1:])
+        leaf._weight, leaf._squares = map(float, numbers[1:])
         own = {name: array.copy() for name, array in arrays.items()}
         leaf._total = own["total"]
         if leaf._spread:

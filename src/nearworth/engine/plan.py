@@ -16,7 +16,7 @@ from nearworth.neighbors.products import panel_rows
 # (four with standard errors, two more with both ends): a leaf per thread, and the open nodes of the tree over leaves.
 PREPARING, FIXED, PER_THREAD, PER_PIVOT = 8 * 14, 8 * 7, 8 * 6, 8 * 12
 RANKING = 8 * 3  # more per thread to rank exact keys
-TRUNCATED, BUCKETED = 8 * 18, 8 * 9  # per thread where few neighbours are ranked, and where far ones go by bucket
+TRUNCATED = 8 * 18  # per thread where few neighbours are ranked
 PER_MARK, PER_KEY = 4, 20  # bytes per (query of a batch, training point) with and without a matrix product
 PER_FEATURE = 8 * 6  # bytes per number of a query of a batch: a few copies
 # A matrix product beats differences once its preparation is spread over enough points.
@@ -29,19 +29,16 @@ SHARED_PASS = 8  # queries by which a pass over a file is shared before a second
 class SearchPlan:
     """How many neighbours are ranked (None: all), which searcher finds them (None: all distances), and why.
 
-    With a `max_error` all are, but far ones only as well as that needs. With `whole_ties`, a block of ties that begins
+    With `whole_ties`, a block of ties that begins
     among the nearest is ranked to its end, so that no tie costs certainty.
     """
 
     n_candidates: int | None = None
     searcher: str | None = None
     reason: str = "exact values were asked for"
-    max_error: float = 0.0
     whole_ties: bool = False
 
     def __str__(self) -> str:
-        if self.max_error > 0.0:
-            return f"all distances computed, far neighbours ranked by bucket: {self.reason}"
         if self.n_candidates is None:
             return f"all neighbours ranked: {self.reason}"
         who = "every distance computed" if self.searcher is None else f"found by {self.searcher}"
@@ -67,7 +64,7 @@ class Plan:
     def __str__(self) -> str:
         lines = [
             f"{self.n_val:,} validation points against {self.n_train:,} training points"
-            f"{', exactly' if self.search.n_candidates is None and not self.search.max_error else ''}",
+            f"{', exactly' if self.search.n_candidates is None else ''}",
             f"search   {self.search}",
             f"threads  {self.threads}",
             f"batches  {self.batch} validation points at a time in each thread",
@@ -138,11 +135,11 @@ def make_plan(
     At most a share `pivots` of all points is sorted for a query.
     """
     search = search or SearchPlan()
-    truncated, bucketed = search.n_candidates is not None, search.max_error > 0.0
-    sums = n_train * 8 * ((4 if standard_errors else 1) + (2 if truncated or bucketed else 0))
+    truncated = search.n_candidates is not None
+    sums = n_train * 8 * ((4 if standard_errors else 1) + (2 if truncated else 0))
     leaves, rows = -(-n_val // CHUNK), min(n_train, panel_rows(width))
     nodes = sums * (leaves.bit_length() + 1) * (2 if kept else 1)
-    scratch = TRUNCATED if truncated else BUCKETED if bucketed else PER_THREAD + PER_PIVOT * pivots
+    scratch = TRUNCATED if truncated else PER_THREAD + PER_PIVOT * pivots
     thread = int(scratch * n_train) + (0 if truncated else 2 * sums) + 2 * 8 * rows * width
     copies = width * PER_FEATURE
     by_pair = Costs(

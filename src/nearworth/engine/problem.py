@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from nearworth._typing import FloatVector, Ties
 from nearworth.engine import regress
-from nearworth.engine.bucketed import BucketRows
 from nearworth.engine.classify import ClassifierRows, MarkedRow, Marker, Members
 from nearworth.engine.collected import NearestLists
+from nearworth.engine.moments import Leaf
 from nearworth.engine.plan import Plan
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
@@ -22,10 +22,7 @@ from nearworth.neighbors.products import Judge
 from nearworth.neighbors.ranking import rank
 
 PROMPT = 2**28  # differences after which it is time to look whether to stop
-# Shares of points to settle beyond which 64-bit products are cheaper: where all are ordered, where few are.
-MOST_IN_DOUBT, MANY_IN_DOUBT = 0.02, 0.04
-
-Places = tuple[FloatVector, npt.NDArray[np.int32]]  # value of training point i is table[place[i]]
+MOST_IN_DOUBT = 0.02  # share of points to settle beyond which 64-bit products are cheaper
 
 
 @dataclass(frozen=True)
@@ -56,22 +53,6 @@ class Problem:
         return len(self.query_labels)
 
 
-class Evaluator(Protocol):
-    """Values of queries one after the other; one evaluator per thread.
-
-    The values of the query at hand are wrong by `slack` at most.
-    """
-
-    @property
-    def slack(self) -> float:
-        """Zero where values are exact."""
-        ...
-
-    def places(self, start: int, stop: int) -> Iterator[Places]:
-        """For each validation point start..stop-1, the values of all training points, as a table and places in it."""
-        ...
-
-
 class ClassificationEvaluator:
     """By pivots (see `kernels`): from a matrix product where there is one, else from exact keys."""
 
@@ -81,29 +62,27 @@ class ClassificationEvaluator:
         members: Members,
         products: Rough | None,
         nearest: NearestLists | None = None,
-        max_error: float = 0.0,
+        batch: int = 1,
     ) -> None:
         assert isinstance(problem.game, ClassificationGame)
+        self._batch = batch
         self._problem = problem
         self._nearest = nearest
         self._products = products
         self._narrow = products is not None and products.can_be_narrow
         self._marker = Marker(problem.n_train)
-        shared = problem.game, members, problem.n_train, problem.ties == "index"
-        self._rows: ClassifierRows | BucketRows
-        self._rows = BucketRows(*shared, max_error) if max_error > 0.0 else ClassifierRows(*shared)
-        self._most_in_doubt = (MOST_IN_DOUBT if max_error == 0.0 else MANY_IN_DOUBT) * problem.n_train
+        self._rows = ClassifierRows(problem.game, members, problem.n_train, problem.ties == "index")
+        self._most_in_doubt = MOST_IN_DOUBT * problem.n_train
 
-    @property
-    def slack(self) -> float:
+    def add(self, leaf: Leaf, start: int, stop: int, request: Any) -> Iterator[int]:
         """See Evaluator."""
-        return self._rows.slack
-
-    def places(self, start: int, stop: int) -> Iterator[Places]:
-        """See Evaluator."""
-        answers = self._from_keys(start, stop) if self._products is None else self._from_products(start, stop)
-        for _ in answers:
-            yield self._rows.table, self._rows.place
+        find = self._from_keys if self._products is None else self._from_products
+        weights = self._problem.weights
+        for a in range(start, stop, self._batch):
+            b = min(a + self._batch, stop)
+            for query, _ in enumerate(find(a, b), start=a):
+                request.add(leaf, query, float(weights[query]), self._rows.table, self._rows.place)
+                yield b - a if query == b - 1 else 0
 
     def _from_keys(self, start: int, stop: int) -> Iterator[None]:
         for query, keys in _key_rows(self._problem, start, stop):
@@ -140,8 +119,6 @@ class ClassificationEvaluator:
 class RegressionEvaluator:
     """By full ranks and the closed form, query after query."""
 
-    slack = 0.0
-
     def __init__(self, problem: Problem, nearest: NearestLists | None = None) -> None:
         assert isinstance(problem.game, RegressionGame)
         self._problem = problem
@@ -152,7 +129,7 @@ class RegressionEvaluator:
         self._values = np.empty(problem.n_train)
         self._linear, self._squared, self._ranked = (np.empty(problem.game.n_players) for _ in range(3))
 
-    def places(self, start: int, stop: int) -> Iterator[Places]:
+    def add(self, leaf: Leaf, start: int, stop: int, request: Any) -> Iterator[int]:
         """See Evaluator."""
         problem = self._problem
         for query, keys in _key_rows(problem, start, stop):
@@ -163,7 +140,8 @@ class RegressionEvaluator:
                 self._nearest.keep(query, near, keys[near])
             self._value(self._targets[ranking.order[0]], ranking.first[0], float(problem.query_labels[query]))
             regress.scatter(ranking.order[0], self._ranked, self._values)
-            yield self._values, self._identity
+            request.add(leaf, query, float(problem.weights[query]), self._values, self._identity)
+            yield 1
 
     def _value(self, targets: FloatVector, first: npt.NDArray[np.bool_], target: float) -> None:
         """Values in rank order, into `_ranked`."""
@@ -195,13 +173,10 @@ def _with_ties(first: npt.NDArray[np.bool_], size: int) -> int:
     return size + int(later[0]) if len(later) else len(first)
 
 
-def make_evaluators(problem: Problem, plan: Plan, nearest: NearestLists | None = None) -> Callable[[], Evaluator]:
-    """A maker of evaluators, one for each thread, and what they share; they fill `nearest` on the way if given.
-
-    If the plan allows an error, they make use of it.
-    """
+def make_evaluators(problem: Problem, plan: Plan, nearest: NearestLists | None = None) -> Callable[[], Any]:
+    """A maker of evaluators, one for each thread, and what they share; they fill `nearest` on the way if given."""
     if isinstance(problem.game, RegressionGame):
         return lambda: RegressionEvaluator(problem, nearest)
     members = Members(problem.labels)
     products = problem.keys.products(narrow=plan.narrow) if plan.products else None
-    return lambda: ClassificationEvaluator(problem, members, products, nearest, plan.search.max_error)
+    return lambda: ClassificationEvaluator(problem, members, products, nearest, plan.batch)

@@ -6,48 +6,65 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from nearworth._typing import FloatMatrix, FloatVector, IntVector
 from nearworth.engine.accumulate import Partial
-from nearworth.engine.moments import CHUNK, Leaf, Moments
+from nearworth.engine.moments import CHUNK, Leaf
 from nearworth.engine.plan import Plan
-from nearworth.engine.problem import Evaluator, Problem
+from nearworth.engine.problem import Problem
 from nearworth.engine.threads import one_blas_thread
-from nearworth.engine.truncate import TruncatedEvaluator
 
 Report = Callable[[int, int], object]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """Moments of the values over all validation points, and the single values that were asked for."""
-
-    moments: Moments
-    contributions: FloatMatrix | None = None
-    excess: FloatMatrix | None = None
-    partial: Partial | None = None
+Listener = Callable[[Partial], object]
 
 
 @dataclass(frozen=True)
 class Request:
-    """What to sum up: values of points, or of groups of points (a code each); and whose to keep one by one.
+    """What to sum up: values of points or of groups of points; and what to keep of single validation points.
 
-    With `excess`, also how much farther each query's intervals would reach if it knew no ranks (see `truncate`).
+    The arrays are filled row by row: values of the `chosen` points (validation points, chosen), and how much farther
+    each query's interval would reach if it knew no ranks (2, validation points; see `truncate`).
     """
 
     spread: bool = False
+    groups: IntVector | None = None  # a code for each training point
     chosen: IntVector | None = None
-    groups: IntVector | None = None
-    excess: bool = False
+    contributions: FloatMatrix | None = None
+    excess: FloatMatrix | None = None
+
+    @property
+    def needs_every_value(self) -> bool:
+        """Whether sums alone are not enough."""
+        return self.spread or self.groups is not None or self.chosen is not None
+
+    def leaf(self, n_train: int) -> Leaf:
+        """An empty leaf."""
+        return Leaf(n_train if self.groups is None else int(self.groups.max()) + 1, spread=self.spread)
+
+    def add(self, leaf: Leaf, query: int, weight: float, table: FloatVector, place: npt.NDArray[np.int32]) -> None:
+        """Add one validation point; the value of training point i is table[place[i]]."""
+        if self.contributions is not None:
+            self.contributions[query] = table[place[self.chosen]]
+        if self.groups is None:
+            leaf.add(table, place, weight)
+        else:
+            leaf.add_values(np.bincount(self.groups, weights=table[place]).astype(np.float64), weight)
 
 
-Evaluators = Callable[[], Evaluator | TruncatedEvaluator]
-Listener = Callable[[Partial], object]
+class Evaluator(Protocol):
+    """Values of validation points; one evaluator per thread."""
+
+    def add(self, leaf: Leaf, start: int, stop: int, request: Request) -> Iterator[int]:
+        """Add the points start..stop-1 to a leaf; yields often, with the number of points finished since."""
+        ...
+
+
+Evaluators = Callable[[], Evaluator]
 
 
 @dataclass(frozen=True)
@@ -72,51 +89,25 @@ class Span:
         """The validation points of a leaf, as the problem numbers them."""
         return max(CHUNK * leaf - self.offset, 0), min(CHUNK * leaf + CHUNK - self.offset, n_val)
 
+    def n_points(self, n_val: int) -> int:
+        """How many validation points there are."""
+        return sum(b - a for a, b in (self.points(leaf, n_val) for leaf in self.leaves))
+
     def begin(self, leaf: int) -> Leaf | None:
         """The sums to go on with, if others came before."""
         return self.opened.copy() if self.opened is not None and leaf == self.offset // CHUNK else None
 
 
 def run(
-    problem: Problem, plan: Plan, request: Request, make_evaluator: Evaluators, report: Report | None = None
-) -> Outcome:
-    """Sum the values over the validation points, in the plan's threads and batches."""
-    kept = None if request.chosen is None else np.empty((problem.n_val, request.chosen.size))
-    excess = np.zeros((2, problem.n_val)) if request.excess else None
-    partial = Partial()
-    work = _Work(problem, plan, request, Span.of(problem.n_val), kept, excess)
-    _sum_up(work, make_evaluator, partial, report)
-    return Outcome(partial.finish(), kept, excess, partial)
-
-
-def run_span(
-    problem: Problem,
-    plan: Plan,
-    request: Request,
-    make_evaluator: Evaluators,
-    span: Span,
-    partial: Partial,
-    report: Report | None = None,
-    listener: Listener | None = None,
-) -> None:
-    """Add the leaves of a span to a part; the listener hears of every new leaf. The excess goes to the part's notes."""
-    work = _Work(problem, plan, request, span, None, partial.notes["excess"] if request.excess else None)
-    done = problem.n_val - sum(b - a for a, b in (span.points(leaf, problem.n_val) for leaf in span.leaves))
-    if span.leaves:
-        _sum_up(work, make_evaluator, partial, report, listener, done)
-
-
-def _sum_up(
-    work: _Work,
-    make_evaluator: Evaluators,
-    partial: Partial,
-    report: Report | None,
-    listener: Listener | None = None,
-    done: int = 0,
-) -> None:
-    n_val = work.problem.n_val
-    with _workers(work, make_evaluator, work.plan.threads):
-        waiting = len(work.span.leaves)
+    problem: Problem, plan: Plan, request: Request, make_evaluator: Evaluators, partial: Partial,
+    span: Span | None = None, report: Report | None = None, listener: Listener | None = None,
+) -> Partial:  # fmt: skip
+    """Add leaves to a part, all of them unless a span says which; the listener hears of every new leaf."""
+    n_val = problem.n_val
+    span = span or Span.of(n_val)
+    done, waiting = n_val - span.n_points(n_val), len(span.leaves)
+    work = _Work(problem, request, span)
+    with _workers(work, make_evaluator, plan.threads if waiting else 0):
         while waiting:
             message = work.messages.get()
             if isinstance(message, BaseException):
@@ -126,20 +117,11 @@ def _sum_up(
                 if report is not None:
                     report(done, n_val)
             else:
-                number, sums = message
-                partial.add_leaf(number, sums) if isinstance(sums, Leaf) else partial.add(number, sums)
+                partial.add_leaf(*message)
                 waiting -= 1
                 if listener is not None:
                     listener(partial)
-
-
-def widened(outcome: Outcome, weights: FloatVector, n_incomplete: int) -> Moments:
-    """The sums with wider ends: any so many validation points may know nothing, the worst ones for each end."""
-    moments, excess = outcome.moments, outcome.excess
-    assert moments.ends is not None
-    assert excess is not None
-    worst = np.sort(excess * weights, axis=1)[:, ::-1][:, :n_incomplete].sum(axis=1)
-    return replace(moments, ends=moments.ends + np.array([[-worst[0]], [worst[1]]]))
+    return partial
 
 
 @dataclass
@@ -147,11 +129,8 @@ class _Work:
     """What the threads share: leaves to take, a box for messages, a sign to stop."""
 
     problem: Problem
-    plan: Plan
     request: Request
     span: Span
-    kept: FloatMatrix | None
-    excess: FloatMatrix | None
     messages: queue.Queue[Any] = field(default_factory=lambda: queue.Queue(maxsize=8))
     stop: threading.Event = field(default_factory=threading.Event)
 
@@ -168,53 +147,15 @@ class _Work:
                 return
             yield leaf
 
-    def evaluate(self, evaluator: Evaluator | TruncatedEvaluator, number: int) -> Leaf | None:
-        """One leaf, batch by batch; None if told to stop."""
+    def evaluate(self, evaluator: Evaluator, number: int) -> Leaf | None:
+        """One leaf; None if told to stop."""
         start, stop = self.span.points(number, self.problem.n_val)
-        leaf = self.span.begin(number) or self._empty_leaf()
-        if isinstance(evaluator, TruncatedEvaluator):
-            return self._evaluate_truncated(evaluator, leaf, start, stop)
-        for a in range(start, stop, self.plan.batch):
-            b = min(a + self.plan.batch, stop)
-            for query, places in enumerate(evaluator.places(a, b), start=a):
-                self._add(leaf, query, *places, evaluator.slack)
-                if self.stop.is_set():
-                    return None
-            self.messages.put(b - a)
-        return leaf
-
-    def _empty_leaf(self) -> Leaf:
-        groups = self.request.groups
-        return Leaf(self.problem.n_train if groups is None else int(groups.max()) + 1, spread=self.request.spread)
-
-    def _add(
-        self, leaf: Leaf, query: int, table: FloatVector, place: npt.NDArray[np.int32], slack: float = 0.0
-    ) -> None:
-        """Add one validation point to the sums that were asked for."""
-        groups, weight = self.request.groups, float(self.problem.weights[query])
-        if self.kept is not None:
-            self.kept[query] = table[place[self.request.chosen]]
-        if groups is None:
-            leaf.add(table, place, weight, slack)
-        else:
-            leaf.add_values(np.bincount(groups, weights=table[place]).astype(np.float64), weight)
-
-    def _evaluate_truncated(self, evaluator: TruncatedEvaluator, leaf: Leaf, start: int, stop: int) -> Leaf | None:
-        """One leaf at once: far points cost nothing unless somebody wants single values, groups or their spread."""
-        request, weights = self.request, self.problem.weights
-        rows = list(evaluator.rows(start, stop))
-        if self.excess is not None:
-            self.excess[:, start:stop] = evaluator.excess(rows)
-        if request.spread or request.groups is not None or self.kept is not None:
-            for (query, _, _), places in zip(rows, evaluator.dense(rows), strict=True):
-                self._add(leaf, query, *places)
-                if self.stop.is_set():
-                    return None
-        else:
-            leaf.count(weights[start:stop])
-        self.messages.put(stop - start)
-        if request.groups is None:
-            leaf.truncated = evaluator.sums(rows, weights, leaf.truncated)
+        leaf = self.span.begin(number) or self.request.leaf(self.problem.n_train)
+        for finished in evaluator.add(leaf, start, stop, self.request):
+            if self.stop.is_set():
+                return None
+            if finished:
+                self.messages.put(finished)
         return leaf
 
 
@@ -231,7 +172,7 @@ def _workers(work: _Work, make_evaluator: Evaluators, count: int) -> Iterator[No
             for number in work.leaves():
                 leaf = work.evaluate(evaluator, number)
                 if leaf is not None:
-                    work.messages.put((number, leaf.moments() if leaf.n_points == CHUNK else leaf))
+                    work.messages.put((number, leaf))
         except BaseException as error:
             work.messages.put(error)
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import groupby
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from nearworth._typing import FloatMatrix, FloatVector, IntVector
-from nearworth.engine.moments import Truncated
+from nearworth.engine.moments import Leaf, Truncated
 from nearworth.engine.nearest import Near, Source
-from nearworth.engine.problem import Places, Problem
+from nearworth.engine.problem import Problem
 from nearworth.games.blocks import Interval
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
@@ -21,30 +21,6 @@ from nearworth.games.truncation import Tail, TruncatedClassification
 
 Valued: TypeAlias = tuple[int, Near, Any]  # a query, its near points, its Row
 ENDS = 3  # value, lower end, upper end: the leading axis of every array here
-
-
-class Row(Protocol):
-    """One query: its near points (3, k) and what any far point is worth to it."""
-
-    near: FloatMatrix
-
-    def far_of(self, rows: IntVector) -> FloatMatrix:
-        """What these training points would be worth if they were far, (3, len(rows))."""
-        ...
-
-
-class FarSum(Protocol):
-    """Sum over queries of what far points are worth, without touching any of them; `state` is all it knows."""
-
-    state: FloatMatrix
-
-    def add(self, row: Any, weight: float) -> None:
-        """Add one query."""
-        ...
-
-    def everywhere(self) -> FloatMatrix:
-        """What all training points have got so far as if they were far, (3, N)."""
-        ...
 
 
 class ClassRow:
@@ -57,7 +33,7 @@ class ClassRow:
         self._labels = labels
 
     def far_of(self, rows: IntVector) -> FloatMatrix:
-        """See Row."""
+        """What these training points would be worth if they were far, (3, len(rows))."""
         return np.where(self._labels[rows] == self.label, self.match[:, None], self.other[:, None])
 
     def excess(self, blind: ClassRow, near: IntVector) -> FloatVector:
@@ -75,13 +51,13 @@ class ClassSum:
         self._other, self._extra = self.state[:, 0], self.state[:, 1:]
 
     def add(self, row: ClassRow, weight: float) -> None:
-        """See FarSum."""
+        """Add one query."""
         self._other += weight * row.other
         if row.label >= 0:
             self._extra[:, row.label] += weight * (row.match - row.other)
 
     def everywhere(self) -> FloatMatrix:
-        """See FarSum."""
+        """What all training points have got so far as if they were far, (3, N)."""
         return np.asarray((self._other[:, None] + self._extra)[:, self._labels])
 
 
@@ -93,7 +69,7 @@ class TargetRow:
         self._targets = targets
 
     def far_of(self, rows: IntVector) -> FloatMatrix:
-        """See Row."""
+        """What these training points would be worth if they were far, (3, len(rows))."""
         return evaluate(self.far[:, None, :], self._targets[rows])
 
     def excess(self, blind: TargetRow, near: IntVector) -> FloatVector:
@@ -114,11 +90,11 @@ class TargetSum:
         self.state = np.zeros((ENDS, 3)) if state is None else state
 
     def add(self, row: TargetRow, weight: float) -> None:
-        """See FarSum."""
+        """Add one query."""
         self.state += weight * row.far
 
     def everywhere(self) -> FloatMatrix:
-        """See FarSum."""
+        """What all training points have got so far as if they were far, (3, N)."""
         return evaluate(self.state[:, None, :], self._targets)
 
 
@@ -137,6 +113,21 @@ class TruncatedEvaluator:
             self._game = TruncatedRegression(problem.game, problem.labels)
             self._targets = np.asarray(problem.labels, dtype=np.float64) - self._game.center
 
+    def add(self, leaf: Leaf, start: int, stop: int, request: Any) -> Iterator[int]:
+        """See Evaluator. Far points cost nothing unless somebody wants single values, groups or their spread."""
+        weights, rows = self._problem.weights, list(self.rows(start, stop))
+        if request.excess is not None:
+            request.excess[:, start:stop] = self.excess(rows)
+        if request.needs_every_value:
+            for (query, _, _), places in zip(rows, self.dense(rows), strict=True):
+                request.add(leaf, query, float(weights[query]), *places)
+                yield 0
+        else:
+            leaf.count(weights[start:stop])
+        if request.groups is None:
+            leaf.truncated = self.sums(rows, weights, leaf.truncated)
+        yield stop - start
+
     def sums(self, rows: list[Valued], weights: FloatVector, before: Truncated | None = None) -> Truncated:
         """Sums over some queries of values and both ends, going on from those of others before them."""
         problem = self._problem
@@ -151,8 +142,8 @@ class TruncatedEvaluator:
                 total[:, query] -= weight * row.far_of(np.array([query]))[:, 0]
         return Truncated(total + far.everywhere(), total, far.state)
 
-    def dense(self, rows: list[Valued]) -> Iterator[Places]:
-        """Every point's value, near or far, as an Evaluator gives it; for those who want them one by one."""
+    def dense(self, rows: list[Valued]) -> Iterator[tuple[FloatVector, npt.NDArray[np.int32]]]:
+        """Every point's value, near or far, one query after the other."""
         everybody = np.arange(self._problem.n_train)
         for query, near, row in rows:
             values = row.far_of(everybody)[0]

@@ -9,7 +9,6 @@
     truncation.py      classification from the k nearest ranks   (uses blocks, rate_curve, classification)
     rate_curve.py      what the unranked probably look like
     candidates.py      how many ranks certify an error            (uses blocks, truncation)
-    buckets.py         classification from counts per bucket      (uses blocks)
     truncated_regression.py, far_residuals.py       regression from the k nearest ranks, and its bounds
     utilities.py       the four utilities, from their definitions  (used by nobody above)
     oracle.py          a semivalue from all 2^n subsets            (used by nobody above)
