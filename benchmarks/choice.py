@@ -13,7 +13,7 @@ import sys
 import time
 
 from nearworth import KNNShapley
-from nearworth.benchmarking import Data
+from nearworth.cli.speed import Data
 from nearworth.games.candidates import candidates_for_error
 from nearworth.games.classification import ClassificationGame
 

@@ -31,8 +31,8 @@ REPORT_ROWS, REPORT_SUSPECTS = 100_000, 2_000
 WITHOUT_VALUATION = """
 import sys, time, resource
 import numpy as np
-import nearworth.commands.detecting as detecting
-from nearworth.findings import Findings
+import nearworth.cli.detecting as detecting
+from nearworth.audit.findings import Findings
 
 def no_audit(X, y, X_val, y_val, selection, parameters):
     n = len(y)

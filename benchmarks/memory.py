@@ -13,7 +13,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from nearworth import KNNShapley
-from nearworth._validation.parameters import parse_bytes
+from nearworth.inputs.parameters import parse_bytes
 
 
 def peak() -> int:

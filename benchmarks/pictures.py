@@ -15,7 +15,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 import nearworth as nw
-from nearworth.benchmarking import Data
+from nearworth.cli.speed import Data
 from nearworth.games.truncation import paper_bound
 from nearworth.neighbors.certify import Sample
 from nearworth.neighbors.hashing import collision_probability

@@ -20,7 +20,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import nearworth as nw
-from nearworth.benchmarking import Data, multiplied
+from nearworth.cli.speed import Data, multiplied
 from nearworth.neighbors.certify import recall
 from nearworth.neighbors.exact import ExactSearch
 from nearworth.neighbors.hashing import HashFamily, HashTables

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nearworth.benchmarking import Data, packed_sort, strong_user, valuing
+from nearworth.cli.speed import Data, packed_sort, strong_user, valuing
 
 
 @pytest.mark.parametrize("baseline", [strong_user, packed_sort])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import nearworth
-from nearworth.commands.demonstrating import _program
+from nearworth.cli.demonstrating import _program
 from nearworth.datasets import noisy_digits
 from nearworth.tables.reading import read
 
@@ -51,7 +51,7 @@ def test_demo_finds_most_of_the_wrong_labels(tmp_path):
 
 def test_the_first_run_says_why_it_takes_long(tmp_path, monkeypatch):
     code = (
-        "from nearworth.commands.telling import tell_compiling as say; import nearworth as nw\n"
+        "from nearworth.cli.telling import tell_compiling as say; import nearworth as nw\n"
         "say(False), say(True, always=True), say(False, always=True)\n"
         "nw.knn_shapley([[0.0], [1.0]], [0, 1], [[0.0]], [0], 1); say(False, always=True)"
     )

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from nearworth.detection import detect, two_means
+from nearworth.results.detection import detect, two_means
 
 RULES = ("ranking", "cluster", "lower-cluster")
 

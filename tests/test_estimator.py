@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import nearworth as nw
-from nearworth._validation.parameters import PARAMETERS
+from nearworth.inputs.parameters import PARAMETERS
 
 
 @parametrize_with_checks([nw.KNNShapley(), nw.KNNShapley(task="regression")])

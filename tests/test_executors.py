@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse
 
 import nearworth as nw
-from nearworth.engine import distributed
+from nearworth.engine import cluster
 from test_long_runs import KINDS, InterruptedByUserError, data, interrupt_after, same
 
 
@@ -95,8 +95,8 @@ def test_large_enough_for_matrix_products(rng):
 def test_memory_is_bounded_where_the_work_is(rng, monkeypatch):
     X, y, X_val, y_val = data(rng, n_train=5000, n_val=200)
     plans = []
-    make = distributed.make_plan
-    monkeypatch.setattr(distributed, "make_plan", lambda *a, **k: plans.append(make(*a, **k)) or plans[-1])
+    make = cluster.make_plan
+    monkeypatch.setattr(cluster, "make_plan", lambda *a, **k: plans.append(make(*a, **k)) or plans[-1])
     for budget in (2_500_000, 40_000_000):
         plans.clear()
         est = nw.KNNShapley(3, max_memory=budget, n_jobs=2).fit(X, y)
@@ -147,7 +147,7 @@ def test_changed_training_data_are_seen(rng, tmp_path, monkeypatch):
     X, y, X_val, y_val = data(rng)
     est = nw.KNNShapley(3).fit(X, y)
     est.value(X_val, y_val, executor=Here(), scratch=tmp_path)
-    monkeypatch.setattr(distributed._Latest, "name", None)  # another worker
+    monkeypatch.setattr(cluster._Latest, "name", None)  # another worker
     (path,) = tmp_path.rglob("points.npy")
     changed = np.load(path)
     changed[3] += 1

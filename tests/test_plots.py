@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from nearworth.plots import plot_values
+from nearworth.results.plots import plot_values
 
 matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'nearworth[plot]'")
 matplotlib.use("Agg")

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse
 
 import nearworth as nw
-from nearworth.engine import distributed, remote
+from nearworth.engine import cluster, remote
 from test_executors import Here
 from test_long_runs import data, same
 
@@ -20,7 +20,7 @@ fsspec = pytest.importorskip("fsspec")
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("NEARWORTH_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(distributed._Latest, "name", None)
+    monkeypatch.setattr(cluster._Latest, "name", None)
     return tmp_path / "cache"
 
 
@@ -48,7 +48,7 @@ def test_a_file_is_fetched_once_whoever_asks(rng, monkeypatch):
     est = nw.KNNShapley(3).fit(X, y)
     for _ in range(3):
         same(est.value(X_val, y_val, executor=Here(), scratch="memory://once"), est.value(X_val, y_val))
-        distributed._Latest.name = None  # another process of the machine
+        cluster._Latest.name = None  # another process of the machine
     assert len(fetched) == 2
 
 
@@ -69,7 +69,7 @@ def test_damage_on_the_way_is_seen_and_mended(rng, tmp_path, cache):
     changed = np.load(path)
     changed[3] += 1
     np.save(path, changed)
-    distributed._Latest.name = None
+    cluster._Latest.name = None
     with pytest.raises(RuntimeError, match="are no longer what they were"):
         est.value(X_val, y_val, **place)
     same(est.value(X_val, y_val, **place), est.value(X_val, y_val))

@@ -16,10 +16,10 @@ import pyarrow as pa
 import pytest
 
 import nearworth as nw
-from nearworth.commands.applying import apply
-from nearworth.commands.detecting import audit
+from nearworth.audit.findings import Findings, Selection
+from nearworth.cli.applying import apply
+from nearworth.cli.detecting import audit
 from nearworth.datasets import noisy_digits
-from nearworth.findings import Findings, Selection
 from nearworth.report.content import Rows
 from nearworth.report.page import inert_json, render_report
 from nearworth.tables.errors import InputError

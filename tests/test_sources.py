@@ -21,9 +21,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import nearworth as nw
-from nearworth.sources.filerows import FileRows
-from nearworth.sources.opening import open_source
-from nearworth.sources.spilling import spill
+from nearworth.inputs.filerows import FileRows
+from nearworth.inputs.opening import open_source
+from nearworth.inputs.spilling import spill
 
 BUDGET = "8MB"
 N, WIDTH, N_VAL = 400, 20, 70
@@ -349,8 +349,8 @@ def test_rows_far_apart_and_close_together(rng, tmp_path, monkeypatch):
     X = rng.normal(size=(2_000, 4))
     np.save(tmp_path / "X.npy", X)
     for gap, piece in ((0, 32), (64, 96), (10**6, 4_096)):
-        monkeypatch.setattr("nearworth.sources.filerows.GAP", gap)
-        monkeypatch.setattr("nearworth.sources.filerows.PIECE", piece)
+        monkeypatch.setattr("nearworth.inputs.filerows.GAP", gap)
+        monkeypatch.setattr("nearworth.inputs.filerows.PIECE", piece)
         rows = open_source(tmp_path / "X.npy", None, "X", 1).data
         some = rng.integers(0, 2_000, 500)
         np.testing.assert_array_equal(rows[some], X[some])

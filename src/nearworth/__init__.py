@@ -21,39 +21,39 @@ if TYPE_CHECKING:
     from nearworth.audit.result import LabelAudit
     from nearworth.curves import RemovalCurve, removal_curve
     from nearworth.datasets.noise import add_label_noise
-    from nearworth.detection import Detection
-    from nearworth.engine.accumulate import Partial
     from nearworth.engine.plan import Plan
     from nearworth.engine.ray_executor import RayExecutor
-    from nearworth.estimators import KNNShapley, knn_shapley
+    from nearworth.estimator import KNNShapley, knn_shapley
     from nearworth.games.oracle import exact_shapley
     from nearworth.neighbors.faiss_search import FaissSearch
     from nearworth.neighbors.graph import GraphSearch
     from nearworth.neighbors.lsh import LSHSearch
-    from nearworth.owners import OwnerValue, OwnerValues
+    from nearworth.results.detection import Detection
+    from nearworth.results.owners import OwnerValue, OwnerValues
+    from nearworth.results.partial import Partial
+    from nearworth.results.valuation import Provenance, Valuation
     from nearworth.tables.preparing import TablePreparer
-    from nearworth.valuation import Provenance, Valuation
 
 _HOME = {
-    "Detection": "nearworth.detection",
+    "Detection": "nearworth.results.detection",
     "FaissSearch": "nearworth.neighbors.faiss_search",
     "GraphSearch": "nearworth.neighbors.graph",
-    "KNNShapley": "nearworth.estimators",
+    "KNNShapley": "nearworth.estimator",
     "LSHSearch": "nearworth.neighbors.lsh",
     "LabelAudit": "nearworth.audit.result",
-    "OwnerValue": "nearworth.owners",
-    "OwnerValues": "nearworth.owners",
-    "Partial": "nearworth.engine.accumulate",
+    "OwnerValue": "nearworth.results.owners",
+    "OwnerValues": "nearworth.results.owners",
+    "Partial": "nearworth.results.partial",
     "Plan": "nearworth.engine.plan",
-    "Provenance": "nearworth.valuation",
+    "Provenance": "nearworth.results.valuation",
     "RayExecutor": "nearworth.engine.ray_executor",
     "RemovalCurve": "nearworth.curves",
     "TablePreparer": "nearworth.tables.preparing",
-    "Valuation": "nearworth.valuation",
+    "Valuation": "nearworth.results.valuation",
     "add_label_noise": "nearworth.datasets.noise",
     "audit_labels": "nearworth.audit.labels",
     "exact_shapley": "nearworth.games.oracle",
-    "knn_shapley": "nearworth.estimators",
+    "knn_shapley": "nearworth.estimator",
     "removal_curve": "nearworth.curves",
 }
 _MODULES = ("datasets", "paper", "testing", "utilities")

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from nearworth._frames import make_frame
-from nearworth._generators import as_generator
-from nearworth._typing import FloatMatrix, FloatVector, IntVector
-from nearworth._validation.parameters import is_real, whole_number
-from nearworth.plots import plot_removal
+from nearworth._common.frames import make_frame
+from nearworth._common.types import FloatMatrix, FloatVector, IntVector
+from nearworth.inputs.parameters import is_real, whole_number
+from nearworth.inputs.random import as_generator
+from nearworth.results.plots import plot_removal
 
 FRACTIONS = tuple(percent / 100 for percent in range(0, 55, 5))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nearworth.engine.accumulate import Partial
-from nearworth.engine.moments import CHUNK, Moments
+from nearworth.results.moments import CHUNK, Moments
+from nearworth.results.partial import Partial
 
 
 def leaves(rng, count, spread=True):

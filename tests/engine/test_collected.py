@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from nearworth.engine.collected import NearestLists, candidates
+from nearworth.engine.nearest_lists import NearestLists, candidates
 
 
 def squared(A, B):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from nearworth.engine.moments import CHUNK, Leaf, Moments
+from nearworth.results.moments import CHUNK, Leaf, Moments
 
 
 def summed(values, weights, spread):

@@ -87,7 +87,7 @@ def test_plan_prints_itself(problem):
     ("text", "size"), [("2GB", 2 * 10**9), ("1.5 MiB", 3 * 2**19), ("500kb", 500_000), ("700", 700), (4096, 4096)]
 )
 def test_sizes(text, size):
-    from nearworth._validation.parameters import parse_bytes
+    from nearworth.inputs.parameters import parse_bytes
 
     assert parse_bytes("max_memory", text) == size
 
@@ -136,7 +136,7 @@ def test_resident_memory_stays_within_the_budget(task):
 
 
 def test_kernels_compile_where_nothing_can_be_cached(monkeypatch):
-    import nearworth._compile as module
+    import nearworth._common.compile as module
 
     real = module.njit
 

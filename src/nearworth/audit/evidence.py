@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
+from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix, IntVector
 
 SMOOTHING = 1.0  # votes added to every row, shared out as the classes are; K nearest neighbours together have one
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nearworth._typing import FloatVector
+from nearworth._common.types import FloatVector
 
 SHOWN = 5
 

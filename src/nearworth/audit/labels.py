@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nearworth._typing import FloatMatrix, Task, Utility
-from nearworth._validation.features import check_features
-from nearworth._validation.parameters import one_of, parse_bytes, whole_number
+from nearworth._common.types import FloatMatrix, Task, Utility
 from nearworth.audit.errors import ErrorCount, cautious, count_errors
 from nearworth.audit.evidence import Neighbours, vote_shares
 from nearworth.audit.levels import believe, fitted_rows
@@ -16,8 +14,10 @@ from nearworth.audit.noise import make_features
 from nearworth.audit.residuals import LISTED as RESIDUAL_LISTED
 from nearworth.audit.residuals import fit_targets
 from nearworth.audit.result import LabelAudit
-from nearworth.engine.collected import BYTES
-from nearworth.estimators import KNNShapley
+from nearworth.engine.nearest_lists import BYTES
+from nearworth.estimator import KNNShapley
+from nearworth.inputs.features import check_features
+from nearworth.inputs.parameters import one_of, parse_bytes, whole_number
 
 LISTED, LISTED_PER_NEIGHBOR = 100, 5  # neighbours whose votes count: beyond, weights and errors are small
 GRAPH_SHARE = 0.5  # of max_memory: lists of neighbours, and what counting their votes takes

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
+from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix, IntVector
 from nearworth.audit.noise import NoiseFit, NoiseModel
 from nearworth.audit.shapes import indifferent, read_shapes
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._typing import FloatMatrix, FloatVector, IntVector
+from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 
 # Priors are normal: mean weight around one over their number (their sum may be large where votes are noisy), weights
 # around their mean, shifts, class error rates around what shapes of votes say (in the logit of twice the rate: no class

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from nearworth._typing import FloatVector, IntVector
-from nearworth.engine.accumulate import Partial
+from nearworth._common.types import FloatVector, IntVector
 from nearworth.engine.problem import Problem, make_evaluators
 from nearworth.engine.run import Request, run
-from nearworth.estimators import KNNShapley
+from nearworth.engine.value import plan_of
+from nearworth.estimator import KNNShapley
 from nearworth.games.classification import ClassificationGame
-from nearworth.valuing import plan_of
+from nearworth.results.partial import Partial
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearworth._typing import FloatMatrix, FloatVector
+from nearworth._common.types import FloatMatrix, FloatVector
 from nearworth.audit.evidence import Neighbours
 
 LISTED = 2  # times K: how far down the lists residuals look

@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._frames import make_frame
-from nearworth._typing import FloatMatrix, FloatVector, IntVector
-from nearworth._validation.parameters import is_real, is_whole
+from nearworth._common.frames import make_frame
+from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.audit.errors import ErrorCount, longest_list
 from nearworth.audit.evidence import Neighbours
 from nearworth.audit.explanation import Explanation, Neighbour, extremes, plain
+from nearworth.audit.findings import ISSUE
 from nearworth.audit.relabelling import effects_of
-from nearworth.detection import detect
-from nearworth.estimators import KNNShapley
-from nearworth.findings import ISSUE
-from nearworth.plots import plot_audit
-from nearworth.valuation import Valuation
+from nearworth.estimator import KNNShapley
+from nearworth.inputs.parameters import is_real, is_whole
+from nearworth.results.detection import detect
+from nearworth.results.plots import plot_audit
+from nearworth.results.valuation import Valuation
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -176,7 +176,7 @@ class LabelAudit:
         **selection
             Which rows are listed: fraction, rule or max_fdr, as in `suspects`.
         """
-        from nearworth.findings import Selection, findings_of
+        from nearworth.audit.findings import Selection, findings_of
         from nearworth.report import Rows, write_report
 
         features = self._estimator._training.features

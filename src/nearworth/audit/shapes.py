@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
+from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix, IntVector
 from nearworth.audit.noise import RARE
 
 # A label is tossed in as many counts as a count has tosses. Likelihoods are taken per toss, and so many times: all

@@ -43,7 +43,7 @@ def value(**given: Any) -> None:
     nearworth value houses.csv --target price --task regression --ignore notes
     nearworth value large.parquet --target label --checkpoint run/ --cluster local -o values.parquet
     """  # noqa: D301
-    from nearworth.commands.valuing import value as run
+    from nearworth.cli.valuing import value as run
 
     run(_wanted(given), pop_model(given), **given)
 
@@ -63,8 +63,8 @@ def detect(**given: Any) -> None:
     nearworth detect train.csv --target label --id name --max-fdr 0.2
     nearworth detect train.csv --target label --rule ranking --fraction 0.05 -o suspects.parquet
     """  # noqa: D301
-    from nearworth.commands.detecting import detect as run
-    from nearworth.findings import Selection
+    from nearworth.audit.findings import Selection
+    from nearworth.cli.detecting import detect as run
 
     parameters = pop_model(given) | {"task": given["task"]}
     selection = Selection(**_pop(given, "rule", "fraction", "max_fdr"))
@@ -87,8 +87,8 @@ def report(**given: Any) -> None:
     nearworth report train.csv --target label --id name -o report.html
     nearworth report digits.npz --image-shape 28x28 -o report.html
     """  # noqa: D301
-    from nearworth.commands.reporting import report as run
-    from nearworth.findings import Selection
+    from nearworth.audit.findings import Selection
+    from nearworth.cli.reporting import report as run
 
     parameters = pop_model(given) | {"task": given["task"]}
     selection = Selection(**_pop(given, "rule", "fraction", "max_fdr"))
@@ -112,7 +112,7 @@ def apply(**given: Any) -> None:
     nearworth apply decisions.csv train.csv -o cleaned.csv
     nearworth apply decisions.json train.parquet -o cleaned.parquet
     """  # noqa: D301
-    from nearworth.commands.applying import apply as run
+    from nearworth.cli.applying import apply as run
 
     run(**given)
 
@@ -133,7 +133,7 @@ def demo(n_neighbors: int, seed: int, folder: str) -> None:
     nearworth demo
     nearworth demo -o /tmp --seed 7
     """  # noqa: D301
-    from nearworth.commands.demonstrating import demo as run
+    from nearworth.cli.demonstrating import demo as run
 
     run(n_neighbors, seed, folder)
 
@@ -145,6 +145,6 @@ def _pop(given: dict[str, Any], *names: str) -> dict[str, Any]:
 def _wanted(given: dict[str, Any]) -> Any:
     from dataclasses import fields
 
-    from nearworth.commands.data import Wanted
+    from nearworth.cli.data import Wanted
 
     return Wanted(**_pop(given, *(field.name for field in fields(Wanted) if field.name in given)))

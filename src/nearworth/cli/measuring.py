@@ -34,15 +34,15 @@ def plan(what: tuple[str, ...], columns: int, classes: int, standard_errors: boo
     model = pop_model(given) | {"task": given.pop("task")}
     if len(what) == 2 and all(size.isdecimal() and int(size) > 0 for size in what):
         _refuse_file_options(given)
-        from nearworth.planning import plan_for
+        from nearworth.cli.plan_shape import plan_for
 
         model["standard_errors"] = standard_errors
         click.echo(plan_for(int(what[0]), int(what[1]), columns, classes, model))
         return
     if len(what) > 1:
         raise click.UsageError(f"{' '.join(what)!r} is neither one file nor two sizes, N_TRAIN and N_VAL.")
-    from nearworth.commands.data import Wanted
-    from nearworth.commands.planning import plan_of_file
+    from nearworth.cli.data import Wanted
+    from nearworth.cli.planning import plan_of_file
 
     click.echo(plan_of_file(Wanted(what[0], task=model["task"], **given), model))
 
@@ -71,7 +71,7 @@ def merge(parts: tuple[str, ...], output: str, force: bool) -> None:
     """
     if Path(output).exists() and not force:
         raise BadInput(f"{output}: exists already. Use --force to replace it, or another name.")
-    from nearworth.merging import merge_files
+    from nearworth.cli.merge import merge_files
 
     try:
         click.echo(repr(merge_files(parts, output)))
@@ -94,7 +94,7 @@ def speed(quick: bool) -> None:
     \b
     nearworth bench speed --quick
     """  # noqa: D301
-    from nearworth.benchmarking import speed as rows
+    from nearworth.cli.speed import speed as rows
 
     click.echo(f"{'first / second':<78} {'first':>8} {'second':>8} {'ratio':>7}   wanted")
     for row in rows(quick):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._typing import IntVector
+from nearworth._common.types import IntVector
 
 SEED = 999  # the authors' seed, throughout their experiment
 

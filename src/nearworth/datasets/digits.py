@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._typing import FloatMatrix, IntVector
+from nearworth._common.types import FloatMatrix, IntVector
 
 
 class NoisyDigits(NamedTuple):

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._validation.parameters import one_of
 from nearworth.datasets.balance import balance as balanced_rows
 from nearworth.datasets.catalogue import CATALOGUE, NAMES, Entry, sha256_of
+from nearworth.inputs.parameters import one_of
 
 FOLDER = "NEARWORTH_DATA"
 MISSING = -1000.0  # the authors' marker; true values of the one dataset concerned are never negative

@@ -7,10 +7,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._generators import as_generator
-from nearworth._typing import FloatMatrix, IntVector
-from nearworth._validation.parameters import is_real, one_of
-from nearworth._validation.targets import check_classes
+from nearworth._common.types import FloatMatrix, IntVector
+from nearworth.inputs.parameters import is_real, one_of
+from nearworth.inputs.random import as_generator
+from nearworth.inputs.targets import check_classes
 
 Noise = Literal["uniform", "pair", "class-dependent"]
 

@@ -6,11 +6,11 @@ import time
 from collections import deque
 from dataclasses import replace
 
-from nearworth.engine.moments import Leaf
 from nearworth.engine.plan import Plan
 from nearworth.engine.problem import Problem, make_evaluators
 from nearworth.engine.run import Request
 from nearworth.engine.threads import one_blas_thread
+from nearworth.results.moments import Leaf
 
 TRIAL_POINTS, TRIAL_QUERIES, TRIAL_SECONDS = 32_768, 64, 0.3
 THREAD_GAIN = 0.85  # of what a further thread would add if memory were not shared

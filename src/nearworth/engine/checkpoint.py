@@ -17,8 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import ClassVar
 
-from nearworth.engine.accumulate import Partial
-from nearworth.engine.origins import differences, warn_of_kernels
+from nearworth.results.origins import differences, warn_of_kernels
+from nearworth.results.partial import Partial
 
 NAME, LOCK = "progress.part", "lock"
 

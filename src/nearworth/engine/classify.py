@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._typing import FloatVector
+from nearworth._common.types import FloatVector
 from nearworth.engine import kernels
 from nearworth.games.classification import ClassificationGame
 from nearworth.neighbors.distances import Differences

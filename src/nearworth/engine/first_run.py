@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nearworth._compile import is_kept
+from nearworth._common.compile import is_kept
 
 
 def nothing_is_compiled() -> bool:

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._compile import compiled
+from nearworth._common.compile import compiled
 from nearworth.engine.tables import fill, tabulate, tabulate_matches
 from nearworth.neighbors.distances import some_rows
 

@@ -9,8 +9,8 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._typing import BoolVector, FloatMatrix, IntMatrix, IntVector, Ties
-from nearworth.engine.collected import NearestLists
+from nearworth._common.types import BoolVector, FloatMatrix, IntMatrix, IntVector, Ties
+from nearworth.engine.nearest_lists import NearestLists
 from nearworth.engine.plan import Plan
 from nearworth.engine.problem import Problem
 from nearworth.engine.threads import one_blas_thread

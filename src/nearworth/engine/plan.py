@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 
 import joblib
 
-from nearworth._memory import default_budget, free_memory
-from nearworth._typing import Task
-from nearworth.engine.moments import CHUNK
+from nearworth._common.memory import default_budget, free_memory
+from nearworth._common.types import Task
 from nearworth.neighbors.products import panel_rows
+from nearworth.results.moments import CHUNK
 
 # Bytes per training point: coefficients while they are made, which is before the threads begin; what stays of them with
 # labels and pivots; and scratch per thread, more of it for pivots (see `kernels`). Sums come on top, one vector each

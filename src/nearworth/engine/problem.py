@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._typing import FloatVector, Ties
+from nearworth._common.types import FloatVector, Ties
 from nearworth.engine import regress
 from nearworth.engine.classify import ClassifierRows, MarkedRow, Marker, Members
-from nearworth.engine.collected import NearestLists
-from nearworth.engine.moments import Leaf
+from nearworth.engine.nearest_lists import NearestLists
 from nearworth.engine.plan import Plan
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
 from nearworth.neighbors.base import Keys, Rough
 from nearworth.neighbors.products import Judge
 from nearworth.neighbors.ranking import rank
+from nearworth.results.moments import Leaf
 
 PROMPT = 2**28  # differences after which it is time to look whether to stop
 MOST_IN_DOUBT = 0.02  # share of points to settle beyond which 64-bit products are cheaper

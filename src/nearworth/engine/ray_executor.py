@@ -7,7 +7,7 @@ from concurrent.futures import Executor, Future
 from functools import partial
 from typing import Any
 
-from nearworth._validation.parameters import whole_number
+from nearworth.inputs.parameters import whole_number
 
 
 class RayExecutor(Executor):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearworth._compile import compiled
+from nearworth._common.compile import compiled
 
 
 @compiled

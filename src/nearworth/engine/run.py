@@ -12,12 +12,12 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._typing import FloatMatrix, FloatVector, IntVector
-from nearworth.engine.accumulate import Partial
-from nearworth.engine.moments import CHUNK, Leaf
+from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.engine.plan import Plan
 from nearworth.engine.problem import Problem
 from nearworth.engine.threads import one_blas_thread
+from nearworth.results.moments import CHUNK, Leaf
+from nearworth.results.partial import Partial
 
 Report = Callable[[int, int], object]
 Listener = Callable[[Partial], object]

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from nearworth._files import atomic_write
-from nearworth._validation.fingerprint import fingerprint
-from nearworth.sources.filerows import FileRows
+from nearworth._common.files import atomic_write
+from nearworth.inputs.filerows import FileRows
+from nearworth.inputs.fingerprint import fingerprint
 
 SPARSE = ("data", "indices", "indptr")
 

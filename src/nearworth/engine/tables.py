@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearworth._compile import compiled
+from nearworth._common.compile import compiled
 
 
 @compiled
@@ -92,24 +92,3 @@ def tabulate(count, n_players, pivots_match, by_index, worth, loss, for_match, f
             position -= pivots
         j = first
     table[3 * count + 2] = 0.0
-
-
-@compiled
-def fold(total, table, place, weight):
-    """Add one query's values, by place, to the running sums of all points."""
-    for i in range(total.shape[0]):
-        total[i] += weight * table[np.uint64(place[i])]
-
-
-@compiled
-def fold_with_spread(total, shift, first, second, table, place, weight, fresh):
-    """The same with sums of w^2 (phi - shift) and w^2 (phi - shift)^2; the first query of a leaf sets the shift."""
-    square = weight * weight
-    for i in range(total.shape[0]):
-        value = table[np.uint64(place[i])]
-        total[i] += weight * value
-        if fresh:
-            shift[i] = value
-        away = value - shift[i]
-        first[i] += square * away
-        second[i] += square * away * away

@@ -9,8 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._typing import FloatMatrix, FloatVector, IntVector
-from nearworth.engine.moments import Leaf, Truncated
+from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.engine.nearest import Near, Source
 from nearworth.engine.problem import Problem
 from nearworth.games.blocks import Interval
@@ -18,6 +17,7 @@ from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
 from nearworth.games.truncated_regression import TruncatedRegression, evaluate
 from nearworth.games.truncation import Tail, TruncatedClassification
+from nearworth.results.moments import Leaf, Truncated
 
 Valued: TypeAlias = tuple[int, Near, Any]  # a query, its near points, its Row
 ENDS = 3  # value, lower end, upper end: the leading axis of every array here

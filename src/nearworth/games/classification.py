@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._typing import FloatMatrix, Semivalue, Utility
+from nearworth._common.types import FloatMatrix, Semivalue, Utility
 from nearworth.games.coefficients import Presence, RankWeights, classification_correction, rank_weights, sum_after
 from nearworth.games.ties import TieBlocks
 

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearworth._typing import FloatVector, Semivalue
+from nearworth._common.types import FloatVector, Semivalue
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nearworth._typing import FloatMatrix, FloatVector
+from nearworth._common.types import FloatMatrix, FloatVector
 from nearworth.games.coefficients import RankWeights, sum_after
 from nearworth.games.windows import LossWindows
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._typing import Semivalue
+from nearworth._common.types import Semivalue
 
 MAX_PLAYERS = 24  # 2^24 evaluations are hours already
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nearworth._typing import FloatMatrix, FloatVector, IntVector
+from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.games.blocks import Blocks
 
 CELLS = 32  # the curve is a step function on this many geometric cells

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._typing import FloatMatrix, Semivalue, Utility
+from nearworth._common.types import FloatMatrix, Semivalue, Utility
 from nearworth.games.classification import linear_values
 from nearworth.games.coefficients import (
     Presence,

@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._typing import BoolMatrix, FloatMatrix, IntMatrix, IntVector
+from nearworth._common.types import BoolMatrix, FloatMatrix, IntMatrix, IntVector
 
 T = TypeVar("T", bound=np.generic)
 

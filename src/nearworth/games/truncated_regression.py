@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._typing import BoolMatrix, FloatMatrix, FloatVector
+from nearworth._common.types import BoolMatrix, FloatMatrix, FloatVector
 from nearworth.games.blocks import Blocks, Interval
 from nearworth.games.classification import linear_values
 from nearworth.games.coefficients import RankWeights

@@ -27,7 +27,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._typing import BoolMatrix, FloatMatrix, FloatVector, IntVector
+from nearworth._common.types import BoolMatrix, FloatMatrix, FloatVector, IntVector
 from nearworth.games.blocks import Blocks, Interval
 from nearworth.games.classification import ClassificationGame, linear_values
 from nearworth.games.coefficients import RankWeights

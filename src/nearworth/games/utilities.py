@@ -19,7 +19,7 @@ from fractions import Fraction
 from itertools import combinations
 from typing import Any
 
-from nearworth._typing import Ties
+from nearworth._common.types import Ties
 
 
 def soft_classification(

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from nearworth._typing import FloatVector
+from nearworth._common.types import FloatVector
 from nearworth.games.coefficients import RankWeights
 
 

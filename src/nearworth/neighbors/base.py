@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from nearworth._typing import FloatMatrix
+from nearworth._common.types import FloatMatrix
 from nearworth.neighbors.products import RoughBatch
 
 

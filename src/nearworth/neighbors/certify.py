@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
+from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix, IntVector
 from nearworth.neighbors.exact import ExactSearch
 from nearworth.neighbors.search import Answer, Searcher, TrueDistances, check_answer, drop_self
 

@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from nearworth._typing import FloatMatrix, FloatVector
+from nearworth._common.types import FloatMatrix, FloatVector
+from nearworth.inputs.filerows import FileRows
 from nearworth.neighbors.base import Keys
 from nearworth.neighbors.distances import squared_distances
 from nearworth.neighbors.products import Products, RoughBatch
 from nearworth.neighbors.rows import Converted, blocks, streamed
 from nearworth.neighbors.sparse import sparse_distances
-from nearworth.sources.filerows import FileRows
 
 Mask = npt.NDArray[np.bool_]
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._compile import compiled
-from nearworth._typing import FloatMatrix, FloatVector
+from nearworth._common.compile import compiled
+from nearworth._common.types import FloatMatrix, FloatVector
 from nearworth.neighbors.rows import BLOCK, Rows, blocks
 
 PANEL = 128  # training points whose columns stay in the first cache, fewer if they are very long

@@ -11,8 +11,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._compile import compiled
-from nearworth._typing import FloatVector, IntVector
+from nearworth._common.compile import compiled
+from nearworth._common.types import FloatVector, IntVector
 from nearworth.neighbors.base import Keys
 from nearworth.neighbors.keys import EuclideanKeys
 from nearworth.neighbors.products import RoughBatch, panel_size

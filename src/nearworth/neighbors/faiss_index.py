@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._typing import FloatMatrix, FloatVector, IntMatrix
+from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix
 
 ROWS_AT_ONCE = 2**16
 TRAINING_ROWS, TRAINING_PER_LIST, TRAINING_ROUNDS, THREADED_LISTS = 16_384, 64, 10, 2048

@@ -18,10 +18,10 @@ from zipfile import BadZipFile
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._files import atomic_write
-from nearworth._typing import FloatVector
-from nearworth._validation.fingerprint import fingerprint
-from nearworth._validation.parameters import whole_number
+from nearworth._common.files import atomic_write
+from nearworth._common.types import FloatVector
+from nearworth.inputs.fingerprint import fingerprint
+from nearworth.inputs.parameters import whole_number
 from nearworth.neighbors.certify import Sample, recall_by_distance
 from nearworth.neighbors.faiss_index import Effort, FaissIndex, import_faiss
 from nearworth.neighbors.search import (

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from nearworth._validation.fingerprint import fingerprint
+from nearworth.inputs.fingerprint import fingerprint
 from nearworth.neighbors.search import MISSING, Answer, check_answer, drop_self
 
 

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._compile import compiled
-from nearworth._typing import FloatMatrix, FloatVector, IntMatrix
+from nearworth._common.compile import compiled
+from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix
 from nearworth.neighbors.distances import some_rows
 from nearworth.neighbors.search import sort_pairs
 

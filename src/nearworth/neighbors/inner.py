@@ -10,8 +10,8 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._compile import compiled
-from nearworth._typing import FloatMatrix, FloatVector
+from nearworth._common.compile import compiled
+from nearworth._common.types import FloatMatrix, FloatVector
 from nearworth.neighbors.products import LARGEST_64, UNIT_64, RoughBatch
 from nearworth.neighbors.rows import Rows, blocks
 

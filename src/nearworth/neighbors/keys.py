@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from nearworth._typing import FloatMatrix
-from nearworth._validation.parameters import did_you_mean
+from nearworth._common.types import FloatMatrix
+from nearworth.inputs.filerows import FileRows
+from nearworth.inputs.parameters import did_you_mean
 from nearworth.neighbors.base import Keys, Rough
 from nearworth.neighbors.cosine import CosineKeys, SparseCosineKeys
 from nearworth.neighbors.distances import squared_distances
@@ -19,7 +20,6 @@ from nearworth.neighbors.inner import InnerProducts, minus_inner_products
 from nearworth.neighbors.products import Products
 from nearworth.neighbors.rows import Converted, Rows, blocks, readable, streamed
 from nearworth.neighbors.sparse import sparse_distances
-from nearworth.sources.filerows import FileRows
 
 EUCLIDEAN = ("euclidean", "l2", "sqeuclidean")
 MANHATTAN = ("manhattan", "l1", "cityblock")

@@ -9,9 +9,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from nearworth._typing import FloatMatrix, FloatVector, IntMatrix
-from nearworth._validation.fingerprint import fingerprint
-from nearworth._validation.parameters import memory, one_of, parse_bytes, positive_or_none, seed, whole_number
+from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix
+from nearworth.inputs.fingerprint import fingerprint
+from nearworth.inputs.parameters import memory, one_of, parse_bytes, positive_or_none, seed, whole_number
 from nearworth.neighbors.certify import Sample, recall_by_distance
 from nearworth.neighbors.hashing import HashFamily, HashTables, collision_probability, table_bytes
 from nearworth.neighbors.lsh_tuning import MOST_TABLES, Distances, Tuner, Tuning, found_in_tables

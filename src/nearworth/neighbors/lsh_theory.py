@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearworth._typing import FloatVector
+from nearworth._common.types import FloatVector
 from nearworth.neighbors.hashing import collision_probability
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._typing import FloatMatrix, FloatVector
+from nearworth._common.types import FloatMatrix, FloatVector
 from nearworth.neighbors.certify import Sample
 from nearworth.neighbors.distances import squared_distances
 from nearworth.neighbors.hashing import collision_probability

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._typing import FloatMatrix, FloatVector
+from nearworth._common.types import FloatMatrix, FloatVector
 from nearworth.neighbors.distances import Differences
 from nearworth.neighbors.rows import Rows, streamed
 

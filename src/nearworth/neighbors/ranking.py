@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearworth._typing import BoolMatrix, FloatMatrix, IntMatrix, IntVector, Ties
+from nearworth._common.types import BoolMatrix, FloatMatrix, IntMatrix, IntVector, Ties
 
 
 @dataclass(frozen=True)

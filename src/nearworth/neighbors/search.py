@@ -15,10 +15,10 @@ from typing import Any, Protocol, Self, TypeAlias, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._compile import compiled
-from nearworth._typing import FloatMatrix, IntMatrix, IntVector
-from nearworth._validation.features import check_features
-from nearworth._validation.parameters import is_real, whole_number
+from nearworth._common.compile import compiled
+from nearworth._common.types import FloatMatrix, IntMatrix, IntVector
+from nearworth.inputs.features import check_features
+from nearworth.inputs.parameters import is_real, whole_number
 from nearworth.neighbors.distances import distances_to, some_rows
 from nearworth.neighbors.keys import EXTREME
 from nearworth.neighbors.rows import readable

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from nearworth._compile import compiled
-from nearworth._typing import FloatMatrix
+from nearworth._common.compile import compiled
+from nearworth._common.types import FloatMatrix
 
 
 def sparse_distances(queries: scipy.sparse.csr_array, points: scipy.sparse.csr_array, power: int) -> FloatMatrix:

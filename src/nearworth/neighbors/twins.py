@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from nearworth._typing import IntVector
+from nearworth._common.types import IntVector
 from nearworth.neighbors.rows import blocks
 
 SIZE = 16  # bytes of a hash, enough never to collide

@@ -11,10 +11,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._typing import BoolMatrix, IntVector
-from nearworth._validation.parameters import one_of
+from nearworth._common.types import BoolMatrix, IntVector
 from nearworth.datasets.balance import SEED, balance, rows_of, smaller_class
 from nearworth.datasets.loading import PaperDataset
+from nearworth.inputs.parameters import one_of
 
 Protocol = Literal["table", "released"]
 Flip = Literal["first", "last"]

@@ -9,15 +9,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from nearworth._files import atomic_write
-from nearworth._typing import BoolMatrix, FloatVector, Ties
-from nearworth._validation.parameters import one_of, whole_number
+from nearworth._common.files import atomic_write
+from nearworth._common.types import BoolMatrix, FloatVector, Ties
 from nearworth.datasets.catalogue import NAMES
 from nearworth.datasets.loading import DatasetUnavailableError, load
-from nearworth.detection import detect
-from nearworth.estimators import KNNShapley
+from nearworth.estimator import KNNShapley
+from nearworth.inputs.parameters import one_of, whole_number
 from nearworth.paper.printed import CELLS, PRINTED, Verdict, judge
 from nearworth.paper.protocol import N_VAL, N_VAL_IMAGES, Protocol, make_split
+from nearworth.results.detection import detect
 
 K = 5
 FRACTION = 0.1

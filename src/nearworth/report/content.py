@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from nearworth._typing import IntVector
-from nearworth.findings import Findings
+from nearworth._common.types import IntVector
+from nearworth.audit.findings import Findings
 from nearworth.report.images import image_files, order_of_need, pixels
 
 MOST_SUSPECTS = 5_000

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nearworth._typing import FloatMatrix, IntVector
+from nearworth._common.types import FloatMatrix, IntVector
 
 PIXEL_BYTES = 3_000_000  # thumbnails of suspects first, then of their neighbours as far as this goes
 FILE_BYTES, ALL_FILES_BYTES = 1_000_000, 30_000_000

@@ -14,9 +14,9 @@ import numpy as np
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from nearworth._files import atomic_write
+from nearworth._common.files import atomic_write
 from nearworth._version import __version__
-from nearworth.findings import Findings
+from nearworth.audit.findings import Findings
 from nearworth.report import content, pictures
 from nearworth.report.content import Rows
 from nearworth.report.projection import project

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup, escape
 
-from nearworth._typing import FloatMatrix, FloatVector
+from nearworth._common.types import FloatMatrix, FloatVector
 
 WIDTH, HEIGHT = 560, 340
 LEFT, RIGHT, TOP, BOTTOM = 76, 22, 14, 46

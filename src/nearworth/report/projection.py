@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nearworth._typing import FloatMatrix, IntVector
+from nearworth._common.types import FloatMatrix, IntVector
 
 FIT_ROWS = 5_000
 WIDE = 1_000  # columns beyond which a sample of rows gives the directions at less cost

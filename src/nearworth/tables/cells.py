@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nearworth._typing import FloatVector
+from nearworth._common.types import FloatVector
 from nearworth.tables.errors import InputError, listed, plural
 
 SECONDS_PER_DAY = 86_400.0

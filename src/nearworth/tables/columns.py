@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nearworth._typing import FloatMatrix
+from nearworth._common.types import FloatMatrix
 from nearworth.tables.cells import as_text, floats, is_number, missing_values, refuse_infinite
 from nearworth.tables.errors import InputError
 

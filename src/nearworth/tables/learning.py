@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from nearworth._typing import FloatVector
+from nearworth._common.types import FloatVector
 from nearworth.tables.cells import as_text, floats, kind_of, refuse_infinite
 from nearworth.tables.columns import Categories, Column, Embedding, Nothing, Numbers
 from nearworth.tables.errors import InputError, listed, plural

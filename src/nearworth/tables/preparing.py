@@ -11,8 +11,8 @@ import pyarrow as pa
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from nearworth._typing import FloatMatrix
-from nearworth._validation.parameters import one_of, whole_number
+from nearworth._common.types import FloatMatrix
+from nearworth.inputs.parameters import one_of, whole_number
 from nearworth.tables.cells import kind_of, missing_cells, missing_values
 from nearworth.tables.columns import Categories, Column
 from nearworth.tables.errors import InputError, all_together, listed, plural

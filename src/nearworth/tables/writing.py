@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from nearworth._files import atomic_write
+from nearworth._common.files import atomic_write
 from nearworth.tables.errors import InputError
 from nearworth.tables.formulas import guard, guard_column
 

@@ -1,0 +1,175 @@
+"""Speed on this machine, as ratios within one run: `nearworth bench speed`.
+
+Machines are noisy and differ, so every row compares two things measured one after the other, several times, in CPU
+time (wall time where threads are the point), and takes the best of each.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from threadpoolctl import threadpool_limits
+
+from nearworth.engine.plan import usable_threads
+from nearworth.estimator import KNNShapley
+
+Clock = Callable[[], float]
+K = 5  # neighbours, throughout
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: what was compared, both times in nanoseconds per pair, and their ratio."""
+
+    what: str
+    first: float
+    second: float
+    ratio: float
+    aim: str
+
+    @classmethod
+    def of(cls, what: str, first: float, second: float, aim: str) -> Row:
+        """Two times in seconds per pair."""
+        return cls(what, first * 1e9, second * 1e9, first / second, aim)
+
+
+@dataclass(frozen=True)
+class Data:
+    """Gaussian classes that overlap: nearest neighbours are right about nine times in ten."""
+
+    X: npt.NDArray[Any]
+    y: npt.NDArray[Any]
+    X_val: npt.NDArray[Any]
+    y_val: npt.NDArray[Any]
+
+    @classmethod
+    def make(cls, n: int, n_val: int, d: int, n_classes: int = 10, seed: int = 0) -> Data:
+        """Points and labels, the validation set drawn like the training set."""
+        rng = np.random.default_rng(seed)
+        centres = rng.normal(size=(n_classes, d)) * (4.0 / np.sqrt(d))
+        y = rng.integers(0, n_classes, n + n_val)
+        X = centres[y] + rng.normal(size=(n + n_val, d))
+        return cls(X[:n], y[:n], X[n:], y[n:])
+
+    def first(self, n_val: int) -> Data:
+        """The same with fewer validation points."""
+        return Data(self.X, self.y, self.X_val[:n_val], self.y_val[:n_val])
+
+    @property
+    def pairs(self) -> int:
+        """Number of (validation, training) pairs."""
+        return len(self.X) * len(self.X_val)
+
+
+def speed(quick: bool = False) -> Iterator[Row]:
+    """The rows of the table, one after the other as they are measured."""
+    n, n_val = (20_000, 256) if quick else (100_000, 512)
+    data = Data.make(n, n_val, 64)
+    few = data.first(64)
+    cpu, wall = time.process_time, time.perf_counter
+
+    ours = best(valuing(data, n_jobs=1), cpu) / data.pairs
+    product = best(lambda: multiplied(data), cpu) / data.pairs
+    yield Row.of(f"exact, N = {n:,}, d = 64, one thread / 32-bit product alone", ours, product, "below 4, aim 1.8")
+    user = best(lambda: strong_user(few), cpu) / few.pairs
+    yield Row.of("product, argsort, vectorised recursion / exact", user, ours, "8 times, aim 20")
+    one, two = (best(valuing(data, n_jobs=n_jobs), wall) / data.pairs for n_jobs in (1, 2))
+    yield Row.of("one thread / two threads (wall time)", one, two, "1.7, aim 1.95")
+    regression = best(valuing(few, n_jobs=1, task="regression"), cpu) / few.pairs
+    yield Row.of("regression / classification", regression, ours, "below 6, aim 3")
+    errors = best(valuing(data, n_jobs=1, standard_errors=True), cpu) / data.pairs
+    yield Row.of("with standard errors / without", errors, ours, "below 1.5")
+    within = best(valuing(data, n_jobs=1, max_error=0.1 / n), cpu) / data.pairs
+    yield Row.of("within an error of 0.1/N / exact", within, ours, "below 1, aim 0.7")
+
+    wide = Data.make(*((10_000, 256) if quick else (50_000, 1_000)), 64)
+    packed = best(lambda: packed_sort(wide), wall, repeats=2) / wide.pairs
+    exact = best(valuing(wide), wall) / wide.pairs
+    sizes = f"{len(wide.X):,} x {len(wide.X_val):,}"
+    yield Row.of(f"threaded sort of packed keys / exact, {sizes}, all cores (wall)", packed, exact, "4 times, aim 8")
+
+    small, large = Data.make(10_000, 512, 64), Data.make(100_000 if quick else 1_000_000, 256, 64)
+    t_small = best(valuing(small, n_jobs=1), cpu) / small.pairs
+    t_large = best(valuing(large, n_jobs=1), cpu, repeats=2) / large.pairs
+    exponent = 1.0 + float(np.log(t_large / t_small) / np.log(len(large.X) / len(small.X)))
+    what = f"growth exponent of the time, N = {len(small.X):,} to {len(large.X):,}"
+    yield Row(what, t_large * 1e9, t_small * 1e9, exponent, "below 1.1")
+
+
+def best(work: Callable[[], object], clock: Clock, repeats: int = 3) -> float:
+    """Shortest time of a few runs, after one that compiles and warms up."""
+    work()
+    times = []
+    for _ in range(repeats):
+        start = clock()
+        work()
+        times.append(clock() - start)
+    return min(times)
+
+
+def valuing(data: Data, **parameters: Any) -> Callable[[], Any]:
+    """The valuation of a fitted estimator, ready to be timed."""
+    est = KNNShapley(K, **parameters).fit(data.X, data.y)
+    return lambda: est.value(data.X_val, data.y_val)
+
+
+def multiplied(data: Data) -> None:
+    """The 32-bit product alone, in blocks of 64 validation points, on one thread."""
+    X, X_val = data.X.astype(np.float32), data.X_val.astype(np.float32)
+    out = np.empty((64, len(X)), dtype=np.float32)
+    with threadpool_limits(1, user_api="blas"):
+        for start in range(0, len(X_val), 64):
+            block = X_val[start : start + 64]
+            np.matmul(block, X.T, out=out[: len(block)])
+
+
+def strong_user(data: Data) -> npt.NDArray[Any]:
+    """What a good numpy user writes: blocked 32-bit distances, argsort, and Theorem 1 as one cumulative sum."""
+    X, X_val = data.X.astype(np.float32), data.X_val.astype(np.float32)
+    norms = (X * X).sum(axis=1)
+    values = np.zeros(len(X))
+    with threadpool_limits(1, user_api="blas"):
+        for start in range(0, len(X_val), 32):
+            order = np.argsort(norms - 2.0 * X_val[start : start + 32] @ X.T, axis=1)
+            _add(values, order, data.y, data.y_val[start : start + 32])
+    return values / len(X_val)
+
+
+def packed_sort(data: Data) -> npt.NDArray[Any]:
+    """The strongest baseline we know: keys and indices packed into 64-bit integers, sorted in threads."""
+    X, X_val = data.X.astype(np.float32), data.X_val.astype(np.float32)
+    norms = (X * X).sum(axis=1)
+    index = np.arange(len(X), dtype=np.uint64)
+
+    def part(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        values = np.zeros(len(X))
+        for start in range(0, len(rows), 16):
+            some = rows[start : start + 16]
+            keys = norms - 2.0 * X_val[some] @ X.T
+            keys -= keys.min(axis=1, keepdims=True)  # positive floats sort like their bits
+            packed = (keys.view(np.uint32).astype(np.uint64) << np.uint64(32)) | index
+            packed.sort(axis=1)
+            _add(values, (packed & np.uint64(0xFFFFFFFF)).astype(np.intp), data.y, data.y_val[some])
+        return values
+
+    threads = usable_threads(None)
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
+        return np.asarray(sum(pool.map(part, np.array_split(np.arange(len(X_val)), threads)))) / len(X_val)
+
+
+def _add(values: npt.NDArray[Any], order: npt.NDArray[Any], y: npt.NDArray[Any], y_val: npt.NDArray[Any]) -> None:
+    """Add the values of the original utility for queries whose training points are ranked."""
+    rank = np.arange(1, order.shape[1] + 1)
+    step = np.minimum(K, rank[:-1]) / rank[:-1] / K
+    for row, label in zip(order, y_val, strict=True):
+        match = (y[row] == label).astype(np.float64)
+        phi = np.empty_like(match)
+        phi[-1] = match[-1] / max(len(row), K)
+        phi[:-1] = phi[-1] + np.cumsum(((match[:-1] - match[1:]) * step)[::-1])[::-1]
+        values[row] += phi

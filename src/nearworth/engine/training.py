@@ -1,0 +1,208 @@
+"""A checked training set, ready to be asked: what `fit` leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nearworth._common.types import FloatVector, IntVector, Task
+from nearworth.engine.problem import Problem
+from nearworth.games.classification import ClassificationGame
+from nearworth.games.regression import RegressionGame
+from nearworth.inputs.features import Features, check_features, check_same_features
+from nearworth.inputs.fingerprint import fingerprint
+from nearworth.inputs.pairs import open_pair
+from nearworth.inputs.parameters import parse_bytes
+from nearworth.inputs.targets import Classes, check_classes, check_targets, check_weights
+from nearworth.inputs.warning import warn_user
+from nearworth.neighbors.base import Keys
+from nearworth.neighbors.keys import make_keys
+from nearworth.neighbors.twins import first_equal, first_twins
+
+PRECOMPUTED = "precomputed"
+LEAST_TRIAL, TRIAL_ENTRIES = 2048, 2**20  # rows and numbers of a file that a trial takes into memory
+
+
+@dataclass(frozen=True)
+class Training:
+    """Training points with their geometry and labels (codes of classes, or targets)."""
+
+    task: Task
+    metric: Any
+    metric_params: Mapping[str, Any] | None
+    features: Features | None  # None where the user brings distances and none between training points
+    keys: Keys
+    labels: npt.NDArray[Any]
+    classes: Classes | None
+    fingerprint: str
+
+    @property
+    def n_rows(self) -> int:
+        """Number of training points."""
+        return len(self.labels)
+
+    @property
+    def pivots(self) -> float:
+        """The largest share of training points that the rarer of match and mismatch can have."""
+        if self.classes is None:
+            return 0.5
+        counts = np.bincount(self.classes.codes)
+        return float(np.minimum(counts, self.n_rows - counts).max() / self.n_rows)
+
+    def game(self, parameters: Mapping[str, Any], n_players: int) -> ClassificationGame | RegressionGame:
+        """The game that the parameters ask for, among so many players."""
+        return self.game_maker(parameters, n_players)()
+
+    def game_maker(
+        self, parameters: Mapping[str, Any], n_players: int
+    ) -> Callable[[], ClassificationGame | RegressionGame]:
+        """The same still to be made, small enough to be sent around."""
+        k, utility, semivalue = int(parameters["n_neighbors"]), parameters["utility"], _plain(parameters["semivalue"])
+        if self.classes is None:
+            return partial(RegressionGame, n_players, k, utility, semivalue)
+        n_classes = self.n_classes(parameters["n_classes"])
+        return partial(ClassificationGame, n_players, k, n_classes, utility, semivalue)
+
+    def n_classes(self, given: int | None) -> int:
+        """C of the utility: as given, else the distinct training labels."""
+        assert self.classes is not None
+        seen = len(self.classes.labels)
+        if given is not None and given < seen:
+            raise ValueError(
+                f"n_classes={given} is smaller than the {seen} distinct labels in y. Give {seen} or more, or None."
+            )
+        return seen if given is None else int(given)
+
+    def against(self, X_val: Any, y_val: Any, sample_weight: Any, parameters: Mapping[str, Any]) -> Problem:
+        """The question of these training points and that validation set."""
+        X_val, y_val = open_pair(X_val, y_val, ("X_val", "y_val"), budget(parameters))
+        queries = self._check_queries(X_val)
+        labels = self._check_query_labels(y_val, queries.n_rows)
+        weights = check_weights(sample_weight, queries.n_rows)
+        game = self.game(parameters, self.n_rows)
+        return Problem(self.keys, game, self.labels, queries.data, labels, weights, parameters["ties"])
+
+    def against_itself(self, sample_weight: Any, parameters: Mapping[str, Any]) -> Problem:
+        """The question where every training point is in turn the validation point of all the others."""
+        if self.features is None:
+            raise ValueError(
+                "value() without a validation set needs distances between training points: "
+                "fit(D, y) with D training x training."
+            )
+        if self.n_rows == 1:
+            raise ValueError(
+                "value() without a validation set needs at least 2 training points; there is 1. Give X_val and y_val."
+            )
+        weights = check_weights(sample_weight, self.n_rows)
+        game = self.game(parameters, self.n_rows - 1)
+        return Problem(
+            self.keys, game, self.labels, self.features.data, self.labels, weights, parameters["ties"], leave_out=True
+        )
+
+    def trial(self, n_points: int, n_queries: int, parameters: Mapping[str, Any]) -> Problem:
+        """A smaller question of the same kind: some training points as queries against some of all."""
+        if self.keys.streamed:
+            n_points = min(n_points, max(LEAST_TRIAL, TRIAL_ENTRIES // self.keys.width))
+        rows = np.unique(np.linspace(0, self.n_rows - 1, min(n_points, self.n_rows)).astype(np.intp))
+        some = rows[:: max(1, len(rows) // n_queries)][:n_queries]
+        if self.metric == PRECOMPUTED:
+            keys, queries = self.keys, np.random.default_rng(0).random((len(some), len(rows)))
+        else:
+            assert self.features is not None
+            keys, queries = (
+                make_keys(self.features.data[rows], self.metric, self.metric_params),
+                self.features.data[some],
+            )
+        game = self.game(parameters, len(rows))
+        return Problem(
+            keys, game, self.labels[rows], queries, self.labels[some], np.ones(len(some)), parameters["ties"]
+        )
+
+    def twins(self, weights: FloatVector) -> IntVector:
+        """The first training point with the same row, label and weight, for each."""
+        if self.features is None or self.metric == PRECOMPUTED:
+            return np.arange(self.n_rows)
+        return first_equal(first_twins(self.features.data), self.labels, weights)
+
+    def _check_queries(self, X_val: Any) -> Features:
+        if self.metric == PRECOMPUTED:
+            queries = check_features(X_val, "X_val")
+            _refuse_sparse_distances(queries, "X_val")
+            if queries.n_columns != self.n_rows:
+                raise ValueError(
+                    "X_val must hold distances, one row per validation point and one column per training point "
+                    f"({self.n_rows}); got shape {queries.data.shape}."
+                )
+            return queries
+        assert self.features is not None
+        queries = check_features(X_val, "X_val", allow_nan=self.metric == "nan_euclidean")
+        if queries.is_sparse and not self.features.is_sparse:
+            raise TypeError("X_val is sparse, but X in fit was not. Use X_val.toarray(), or fit on a sparse X.")
+        if self.features.is_sparse and not queries.is_sparse:
+            raise TypeError("X_val is dense, but X in fit was sparse. Use scipy.sparse.csr_array(X_val).")
+        warning = check_same_features(self.features, queries, "X_val")
+        if warning:
+            warn_user(warning)
+        return queries
+
+    def _check_query_labels(self, y_val: Any, n_rows: int) -> npt.NDArray[Any]:
+        if self.classes is None:
+            return check_targets(y_val, "y_val", n_rows)
+        codes, unseen = self.classes.encode(y_val, "y_val", n_rows)
+        if unseen:
+            count = int(np.count_nonzero(codes < 0))
+            warn_user(
+                f"y_val has {count} {'label' if count == 1 else 'labels'} that no training point carries "
+                f"({', '.join(map(repr, unseen[:5]))}{', ...' * (len(unseen) > 5)}); "
+                f"{'it matches' if count == 1 else 'they match'} nothing."
+            )
+        return codes
+
+
+def make_training(X: Any, y: Any, parameters: Mapping[str, Any]) -> Training:
+    """Check the training set and build its geometry."""
+    task, metric = parameters["task"], parameters["metric"]
+    X, y = open_pair(X, y, ("X", "y"), budget(parameters))
+    features = _check_training_features(X, metric)
+    n_rows = None if features is None else features.n_rows
+    classes = None if task == "regression" else check_classes(y, "y", n_rows)
+    labels: npt.NDArray[Any] = check_targets(y, "y", n_rows) if classes is None else classes.codes
+    if features is not None and metric == PRECOMPUTED and features.n_columns != features.n_rows:
+        raise ValueError(
+            f"X must hold distances between training points, {n_rows} x {n_rows}; got shape {features.data.shape}."
+        )
+    keys = make_keys(None if features is None else features.data, metric, parameters["metric_params"])
+    hashed = fingerprint(
+        None if features is None else features.data, labels, None if classes is None else classes.labels.tolist()
+    )
+    return Training(task, metric, parameters["metric_params"], features, keys, labels, classes, hashed)
+
+
+def budget(parameters: Mapping[str, Any]) -> int | None:
+    """The bytes that `max_memory` allows, None if it says nothing."""
+    given = parameters["max_memory"]
+    return None if given is None else parse_bytes("max_memory", given)
+
+
+def _check_training_features(X: Any, metric: Any) -> Features | None:
+    if metric != PRECOMPUTED:
+        return check_features(X, "X", allow_nan=metric == "nan_euclidean")
+    if X is None:
+        return None
+    features = check_features(X, "X")
+    _refuse_sparse_distances(features, "X")
+    return features
+
+
+def _refuse_sparse_distances(features: Features, name: str) -> None:
+    if features.is_sparse:
+        raise TypeError(f"{name} is sparse, but metric='precomputed' needs every distance. Use {name}.toarray().")
+
+
+def _plain(semivalue: Any) -> Any:
+    return semivalue if isinstance(semivalue, str) else ("beta", float(semivalue[1]), float(semivalue[2]))

@@ -1,0 +1,305 @@
+"""KNNShapley: scikit-learn manners around `valuing`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from nearworth._common.types import Aggregate, FloatVector, Semivalue, Task, Ties, Utility
+from nearworth.engine.calibrate import TRIAL_POINTS, TRIAL_QUERIES, with_time
+from nearworth.engine.method import check_request
+from nearworth.engine.nearest_lists import NearestLists
+from nearworth.engine.plan import Plan
+from nearworth.engine.problem import Problem
+from nearworth.engine.training import Training, make_training
+from nearworth.engine.value import INTERVAL, Run, choice_of, describe, plan_of, refuse_searcher
+from nearworth.games.truncation import Tail
+from nearworth.inputs.parameters import check_parameters, whole_number
+from nearworth.results.moments import CHUNK
+from nearworth.results.partial import Partial
+from nearworth.results.valuation import Valuation
+
+
+class KNNShapley(BaseEstimator):  # type: ignore[misc]
+    """What each training point is worth to a K-nearest-neighbour model, exactly.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=5
+        The K of the model; may exceed the number of training points.
+    task : {"classification", "regression"}
+    utility : {"soft", "original"}
+        How a set of training points is scored. "soft" (Wang & Jia 2023) averages the votes that are there;
+        "original" (Jia et al. 2019) divides by K even when fewer than K points are present.
+    semivalue : {"shapley", "banzhaf", "loo"} or ("beta", a, b)
+        How marginal contributions are weighed: Shapley, Banzhaf, leave-one-out, or Beta(a, b)-Shapley.
+    metric : str or callable, default="euclidean"
+        Any name that scikit-learn's pairwise distances know, a function of two points, or "precomputed".
+    metric_params : dict, optional
+        Keyword arguments for the metric.
+    search : {"exact", "lsh", "faiss", "auto"} or a searcher
+        How neighbours are found: every distance, the paper's hash tables, an index (extra `faiss`), whichever is
+        cheapest, or an object with fit(X) and search(Q, k). All but "exact" and "auto" need one of the next two.
+    n_candidates : int, optional
+        K*: how many nearest neighbours are ranked; None for all. Values then carry certified intervals.
+    max_error : float, optional
+        Instead of K*: the certified error you accept, on the scale of mean values.
+    tail : {"local", "minimax", "mean", "paper"}
+        What stands for unranked points; without meaning for exact values.
+    n_classes : int, optional
+        C of the soft classification utility; by default the distinct labels seen in fit.
+    ties : {"average", "index"}
+        Points at equal distance share (the average over all their orders), or rank by training order.
+    aggregate : {"mean", "sum"}
+        Values are the mean over the validation points, or the paper's sum.
+    standard_errors : bool, default=False
+        Also compute the standard error of each value over the validation sample.
+    max_memory : int or str, optional
+        Working memory in bytes or as text ("2GB" is 2 * 10^9); a quarter of what is free unless given. Under a limit,
+        files and memory maps are read in blocks. Searchers have limits of their own.
+    n_jobs : int, optional
+        Number of threads: None or -1 for all cores that the process may use, -2 for all but one.
+    random_state : int, optional
+        Seed of searchers and of the sample that judges them. Exact search uses no randomness.
+    progress : bool or callable, optional
+        A progress bar, or a function called with (done, total); None shows a bar on long runs in a terminal.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The distinct labels (classification).
+    n_features_in_ : int
+    feature_names_in_ : ndarray
+        Column names, when X had them.
+
+    Examples
+    --------
+    >>> import nearworth as nw
+    >>> est = nw.KNNShapley(n_neighbors=1).fit([[0.0], [1.0], [2.0]], ["a", "b", "a"])
+    >>> est.value([[0.2]], ["a"]).values.round(4)
+    array([ 0.6667, -0.3333,  0.1667])
+    """
+
+    def __init__(
+        self,
+        n_neighbors: int = 5,
+        task: Task = "classification",
+        utility: Utility = "soft",
+        semivalue: Semivalue = "shapley",
+        metric: Any = "euclidean",
+        metric_params: dict[str, Any] | None = None,
+        search: Any = "exact",
+        n_candidates: int | None = None,
+        max_error: float | None = None,
+        tail: Tail = "local",
+        n_classes: int | None = None,
+        ties: Ties = "average",
+        aggregate: Aggregate = "mean",
+        standard_errors: bool = False,
+        max_memory: int | str | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        progress: Any = None,
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.task = task
+        self.utility = utility
+        self.semivalue = semivalue
+        self.metric = metric
+        self.metric_params = metric_params
+        self.search = search
+        self.n_candidates = n_candidates
+        self.max_error = max_error
+        self.tail = tail
+        self.n_classes = n_classes
+        self.ties = ties
+        self.aggregate = aggregate
+        self.standard_errors = standard_errors
+        self.max_memory = max_memory
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.progress = progress
+
+    def fit(self, X: Any, y: Any = None) -> KNNShapley:
+        """Check and keep the training set, by reference: do not change the arrays afterwards.
+
+        Parameters
+        ----------
+        X : array, frame, sparse matrix, path, dataset or None
+            One row per training point. The path of a .npy, Parquet, Feather or zarr file (or folder), a pyarrow
+            dataset, a zarr or h5py array stay on disk if `max_memory` is given or they are large. With
+            metric="precomputed": distances training x training, or None if `value` will only be called with a
+            validation set.
+        y : array, series, path or name
+            One label (classification) or number (regression) per training point; the path of a .npy file with them,
+            or the name of a column of X, which then is no feature.
+        """
+        parameters = self._checked_parameters()
+        training = make_training(X, y, parameters)
+        if training.classes is not None:
+            training.n_classes(self.n_classes)
+            self.classes_ = training.classes.labels
+        elif hasattr(self, "classes_"):
+            del self.classes_
+        self._set_feature_names(training)
+        self._training = training
+        return self
+
+    def value(
+        self,
+        X_val: Any = None,
+        y_val: Any = None,
+        sample_weight: Any = None,
+        *,
+        contributions: Any = None,
+        checkpoint: Any = None,
+        checkpoint_interval: float = INTERVAL,
+        executor: Any = None,
+        scratch: Any = None,
+        continue_from: Any = None,
+    ) -> Valuation:
+        """Value every training point on a validation set, or on each other when none is given.
+
+        Parameters
+        ----------
+        X_val, y_val : like X and y of fit
+            The validation set; with metric="precomputed", X_val holds distances validation x training.
+            Without both, every training point is in turn the validation point of all the others.
+        sample_weight : array, optional
+            Weights of the validation points, non-negative.
+        contributions : row numbers, mask, slice or "all", optional
+            Training points whose value for each single validation point is kept, in `Valuation.contributions`
+            of shape (validation points, chosen rows).
+        checkpoint : path, optional
+            A folder that keeps the work done so far. The same call takes it up again after any interruption, and
+            returns at once when everything was done; `Valuation.resumed` says how many validation points were saved.
+        checkpoint_interval : float, default=30
+            Seconds between two writings of the checkpoint; it is also written when the run ends or is interrupted.
+        continue_from : Valuation or Partial, optional
+            Add these validation points to those: the result is as if all had been given at once, bit for bit.
+        executor : concurrent.futures.Executor or dask.distributed.Client, optional
+            Where to work instead of here. Each task uses `n_jobs` threads (1 unless given) and up to `max_memory`.
+        scratch : path, optional
+            A folder that all workers can read, for training data that live only in memory; by default a temporary one
+            of this machine. Memory maps and .npy files are read where they are. Or an address that fsspec understands
+            ("s3://..."): the data are put there, files too, and fetched once to each machine.
+
+        Returns
+        -------
+        Valuation
+        """
+        problem, parameters = self._problem(X_val, y_val, sample_weight)
+        return Run(
+            self._training, problem, parameters, contributions, None,
+            checkpoint, checkpoint_interval, continue_from, executor, scratch,
+        ).valuation()  # fmt: skip
+
+    def _value_and_nearest(self, size: int, X_val: Any = None, y_val: Any = None) -> tuple[Valuation, NearestLists]:
+        """As `value`, and in the same pass the nearest training points of each validation point."""
+        problem, parameters = self._problem(X_val, y_val)
+        nearest = NearestLists(problem.n_val, min(size, problem.game.n_players), self.n_neighbors)
+        return Run(self._training, problem, parameters, nearest=nearest).valuation(), nearest
+
+    def _problem(self, X_val: Any, y_val: Any, sample_weight: Any = None) -> tuple[Problem, dict[str, Any]]:
+        """The checked question, and the parameters it was asked with."""
+        check_is_fitted(self)
+        parameters = self._checked_parameters()
+        self._refuse_other_training(parameters)
+        if (X_val is None) != (y_val is None):
+            missing, given = ("X_val", "y_val") if X_val is None else ("y_val", "X_val")
+            raise ValueError(
+                f"{given} was given without {missing}. Give both, or neither to value the training set on itself."
+            )
+        training = self._training
+        if X_val is None:
+            return training.against_itself(sample_weight, parameters), parameters
+        return training.against(X_val, y_val, sample_weight, parameters), parameters
+
+    def partial(self, X_val: Any, y_val: Any, sample_weight: Any = None, *, start: int = 0) -> Partial:
+        """Sums over a part of the validation set, to be merged with those of the others: for work split by hand.
+
+        `start` is the number of the part's first point among all validation points, a multiple of 64. Save parts with
+        `Partial.save`, merge them with `Partial.merge` or `nearworth merge`; `Valuation.from_partial` makes the values.
+        """
+        check_is_fitted(self)
+        parameters = self._checked_parameters()
+        self._refuse_other_training(parameters)
+        whole_number(0)("start", start)
+        if start % CHUNK:
+            raise ValueError(f"start must be a multiple of {CHUNK}, so that parts join; got {start}.")
+        problem = self._training.against(X_val, y_val, sample_weight, parameters)
+        run = Run(self._training, problem, parameters, start=int(start))
+        if run.choice.searcher is not None:
+            refuse_searcher("partial")
+        return run.sum_up()[0]
+
+    def plan(self, n_val: int, *, n_train: int | None = None) -> Plan:
+        """How `value` would run on so many validation points: threads, batches, memory and time. Prints itself.
+
+        The time comes from a trial of some tenths of a second with training points as queries; a searcher's is not
+        told, but hash tables foretell recall, cost and the quantities of the paper's Theorem 4. `value` follows the
+        plan exactly. With `n_train`, the plan is for a training set of that size whose rows are like those of `fit`.
+        """
+        check_is_fitted(self)
+        parameters = self._checked_parameters()
+        whole_number(1)("n_val", n_val)
+        whole_number(1)("n_train", self._training.n_rows if n_train is None else n_train)
+        choice = choice_of(self._training, parameters, int(n_val), n_train)
+        plan = plan_of(self._training, parameters, int(n_val), choice, n_train)
+        if choice.searcher is None:
+            return with_time(plan, self._training.trial(TRIAL_POINTS, TRIAL_QUERIES, parameters))
+        if n_train is None and hasattr(choice.searcher, "foretell") and self._training.features is not None:
+            told = choice.searcher.foretell(self._training.features.data, choice.n_candidates, int(n_val))
+            return replace(plan, foretold=str(told))
+        return plan
+
+    def _checked_parameters(self) -> dict[str, Any]:
+        parameters: dict[str, Any] = self.get_params(deep=False)
+        check_parameters(parameters)
+        check_request(parameters)
+        return parameters
+
+    def _refuse_other_training(self, parameters: dict[str, Any]) -> None:
+        for name in ("task", "metric", "metric_params"):
+            if describe(parameters[name]) != describe(getattr(self._training, name)):
+                raise ValueError(f"{name} changed to {parameters[name]!r} after fit. Call fit again.")
+
+    def _set_feature_names(self, training: Training) -> None:
+        features = training.features
+        self.n_features_in_ = training.n_rows if features is None else features.n_columns
+        if features is not None and features.names is not None:
+            self.feature_names_in_ = np.array(features.names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_training")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.sparse = self.metric != "precomputed"
+        tags.input_tags.pairwise = self.metric == "precomputed"
+        tags.input_tags.allow_nan = self.metric == "nan_euclidean"
+        return tags
+
+
+def knn_shapley(
+    X: Any, y: Any, X_val: Any = None, y_val: Any = None, n_neighbors: int = 5, **parameters: Any
+) -> FloatVector:
+    """Values of all training points as an array: `KNNShapley(...).fit(X, y).value(X_val, y_val).values`.
+
+    Further keywords are those of `KNNShapley`; `sample_weight` weighs the validation points.
+
+    Examples
+    --------
+    >>> import nearworth as nw
+    >>> nw.knn_shapley([[0.0], [1.0], [2.0]], ["a", "b", "a"], [[0.2]], ["a"], n_neighbors=1).round(4)
+    array([ 0.6667, -0.3333,  0.1667])
+    """
+    sample_weight = parameters.pop("sample_weight", None)
+    return KNNShapley(n_neighbors, **parameters).fit(X, y).value(X_val, y_val, sample_weight).values

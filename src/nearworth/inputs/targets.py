@@ -1,0 +1,283 @@
+"""y in any form: class labels of one kind, or real targets; and what else comes one per row."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Hashable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import narwhals.stable.v2 as nwl
+import numpy as np
+import numpy.typing as npt
+
+from nearworth._common.types import FloatVector, IntVector
+from nearworth.inputs.features import as_narwhals, describe_rows
+from nearworth.inputs.parameters import is_whole
+
+# Values of regression grow like squares of targets, their spread like fourth powers, times squares of weights:
+# within these bounds everything stays a 64-bit float.
+LARGEST_TARGET = 1e50
+SMALLEST_WEIGHT = 1e-40
+NUMBER, TEXT = "numbers", "text"
+
+
+@dataclass(frozen=True)
+class Classes:
+    """The distinct training labels in order, and how to turn further labels into their positions."""
+
+    labels: npt.NDArray[Any]
+    kind: str
+    codes: IntVector
+
+    def encode(self, y: Any, name: str, n_rows: int) -> tuple[IntVector, list[Any]]:
+        """Codes of further labels, -1 where unseen, and the unseen ones."""
+        values, kind, _ = _labels(y, name, n_rows)
+        if kind != self.kind:
+            raise TypeError(
+                f"{name} holds {kind}, but y in fit held {self.kind}: they can never match. Use the same kind for both."
+            )
+        lookup = {label: code for code, label in enumerate(_plain(self.labels))}
+        plain = _plain(values)
+        codes = np.array([lookup.get(label, -1) for label in plain], dtype=np.intp)
+        return codes, list(dict.fromkeys(label for label in plain if label not in lookup))
+
+
+def check_classes(y: Any, name: str, n_rows: int | None = None) -> Classes:
+    """Labels for classification: whole numbers, booleans, text, or objects of one kind."""
+    values, kind, original = _labels(y, name, n_rows)
+    if kind in (NUMBER, TEXT):
+        labels, codes = np.unique(original if kind == NUMBER else values, return_inverse=True)
+        return Classes(labels, kind, codes.astype(np.intp))
+    distinct = _in_order(list(dict.fromkeys(values.tolist())))
+    lookup = {label: code for code, label in enumerate(distinct)}
+    labels = np.empty(len(distinct), dtype=object)
+    labels[:] = distinct
+    return Classes(labels, kind, np.array([lookup[label] for label in values.tolist()], dtype=np.intp))
+
+
+def check_targets(y: Any, name: str, n_rows: int | None = None) -> FloatVector:
+    """Real numbers for regression."""
+    column = _column(y, name, n_rows)
+    strange = _not_numbers(column)
+    if strange:
+        _refuse_missing(np.array([_is_missing(v) for v in column.tolist()], dtype=bool), name, "missing values")
+        raise ValueError(
+            f"{name} must be numbers for task='regression'; got {type(strange[0]).__name__} such as "
+            f"{strange[0]!r}. Use task='classification' for labels."
+        )
+    targets = _as_floats(column, name)
+    _refuse_missing(~np.isfinite(targets), name, "NaN or infinity")
+    if np.abs(targets).max() > LARGEST_TARGET:
+        row = int(np.abs(targets).argmax())
+        raise ValueError(
+            f"{name} holds values too large for 64-bit squares: {targets[row]:.3g} at row {row}. Rescale the targets."
+        )
+    return targets
+
+
+def check_weights(sample_weight: Any, n_rows: int) -> FloatVector:
+    """Non-negative weights of the validation points, one each; ones when not given."""
+    name = "sample_weight"
+    if sample_weight is None:
+        return np.ones(n_rows)
+    column = _column(sample_weight, name, n_rows)
+    strange = _not_numbers(column)
+    if strange:
+        raise ValueError(f"{name} must be numbers, one per validation point; got {strange[0]!r}.")
+    weights = _as_floats(column, name)
+    _refuse_missing(~np.isfinite(weights), name, "NaN or infinity")
+    if (weights < 0).any():
+        row = int(np.argmax(weights < 0))
+        raise ValueError(f"{name} must not be negative; got {weights[row]:g} at row {row}.")
+    if not weights.any():
+        raise ValueError(f"{name} is zero everywhere. At least one validation point must count.")
+    positive = weights[weights > 0]
+    if positive.min() < SMALLEST_WEIGHT or positive.max() > 1 / SMALLEST_WEIGHT:
+        raise ValueError(
+            f"{name} ranges from {positive.min():g} to {positive.max():g}, too far for sums of squares. "
+            "Rescale the weights; only their ratios matter to a mean."
+        )
+    return weights
+
+
+def check_rows(rows: Any, name: str, n_train: int) -> IntVector:
+    """Numbers of chosen training rows: indices, a boolean mask, a slice, or "all"."""
+    if isinstance(rows, str) and rows == "all":
+        return np.arange(n_train)
+    if isinstance(rows, slice) and all(part is None or is_whole(part) for part in (rows.start, rows.stop, rows.step)):
+        return np.arange(n_train)[rows]
+    chosen = np.atleast_1d(_array(rows, name))
+    if chosen.dtype == bool and chosen.shape == (n_train,):
+        return np.flatnonzero(chosen)
+    if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "iu"):
+        raise TypeError(
+            f"{name} must be row numbers of training points, a mask of length {n_train}, a slice or 'all'; "
+            f"got {rows!r}."
+        )
+    outside = (chosen < -n_train) | (chosen >= n_train)
+    if outside.any():
+        raise ValueError(
+            f"{name} names row {chosen[outside][0]}, but there are {n_train} training points (0 to {n_train - 1})."
+        )
+    return np.arange(n_train)[chosen.astype(np.intp)]
+
+
+def check_owners(owners: Any, n_train: int) -> tuple[list[Any], IntVector]:
+    """Any labels, one per training row: the distinct ones in order of appearance, and codes."""
+    column = _column(owners, "owners", n_train)
+    if column.dtype.kind in "mM":
+        column = column.astype(str)  # dates as people write them
+    _refuse_missing(np.array([_is_missing(owner) for owner in column.tolist()], dtype=bool), "owners", "missing owners")
+    plain = column.tolist()
+    if not all(isinstance(owner, Hashable) for owner in plain):
+        raise TypeError(
+            "owners must be labels that can be compared, such as strings or numbers; got lists or the like."
+        )
+    lookup: dict[Any, int] = {}
+    codes = np.array([lookup.setdefault(owner, len(lookup)) for owner in plain], dtype=np.intp)
+    return list(lookup), codes
+
+
+def _not_numbers(column: npt.NDArray[Any]) -> list[Any]:
+    """What among the entries is no real number, as Python objects; dates count as none."""
+    if column.dtype.kind in "biuf":
+        return []
+    entries = column.astype(str).tolist() if column.dtype.kind in "mM" else column.tolist()
+    return [entry for entry in entries if not isinstance(entry, numbers.Real | Decimal)]
+
+
+def _as_floats(column: npt.NDArray[Any], name: str) -> FloatVector:
+    try:
+        return column.astype(np.float64)
+    except OverflowError:
+        raise ValueError(f"{name} holds numbers beyond 64-bit floats. Rescale them.") from None
+
+
+def _column(y: Any, name: str, n_rows: int | None) -> npt.NDArray[Any]:
+    """One value per row as a numpy array, nulls refused."""
+    if y is None:
+        raise ValueError(
+            f"This estimator requires {name} to be passed, but the target {name} is None. "
+            "Give one label or number per row."
+        )
+    native = as_narwhals(y, name)
+    if isinstance(native, nwl.LazyFrame):
+        raise TypeError(f"{name} is a lazy frame. Call .collect() on it first.")
+    if isinstance(native, nwl.DataFrame):
+        if len(native.columns) != 1:
+            raise ValueError(f"{name} is a frame of {len(native.columns)} columns; give one column.")
+        native = native.get_column(native.columns[0])
+    if isinstance(native, nwl.Series):
+        _refuse_missing(native.is_null().to_numpy(), name, "missing values")
+        native = native.cast(nwl.Int64) if native.dtype in (nwl.Int128, nwl.UInt128) else native
+        column: npt.NDArray[Any] = native.to_numpy()
+    else:
+        column = _array(y, name)
+    if column.ndim == 2 and column.shape[-1] == 1:
+        column = column.ravel()
+    if column.ndim != 1:
+        raise ValueError(f"{name} must be one-dimensional, one entry per row; got shape {column.shape}.")
+    if n_rows is not None and column.shape[0] != n_rows:
+        raise ValueError(
+            f"{name} has {column.shape[0]} entries for {n_rows} rows: inconsistent numbers of samples. "
+            "Give one entry per row."
+        )
+    if column.shape[0] == 0:
+        raise ValueError(f"{name} is empty. At least one row is needed.")
+    return column
+
+
+def _array(y: Any, name: str) -> npt.NDArray[Any]:
+    if np.ma.isMaskedArray(y):
+        _refuse_missing(np.ma.getmaskarray(y).ravel(), name, "masked entries")
+    if isinstance(y, list | tuple):
+        # numpy would turn [1, "a"] into text and [1, None] into objects; keep what was given.
+        kinds = {type(label) for label in y}
+        if len(kinds) > 1 and not all(issubclass(kind, bool | int | float | np.number | np.bool_) for kind in kinds):
+            column = np.empty(len(y), dtype=object)
+            column[:] = y
+            return column
+    try:
+        return np.asarray(y)
+    except ValueError:
+        raise ValueError(f"{name} must be one-dimensional, one entry per row; its entries differ in length.") from None
+
+
+def _labels(y: Any, name: str, n_rows: int | None) -> tuple[npt.NDArray[Any], str, npt.NDArray[Any]]:
+    """Comparable labels, their kind in words, and the labels as they came."""
+    column = _column(y, name, n_rows)
+    original = column
+    if column.dtype.kind == "O":
+        column, kind = _from_objects(column, name)
+        if kind != NUMBER:
+            return column, kind, column
+        original = column
+    if column.dtype.kind == "f":
+        _refuse_missing(~np.isfinite(column), name, "NaN or infinity")
+        if (column != np.trunc(column)).any():
+            row = int(np.argmax(column != np.trunc(column)))
+            raise ValueError(
+                f"Unknown label type: {name} holds continuous values ({column[row]} at row {row}), but "
+                "task='classification' needs classes. Use task='regression', or bin the values."
+            )
+    if column.dtype.kind in "biuf":
+        # Floats beyond 2^53 may have been whole numbers that are no longer told apart.
+        limit = 2.0**53 if column.dtype.kind == "f" else 2.0**63
+        if column.dtype.kind in "uf" and (np.abs(column.astype(np.float64)) >= limit).any():
+            raise ValueError(f"{name} holds labels beyond 64-bit integers. Convert them to strings.")
+        return column.astype(np.int64), NUMBER, original
+    if column.dtype.kind in "UT":
+        text, kind = _from_objects(column.astype(object), name)
+        return text, kind, text
+    if column.dtype.kind == "S":
+        return column.astype(object), "bytes", column
+    raise ValueError(
+        f"{name} has dtype {column.dtype}, which cannot name classes. "
+        "Convert it with .astype(str) if each value is a class."
+    )
+
+
+def _from_objects(column: npt.NDArray[Any], name: str) -> tuple[npt.NDArray[Any], str]:
+    values = column.tolist()
+    _refuse_missing(np.array([_is_missing(value) for value in values], dtype=bool), name, "missing values")
+    kinds = {type(value) for value in values}
+    if all(issubclass(kind, bool | int | float | np.number | np.bool_) for kind in kinds):
+        column = np.array(values)
+        if column.dtype.kind == "O":
+            raise ValueError(f"{name} holds labels beyond 64-bit integers. Convert them to strings.")
+        return column, NUMBER
+    if all(issubclass(kind, str) for kind in kinds):
+        return column, TEXT
+    if len(kinds) == 1 and issubclass(next(iter(kinds)), Hashable):
+        return column, next(iter(kinds)).__name__
+    found = ", ".join(sorted(kind.__name__ for kind in kinds))
+    raise TypeError(
+        f"{name} mixes labels of several kinds ({found}), or of one that cannot be compared. "
+        "Use one kind, for example strings."
+    )
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float | np.floating | np.datetime64 | np.timedelta64) and bool(value != value)
+
+
+def _refuse_missing(mask: npt.NDArray[Any], name: str, what: str) -> None:
+    rows = np.flatnonzero(mask)
+    if rows.size:
+        raise ValueError(f"{name} has {what} at {describe_rows(rows)}. Drop these rows or fill them in.")
+
+
+def _plain(values: npt.NDArray[Any]) -> list[Any]:
+    """Python objects that compare and hash alike whatever numeric dtype they came in."""
+    return [int(v) if isinstance(v, bool | float) else v for v in values.tolist()]
+
+
+def _in_order(labels: list[Any]) -> list[Any]:
+    try:
+        return sorted(labels)
+    except TypeError:
+        return labels

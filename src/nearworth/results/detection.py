@@ -1,0 +1,157 @@
+"""Rules that turn values into suspects.
+
+Every rule ends in one threshold, and one policy holds for all of them: a row is flagged when its value is strictly
+below the threshold. Rows that tie with it are not flagged, so rows of equal value are judged alike, and "ranking" may
+flag fewer rows than asked for but never more.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nearworth._common.types import FloatVector, IntVector
+from nearworth.inputs.parameters import is_real, one_of
+
+RULES = ("ranking", "cluster", "lower-cluster")
+DEFAULT_FRACTION = 0.1
+# Splits whose scores differ by less than rounding are equally good; then the one that flags fewer rows is taken.
+ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Detection:
+    """Rows that a rule flags: those whose value is strictly below `threshold`.
+
+    `mask` has one entry per training row; `len()` is the number of flagged rows and `indices` are their numbers.
+    For the worst first: `valuation.bottom(len(detection))` holds the same rows.
+    """
+
+    mask: npt.NDArray[np.bool_]
+    threshold: float
+    rule: str
+    fraction: float | None = field(default=None)
+
+    def __post_init__(self) -> None:
+        self.mask.setflags(write=False)
+
+    @property
+    def indices(self) -> IntVector:
+        """Numbers of the flagged rows, in order."""
+        return np.flatnonzero(self.mask)
+
+    def __len__(self) -> int:
+        return int(np.count_nonzero(self.mask))
+
+    def __repr__(self) -> str:
+        asked = f", fraction={self.fraction:g}" if self.fraction is not None else ""
+        return (
+            f"Detection({self.rule!r}{asked}): {len(self):,} of {len(self.mask):,} rows flagged, "
+            f"value below {self.threshold:.6g}"
+        )
+
+
+def detect(values: Any, rule: str = "ranking", *, fraction: float | None = None) -> Detection:
+    """Flag the rows whose value is suspiciously low.
+
+    Parameters
+    ----------
+    values : array of shape (N,)
+        One value per training row.
+    rule : {"ranking", "cluster", "lower-cluster"}
+        "ranking": below the value at rank int(fraction * N) from the bottom, so at most that many rows.
+        "cluster": below the lower of the two centres that best split the values in two (2-means, the exact optimum).
+        "lower-cluster": the whole lower of those two clusters.
+    fraction : float, default=0.1
+        Share of rows to flag; for "ranking" only.
+
+    Examples
+    --------
+    >>> detect([0.5, -2.0, 0.4, 0.6, -3.0], "cluster")
+    Detection('cluster'): 1 of 5 rows flagged, value below -2.5
+    >>> detect([0.5, -2.0, 0.4, 0.6, -3.0], "lower-cluster").indices
+    array([1, 4])
+    """
+    one_of(*RULES)("rule", rule)
+    checked = _check_values(values)
+    if rule == "ranking":
+        share = _check_fraction(DEFAULT_FRACTION if fraction is None else fraction)
+        threshold = _ranked(np.sort(checked), share)
+        return Detection(checked < threshold, threshold, rule, share)
+    if fraction is not None:
+        raise ValueError(f"fraction={fraction!r} has no meaning for rule={rule!r}, which finds its own. Leave it out.")
+    split = two_means(checked)
+    threshold = split.lower_centre if rule == "cluster" else split.boundary
+    return Detection(checked < threshold, threshold, rule)
+
+
+class TwoMeans(NamedTuple):
+    """The best split of numbers in two: both centres, and where the upper cluster begins to be nearer."""
+
+    lower_centre: float
+    upper_centre: float
+    boundary: float
+
+
+def two_means(values: FloatVector) -> TwoMeans:
+    """Two-means clusters of numbers: the optimum over all splits of the sorted values, in O(N log N).
+
+    Of equally good splits the one with the smaller lower cluster counts. When all values are equal there is only one
+    cluster; both centres and the boundary are that value, and nothing lies below it.
+    """
+    ordered = np.sort(values)
+    if ordered[0] == ordered[-1]:
+        return TwoMeans(*[float(ordered[0])] * 3)
+    n_lower = _best_split(ordered)
+    lower, upper = ordered[:n_lower], ordered[n_lower:]
+    centres = _centre(lower), _centre(upper)
+    # In exact numbers the middle lies strictly between the clusters; rounding must not move a row across.
+    middle = centres[0] + (centres[1] - centres[0]) / 2
+    boundary = min(max(middle, float(np.nextafter(lower[-1], np.inf))), float(upper[0]))
+    return TwoMeans(*centres, boundary)
+
+
+def _best_split(ordered: FloatVector) -> int:
+    """How many of the sorted values form the lower cluster: the largest sum of squares between the clusters.
+
+    With deviations d from the mean, whose first k sum to S, that is S^2 n / (k (n - k)): one prefix sum.
+    """
+    n = len(ordered)
+    deviations = ordered - ordered[0]
+    deviations /= deviations[-1]  # squares of huge or tiny values stay finite
+    deviations -= deviations.mean()
+    sizes = np.arange(1, n)
+    between = np.cumsum(deviations)[:-1] ** 2 / (sizes * (n - sizes))
+    between[ordered[1:] == ordered[:-1]] = -1.0  # equal values stay together
+    return int(np.argmax(between >= between.max() * (1 - ROUNDING))) + 1
+
+
+def _centre(cluster: FloatVector) -> float:
+    """Mean, which rounding must not move out of the cluster: equal values are not below their own mean."""
+    return float(np.clip(cluster.mean(), cluster[0], cluster[-1]))
+
+
+def _ranked(ordered: FloatVector, fraction: float) -> float:
+    """The value below which at most int(fraction * N) rows lie."""
+    count = math.floor(round(fraction * len(ordered), 6))  # 0.29 * 100 is 28.999999999999996
+    return float(ordered[count]) if count < len(ordered) else math.inf
+
+
+def _check_values(values: Any) -> FloatVector:
+    checked = np.asarray(values, dtype=np.float64)
+    if checked.ndim != 1 or checked.size == 0:
+        raise ValueError(f"values must be one number per row, at least one; got shape {checked.shape}.")
+    if not np.isfinite(checked).all():
+        row = int(np.argmin(np.isfinite(checked)))
+        raise ValueError(f"values must be finite; got {checked[row]} at row {row}.")
+    return checked
+
+
+def _check_fraction(fraction: Any) -> float:
+    if not is_real(fraction) or not 0 <= fraction <= 1:
+        raise ValueError(f"fraction must be a number from 0 to 1, the share of rows to flag; got {fraction!r}.")
+    return float(fraction)

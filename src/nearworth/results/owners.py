@@ -1,0 +1,64 @@
+"""Values by owner, for people who pay for data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from nearworth._common.frames import make_frame
+
+
+class OwnerValue(NamedTuple):
+    """What one owner's rows are worth together.
+
+    `standard_error` is that of the total over the validation sample (covariances between rows included),
+    NaN when it is not known; `share` is the part of the value of all rows. The total certainly lies between `lower` and
+    `upper`, and equals both where values are exact.
+    """
+
+    total: float
+    standard_error: float
+    share: float
+    n_rows: int
+    lower: float
+    upper: float
+
+
+class OwnerValues(Mapping[Any, OwnerValue]):
+    """Owner -> OwnerValue, in order of first appearance; prints as a table."""
+
+    def __init__(self, rows: Mapping[Any, OwnerValue], backend: str | None = None) -> None:
+        self._rows: dict[Any, OwnerValue] = dict(rows)
+        self._backend = backend
+
+    def __getitem__(self, owner: Any) -> OwnerValue:
+        return self._rows[owner]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def to_frame(self, backend: str | None = None) -> Any:
+        """A pandas, polars or pyarrow frame with one row per owner."""
+        columns: dict[str, list[Any]] = {"owner": list(self._rows)}
+        for field in OwnerValue._fields[: None if self._inexact else -2]:
+            columns[field] = [getattr(row, field) for row in self._rows.values()]
+        return make_frame(columns, backend, self._backend)
+
+    @property
+    def _inexact(self) -> bool:
+        return any(row.lower < row.upper for row in self._rows.values())
+
+    def __repr__(self) -> str:
+        width = max(5, *(len(str(owner)) for owner in self._rows))
+        lines = [f"{'owner':<{width}}  {'rows':>8}  {'total':>12}  {'std. error':>10}  {'share':>7}"]
+        for owner, row in self._rows.items():
+            lines.append(
+                f"{owner!s:<{width}}  {row.n_rows:>8,}  {row.total:>12.6g}"
+                f"  {row.standard_error:>10.2g}  {row.share:>7.1%}"
+            )
+        if self._inexact:
+            lines.append("Values are not exact: totals lie between `lower` and `upper` of each owner.")
+        return "\n".join(lines)

@@ -1,0 +1,126 @@
+"""Pictures for notebooks: the one place that knows matplotlib.
+
+Line styles, markers and hatches carry the meaning, not colour: they survive a black-and-white printer and every kind of
+eye.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from nearworth._common.types import FloatVector, IntVector
+
+DARK, MIDDLE, LIGHT = "0.1", "0.45", "0.8"
+
+
+def make_axes(ax: Any = None) -> Any:
+    """The axes given, or those of a new figure."""
+    if ax is not None:
+        return ax
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise ImportError("Plots need matplotlib: pip install 'nearworth[plot]'.") from error
+    return pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")[1]
+
+
+def plot_values(values: FloatVector, what: str, ax: Any = None, bins: int = 50) -> Any:
+    """Histogram of values: hatched where rows hurt (below zero), plain where they help."""
+    ax = make_axes(ax)
+    edges = _edges_around_zero(values, bins)
+    negative, positive = values[values < 0], values[values >= 0]
+    styles = (
+        (negative, f"below zero: {_rows(len(negative))}", {"facecolor": "white", "hatch": "//////"}),
+        (positive, f"zero or above: {_rows(len(positive))}", {"facecolor": LIGHT}),
+    )
+    for part, label, style in styles:
+        if len(part):
+            ax.hist(part, bins=edges, label=label, edgecolor=DARK, linewidth=0.6, **style)
+    ax.axvline(0, color=DARK, linewidth=1.2)
+    ax.set(xlabel=what, ylabel="training rows")
+    _tidy(ax)
+    ax.legend(frameon=False)
+    return ax
+
+
+def plot_values_by_class(
+    values: FloatVector, what: str, labels: Sequence[Any], codes: IntVector, ax: Any = None
+) -> Any:
+    """One box per class: the quartiles, whiskers to the 5 % lowest and highest, and the rows beyond as points."""
+    ax = make_axes(ax)
+    groups = [values[codes == code] for code in range(len(labels))]
+    ax.boxplot(
+        groups,
+        orientation="horizontal",
+        whis=(5, 95),
+        tick_labels=[f"{label} ({len(group):,})" for label, group in zip(labels, groups, strict=True)],
+        widths=0.6,
+        medianprops={"color": DARK, "linewidth": 2},
+        flierprops={"marker": "|", "markeredgecolor": MIDDLE, "markersize": 5},
+    )
+    ax.axvline(0, color=DARK, linewidth=1.2, linestyle=":")
+    ax.invert_yaxis()  # the first class on top, as one reads
+    ax.set(xlabel=what, ylabel="class (training rows)")
+    _tidy(ax)
+    return ax
+
+
+def plot_removal(
+    fractions: FloatVector,
+    lowest: FloatVector,
+    highest: FloatVector,
+    random: tuple[FloatVector, FloatVector],
+    score: str,
+    ax: Any = None,
+) -> Any:
+    """Score against the share of rows removed, three ways; the band is one standard deviation of random removal."""
+    ax = make_axes(ax)
+    percent, (mean, spread) = 100 * fractions, random
+    band = ax.fill_between(percent, mean - spread, mean + spread, color=LIGHT, linewidth=0)
+    (middle,) = ax.plot(percent, mean, ":", color=DARK, linewidth=1.6)
+    line = {"color": DARK, "linewidth": 1.6, "markersize": 6, "markerfacecolor": "white"}
+    (low,) = ax.plot(percent, lowest, "o-", **line)
+    (high,) = ax.plot(percent, highest, "s--", **line)
+    ax.set(xlabel="training rows removed (%)", ylabel=score)
+    _tidy(ax)
+    names = ("lowest value first", "highest value first", "at random (mean and standard deviation)")
+    ax.legend([low, high, (band, middle)], names, frameon=False)
+    return ax
+
+
+def plot_audit(quality: FloatVector, limit: float, ax: Any = None, bins: int = 40) -> Any:
+    """Histogram of the probability that a label is right: hatched below the limit. The counts are logarithmic."""
+    ax = make_axes(ax)
+    edges = np.linspace(0.0, 1.0, 2 * max(1, bins // 2) + 1)
+    suspect, other = quality[quality < limit], quality[quality >= limit]
+    styles = (
+        (suspect, f"more likely wrong: {_rows(len(suspect))}", {"facecolor": "white", "hatch": "//////"}),
+        (other, f"more likely right: {_rows(len(other))}", {"facecolor": LIGHT}),
+    )
+    for part, label, style in styles:
+        if len(part):
+            ax.hist(part, bins=edges, label=label, edgecolor=DARK, linewidth=0.6, **style)
+    ax.axvline(limit, color=DARK, linewidth=1.2)
+    ax.set(xlabel="probability that the given label is right", ylabel="rows (logarithmic)", yscale="log", xlim=(0, 1))
+    _tidy(ax)
+    ax.legend(frameon=False)
+    return ax
+
+
+def _edges_around_zero(values: FloatVector, bins: int) -> FloatVector:
+    """Equal bins over the range of the values with one edge at zero, so that no bar mixes the two signs."""
+    low, high = min(float(values.min()), 0.0), max(float(values.max()), 0.0)
+    width = (high - low) / bins or 1.0
+    return width * np.arange(np.floor(low / width), np.ceil(high / width) + 1.5)
+
+
+def _rows(count: int) -> str:
+    return f"{count:,} row{'s' * (count != 1)}"
+
+
+def _tidy(ax: Any) -> None:
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)

@@ -1,0 +1,416 @@
+"""The result: what every training row is worth, how sure that is, and where it came from."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from html import escape
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nearworth._common.files import atomic_write
+from nearworth._common.frames import make_frame
+from nearworth._common.types import FloatMatrix, FloatVector, IntVector
+from nearworth.inputs.parameters import is_whole
+from nearworth.inputs.targets import check_classes, check_owners
+from nearworth.results.detection import Detection, detect
+from nearworth.results.moments import Moments
+from nearworth.results.owners import OwnerValue, OwnerValues
+from nearworth.results.partial import Partial
+from nearworth.results.plots import plot_values, plot_values_by_class
+
+FORMAT = "nearworth valuation 1"
+
+
+class Parameters(dict[str, Any]):
+    """Parameters of a finished run: a dict that does not change."""
+
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        raise TypeError("The parameters of a finished valuation do not change.")
+
+    __setitem__ = __delitem__ = __ior__ = update = pop = popitem = clear = setdefault = _refuse  # type: ignore[assignment]
+
+    def __reduce__(self) -> Any:
+        return Parameters, (dict(self),)
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where values came from. Fingerprints are hashes of the data; `validation` is "self" without a validation set."""
+
+    version: str
+    parameters: Parameters
+    n_train: int
+    n_val: int
+    n_classes: int | None
+    training: str
+    validation: str
+
+    def differences(self, other: Provenance) -> list[str]:
+        """What keeps two valuations from being parts of one."""
+        different = [
+            f"{name}: {mine!r} and {other.parameters.get(name)!r}"
+            for name, mine in self.parameters.items()
+            if mine != other.parameters.get(name)
+        ]
+        if self.training != other.training:
+            different.append("the training data")
+        return different
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Valuation:
+    """Values of all training rows. Made by `KNNShapley.value` and `Valuation.load`.
+
+    Two valuations of the same training set on different validation sets add up, by their weights, to the
+    valuation on both: `a + b`, or `sum(parts)`.
+    """
+
+    moments: Moments
+    provenance: Provenance
+    contributions: FloatMatrix | None = None
+    contribution_rows: IntVector | None = None
+    backend: str | None = None
+    confidence: float = 1.0  # probability that the certificate holds
+    search: Any = None  # what a searcher found and missed (SearchReport); None where every distance was computed
+    partial: Partial | None = None  # the running sums, for `continue_from`; None where they are lost
+    resumed: int = 0  # validation points whose values came from a checkpoint
+    _moments_by_group: Callable[[IntVector], Moments] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        moments = self.moments
+        for array in (
+            moments.total,
+            moments.centre,
+            moments.spread,
+            moments.ends,
+            self.contributions,
+            self.contribution_rows,
+        ):
+            if array is not None:
+                array.setflags(write=False)
+
+    @cached_property
+    def values(self) -> FloatVector:
+        """Value of each training row (N,): the mean over the validation points, or their sum if asked for."""
+        return _frozen(self.moments.total / (1.0 if self._summed else self.moments.weight))
+
+    @cached_property
+    def standard_errors(self) -> FloatVector | None:
+        """Standard error of each value over the validation sample; None when not asked for."""
+        return self._errors_of(self.moments)
+
+    @cached_property
+    def lower(self) -> FloatVector:
+        """Certified lower end of each value."""
+        return self._end(0)
+
+    @cached_property
+    def upper(self) -> FloatVector:
+        """Certified upper end of each value."""
+        return self._end(1)
+
+    @cached_property
+    def error_bound(self) -> float:
+        """Largest possible distance from a value to the true one, method error only; 0.0 when exact."""
+        if self.moments.ends is None:
+            return 0.0
+        return float(np.maximum(self.values - self.lower, self.upper - self.values).max())
+
+    def _end(self, which: int) -> FloatVector:
+        if self.moments.ends is None:
+            return self.values
+        end = self.moments.ends[which] / (1.0 if self._summed else self.moments.weight)
+        return _frozen((np.minimum, np.maximum)[which](end, self.values))  # tail="paper" may leave its interval
+
+    @property
+    def n_train(self) -> int:
+        """Number of training rows."""
+        return self.provenance.n_train
+
+    @property
+    def n_val(self) -> int:
+        """Number of validation points."""
+        return self.provenance.n_val
+
+    def __len__(self) -> int:
+        return self.n_train
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        return np.array(self.values, dtype=dtype) if copy else np.asarray(self.values, dtype=dtype)
+
+    @cached_property
+    def ranking(self) -> IntVector:
+        """Row numbers, most valuable first; rows of equal value in their order."""
+        return _frozen(np.argsort(-self.values, kind="stable"))
+
+    def top(self, k: int = 10) -> IntVector:
+        """Row numbers of the k most valuable rows, best first."""
+        return self.ranking[: _check_k(k)]
+
+    def bottom(self, k: int = 10) -> IntVector:
+        """Row numbers of the k least valuable rows, worst first."""
+        return np.argsort(self.values, kind="stable")[: _check_k(k)]
+
+    def detect(self, rule: str = "ranking", *, fraction: float | None = None) -> Detection:
+        """Flag rows of suspiciously low value: `Detection` with mask, threshold and rule.
+
+        "ranking" flags the lowest `fraction` of the rows (0.1 unless given), "cluster" those below the lower of two
+        2-means centres, "lower-cluster" the whole lower cluster. Always strictly below the threshold: rows that tie
+        with it are not flagged.
+        """
+        return detect(self.values, rule, fraction=fraction)
+
+    def plot(self, ax: Any = None, *, labels: Any = None, bins: int = 50) -> Any:
+        """Histogram of the values on matplotlib axes, made if not given; with `labels` (one per row) a box per class.
+
+        Needs matplotlib: pip install 'nearworth[plot]'.
+        """
+        over = f"{self.n_val:,} validation points" if self.provenance.validation != "self" else "the other rows"
+        what = f"value ({'sum' if self._summed else 'mean'} over {over})"
+        if labels is None:
+            return plot_values(self.values, what, ax, bins)
+        classes = check_classes(labels, "labels", self.n_train)
+        return plot_values_by_class(self.values, what, classes.labels.tolist(), classes.codes, ax)
+
+    def sum_by(self, owners: Any) -> OwnerValues:
+        """What the rows of each owner are worth: owner -> total, standard error, share, n_rows, lower, upper.
+
+        `owners` holds one label per training row. Where standard errors were asked for, those of the totals
+        are exact, covariances included, and cost one more run over the validation points. A valuation that
+        was loaded or added up has lost its data and gives NaN there.
+        """
+        labels, codes = check_owners(owners, self.n_train)
+        totals = np.bincount(codes, weights=self.values, minlength=len(labels))
+        errors = self._group_errors(codes, len(labels))
+        overall = self.values.sum()
+        shares = totals / overall if overall != 0 else np.full(len(labels), np.nan)
+        sizes = np.bincount(codes, minlength=len(labels))
+        ends = [
+            np.bincount(codes, weights=x, minlength=len(labels)).tolist()
+            if self.moments.ends is not None
+            else totals.tolist()
+            for x in (self.lower, self.upper)
+        ]
+        rows = zip(totals.tolist(), errors.tolist(), shares.tolist(), sizes.tolist(), *ends, strict=True)
+        return OwnerValues({label: OwnerValue(*row) for label, row in zip(labels, rows, strict=True)}, self.backend)
+
+    def _group_errors(self, codes: IntVector, n_groups: int) -> FloatVector:
+        if self.standard_errors is None:
+            return np.full(n_groups, np.nan)
+        if self._moments_by_group is None:
+            warnings.warn(
+                "Standard errors of owners' totals need the data, which a loaded or added-up valuation no longer has: "
+                "they are NaN. Call sum_by on the valuation that value() returned.",
+                stacklevel=3,
+            )
+            return np.full(n_groups, np.nan)
+        errors = self._errors_of(self._moments_by_group(codes))
+        assert errors is not None
+        return errors
+
+    def to_frame(self, backend: str | None = None) -> Any:
+        """A frame with `row`, `value`, `lower` and `upper` if not exact, `standard_error` if known, and `rank`.
+
+        Rank 1 is the most valuable.
+
+        `backend` is "pandas", "polars" or "pyarrow"; by default the library that X came in, else one that is
+        installed.
+        """
+        columns: dict[str, Any] = {"row": np.arange(self.n_train), "value": self.values.copy()}
+        if self.moments.ends is not None:
+            columns |= {"lower": self.lower.copy(), "upper": self.upper.copy()}
+        if self.standard_errors is not None:
+            columns["standard_error"] = self.standard_errors.copy()
+        columns["rank"] = np.searchsorted(np.sort(-self.values), -self.values) + 1
+        return make_frame(columns, backend, self.backend)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a numpy .npz archive with a JSON description inside; no pickle, atomically."""
+        description = {
+            "format": FORMAT,
+            "provenance": {f.name: getattr(self.provenance, f.name) for f in fields(self.provenance)},
+            "count": self.moments.count,
+            "weight": self.moments.weight,
+            "weight_squares": self.moments.weight_squares,
+            "backend": self.backend,
+            "confidence": self.confidence,
+        }
+        arrays: dict[str, Any] = {
+            "total": self.moments.total,
+            "centre": self.moments.centre,
+            "spread": self.moments.spread,
+            "ends": self.moments.ends,
+            "contributions": self.contributions,
+            "contribution_rows": self.contribution_rows,
+            "values": self.values,  # for readers without this package; load makes them from the sums
+        }
+        with atomic_write(path) as file:
+            np.savez_compressed(
+                file,
+                description=np.array(json.dumps(description)),
+                **{k: v for k, v in arrays.items() if v is not None},
+            )
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Valuation:
+        """Read what `save` wrote."""
+        try:
+            with np.load(path, allow_pickle=False) as archive:
+                description = json.loads(str(archive["description"]))
+                arrays = {name: archive[name] for name in archive.files if name != "description"}
+            if description["format"] != FORMAT:
+                raise ValueError(f"its format is {description['format']!r}")
+            return cls._from_parts(description, arrays)
+        except OSError:
+            raise
+        except Exception as error:
+            reason = str(error).splitlines()[0]
+            raise ValueError(f"{str(path)!r} is not a valuation saved by nearworth: {reason}") from error
+
+    @classmethod
+    def _from_parts(cls, description: dict[str, Any], arrays: dict[str, Any]) -> Valuation:
+        provenance = description["provenance"]
+        moments = Moments(
+            description["count"],
+            description["weight"],
+            description["weight_squares"],
+            arrays["total"],
+            arrays.get("centre"),
+            arrays.get("spread"),
+            arrays.get("ends"),
+        )
+        return cls(
+            moments,
+            Provenance(**provenance | {"parameters": Parameters(provenance["parameters"])}),
+            arrays.get("contributions"),
+            arrays.get("contribution_rows"),
+            description["backend"],
+            description.get("confidence", 1.0),
+        )
+
+    @classmethod
+    def from_partial(cls, partial: Partial) -> Valuation:
+        """The valuation of a part that holds all validation points, such as one merged from parts made by hand."""
+        origin, ranges = partial.origin, partial.ranges
+        if "training" not in origin:
+            raise ValueError("This part does not say where it comes from. Make parts with KNNShapley.partial.")
+        missing = [(a, b) for (_, a), (b, _) in zip([(0, 0), *ranges], ranges, strict=False) if a < b]
+        if missing or not ranges:
+            gaps = ", ".join(f"{a} to {b - 1}" for a, b in missing) or "all"
+            raise ValueError(f"Validation points are missing: {gaps}. Merge the parts that hold them first.")
+        if origin["sums"].get("search") is not None:
+            raise ValueError("What a searcher found is finished by value(checkpoint=...), not from its part.")
+        if "self" in origin["validation"].values():
+            raise ValueError("A training set valued on itself is finished by value(checkpoint=...), not from its part.")
+        moments = partial.finish()
+        parameters = Parameters(origin["parameters"])
+        sets = "+".join(origin["validation"].values())
+        known = (origin["n_train"], moments.count, origin["n_classes"], origin["training"], sets)
+        return cls(moments, Provenance(origin["version"], parameters, *known), partial=partial)
+
+    def __add__(self, other: Any) -> Valuation:
+        if not isinstance(other, Valuation):
+            return NotImplemented
+        different = self.provenance.differences(other.provenance)
+        if different:
+            raise ValueError(f"These valuations cannot be combined; they differ in {'; '.join(different)}.")
+        if set(self.provenance.validation.split("+")) & set(other.provenance.validation.split("+")):
+            raise ValueError("These valuations share a validation set; combining them would count its points twice.")
+        rows = self.contribution_rows
+        alike = (
+            rows is not None and other.contribution_rows is not None and np.array_equal(rows, other.contribution_rows)
+        )
+        mine, theirs = self.provenance, other.provenance
+        return Valuation(
+            self.moments + other.moments,
+            replace(mine, n_val=mine.n_val + theirs.n_val, validation=f"{mine.validation}+{theirs.validation}"),
+            np.vstack([self.contributions, other.contributions]) if alike else None,  # type: ignore[list-item]
+            rows if alike else None,
+            self.backend,
+            max(0.0, self.confidence + other.confidence - 1.0),  # both must hold
+        )
+
+    def __radd__(self, other: Any) -> Valuation:
+        if isinstance(other, int) and other == 0:  # the start of sum()
+            return self
+        return NotImplemented
+
+    def __reduce__(self) -> Any:
+        parts = (self.moments, self.provenance, self.contributions, self.contribution_rows, self.backend)
+        return Valuation, (*parts, self.confidence, self.search, self.partial, self.resumed)
+
+    @property
+    def _summed(self) -> bool:
+        return bool(self.provenance.parameters["aggregate"] == "sum")
+
+    def _errors_of(self, moments: Moments) -> FloatVector | None:
+        errors = moments.standard_errors()
+        if errors is None:
+            return None
+        return _frozen(errors * moments.weight if self._summed else errors)
+
+    def _summary(self) -> list[tuple[str, str]]:
+        parameters, values = self.provenance.parameters, self.values
+        worst, best = int(values.argmin()), int(values.argmax())
+        on = (
+            "each other (leave-one-out)"
+            if self.provenance.validation == "self"
+            else f"{self.n_val:,} validation points"
+        )
+        return [
+            ("Valuation", f"{self.n_train:,} training points on {on}"),
+            (
+                "game",
+                f"{parameters['task']}, {parameters['utility']} utility, {parameters['semivalue']}, "
+                f"K = {parameters['n_neighbors']}, {parameters['metric']}, "
+                f"{parameters['aggregate']} over validation points",
+            ),
+            (
+                "total",
+                f"{values.sum():.6g} = utility of all - utility of none"
+                if parameters["semivalue"] == "shapley" and self.moments.ends is None
+                else f"{values.sum():.6g}",
+            ),
+            (
+                "range",
+                f"{values[worst]:.4g} (row {worst}) to {values[best]:.4g} (row {best}), mean {values.mean():.4g}",
+            ),
+            ("negative", f"{np.count_nonzero(values < 0):,} of {self.n_train:,} rows"),
+            ("error bound", self._certificate()),
+        ]
+
+    def _certificate(self) -> str:
+        if self.moments.ends is None:
+            return "0 (exact)"
+        sure = "" if self.confidence == 1.0 else f", with {self.confidence:.0%} confidence"
+        return (
+            f"{self.error_bound:.3g} (certified{sure}; typical half-width {np.median(self.upper - self.lower) / 2:.3g})"
+        )
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{name:<11} {text}" for name, text in self._summary())
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th style='text-align:left'>{escape(n)}</th><td style='text-align:left'>{escape(t)}</td></tr>"
+            for n, t in self._summary()
+        )
+        return f"<table>{rows}</table>"
+
+
+def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    array.setflags(write=False)
+    return array
+
+
+def _check_k(k: Any) -> int:
+    if not is_whole(k) or k < 0:
+        raise ValueError(f"k must be a whole number of rows, 0 or more; got {k!r}.")
+    return int(k)
