@@ -10,8 +10,8 @@ import numpy.typing as npt
 from nearworth._common.types import FloatVector
 from nearworth.engine import kernels
 from nearworth.games.classification import ClassificationGame
-from nearworth.neighbors.distances import Differences
-from nearworth.neighbors.products import Judge, RoughBatch, panel_size
+from nearworth.neighbors.distances import ExactDistances
+from nearworth.neighbors.products import ApproximateKeys, ExactKeys, panel_size
 
 Vector32 = npt.NDArray[np.int32]
 WATCHED = 16  # points whose exact distances are asked for in any case, to see whether marks are what they should be
@@ -54,10 +54,10 @@ class Marker:
         kernels.mark_panel(keys[None, :], self._no_norms, np.array([low]), np.array([scale]), 0, self._marks, *ranges)
         return MarkedRow(self._marks[0], int(ranges[0, 0]), int(ranges[1, 0]), reach, np.nan)
 
-    def rough(self, batch: RoughBatch) -> list[MarkedRow]:
+    def rough(self, batch: ApproximateKeys) -> list[MarkedRow]:
         """Of some queries, panel by panel while these are in the cache."""
         self._make_room(batch.n_queries, batch.width)
-        limits = zip(batch.low, batch.high, batch.reach, batch.far_reach, batch.border, strict=True)
+        limits = zip(batch.low, batch.high, batch.tolerance, batch.far_tolerance, batch.far_from, strict=True)
         measured = [kernels.mark_scale(*map(float, limit)) for limit in limits]
         scales = np.array([scale for scale, _ in measured])
         lowest, highest = np.full(len(scales), kernels.TOP), np.zeros(len(scales), dtype=np.int64)
@@ -65,7 +65,7 @@ class Marker:
             kernels.mark_panel(panel, batch.norms, batch.low, scales, start, self._marks, lowest, highest)
         rows = zip(self._marks, lowest.tolist(), highest.tolist(), measured, strict=False)
         return [
-            MarkedRow(marks, least, most, reach, scale if batch.watched else np.nan)
+            MarkedRow(marks, least, most, reach, scale if batch.verifiable else np.nan)
             for marks, least, most, (scale, reach) in rows
         ]
 
@@ -100,7 +100,7 @@ class ClassifierRows:
         """Place of each point, after a call."""
         return self._scratch.place
 
-    def __call__(self, row: MarkedRow, judge: Judge, label: int, left_out: int) -> tuple[int, bool]:
+    def __call__(self, row: MarkedRow, judge: ExactKeys, label: int, left_out: int) -> tuple[int, bool]:
         """Value one query; the judge is asked where marks leave doubts.
 
         Returns for how many points, and whether its answers show the marks to be as good as promised.
@@ -108,7 +108,7 @@ class ClassifierRows:
         pivots, match, n_matches = self._members.pivots(label)
         added = self._game.added(n_matches - (left_out >= 0))  # who is left out is the query, with its label
         scratch = self._scratch
-        if isinstance(judge, Differences) and isinstance(judge.points, np.ndarray):
+        if isinstance(judge, ExactDistances) and isinstance(judge.points, np.ndarray):
             wanted, kept = kernels.whole_row(
                 row.marks, row.lowest, row.highest, row.reach, row.scale, pivots, match, left_out, self._by_index,
                 judge.query, judge.points, self._watched, self._distances,

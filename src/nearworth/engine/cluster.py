@@ -33,8 +33,8 @@ from nearworth.engine.truncate import TruncatedEvaluator
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.truncation import Tail
 from nearworth.inputs.fingerprint import fingerprint
-from nearworth.neighbors.base import Keys
-from nearworth.neighbors.keys import make_keys
+from nearworth.neighbors.keys import Keys
+from nearworth.neighbors.metrics import make_keys
 from nearworth.results.origins import kernel, warn_of_kernels
 from nearworth.results.partial import Partial
 
@@ -218,7 +218,7 @@ class _Ready:
         if plan.products:
             with self._lock:
                 if plan.narrow not in self._products:
-                    self._products[plan.narrow] = self._keys.products(narrow=plan.narrow)
+                    self._products[plan.narrow] = self._keys.products(single=plan.narrow)
                 products = self._products[plan.narrow]
         return lambda: ClassificationEvaluator(problem, members, products, batch=plan.batch)
 

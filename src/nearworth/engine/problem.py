@@ -16,8 +16,8 @@ from nearworth.engine.nearest_lists import NearestLists
 from nearworth.engine.plan import Plan
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
-from nearworth.neighbors.base import Keys, Rough
-from nearworth.neighbors.products import Judge
+from nearworth.neighbors.keys import Keys
+from nearworth.neighbors.products import ExactKeys, Products
 from nearworth.neighbors.ranking import rank
 from nearworth.results.moments import Leaf
 
@@ -60,7 +60,7 @@ class ClassificationEvaluator:
         self,
         problem: Problem,
         members: Members,
-        products: Rough | None,
+        products: Products | None,
         nearest: NearestLists | None = None,
         batch: int = 1,
     ) -> None:
@@ -69,7 +69,7 @@ class ClassificationEvaluator:
         self._problem = problem
         self._nearest = nearest
         self._products = products
-        self._narrow = products is not None and products.can_be_narrow
+        self._narrow = products is not None and products.single_precision
         self._marker = Marker(problem.n_train)
         self._rows = ClassifierRows(problem.game, members, problem.n_train, problem.ties == "index")
         self._most_in_doubt = MOST_IN_DOUBT * problem.n_train
@@ -95,11 +95,11 @@ class ClassificationEvaluator:
         while start < stop:
             narrow = self._narrow
             points = np.ascontiguousarray(self._problem.queries[start:stop], dtype=np.float64)
-            batch = self._products(points, narrow=narrow)
+            batch = self._products(points, single=narrow)
             for query, row in enumerate(self._marker.rough(batch)):
                 settled, kept = 0, False
-                if batch.ordinary[query]:
-                    settled, kept = self._value(start, row, batch.judges[query])
+                if batch.usable[query]:
+                    settled, kept = self._value(start, row, batch.exact[query])
                     self._narrow &= kept and settled <= self._most_in_doubt
                 if kept:
                     yield
@@ -109,7 +109,7 @@ class ClassificationEvaluator:
                 if narrow != self._narrow:
                     break  # the others in 64 bits
 
-    def _value(self, query: int, row: MarkedRow, judge: Judge) -> tuple[int, bool]:
+    def _value(self, query: int, row: MarkedRow, judge: ExactKeys) -> tuple[int, bool]:
         left_out = query if self._problem.leave_out else -1
         if self._nearest is not None:  # first, because valuing uses the marks up
             self._nearest.note(query, row.marks, row.reach, judge, left_out)
@@ -178,5 +178,5 @@ def make_evaluators(problem: Problem, plan: Plan, nearest: NearestLists | None =
     if isinstance(problem.game, RegressionGame):
         return lambda: RegressionEvaluator(problem, nearest)
     members = Members(problem.labels)
-    products = problem.keys.products(narrow=plan.narrow) if plan.products else None
+    products = problem.keys.products(single=plan.narrow) if plan.products else None
     return lambda: ClassificationEvaluator(problem, members, products, nearest, plan.batch)

@@ -20,9 +20,9 @@ from nearworth.inputs.pairs import open_pair
 from nearworth.inputs.parameters import parse_bytes
 from nearworth.inputs.targets import Classes, check_classes, check_targets, check_weights
 from nearworth.inputs.warning import warn_user
-from nearworth.neighbors.base import Keys
-from nearworth.neighbors.keys import make_keys
-from nearworth.neighbors.twins import first_equal, first_twins
+from nearworth.neighbors.duplicates import first_duplicates, first_equal
+from nearworth.neighbors.keys import Keys
+from nearworth.neighbors.metrics import make_keys
 
 PRECOMPUTED = "precomputed"
 LEAST_TRIAL, TRIAL_ENTRIES = 2048, 2**20  # rows and numbers of a file that a trial takes into memory
@@ -127,7 +127,7 @@ class Training:
         """The first training point with the same row, label and weight, for each."""
         if self.features is None or self.metric == PRECOMPUTED:
             return np.arange(self.n_rows)
-        return first_equal(first_twins(self.features.data), self.labels, weights)
+        return first_equal(first_duplicates(self.features.data), self.labels, weights)
 
     def _check_queries(self, X_val: Any) -> Features:
         if self.metric == PRECOMPUTED:
