@@ -144,7 +144,7 @@ def _directions(rows: Any) -> Any:
 def _squares(rows: Any) -> FloatVector:
     """Squared lengths, added in the order of the columns: sparse and dense rows have the same."""
     origin = scipy.sparse.csr_array((1, rows.shape[1])) if scipy.sparse.issparse(rows) else np.zeros((1, rows.shape[1]))
-    return squared_distances(origin, rows)[0]
+    return np.asarray(squared_distances(origin, rows)[0])
 
 
 def _whole(rows: Any) -> BoolVector:
