@@ -40,7 +40,8 @@ def test_what_counts_as_a_difference():
     assert "shape" in difference("a", numbers, numbers[:3])
     assert "type" in difference("a", np.arange(3), np.arange(3.0))
     assert "first at (1,)" in difference("a", np.array(["x", "y"]), np.array(["x", "z"]))
-    assert "1 of 1" in difference("a", np.array(0.0), np.array(1e-300))
+    assert "1 of 1" in difference("a", np.array(0.0), np.array(1e-15))
+    assert difference("a", np.array([3e-18]), np.array([0.0])) is None
 
 
 KINDS = {
