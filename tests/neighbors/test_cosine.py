@@ -127,6 +127,14 @@ def test_angles_beyond_the_grid_are_told_apart_and_within_it_tie():
     assert (np.diff(keys) > 0).tolist() == [False, True, True, True]
 
 
+def test_angles_that_differ_by_a_hundred_billionth_do_not_tie():
+    """Be they small, or nearly right."""
+    steps = 1e-11 * np.arange(1, 6)
+    for X in (np.column_stack([np.ones(5), steps]), np.column_stack([-steps, np.ones(5)])):
+        keys = make_keys(X, "cosine", None)(np.array([[1.0, 0.0]]))[0]
+        assert (np.diff(keys) > 0).all()
+
+
 def test_keys_are_twice_the_cosine_distance(rng):
     X, T = rng.normal(size=(60, 5)), rng.normal(size=(9, 5))
     for metric in ("cosine", "correlation"):
@@ -163,6 +171,13 @@ def test_cosines_of_whole_numbers_are_compared_exactly():
     for container in (np.array, scipy.sparse.csr_array):
         keys = make_keys(container(X.astype(float)), "cosine", None)(container([[1.0, 0, 0, 0]]))[0]
         assert keys[0] < keys[1]
+
+
+def test_large_whole_queries_are_compared_exactly_too():
+    """22619537^2 = 2 * 15994428^2 + 1, so the second cosine is larger, by 1e-15."""
+    X, query = np.array([[1.0, 0.0], [1.0, 1.0]]), np.array([[15994428.0, 22619537.0 - 15994428.0]])
+    keys = make_keys(X, "cosine", None)(query)[0]
+    assert keys[1] < keys[0]
 
 
 def test_products_too_long_for_floats_still_tie_multiples():

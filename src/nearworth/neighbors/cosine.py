@@ -30,7 +30,7 @@ from nearworth.neighbors.rows import Converted, blocks
 GRID = 2.0**-40
 CONSTANT = 2.0**-50  # relative differences within a row that are nothing but rounding
 EXACT = 2.0**52  # fractions of whole numbers below it are told apart by floats
-LARGEST_WHOLE = 2.0**13  # the fourth power is EXACT
+LARGEST_WHOLE = 2.0**26  # the square is EXACT
 RIGHT_ANGLE = (round(2.0**0.5 / GRID) * GRID) ** 2
 
 

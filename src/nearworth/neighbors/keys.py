@@ -11,11 +11,12 @@ import scipy.sparse
 from nearworth._common.types import FloatMatrix
 from nearworth.inputs.filerows import FileRows
 from nearworth.neighbors.distances import minus_inner_products, sparse_distances, squared_distances
-from nearworth.neighbors.products import LARGEST_64, DistanceProducts, InnerProducts, Products, scale_queries
+from nearworth.neighbors.products import DistanceProducts, InnerProducts, Products, scale_queries
 from nearworth.neighbors.rows import blocks, readable, scaled, streamed
 from nearworth.neighbors.underflow import TINY, Underflow
 
 Stored: TypeAlias = npt.NDArray[Any] | FileRows
+EXTREME = 300  # binary exponents whose squares come near the limits of floats
 
 
 class Keys:
@@ -68,10 +69,14 @@ class EuclideanKeys(Keys):
         super().__init__(readable(X))
         self.data = X
         self._underflow = Underflow(X)
-        self.has_products = TINY <= self._underflow.largest < LARGEST_64
+        self.has_products = TINY <= self._underflow.largest < 2.0**EXTREME
 
     def __call__(self, queries: Any) -> FloatMatrix:
         return _squared_keys(np.ascontiguousarray(queries, dtype=np.float64), self._points, self._underflow)
+
+    def scales(self, queries: FloatMatrix) -> npt.NDArray[np.int32]:
+        """Binary exponents by which each query and the points are scaled before squaring, nearly always 0."""
+        return self._underflow.exponents(queries)
 
     def products(self, *, single: bool) -> Products:
         return DistanceProducts(self._points, self._underflow, single=single)

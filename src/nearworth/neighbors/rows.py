@@ -27,15 +27,13 @@ class Converted:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, rows: Any) -> npt.NDArray[Any]:
+    def __getitem__(self, rows: slice | npt.NDArray[np.integer[Any]]) -> npt.NDArray[Any]:
         """Converted some at a time, because conversions need a few copies."""
-        wanted = range(len(self))[rows] if isinstance(rows, slice) else np.asarray(rows)
+        wanted = range(len(self))[rows] if isinstance(rows, slice) else rows
         step = max(4, CONVERTED // max(1, self.shape[1]))
-        if not isinstance(wanted, range) and wanted.dtype == bool:
-            wanted = np.flatnonzero(wanted)
-        if np.ndim(wanted) == 0 or len(wanted) <= step:
-            return self._convert(self._X[rows])
         first = self._convert(self._some(wanted[:step]))
+        if len(wanted) <= step:
+            return first
         out = np.empty((len(wanted), first.shape[1]), dtype=first.dtype)
         out[:step] = first
         for start in range(step, len(wanted), step):

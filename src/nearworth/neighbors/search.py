@@ -20,10 +20,10 @@ from nearworth._common.types import FloatMatrix, IntMatrix, IntVector
 from nearworth.inputs.features import check_features
 from nearworth.inputs.parameters import is_real, whole_number
 from nearworth.neighbors.distances import distances_to, some_rows
+from nearworth.neighbors.keys import EXTREME
 from nearworth.neighbors.rows import readable
 
 MISSING = -1
-EXTREME = 300  # binary exponents whose squares come near the limits of floats
 Answer: TypeAlias = tuple[IntMatrix, FloatMatrix]
 
 
