@@ -53,7 +53,7 @@ def make(rng, data, labels):
 
 def plain(est, X_val, y_val, k, utility="soft", semivalue="shapley", ties="average"):
     """The closed form on fully sorted exact distances."""
-    training = est._training
+    training = est.training_set_
     parameters = {"n_neighbors": k, "utility": utility, "semivalue": semivalue, "n_classes": None}
     ranking = rank(training.keys(np.asarray(X_val, dtype=float)), ties)
     codes, _ = training.classes.encode(y_val, "y_val", len(y_val))
@@ -188,7 +188,7 @@ def test_regression_loops_against_the_vectorised_formula(data, utility, semivalu
     X, X_val = np.split(DATA[data](rng, N + N_VAL), [N])
     y, y_val = rng.normal(size=N) + 3, rng.normal(size=N_VAL) + 3
     est = nw.KNNShapley(6, task="regression", utility=utility, semivalue=semivalue).fit(X, y)
-    training = est._training
+    training = est.training_set_
     ranking = rank(training.keys(np.asarray(X_val, dtype=float)), "average")
     parameters = {"n_neighbors": 6, "utility": utility, "semivalue": semivalue, "n_classes": None}
     ranked = training.game(parameters, N).values(y[ranking.order], y_val, TieBlocks(ranking.first))
@@ -251,7 +251,7 @@ def test_narrow_products_of_codes_and_real_queries(rng):
     X = np.repeat(np.vstack([codes, -codes]), 60, axis=0) * np.where(rng.random((2_400, 300)) < 0.02, -1.0, 1.0)
     X[1200:] = -X[:1200]  # the mean is zero
     T = X[:64] + 0.03 * rng.normal(size=(64, 300))
-    keys = nw.KNNShapley().fit(X, rng.integers(0, 2, 2_400))._training.keys
+    keys = nw.KNNShapley().fit(X, rng.integers(0, 2, 2_400)).training_set_.keys
     exact = keys(T)
     batch = keys.products(narrow=True)(T, narrow=True)
     products = np.hstack([panel.copy() for _, panel in batch.panels(np.empty(rough.panel_size(64, 300)))])

@@ -59,8 +59,8 @@ class Checkpoint:
         finally:
             self._lock.release()
 
-    def heard(self, partial: Partial) -> None:
-        """There is more; write it if it is time to. Monotonic time: nobody's clock matters."""
+    def on_leaf(self, partial: Partial) -> None:
+        """Called after each leaf; starts a background write once `interval` seconds have passed."""
         if self._writer is not None and not self._writer.is_alive():
             self._wait()
             self._tell_failure()
