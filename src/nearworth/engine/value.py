@@ -206,9 +206,10 @@ class _Valuing:
                 span=span, report=report, on_leaf=on_leaf,
             )  # fmt: skip
             return
-        scratch = self.options.scratch
-        own = tempfile.TemporaryDirectory(prefix="nearworth-", ignore_cleanup_errors=True)
-        with own if scratch is None else nullcontext(scratch) as folder:
+        scratch: Any = nullcontext(self.options.scratch)
+        if self.options.scratch is None:
+            scratch = tempfile.TemporaryDirectory(prefix="nearworth-", ignore_cleanup_errors=True)
+        with scratch as folder:
             job = self._job(folder)
             run_on(self.options.executor, self.problem, job, summed, span=span, report=report, on_leaf=on_leaf)
 
