@@ -7,8 +7,8 @@ import pytest
 from sklearn.neighbors import NearestNeighbors
 
 import nearworth as nw
-from test_executors import Here
-from test_long_runs import InterruptedByUserError, interrupt_after, same
+from engine.test_checkpoint import InterruptedByUserError, interrupt_after, same
+from engine.test_cluster import Here
 
 
 def data(rng, n_train=1500, n_val=1800):

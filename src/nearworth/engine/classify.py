@@ -63,7 +63,7 @@ class ClassificationEvaluator:
                 yield b - a if query == b - 1 else 0
 
     def _from_exact_keys(self, start: int, stop: int, request: Any) -> Iterator[None]:
-        for query, keys in self._problem.exact_keys(start, stop):
+        for query, keys in self._problem.exact_keys(start, stop, self._batch):
             self._value(query, self._quantiser.exact(keys), keys.__getitem__, request.nearest)
             yield
 

@@ -75,7 +75,7 @@ class Method:
         if source is not None:
             return lambda: TruncatedEvaluator(problem, source, self.tail)
         if problem.game.TASK == "regression":
-            return lambda: RegressionEvaluator(problem)
+            return lambda: RegressionEvaluator(problem, plan.batch)
         shared = shared or SharedTraining(problem.keys, problem.labels)
         products = shared.products(single=plan.single) if plan.products else None
         return lambda: ClassificationEvaluator(problem, shared, products, plan.batch)

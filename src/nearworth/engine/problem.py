@@ -58,11 +58,11 @@ class Problem:
         """The training point that takes no part in the game of a query; -1 if all do."""
         return query if self.leave_one_out else -1
 
-    def exact_keys(self, start: int, stop: int) -> Iterator[tuple[int, FloatVector]]:
-        """Exact keys of queries one after the other, computed a few at a time so that a run can be interrupted."""
-        step = max(1, PROMPT // (self.n_train * self.queries.shape[1]))
-        if self.keys.streamed:  # one pass over the file for all of them
-            step = stop - start
+    def exact_keys(self, start: int, stop: int, batch: int) -> Iterator[tuple[int, FloatVector]]:
+        """Exact keys of queries one after the other, computed a batch or less at a time so that a run can be interrupted."""
+        step = min(batch, max(1, PROMPT // (self.n_train * self.queries.shape[1])))
+        if self.keys.streamed:  # one pass over the file for the whole batch
+            step = batch
         for a in range(start, stop, step):
             yield from enumerate(self.keys(self.queries[a : min(a + step, stop)]), start=a)
 

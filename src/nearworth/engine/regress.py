@@ -25,8 +25,8 @@ from nearworth.results.moments import Leaf
 class RegressionEvaluator:
     """Values of validation points; see Evaluator in run.py. One per thread."""
 
-    def __init__(self, problem: Problem) -> None:
-        self._problem, self._game = problem, problem.game
+    def __init__(self, problem: Problem, batch: int = 1) -> None:
+        self._problem, self._game, self._batch = problem, problem.game, batch
         self._targets = np.asarray(problem.labels, dtype=np.float64)
         self._identity = np.arange(problem.n_train, dtype=np.int32)
         self._values = np.empty(problem.n_train)
@@ -35,7 +35,7 @@ class RegressionEvaluator:
     def add(self, leaf: Leaf, start: int, stop: int, request: Any) -> Iterator[int]:
         """See Evaluator."""
         problem = self._problem
-        for query, keys in problem.exact_keys(start, stop):
+        for query, keys in problem.exact_keys(start, stop, self._batch):
             self_index = np.array([query]) if problem.leave_one_out else None
             ranking = rank(keys[None, :], problem.ties, self_index)
             order, first = ranking.order[0], ranking.first[0]

@@ -90,7 +90,7 @@ def test_a_finished_run_returns_at_once(rng, tmp_path, monkeypatch):
     X, y, X_val, y_val = data(rng)
     est = nw.KNNShapley(3).fit(X, y)
     expected = est.value(X_val, y_val, checkpoint=tmp_path / "new" / "folder")
-    monkeypatch.setattr("nearworth.runs.run_span", None)
+    monkeypatch.setattr("nearworth.engine.value.run", None)
     again = est.value(X_val, y_val, checkpoint=tmp_path / "new" / "folder")
     same(again, expected)
     assert (expected.resumed, again.resumed) == (0, len(y_val))
@@ -253,7 +253,7 @@ def start(folder, result, pause=0.0, interval=0.0):
 
 def test_kill_9_at_any_instant(rng):
     """A few kills here; benchmarks/soak.py has more of them."""
-    script = Path(__file__).parents[1] / "benchmarks" / "soak.py"
+    script = Path(__file__).parents[2] / "benchmarks" / "soak.py"
     seed = str(int(rng.integers(2**32)))
     environment = os.environ | {"PYTHONPATH": str(Path(nw.__file__).parents[1])}
     command = [sys.executable, str(script), "--kills", "4", "--seed", seed]

@@ -13,7 +13,7 @@ import scipy.sparse
 
 import nearworth as nw
 from nearworth.engine import cluster
-from test_long_runs import KINDS, InterruptedByUserError, data, interrupt_after, same
+from engine.test_checkpoint import KINDS, InterruptedByUserError, data, interrupt_after, same
 
 
 class Here(Executor):
