@@ -7,8 +7,7 @@ import pytest
 from sklearn.neighbors import NearestNeighbors
 
 import nearworth as nw
-from engine.test_checkpoint import InterruptedByUserError, interrupt_after, same
-from engine.test_cluster import Here
+from runs import Here, InterruptedByUserError, interrupt_after, same
 
 
 def data(rng, n_train=1500, n_val=1800):

@@ -13,43 +13,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-
-KINDS = {
-    "classification": {},
-    "with errors": {"standard_errors": True},
-    "regression": {"task": "regression", "standard_errors": True},
-    "truncated": {"n_candidates": 7, "standard_errors": True},
-    "truncated regression": {"task": "regression", "n_candidates": 7},
-    "manhattan": {"metric": "manhattan", "utility": "original", "ties": "index"},
-}
-
-
-def data(rng, n_train=60, n_val=330):
-    """Small whole numbers: many ties."""
-    return (
-        rng.integers(0, 5, (n_train, 2)),
-        rng.integers(0, 3, n_train),
-        rng.integers(0, 5, (n_val, 2)),
-        rng.integers(0, 3, n_val),
-    )
-
-
-def same(a, b):
-    for name in ("values", "standard_errors", "lower", "upper"):
-        np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
-    assert (a.n_val, a.moments.count, a.moments.weight) == (b.n_val, b.moments.count, b.moments.weight)
-
-
-class InterruptedByUserError(Exception):
-    """What a user's callback raises."""
-
-
-def interrupt_after(points):
-    def progress(done, total):
-        if done >= points:
-            raise InterruptedByUserError
-
-    return progress
+from runs import KINDS, InterruptedByUserError, data, interrupt_after, same
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from nearworth.engine import plan as planning
 from nearworth.engine import classify
+from nearworth.engine import plan as planning
 from nearworth.games.ties import TieBlocks
 from nearworth.neighbors import products as rough
 from nearworth.neighbors.ranking import rank
