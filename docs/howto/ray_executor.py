@@ -1,4 +1,4 @@
-"""Ray tasks behind the interface of `concurrent.futures`: copy this file and call `est.value(..., executor=RayExecutor())`.
+"""Ray tasks as an executor: copy this file, and call `est.value(..., executor=RayExecutor())`.
 
 Uses the cluster that `ray.init(...)` connected to. `options` are those of `ray.remote`, such as num_cpus (give
 KNNShapley as many in n_jobs), max_retries, memory or scheduling_strategy.
@@ -21,6 +21,7 @@ class RayExecutor(Executor):
         return max(1, int(ray.cluster_resources().get("CPU", 1) // self._num_cpus))
 
     def submit(self, function, /, *args, **kwargs):
+        """Start a task."""
         reference = self._task.remote(function, args, kwargs)
         ours = Future()
         ours.add_done_callback(lambda future: ray.cancel(reference) if future.cancelled() else None)

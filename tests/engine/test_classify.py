@@ -347,7 +347,7 @@ def test_inner_product_ranks_by_similarity(rng):
 
 @pytest.mark.parametrize("metric", ["euclidean", "manhattan", "precomputed"])
 def test_the_time_of_a_tie_grows_with_its_size_not_with_its_square(metric):
-    """All rows at one distance. CPU times, but far from the limit: eight times the rows, 64 times the time if quadratic."""
+    """All rows at one distance: with eight times the rows, 64 times the CPU time if it were quadratic."""
 
     def cpu_time(n):
         X, y = np.zeros((n, 2)), np.arange(n) % 2

@@ -59,7 +59,7 @@ class Problem:
         return query if self.leave_one_out else -1
 
     def exact_keys(self, start: int, stop: int, batch: int) -> Iterator[tuple[int, FloatVector]]:
-        """Exact keys of queries one after the other, computed a batch or less at a time so that a run can be interrupted."""
+        """Exact keys of queries one after the other, made a few at a time so that a run can be interrupted."""
         step = min(batch, max(1, PROMPT // (self.n_train * self.queries.shape[1])))
         if self.keys.streamed:  # one pass over the file for the whole batch
             step = batch
