@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nearworth._common.types import FloatMatrix, Task, Utility
-from nearworth.audit.errors import ErrorCount, cautious, count_errors
+from nearworth.audit.errors import ErrorCount, count_errors
 from nearworth.audit.evidence import Neighbours, vote_shares
 from nearworth.audit.levels import believe, fitted_rows
 from nearworth.audit.noise import make_features
@@ -123,10 +123,20 @@ def _audit_classes(estimator: KNNShapley, X_val: Any, y_val: Any, pred_probs: An
     belief = believe(make_features(shares, bent=shares[2]), codes, votes)
     best, rows = belief.evidence.argmax(axis=1), np.arange(len(codes))
     return LabelAudit(
-        belief.quality, valuation.values, shares[0][rows, codes], labels[best], belief.labels[rows, best],
-        count_errors(belief.right, belief.weights), labels[codes], valuation, labels, belief.labels, None,
-        cautious(belief.quality, codes), neighbours, estimator, (X_val, y_val), _backend(estimator),
-    )  # fmt: skip
+        given=labels[codes],
+        quality=belief.quality,
+        agreement=shares[0][rows, codes],
+        suggested=labels[best],
+        confidence=belief.labels[rows, best],
+        n_errors=count_errors(belief.right, belief.weights),
+        valuation=valuation,
+        classes=labels,
+        label_probabilities=belief.labels,
+        _neighbours=neighbours,
+        _estimator=estimator,
+        _features=training.features,
+        _validation=(X_val, y_val),
+    )
 
 
 def _scales(n_rows: int, n_classes: int) -> list[int]:
@@ -144,9 +154,19 @@ def _audit_targets(estimator: KNNShapley, X_val: Any, y_val: Any) -> LabelAudit:
     wrong = float((1.0 - model.right).sum())
     n_errors = ErrorCount(wrong, wrong / MISCOUNT, min(float(len(targets)), 1.0 + wrong * MISCOUNT))
     return LabelAudit(
-        model.right, valuation.values, model.agreement, model.suggested, np.full(len(targets), 0.9), n_errors, targets,
-        valuation, None, None, model.ranges, model.right, neighbours, estimator, (X_val, y_val), _backend(estimator),
-    )  # fmt: skip
+        given=targets,
+        quality=model.right,
+        agreement=model.agreement,
+        suggested=model.suggested,
+        confidence=np.full(len(targets), 0.9),
+        n_errors=n_errors,
+        valuation=valuation,
+        suggested_range=model.ranges,
+        _neighbours=neighbours,
+        _estimator=estimator,
+        _features=estimator.training_set_.features,
+        _validation=(X_val, y_val),
+    )
 
 
 def _value_and_neighbours(estimator: KNNShapley, wanted: int | None = None) -> tuple[Any, Neighbours]:
@@ -188,8 +208,3 @@ def _check_probabilities(pred_probs: Any, n_rows: int, n_classes: int) -> FloatM
         row = int(np.argmax(strange))
         raise ValueError(f"pred_probs must be probabilities that sum to 1 in each row; row {row} does not.")
     return probabilities
-
-
-def _backend(estimator: KNNShapley) -> str | None:
-    features = estimator.training_set_.features
-    return None if features is None else features.backend
