@@ -156,6 +156,13 @@ def test_approximate_keys_stay_within_their_tolerance(rng, metric, single):
     np.testing.assert_array_equal(batch.exact[3](rows), keys(T[3:4])[0, ::-1])
 
 
+def test_a_product_does_not_stand_for_fractions_of_whole_numbers(rng):
+    X = rng.integers(1, 5, (50, 3)).astype(float)
+    queries = np.array([[1.0, 2.0, 3.0], [1.0, 2.0, 3.5], [0.0, 0.0, 0.0], [1e9, 1.0, 1.0]])
+    products = make_keys(X, "cosine", None).products(single=True)
+    assert products(queries, single=False).usable.tolist() == [False, True, False, True]
+
+
 @pytest.mark.parametrize("metric", ["cosine", "correlation"])
 @pytest.mark.parametrize("size", [1e60, 1e78, 1e149])
 def test_large_whole_numbers(rng, metric, size):

@@ -84,9 +84,16 @@ def test_rows_that_differ_in_tiny_numbers_alone(container):
     assert [len(set(row)) for row in keys.tolist()] == [4, 4, 2, 2]
 
 
+def test_tiny_differences_beside_missing_numbers():
+    X = np.array([[np.nan, 3e-170], [np.nan, 1e-170], [np.nan, 2e-170], [1.0, np.nan]])
+    keys = make_keys(X, "nan_euclidean", None)(np.array([[5.0, 0.9e-170]]))[0]
+    assert np.argsort(keys).tolist() == [1, 2, 0, 3]
+    assert len(set(keys)) == 4
+
+
 def test_inner_products_of_tiny_and_large_numbers():
     X = np.array([[1e-170, 0.0], [3e-170, 0.0], [2e-170, 0.0], [0.0, 1.0]])
-    for query in ([1e-160, 0.0], [1e-300, 0.0], [1.0, 1e-200], [1e140, 0.0]):
+    for query in ([1e-160, 0.0], [1e-300, 0.0], [1.0, 1e-200], [1e-200, 1.0], [1e140, 0.0]):
         keys = make_keys(X, "inner_product", None)(np.array([query]))[0]
         assert keys[1] < keys[2] < keys[0]
         assert np.isfinite(keys).all()

@@ -105,12 +105,12 @@ class NanEuclideanKeys(Keys):
 
     def __init__(self, X: Stored) -> None:
         super().__init__(readable(X))
-        self._underflow = Underflow(X)
+        self._underflow = Underflow(X, missing=True)
 
     def __call__(self, queries: Any) -> FloatMatrix:
         queries = np.asarray(queries, dtype=np.float64)
         keys = np.empty((len(queries), len(self._points)))
-        exponents = self._underflow.exponents(queries, any_missing=True)
+        exponents = self._underflow.exponents(queries)
         for start, rows in blocks(self._points):
             for key, query, exponent in zip(keys, queries, exponents, strict=True):
                 differences = rows - query

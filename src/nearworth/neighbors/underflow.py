@@ -9,52 +9,46 @@ import numpy.typing as npt
 import scipy.sparse
 
 from nearworth._common.types import BoolVector
-from nearworth.neighbors.duplicates import digests
-from nearworth.neighbors.rows import blocks
+from nearworth.neighbors.duplicates import digests, first_duplicates
+from nearworth.neighbors.rows import Converted, blocks
 
 TINY = 2.0**-430
 TOP = 480  # binary exponent of the largest number after scaling; 2**60 such squares can be added
 
 
 class Underflow:
-    """Which queries need scaled differences.
+    """Which queries need scaled differences, and by which power of two.
 
     Differences below 1e-154 vanish when they are squared. A difference of two floats is 0 or at least about 2**-53
-    times the larger of them, so this happens only between numbers below TINY. A query needs scaling if some training
-    row differs from it, but in such numbers alone. Two differences are still told apart if they are 1e-289 times the
-    largest number.
+    times the larger of them, so this happens only between numbers below TINY. It matters where training rows differ
+    from each other in such numbers alone, and the query from them: then all its differences are scaled. They are still
+    told apart if they are 1e-289 times the largest number.
+
+    With `missing`, columns may be left out of a comparison, so all queries count as such if X holds tiny numbers.
     """
 
-    def __init__(self, X: Any) -> None:
-        self.largest, self._has_tiny = _magnitudes(X)
-        self._groups: dict[bytes, bytes] = {}
-        if self._has_tiny:
-            for _, rows in blocks(X):
-                self._group(rows)
-
-    def exponents(self, queries: Any, *, any_missing: bool = False) -> npt.NDArray[np.int32]:
-        """Binary exponent by which to scale the differences of each query, 0 where that is not needed.
-
-        With `any_missing`, a comparison may leave out columns, so that hashes of rows do not tell.
-        """
-        if not self._has_tiny:
-            return np.zeros(queries.shape[0], dtype=np.int32)
-        needed = True if any_missing else self.concerns(queries)
-        own = np.frexp(np.fmax(self.largest, _largest_entries(queries)))[1]
-        return np.where(needed, TOP - own, 0).astype(np.int32)
+    def __init__(self, X: Any, *, missing: bool = False) -> None:
+        self.largest, has_tiny = _magnitudes(X)
+        self._all = missing and has_tiny
+        self._mixed: set[bytes] = set()  # rows without their tiny numbers, if these made them different rows
+        if has_tiny and not missing:
+            rounded = _without_tiny(X) if scipy.sparse.issparse(X) else Converted(X, _without_tiny)
+            first, group = first_duplicates(X), first_duplicates(rounded)
+            self._mixed = set(digests(rounded[np.unique(group[first != first[group]])]))
 
     def concerns(self, queries: Any) -> BoolVector:
-        """Whether some training row differs from the query, but only in tiny numbers."""
-        if not self._has_tiny:
-            return np.zeros(queries.shape[0], dtype=bool)
-        pairs = zip(digests(_without_tiny(queries)), digests(queries), strict=True)
-        return np.array([self._groups.get(rounded, exact) != exact for rounded, exact in pairs], dtype=bool)
+        """Which queries need scaled differences."""
+        if not self._mixed:
+            return np.full(queries.shape[0], self._all)
+        return np.array([digest in self._mixed for digest in digests(_without_tiny(queries))], dtype=bool)
 
-    def _group(self, rows: Any) -> None:
-        """Remember for each row without its tiny numbers which row it was; nothing if there are several."""
-        for rounded, exact in zip(digests(_without_tiny(rows)), digests(rows), strict=True):
-            if self._groups.setdefault(rounded, exact) != exact:
-                self._groups[rounded] = b""
+    def exponents(self, queries: Any) -> npt.NDArray[np.int32]:
+        """Binary exponent by which to scale the differences of each query, 0 where that is not needed."""
+        concerned = self.concerns(queries)
+        if not concerned.any():
+            return np.zeros(len(concerned), dtype=np.int32)
+        own = np.frexp(np.fmax(self.largest, _largest_entries(queries)))[1]
+        return np.where(concerned, TOP - own, 0).astype(np.int32)
 
 
 def _magnitudes(X: Any) -> tuple[float, bool]:
@@ -79,6 +73,6 @@ def _without_tiny(rows: Any) -> Any:
     if not scipy.sparse.issparse(rows):
         return np.where(np.abs(rows) < TINY, 0.0, rows)
     data = np.where(np.abs(rows.data) < TINY, 0.0, rows.data)
-    kept = scipy.sparse.csr_array((data, rows.indices.copy(), rows.indptr.copy()), rows.shape)
-    kept.eliminate_zeros()
-    return kept
+    rounded = scipy.sparse.csr_array((data, rows.indices.copy(), rows.indptr.copy()), rows.shape)
+    rounded.eliminate_zeros()
+    return rounded
