@@ -19,7 +19,6 @@ KINDS = {
     "with errors": {"standard_errors": True},
     "regression": {"task": "regression", "standard_errors": True},
     "truncated": {"n_candidates": 7, "standard_errors": True},
-    "truncated regression": {"task": "regression", "n_candidates": 7},
     "manhattan": {"metric": "manhattan", "utility": "original", "ties": "index"},
 }
 

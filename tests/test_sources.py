@@ -196,7 +196,7 @@ def test_labels_from_a_column(data, in_memory, tmp_path, kind):
         {"ties": "index"},
         {"n_candidates": 7},
         {"n_candidates": 7, "metric": "manhattan"},
-        {"n_candidates": 7, "task": "regression", "standard_errors": True},
+        {"n_candidates": 7, "standard_errors": True},
         {"max_error": 0.05},
         {"search": "lsh", "n_candidates": 9, "random_state": 0},
     ],

@@ -14,7 +14,7 @@ from nearworth.engine.nearest import CONFIDENCE, ExactSource, SearcherSource, So
 from nearworth.engine.nearest_lists import NearestLists
 from nearworth.engine.plan import Plan, SearchPlan
 from nearworth.engine.problem import Problem
-from nearworth.games.candidates import candidates_for_error
+from nearworth.games.truncation import candidates_for_error
 from nearworth.neighbors.search import generator
 
 # Of 100,000 points, ranking 20 costs a third of ranking all, 500 two thirds, 1,000 about as much.
@@ -106,6 +106,12 @@ def check_request(parameters: Mapping[str, Any]) -> None:
         raise ValueError(f"search={search!r} needs n_candidates or max_error, which say how far to search.")
     if not isinstance(search, str) and wanted is None and max_error is None:
         raise ValueError("search with a searcher needs n_candidates or max_error, which say how far to search.")
+    if parameters["task"] == "regression" and (wanted is not None or search not in ("exact", "auto")):
+        found = f"n_candidates={wanted}" if wanted is not None else f"search={search!r}"
+        raise ValueError(
+            f"{found} needs task='classification': regression ranks all neighbours. "
+            "Leave n_candidates=None and search='exact'."
+        )
 
 
 def _how_many(parameters: Mapping[str, Any], make_game: Callable[[], Any]) -> tuple[int | None, str]:
