@@ -27,7 +27,7 @@ def est(problem):
     return nw.KNNShapley(4, standard_errors=True).fit(*problem[:2])
 
 
-def test_fields_and_provenance(est, problem):
+def test_fields_and_origin(est, problem):
     v = est.value(*problem[2:])
     assert v.values.shape == v.standard_errors.shape == (80,)
     assert v.values.dtype == np.float64
@@ -37,19 +37,20 @@ def test_fields_and_provenance(est, problem):
     np.testing.assert_array_equal(v.lower, v.values)
     np.testing.assert_array_equal(v.upper, v.values)
     np.testing.assert_array_equal(np.asarray(v), v.values)
-    p = v.provenance
+    p = v.origin
     assert (p.version, p.n_train, p.n_val, p.n_classes) == (nw.__version__, 80, 150, 3)
     assert p.parameters["n_neighbors"] == 4
-    assert p.training == est.value().provenance.training
-    assert p.validation != est.value(problem[2] + 1, problem[3]).provenance.validation
-    assert est.value().provenance.validation == "self"
+    assert p.training == est.value().origin.training
+    assert p.validation != est.value(problem[2] + 1, problem[3]).origin.validation
+    assert est.value().origin.is_leave_one_out
+    assert not p.is_leave_one_out
 
 
 def test_fingerprints_know_data_from_containers(problem):
     X, y, X_val, y_val = problem
 
     def made_from(X, y):
-        return nw.KNNShapley().fit(X, y).value(X_val, y_val).provenance.training
+        return nw.KNNShapley().fit(X, y).value(X_val, y_val).origin.training
 
     assert made_from(X, y) == made_from(np.asfortranarray(X), y.tolist()) == made_from(X.tolist(), y)
     assert made_from(X, y) != made_from(X + 1e-12, y)
@@ -59,15 +60,15 @@ def test_fingerprints_know_data_from_containers(problem):
 def test_frozen(est, problem):
     v = est.value(*problem[2:])
     with pytest.raises(FrozenInstanceError):
-        v.provenance = None
+        v.origin = None
     with pytest.raises(ValueError, match="read-only"):
         v.values[0] = 1.0
     with pytest.raises(ValueError, match="read-only"):
         v.standard_errors[0] = 1.0
     with pytest.raises(ValueError, match="read-only"):
         v.moments.total[0] = 1.0
-    with pytest.raises(TypeError, match="do not change"):
-        v.provenance.parameters["aggregate"] = "sum"
+    with pytest.raises(TypeError, match="does not support item assignment"):
+        v.origin.parameters["aggregate"] = "sum"
     with pytest.raises(ValueError, match="read-only"):
         pickle.loads(pickle.dumps(v)).values[0] = 1.0
 
@@ -155,7 +156,7 @@ def test_save_and_load(est, problem, tmp_path):
     np.testing.assert_array_equal(again.values, v.values)
     np.testing.assert_array_equal(again.standard_errors, v.standard_errors)
     np.testing.assert_array_equal(again.contributions, v.contributions)
-    assert again.provenance == v.provenance
+    assert again.origin == v.origin
     assert repr(again) == repr(v)
     assert (again + est.value(problem[2] + 1, problem[3])).n_val == 300
     assert [p.name for p in tmp_path.iterdir()] == ["values.npz"]
@@ -168,7 +169,7 @@ def test_the_file_is_open_to_all(est, problem, tmp_path):
     assert zipfile.is_zipfile(tmp_path / "v.npz")
     with np.load(tmp_path / "v.npz", allow_pickle=False) as archive:
         np.testing.assert_array_equal(archive["values"], v.values)
-        assert json.loads(str(archive["description"]))["provenance"]["parameters"]["n_neighbors"] == 4
+        assert json.loads(str(archive["description"]))["origin"]["parameters"]["n_neighbors"] == 4
 
 
 def test_a_failing_save_leaves_the_old_file(est, problem, tmp_path, monkeypatch):
@@ -212,7 +213,7 @@ def test_callable_metrics_and_arrays_in_parameters_can_be_saved(problem, tmp_pat
     ):
         v = nw.KNNShapley(**parameters).fit(X, y).value(X_val[:3], y_val[:3])
         v.save(tmp_path / "v.npz")
-        assert nw.Valuation.load(tmp_path / "v.npz").provenance == v.provenance
+        assert nw.Valuation.load(tmp_path / "v.npz").origin == v.origin
 
 
 def test_pickle(est, problem):

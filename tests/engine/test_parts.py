@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -87,7 +89,7 @@ def test_only_the_last_part_may_be_short(rng):
 
 
 def test_parts_of_other_origins_are_refused_with_what_differs(rng):
-    origin = {"training": "a", "version": "1", "parameters": {"n_neighbors": 5, "ties": "index"}, "kernel": "x"}
+    origin = nw.Origin(training="a", version="1", parameters={"n_neighbors": 5, "ties": "index"}, kernel="x")
     a, _ = parts(rng, 128, origin=origin)
     for change, message in (
         ({"training": "b"}, "differ in the training data"),
@@ -95,9 +97,9 @@ def test_parts_of_other_origins_are_refused_with_what_differs(rng):
         ({"parameters": {"n_neighbors": 6, "ties": "index"}}, "n_neighbors: 5 and 6"),
     ):
         with pytest.raises(ValueError, match=message):
-            a.merge(parts(rng, 128, origin=origin | change)[1])
+            a.merge(parts(rng, 128, origin=replace(origin, **change))[1])
     with pytest.warns(UserWarning, match="unlike processors"):
-        a.merge(parts(rng, 128, origin=origin | {"kernel": "y"})[1])
+        a.merge(parts(rng, 128, origin=replace(origin, kernel="y"))[1])
 
 
 def test_every_flipped_bit_and_every_missing_byte_is_seen(rng, tmp_path):

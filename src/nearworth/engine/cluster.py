@@ -35,7 +35,7 @@ from nearworth.games.truncation import Tail
 from nearworth.inputs.fingerprint import fingerprint
 from nearworth.neighbors.base import Keys
 from nearworth.neighbors.keys import make_keys
-from nearworth.results.origins import kernel, warn_of_kernels
+from nearworth.results.origin import Origin, kernel
 from nearworth.results.partial import Partial
 
 SHARDS_PER_WORKER, WAITING_PER_WORKER = 8, 2
@@ -163,8 +163,7 @@ def _result(future: Future[Partial], shard: Shard) -> Partial:
 
 
 def _fold_in(part: Partial, partial: Partial) -> None:
-    if "kernel" in partial.origin:
-        warn_of_kernels({part.origin["kernel"], partial.origin["kernel"]})
+    partial.origin.warn_of_kernels([part.origin])
     partial.absorb(part)
 
 
@@ -181,7 +180,7 @@ def work(shard: Shard) -> Partial:
     ready, job = _prepared(shard.job), shard.job
     problem = ready.problem(shard)
     plan = make_plan(problem.n_train, shard.n_points, **job.planning)
-    partial = Partial({"kernel": kernel()})
+    partial = Partial(Origin(kernel=kernel()))
     return run(problem, plan, Request(spread=job.spread), ready.evaluators(problem, plan), partial, shard.span)
 
 

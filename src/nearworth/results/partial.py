@@ -10,13 +10,13 @@ may be short: it stays apart, as running sums, so that further points can be add
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import numpy.typing as npt
 
 from nearworth.results.moments import CHUNK, Leaf, Moments
-from nearworth.results.origins import check_origins, merge_origins
+from nearworth.results.origin import Origin
 
 Node: TypeAlias = tuple[int, int]
 
@@ -28,8 +28,8 @@ class Partial:
     no validation point may be in two of them.
     """
 
-    def __init__(self, origin: Mapping[str, Any] | None = None) -> None:
-        self.origin: dict[str, Any] = dict(origin or {})
+    def __init__(self, origin: Origin | None = None) -> None:
+        self.origin = origin or Origin()
         self._nodes: dict[Node, Moments] = {}
         self._open: tuple[int, Leaf] | None = None
         self.notes: dict[str, npt.NDArray[Any]] = {}  # about single validation points; kept, never merged
@@ -87,8 +87,7 @@ class Partial:
     def merge(self, others: Partial | Iterable[Partial]) -> Partial:
         """The part made of this one and others; no validation point may be in two of them."""
         parts = [self, *([others] if isinstance(others, Partial) else others)]
-        check_origins([part.origin for part in parts])
-        merged = Partial(merge_origins([part.origin for part in parts]))
+        merged = Partial(self.origin.merge([part.origin for part in parts[1:]]))
         for part in parts:
             merged.absorb(part)
         return merged

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from nearworth._common.archive import read_sealed, write_sealed
 from nearworth.results.moments import Leaf, Moments
+from nearworth.results.origin import Origin
 from nearworth.results.partial import Partial
 
 FORMAT = "nearworth part 1"
@@ -23,7 +24,7 @@ def write_part(part: Partial, path: str | os.PathLike[str]) -> None:
         nodes.append([level, index, moments.count, moments.weight, moments.weight_squares])
         present = {name: getattr(moments, name) for name in ARRAYS if getattr(moments, name) is not None}
         arrays |= {f"{level}-{index}-{name}": array for name, array in present.items()}
-    description: dict[str, Any] = {"format": FORMAT, "origin": part.origin, "nodes": nodes, "open": None}
+    description: dict[str, Any] = {"format": FORMAT, "origin": part.origin.to_json(), "nodes": nodes, "open": None}
     if part._open is not None:
         number, leaf = part._open
         numbers, sums = leaf.state()
@@ -38,7 +39,7 @@ def read_part(path: str | os.PathLike[str]) -> Partial:
     description, arrays = read_sealed(path, "a part")
     if description.get("format") != FORMAT:
         raise ValueError(f"{str(path)!r} is not a part of nearworth: its format is {description.get('format')!r}.")
-    part = Partial(description["origin"])
+    part = Partial(Origin.from_json(description["origin"]))
     for level, index, count, weight, squares in description["nodes"]:
         sums = {name: arrays.get(f"{level}-{index}-{name}") for name in ARRAYS}
         part._nodes[level, index] = Moments(count, weight, squares, **sums)  # type: ignore[arg-type]

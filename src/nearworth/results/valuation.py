@@ -6,7 +6,7 @@ import json
 import os
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
 from typing import Any
@@ -21,47 +21,12 @@ from nearworth.inputs.parameters import is_whole
 from nearworth.inputs.targets import check_classes, check_owners
 from nearworth.results.detection import Detection, detect
 from nearworth.results.moments import Moments
+from nearworth.results.origin import GAME, Origin
 from nearworth.results.owners import OwnerValue, OwnerValues
 from nearworth.results.partial import Partial
 from nearworth.results.plots import plot_values, plot_values_by_class
 
 FORMAT = "nearworth valuation 1"
-
-
-class Parameters(dict[str, Any]):
-    """Parameters of a finished run: a dict that does not change."""
-
-    def _refuse(self, *_: Any, **__: Any) -> Any:
-        raise TypeError("The parameters of a finished valuation do not change.")
-
-    __setitem__ = __delitem__ = __ior__ = update = pop = popitem = clear = setdefault = _refuse  # type: ignore[assignment]
-
-    def __reduce__(self) -> Any:
-        return Parameters, (dict(self),)
-
-
-@dataclass(frozen=True)
-class Provenance:
-    """Where values came from. Fingerprints are hashes of the data; `validation` is "self" without a validation set."""
-
-    version: str
-    parameters: Parameters
-    n_train: int
-    n_val: int
-    n_classes: int | None
-    training: str
-    validation: str
-
-    def differences(self, other: Provenance) -> list[str]:
-        """What keeps two valuations from being parts of one."""
-        different = [
-            f"{name}: {mine!r} and {other.parameters.get(name)!r}"
-            for name, mine in self.parameters.items()
-            if mine != other.parameters.get(name)
-        ]
-        if self.training != other.training:
-            different.append("the training data")
-        return different
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -73,7 +38,7 @@ class Valuation:
     """
 
     moments: Moments
-    provenance: Provenance
+    origin: Origin
     contributions: FloatMatrix | None = None
     contribution_rows: IntVector | None = None
     backend: str | None = None
@@ -132,12 +97,12 @@ class Valuation:
     @property
     def n_train(self) -> int:
         """Number of training rows."""
-        return self.provenance.n_train
+        return self.origin.n_train
 
     @property
     def n_val(self) -> int:
         """Number of validation points."""
-        return self.provenance.n_val
+        return self.origin.n_val
 
     def __len__(self) -> int:
         return self.n_train
@@ -172,7 +137,7 @@ class Valuation:
 
         Needs matplotlib: pip install 'nearworth[plot]'.
         """
-        over = f"{self.n_val:,} validation points" if self.provenance.validation != "self" else "the other rows"
+        over = f"{self.n_val:,} validation points" if not self.origin.is_leave_one_out else "the other rows"
         what = f"value ({'sum' if self._summed else 'mean'} over {over})"
         if labels is None:
             return plot_values(self.values, what, ax, bins)
@@ -235,7 +200,7 @@ class Valuation:
         """Write a numpy .npz archive with a JSON description inside; no pickle, atomically."""
         description = {
             "format": FORMAT,
-            "provenance": {f.name: getattr(self.provenance, f.name) for f in fields(self.provenance)},
+            "origin": self.origin.to_json(),
             "count": self.moments.count,
             "weight": self.moments.weight,
             "weight_squares": self.moments.weight_squares,
@@ -276,7 +241,6 @@ class Valuation:
 
     @classmethod
     def _from_parts(cls, description: dict[str, Any], arrays: dict[str, Any]) -> Valuation:
-        provenance = description["provenance"]
         moments = Moments(
             description["count"],
             description["weight"],
@@ -288,7 +252,7 @@ class Valuation:
         )
         return cls(
             moments,
-            Provenance(**provenance | {"parameters": Parameters(provenance["parameters"])}),
+            Origin.from_json(description["origin"]),
             arrays.get("contributions"),
             arrays.get("contribution_rows"),
             description["backend"],
@@ -299,38 +263,33 @@ class Valuation:
     def from_partial(cls, partial: Partial) -> Valuation:
         """The valuation of a part that holds all validation points, such as one merged from parts made by hand."""
         origin, ranges = partial.origin, partial.ranges
-        if "training" not in origin:
+        if not origin.training:
             raise ValueError("This part does not say where it comes from. Make parts with KNNShapley.partial.")
         missing = [(a, b) for (_, a), (b, _) in zip([(0, 0), *ranges], ranges, strict=False) if a < b]
         if missing or not ranges:
             gaps = ", ".join(f"{a} to {b - 1}" for a, b in missing) or "all"
             raise ValueError(f"Validation points are missing: {gaps}. Merge the parts that hold them first.")
-        if origin["sums"].get("search") is not None:
+        if origin.search is not None:
             raise ValueError("What a searcher found is finished by value(checkpoint=...), not from its part.")
-        if "self" in origin["validation"].values():
+        if origin.is_leave_one_out:
             raise ValueError("A training set valued on itself is finished by value(checkpoint=...), not from its part.")
-        moments = partial.finish()
-        parameters = Parameters(origin["parameters"])
-        sets = "+".join(origin["validation"].values())
-        known = (origin["n_train"], moments.count, origin["n_classes"], origin["training"], sets)
-        return cls(moments, Provenance(origin["version"], parameters, *known), partial=partial)
+        return cls(partial.finish(), origin, partial=partial)
 
     def __add__(self, other: Any) -> Valuation:
         if not isinstance(other, Valuation):
             return NotImplemented
-        different = self.provenance.differences(other.provenance)
+        different = self.origin.differences(other.origin, GAME)
         if different:
             raise ValueError(f"These valuations cannot be combined; they differ in {'; '.join(different)}.")
-        if set(self.provenance.validation.split("+")) & set(other.provenance.validation.split("+")):
+        if self.origin.shares_validation(other.origin):
             raise ValueError("These valuations share a validation set; combining them would count its points twice.")
         rows = self.contribution_rows
         alike = (
             rows is not None and other.contribution_rows is not None and np.array_equal(rows, other.contribution_rows)
         )
-        mine, theirs = self.provenance, other.provenance
         return Valuation(
             self.moments + other.moments,
-            replace(mine, n_val=mine.n_val + theirs.n_val, validation=f"{mine.validation}+{theirs.validation}"),
+            self.origin.followed_by(other.origin),
             np.vstack([self.contributions, other.contributions]) if alike else None,  # type: ignore[list-item]
             rows if alike else None,
             self.backend,
@@ -343,12 +302,12 @@ class Valuation:
         return NotImplemented
 
     def __reduce__(self) -> Any:
-        parts = (self.moments, self.provenance, self.contributions, self.contribution_rows, self.backend)
+        parts = (self.moments, self.origin, self.contributions, self.contribution_rows, self.backend)
         return Valuation, (*parts, self.confidence, self.search, self.partial, self.resumed)
 
     @property
     def _summed(self) -> bool:
-        return bool(self.provenance.parameters["aggregate"] == "sum")
+        return bool(self.origin.parameters["aggregate"] == "sum")
 
     def _errors_of(self, moments: Moments) -> FloatVector | None:
         errors = moments.standard_errors()
@@ -357,13 +316,9 @@ class Valuation:
         return _frozen(errors * moments.weight if self._summed else errors)
 
     def _summary(self) -> list[tuple[str, str]]:
-        parameters, values = self.provenance.parameters, self.values
+        parameters, values = self.origin.parameters, self.values
         worst, best = int(values.argmin()), int(values.argmax())
-        on = (
-            "each other (leave-one-out)"
-            if self.provenance.validation == "self"
-            else f"{self.n_val:,} validation points"
-        )
+        on = "each other (leave-one-out)" if self.origin.is_leave_one_out else f"{self.n_val:,} validation points"
         return [
             ("Valuation", f"{self.n_train:,} training points on {on}"),
             (
