@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 SELF = "self"  # stands for the fingerprint of validation points that are the training points themselves
+TYPES = {"version": str, "parameters": dict, "n_train": int, "training": str, "kernel": str}
 WORDS = {"training": "the training data", "validation": "the validation data", "weights": "the weights"}
 
 
@@ -109,8 +110,12 @@ class Origin:
 
     @classmethod
     def from_json(cls, known: Mapping[str, Any]) -> Origin:
-        """What `to_json` gave."""
-        return cls(**{**known, "validation": tuple(ValidationSet(*each) for each in known["validation"])})
+        """What `to_json` gave; a ValueError if it cannot have been that."""
+        sets = tuple(ValidationSet(*each) for each in known["validation"])
+        wrong = [name for name, kind in TYPES.items() if not isinstance(known[name], kind)]
+        if wrong or any([type(x) for x in each] != [int, int, str] for each in sets):
+            raise ValueError(f"its origin has a wrong {wrong[0] if wrong else 'validation set'}.")
+        return cls(**{**known, "validation": sets})
 
     def __reduce__(self) -> Any:
         return Origin.from_json, (self.to_json(),)

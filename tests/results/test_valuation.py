@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import nearworth as nw
+from nearworth._common.archive import read_archive, write_archive
 
 
 @pytest.fixture
@@ -181,7 +182,7 @@ def test_a_failing_save_leaves_the_old_file(est, problem, tmp_path, monkeypatch)
         file.write(b"half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(np, "savez_compressed", full_disk)
+    monkeypatch.setattr(np, "savez", full_disk)
     with pytest.raises(OSError, match="No space left"):
         v.save(tmp_path / "v.npz")
     assert (tmp_path / "v.npz").read_bytes() == before
@@ -197,9 +198,84 @@ def test_loading_something_else(tmp_path):
     np.savez(tmp_path / "other.npz", values=np.ones(3))
     with pytest.raises(ValueError, match="is not a valuation saved by nearworth"):
         nw.Valuation.load(tmp_path / "other.npz")
-    np.savez(tmp_path / "part.npz", description='{"format": "nearworth valuation 1"}')
-    with pytest.raises(ValueError, match="is not a valuation saved by nearworth"):
-        nw.Valuation.load(tmp_path / "part.npz")
+    np.savez_compressed(tmp_path / "old.npz", description='{"format": "nearworth valuation 1"}', total=np.ones(3))
+    with pytest.raises(ValueError, match="it has no checksum, as files of an earlier version"):
+        nw.Valuation.load(tmp_path / "old.npz")
+    nw.Partial().save(tmp_path / "a.part")
+    with pytest.raises(
+        ValueError, match="its format is 'nearworth part 2', this version reads 'nearworth valuation 2'"
+    ):
+        nw.Valuation.load(tmp_path / "a.part")
+
+
+def test_a_damaged_file_is_refused(est, problem, tmp_path, rng):
+    path = tmp_path / "v.npz"
+    est.value(*problem[2:], contributions=[3, 4]).save(path)
+    whole = path.read_bytes()
+    for position in rng.integers(0, len(whole), 200):
+        damaged = bytearray(whole)
+        damaged[position] ^= 1 << int(rng.integers(8))
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match="its checksum is wrong"):
+            nw.Valuation.load(path)
+    for size in (0, 1, 100, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:size])
+        with pytest.raises(ValueError, match="its checksum is wrong"):
+            nw.Valuation.load(path)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"total": np.ones(79)}, "'centre' has shape|'spread' has shape"),
+        ({"total": np.ones((1, 80))}, "'total' has shape"),
+        ({"centre": np.ones(80, dtype="f4")}, "'centre' has shape"),
+        ({"ends": np.ones((3, 80))}, "'ends' has shape"),
+        ({"contributions": np.ones((150, 3))}, r"contributions have shape \(150, 3\), not \(150, 2\)"),
+        ({"contributions": np.ones((2, 150))}, "contributions have shape"),
+        ({"contribution_rows": np.array([3, 80])}, "not rows of the training set"),
+        ({"contribution_rows": np.array([3.0, 4.0])}, "not rows of the training set"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(est, problem, tmp_path, arrays, message):
+    """Whole files with right checksums, but not what `save` writes."""
+    est.value(*problem[2:], contributions=[3, 4]).save(tmp_path / "v.npz")
+    description, found = read_archive(tmp_path / "v.npz", "valuation", lambda *read: read)
+    write_archive(tmp_path / "v.npz", "valuation", description, {**found, **arrays})
+    with pytest.raises(ValueError, match=message):
+        nw.Valuation.load(tmp_path / "v.npz")
+
+
+def test_descriptions_that_do_not_fit_are_refused(est, problem, tmp_path):
+    est.value(*problem[2:], contributions=[3, 4]).save(tmp_path / "v.npz")
+    description, arrays = read_archive(tmp_path / "v.npz", "valuation", lambda *read: read)
+    origin = description["origin"]
+    changes = [
+        {"sums": []},
+        {"sums": [150, 150, 0, 0]},
+        {"sums": [149, 149, 149.0, 149.0]},
+        {"backend": 3},
+        {"confidence": "high"},
+        {"origin": {}},
+        {"origin": {**origin, "n_train": 81}},
+        {"origin": {**origin, "n_train": "many"}},
+        {"origin": {**origin, "validation": [[0, "150", "hash"]]}},
+        {"origin": {**origin, "parameters": {}}},
+        {"origin": {**origin, "surplus": 1}},
+        {"origin": None},
+    ]
+    for change in changes:
+        write_archive(tmp_path / "v.npz", "valuation", {**description, **change}, arrays)
+        with pytest.raises(ValueError, match="is not a valuation saved by nearworth, or it is damaged: "):
+            nw.Valuation.load(tmp_path / "v.npz")
+    for name in arrays:
+        less = {other: array for other, array in arrays.items() if other != name}
+        write_archive(tmp_path / "v.npz", "valuation", description, less)
+        if name == "values":
+            assert nw.Valuation.load(tmp_path / "v.npz").n_val == 150
+            continue
+        with pytest.raises(ValueError, match="is not a valuation saved by nearworth, or it is damaged: "):
+            nw.Valuation.load(tmp_path / "v.npz")
 
 
 def test_callable_metrics_and_arrays_in_parameters_can_be_saved(problem, tmp_path):
