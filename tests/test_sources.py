@@ -21,9 +21,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import nearworth as nw
-from nearworth.inputs.filerows import FileRows
-from nearworth.inputs.opening import open_source
-from nearworth.inputs.spilling import spill
+from nearworth.inputs.file_rows import FileRows, spill
+from nearworth.inputs.sources import open_pair
 
 BUDGET = "8MB"
 N, WIDTH, N_VAL = 400, 20, 70
@@ -278,7 +277,7 @@ def bad_tables():
     yield "missing values in column 'b' at row 1", numbers | {"b": pa.array([1, None])}, None
     yield "no column 'label'", numbers, "label"
     yield "several columns of vectors", {"a": [[1.0], [2.0]], "b": [[1.0], [2.0]]}, None
-    yield "unlike length in column 'a': most have 1 numbers, row 1 has 2", {"a": [[1.0], [1.0, 2.0]]}, None
+    yield "different lengths in column 'a': most have 1 numbers, row 1 has 2", {"a": [[1.0], [1.0, 2.0]]}, None
     yield "no vector in column 'a' at row 1", {"a": [[1.0], None]}, None
     yield "no column to compare rows by", {"label": [1, 2]}, "label"
     yield "0 sample", {"a": pa.array([], pa.float32())}, None
@@ -318,8 +317,8 @@ def test_a_file_replaced_under_its_map_is_not_taken_for_it(data, tmp_path):
     mapped = write_map(tmp_path, X, y)
     np.save(tmp_path / "other.npy", X + 1)
     os.replace(tmp_path / "other.npy", tmp_path / "X.npy")
-    opened = open_source(mapped, None, "X", 10**6)
-    assert opened is None or np.array_equal(opened.data[:], X)
+    opened, _ = open_pair(mapped, y, ("X", "y"), 10**6)
+    assert opened is mapped or np.array_equal(opened.data[:], X)
 
 
 # Rows of files, and how much memory they take
@@ -331,7 +330,7 @@ def test_rows_are_read_as_from_an_array(rng, tmp_path, monkeypatch, positional):
         monkeypatch.delattr(os, "preadv", raising=False)
     X = rng.integers(0, 100, (500, 3)).astype(">i2")
     np.save(tmp_path / "X.npy", X)
-    rows = open_source(tmp_path / "X.npy", None, "X", 1).data
+    rows = open_pair(tmp_path / "X.npy", None, ("X", "y"), 1)[0].data
     some = rng.integers(-500, 500, 300)
     for key in (slice(None), slice(7, 90), slice(90, 7), slice(400, 1_000), slice(1, None, 3), some, some % 2 == 3, 17):
         if isinstance(key, np.ndarray) and key.dtype == bool:
@@ -349,9 +348,9 @@ def test_rows_far_apart_and_close_together(rng, tmp_path, monkeypatch):
     X = rng.normal(size=(2_000, 4))
     np.save(tmp_path / "X.npy", X)
     for gap, piece in ((0, 32), (64, 96), (10**6, 4_096)):
-        monkeypatch.setattr("nearworth.inputs.filerows.GAP", gap)
-        monkeypatch.setattr("nearworth.inputs.filerows.PIECE", piece)
-        rows = open_source(tmp_path / "X.npy", None, "X", 1).data
+        monkeypatch.setattr("nearworth.inputs.file_rows.GAP", gap)
+        monkeypatch.setattr("nearworth.inputs.file_rows.PIECE", piece)
+        rows = open_pair(tmp_path / "X.npy", None, ("X", "y"), 1)[0].data
         some = rng.integers(0, 2_000, 500)
         np.testing.assert_array_equal(rows[some], X[some])
 

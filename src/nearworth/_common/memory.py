@@ -39,7 +39,7 @@ def _free_on_machine(proc: Path) -> int | None:
 
 def _free_in_groups(proc: Path) -> Iterator[int]:
     """What each limit leaves that applies to this process: those of its control group and of every group above."""
-    groups = {}  # controller -> path of the group; version 2 has one group for all, without a name
+    groups: dict[str, str] = {}  # controller -> path of the group; version 2 has one group for all, without a name
     for line in _lines(proc / "self/cgroup"):
         controllers, _, path = line.partition(":")[2].partition(":")
         groups |= dict.fromkeys(controllers.split(","), path)

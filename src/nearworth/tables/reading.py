@@ -98,7 +98,7 @@ def _delimited(path: Path, text_only: bool) -> Source:
 
 
 def _columnar(path: Path, kind: str) -> Source:
-    from nearworth.inputs.columns import index_of_pandas
+    from nearworth.inputs.arrow import index_of_pandas
 
     with _readable(path, kind):
         if kind == "Parquet":
