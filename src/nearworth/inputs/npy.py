@@ -12,10 +12,10 @@ import numpy.typing as npt
 from nearworth.inputs.file_rows import FileRows, spill_columns
 
 
-def map_npy(path: str | os.PathLike[str], argument: str) -> Any:
-    """The array of a .npy file as a memory map. A file that is damaged or malicious is a ValueError.
+def map_npy(path: str | os.PathLike[str], where: str) -> Any:
+    """The array of a .npy file as a memory map. A damaged file is a ValueError, whose message begins with `where`.
 
-    The header of such a file is a Python literal, so that damage can surface as almost any exception. The map is never
+    The header of such a file is a Python literal, so damage can surface as almost any exception. The map is never
     longer than the file: a shape that the file cannot hold is refused before memory is taken for it.
     """
     try:
@@ -27,15 +27,15 @@ def map_npy(path: str | os.PathLike[str], argument: str) -> Any:
         raise
     except Exception as error:
         if "Python objects" in str(error):
-            raise ValueError(f"{argument}: {path} holds pickled objects, which could run code. Save numbers.") from None
+            raise ValueError(f"{where} holds pickled objects, which could run code. Save numbers.") from None
         reason = (str(error).splitlines() or [""])[0][:200] or type(error).__name__
-        raise ValueError(f"{argument}: {path} is not a numpy file that can be read ({reason}).") from error
+        raise ValueError(f"{where} is not a numpy file that can be read ({reason}).") from error
     return mapped
 
 
 def open_npy(path: str | os.PathLike[str], argument: str) -> npt.NDArray[Any] | FileRows:
     """A matrix of numbers in a .npy file as rows; any other array as it is, for `check_features` to refuse."""
-    mapped = map_npy(path, argument)
+    mapped = map_npy(path, f"{argument}: {path}")
     if not _is_matrix(mapped):
         return np.asarray(mapped)
     if mapped.flags.c_contiguous:

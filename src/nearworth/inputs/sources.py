@@ -32,7 +32,7 @@ def open_pair(X: Any, y: Any, names: tuple[str, str], max_memory: int | None) ->
     if isinstance(y, str | os.PathLike):
         if _extension(y) == ".npy":
             with _naming(names[1]):
-                y = np.array(map_npy(y, names[1]))
+                y = np.array(map_npy(y, f"{names[1]}: {y}"))
         elif isinstance(y, str):
             label = y
         else:
