@@ -57,8 +57,6 @@ def _dense(X: Any, name: str) -> Features:
     if isinstance(X, Features):  # opened by `sources`, not yet checked
         return replace(X, data=_from_array(X.data, name))
     frame = X if isinstance(X, FileRows) else as_narwhals(X, name)
-    if isinstance(frame, nwl.LazyFrame):
-        raise TypeError(f"{name} is a lazy frame. Call .collect() on it first.")
     return _from_frame(frame, name) if isinstance(frame, nwl.DataFrame) else Features(_from_array(X, name))
 
 
@@ -69,16 +67,18 @@ def as_narwhals(data: Any, name: str) -> Any:
 
         data = pyarrow.table(data)
     try:
-        return nwl.from_native(data, allow_series=True, pass_through=True)
-    except nwl.exceptions.DuplicateError as error:
-        raise ValueError(f"{name} has two columns of one name ({str(error).splitlines()[0]}). Rename one.") from None
+        wrapped = nwl.from_native(data, allow_series=True, pass_through=True)
+        if isinstance(wrapped, nwl.LazyFrame):
+            raise TypeError(f"{name} is a lazy frame. Call .collect() on it first.")
+        if isinstance(wrapped, nwl.DataFrame):
+            _ = wrapped.columns  # where some versions look for duplicates
+    except nwl.exceptions.DuplicateError:
+        raise ValueError(f"{name} has two columns of one name. Rename one.") from None
+    return wrapped
 
 
 def _from_frame(frame: nwl.DataFrame[Any], name: str) -> Features:
-    try:
-        columns = frame.columns
-    except nwl.exceptions.DuplicateError:
-        raise ValueError(f"{name} has two columns of one name. Rename one.") from None
+    columns = frame.columns
     strings = [isinstance(column, str) for column in columns]
     if any(strings) and not all(strings):
         raise TypeError(
@@ -163,8 +163,7 @@ def _check_shape(data: Any, name: str) -> None:
 
 
 def _check_sparse(X: Any, name: str) -> Features:
-    if X.ndim != 2:
-        raise ValueError(f"{name} must have two dimensions, one row per point; got shape {X.shape}.")
+    _check_shape(X, name)
     if X.dtype.kind not in "biuf":
         kind = "Complex data not supported" if X.dtype.kind == "c" else "A sparse matrix must hold numbers"
         raise ValueError(f"{kind}: {name} has dtype {X.dtype}.")
@@ -172,7 +171,6 @@ def _check_sparse(X: Any, name: str) -> Features:
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     matrix.sort_indices()
-    _check_shape(matrix, name)
     largest = np.abs(matrix.data).max(initial=0.0)
     if not largest <= LARGEST_FEATURE:
         entry = int(np.argmax(~(np.abs(matrix.data) <= LARGEST_FEATURE)))

@@ -19,7 +19,7 @@ GAP = 2**15  # bytes between two wanted rows that cost less to read than a secon
 
 
 class FileRows:
-    """A matrix whose rows lie one after the other in a file, which is read by position.
+    """A matrix stored row after row in a file, which is read by position.
 
     Nothing is mapped into memory: each read fills a new array, and any number of threads may read at once. Slices and
     lists of rows give arrays, as with numpy.

@@ -60,16 +60,7 @@ def check_classes(y: Any, name: str, n_rows: int | None = None) -> Classes:
 
 def check_targets(y: Any, name: str, n_rows: int | None = None) -> FloatVector:
     """Real numbers for regression."""
-    column = _column(y, name, n_rows)
-    strange = _not_numbers(column)
-    if strange:
-        _refuse_missing(np.array([_is_missing(v) for v in column.tolist()], dtype=bool), name, "missing values")
-        raise ValueError(
-            f"{name} must be numbers for task='regression'; got {type(strange[0]).__name__} such as "
-            f"{strange[0]!r}. Use task='classification' for labels."
-        )
-    targets = _as_floats(column, name)
-    _refuse_missing(~np.isfinite(targets), name, "NaN or infinity")
+    targets = _real_numbers(y, name, n_rows, "numbers for task='regression'", "Use task='classification' for labels.")
     if np.abs(targets).max() > LARGEST_TARGET:
         row = int(np.abs(targets).argmax())
         raise ValueError(
@@ -83,12 +74,7 @@ def check_weights(sample_weight: Any, n_rows: int) -> FloatVector:
     name = "sample_weight"
     if sample_weight is None:
         return np.ones(n_rows)
-    column = _column(sample_weight, name, n_rows)
-    strange = _not_numbers(column)
-    if strange:
-        raise ValueError(f"{name} must be numbers, one per validation point; got {strange[0]!r}.")
-    weights = _as_floats(column, name)
-    _refuse_missing(~np.isfinite(weights), name, "NaN or infinity")
+    weights = _real_numbers(sample_weight, name, n_rows, "numbers, one per validation point", "Give a number for each.")
     if (weights < 0).any():
         row = int(np.argmax(weights < 0))
         raise ValueError(f"{name} must not be negative; got {weights[row]:g} at row {row}.")
@@ -130,8 +116,8 @@ def check_owners(owners: Any, n_train: int) -> tuple[list[Any], IntVector]:
     column = _column(owners, "owners", n_train)
     if column.dtype.kind in "mM":
         column = column.astype(str)  # dates as text
-    _refuse_missing(np.array([_is_missing(owner) for owner in column.tolist()], dtype=bool), "owners", "missing owners")
     plain = column.tolist()
+    _refuse_missing([_is_missing(owner) for owner in plain], "owners", "missing owners")
     if not all(isinstance(owner, Hashable) for owner in plain):
         raise TypeError(
             "owners must be labels that can be compared, such as strings or numbers; got lists or the like."
@@ -141,19 +127,23 @@ def check_owners(owners: Any, n_train: int) -> tuple[list[Any], IntVector]:
     return list(lookup), codes
 
 
-def _not_numbers(column: npt.NDArray[Any]) -> list[Any]:
-    """Entries that are not real numbers, as Python objects; dates are not."""
-    if column.dtype.kind in "biuf":
-        return []
-    entries = column.astype(str).tolist() if column.dtype.kind in "mM" else column.tolist()
-    return [entry for entry in entries if not isinstance(entry, numbers.Real | Decimal)]
-
-
-def _as_floats(column: npt.NDArray[Any], name: str) -> FloatVector:
+def _real_numbers(y: Any, name: str, n_rows: int | None, needed: str, advice: str) -> FloatVector:
+    """A column of finite numbers as 64-bit floats; dates are not numbers."""
+    column = _column(y, name, n_rows)
+    if column.dtype.kind not in "biuf":
+        entries = column.astype(str).tolist() if column.dtype.kind in "mM" else column.tolist()
+        strange = [entry for entry in entries if not isinstance(entry, numbers.Real | Decimal)]
+        if strange:
+            _refuse_missing([_is_missing(entry) for entry in entries], name, "missing values")
+            raise ValueError(
+                f"{name} must be {needed}; got {type(strange[0]).__name__} such as {strange[0]!r}. {advice}"
+            )
     try:
-        return column.astype(np.float64)
+        floats = column.astype(np.float64)
     except OverflowError:
         raise ValueError(f"{name} holds numbers beyond 64-bit floats. Rescale them.") from None
+    _refuse_missing(~np.isfinite(floats), name, "NaN or infinity")
+    return floats
 
 
 def _column(y: Any, name: str, n_rows: int | None) -> npt.NDArray[Any]:
@@ -164,8 +154,6 @@ def _column(y: Any, name: str, n_rows: int | None) -> npt.NDArray[Any]:
             "Give one label or number per row."
         )
     native = as_narwhals(y, name)
-    if isinstance(native, nwl.LazyFrame):
-        raise TypeError(f"{name} is a lazy frame. Call .collect() on it first.")
     if isinstance(native, nwl.DataFrame):
         if len(native.columns) != 1:
             raise ValueError(f"{name} is a frame of {len(native.columns)} columns; give one column.")
@@ -235,7 +223,7 @@ def _labels(y: Any, name: str, n_rows: int | None) -> tuple[npt.NDArray[Any], st
 
 def _from_objects(column: npt.NDArray[Any], name: str) -> tuple[npt.NDArray[Any], str]:
     values = column.tolist()
-    _refuse_missing(np.array([_is_missing(value) for value in values], dtype=bool), name, "missing values")
+    _refuse_missing([_is_missing(value) for value in values], name, "missing values")
     kinds = {type(value) for value in values}
     if _all_numbers(kinds):
         column = np.array(values)
@@ -270,7 +258,7 @@ def _is_missing(value: Any) -> bool:
     return isinstance(value, float | np.floating | np.datetime64 | np.timedelta64) and bool(value != value)
 
 
-def _refuse_missing(mask: npt.NDArray[Any], name: str, what: str) -> None:
+def _refuse_missing(mask: npt.ArrayLike, name: str, what: str) -> None:
     rows = np.flatnonzero(mask)
     if rows.size:
         raise ValueError(f"{name} has {what} at {describe_rows(rows)}. Drop these rows or fill them in.")
