@@ -7,6 +7,6 @@ files.py    files that appear under their name only once they are complete
 archive.py  JSON and arrays in one file with a checksum --> files.py
 frames.py   result tables as frames of pandas, polars or pyarrow
 
-inputs --> memory, types        neighbors --> compile, files, types      games --> types
+inputs --> memory, types        neighbors --> compile, files, memory, types    games --> types
 results --> archive, files, frames, compile, types                       engine --> all but frames
 """

@@ -1,9 +1,10 @@
-"""How much memory there is to work with: what the machine has free, or what the limits of its container leave."""
+"""How much memory there is (free on the machine, or left by the limits of a container), and how much work needs."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import astuple, dataclass
 from pathlib import Path, PurePosixPath
 
 BUDGET_SHARE = 0.25  # of the free memory, unless max_memory says otherwise
@@ -25,6 +26,31 @@ def free_memory(proc: Path = PROC) -> int | None:
     """Bytes that can still be used, counting caches that can be dropped; None where the system does not say."""
     machine = _free_on_machine(proc)
     return min([*([] if machine is None else [machine]), *_free_in_groups(proc)], default=None)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes that some arrays take: while they are prepared, once for all threads, in each thread, for each query."""
+
+    preparing: int = 0
+    shared: int = 0
+    per_thread: int = 0
+    per_query: int = 0
+
+    def __add__(self, other: Memory) -> Memory:
+        return Memory(*(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
+
+    def total(self, threads: int = 1, batch: int = 1) -> int:
+        """With so many threads, each at work on so many queries at a time."""
+        return max(self.preparing, self.shared + threads * (self.per_thread + batch * self.per_query))
+
+    def threads(self, budget: int) -> int:
+        """How many threads fit, at least one."""
+        return max(1, (budget - self.shared) // (self.per_thread + self.per_query))
+
+    def batch(self, budget: int, threads: int) -> int:
+        """How many queries at a time fit in so many threads, at least one."""
+        return max(1, (budget - self.shared - threads * self.per_thread) // (threads * self.per_query))
 
 
 def _free_on_machine(proc: Path) -> int | None:
