@@ -259,7 +259,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _refuse_missing(mask: npt.ArrayLike, name: str, what: str) -> None:
-    rows = np.flatnonzero(mask)
+    rows = np.flatnonzero(np.asarray(mask, dtype=bool))
     if rows.size:
         raise ValueError(f"{name} has {what} at {describe_rows(rows)}. Drop these rows or fill them in.")
 
