@@ -119,7 +119,7 @@ def test_import_is_light():
 
 
 def test_optional_libraries_are_imported_in_one_place_each():
-    homes = {"faiss": "faiss_index.py", "distributed": "cluster.py", "ray": "ray_executor.py", "fsspec": "remote.py"}
+    homes = {"faiss": "faiss_search.py", "distributed": "cluster.py", "ray": "ray_executor.py", "fsspec": "remote.py"}
     homes["zarr"] = "chunked.py"
     for library, home in homes.items():
         assert [path.name for path in SOURCE.rglob("*.py") if library in set(imports(path))] == [home]

@@ -14,7 +14,7 @@ from nearworth import FaissSearch
 from nearworth.neighbors import faiss_search
 from nearworth.neighbors.certify import Sample, recall
 from nearworth.neighbors.exact import ExactSearch
-from nearworth.neighbors.faiss_index import FaissIndex, import_faiss
+from nearworth.neighbors.faiss_search import FaissIndex, import_faiss
 
 
 def test_absence_is_told_with_the_remedy(monkeypatch):
@@ -135,7 +135,7 @@ def test_saved_and_loaded(points, tmp_path, monkeypatch):
     X, Q = points
     searcher = FaissSearch("IVF16,PQ4x4fs", recall=0.9, n_candidates=7).fit(X)
     searcher.save(tmp_path / "index")
-    monkeypatch.setattr(FaissIndex, "build", None)  # a loaded index is not built again
+    monkeypatch.setattr(FaissIndex, "__init__", None)  # a loaded index is not built again
     loaded = FaissSearch.load(tmp_path / "index").fit(X)
     assert loaded.tuning == searcher.tuning
     assert vars(loaded).keys() == vars(searcher).keys()
