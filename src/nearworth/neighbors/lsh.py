@@ -127,7 +127,7 @@ class LSHSearch:
             self._build(self.n_tables, self.n_hashes, self.width)
         return self
 
-    def predict_tuning(self, X: Any, k: int, n_queries: int) -> Tuning:
+    def predict(self, X: Any, k: int, n_queries: int) -> Tuning:
         """The tables that would be chosen for these training points, and Theorem 4's quantities; builds nothing."""
         other = copy(self)
         other._take(X)
