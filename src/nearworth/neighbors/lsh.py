@@ -155,11 +155,9 @@ class LSHSearch:
         queries = np.ldexp(check_queries(Q, self._points.shape[1], k), self._scale)
         if self._tables is None:
             self.prepare(k)
-        tables = self._tables
-        assert tables is not None
         blocks = [queries[start : start + PANEL] for start in range(0, max(1, len(queries)), PANEL)]
         with ThreadPoolExecutor(min(usable_threads(self.n_threads), len(blocks))) as pool:
-            parts = list(pool.map(lambda block: tables.nearest(block, k), blocks))
+            parts = list(pool.map(lambda block: self._built.nearest(block, k), blocks))
         indices, keys, counts = (np.concatenate(part) for part in zip(*parts, strict=True))
         indices[~np.isfinite(keys)] = MISSING  # a query too far away for its distance to be a number
         return indices, np.ldexp(np.sqrt(keys), -self._scale), counts
@@ -172,15 +170,19 @@ class LSHSearch:
     @property
     def parameters(self) -> tuple[int, int, float]:
         """Tables, hashes and width of the tables as built."""
-        if self._tables is None:
-            raise ValueError("LSHSearch has no tables yet. Call prepare(k) first.")
-        return self._parameters
+        n_tables, _, n_hashes = self._built.vectors.shape
+        return n_tables, n_hashes, self._width
 
     def fingerprint(self) -> str:
         """A hash of the hash functions: equal ones give equal answers on equal points."""
-        parameters, tables = self.parameters, self._tables
-        assert tables is not None
-        return fingerprint(parameters, tables.vectors, tables.offsets, tables.factors, tables.centre)
+        tables = self._built
+        return fingerprint(self.parameters, tables.vectors, tables.offsets, tables.factors, tables.centre)
+
+    @property
+    def _built(self) -> HashTables:
+        if self._tables is None:
+            raise ValueError("LSHSearch has no tables yet. Call prepare(k) first.")
+        return self._tables
 
     def _take(self, X: Any) -> None:
         points = check_points(X)
@@ -208,7 +210,7 @@ class LSHSearch:
             raise ValueError(f"n_tables={n_tables} needs {needed:,} bytes, more than max_memory allows. Raise it.")
         scaled = float(np.ldexp(width, self._scale))
         self._tables = HashTables(self._points, n_tables, n_hashes, scaled, self._generators()[1])
-        self._parameters = n_tables, n_hashes, width
+        self._width = width
 
     def _most_tables(self) -> int:
         n_train = len(self._points)
@@ -310,7 +312,8 @@ def _nearest_of_colliding(queries, codes, points, tables, indices, keys, counts)
         found, counts[q, 1] = _collect(q, codes[:, q], tables, seen, candidates)
         counts[q, 0] = found
         some_rows(queries[q], points, candidates[:found], distances[:found])
-        _keep_nearest(candidates[:found], distances[:found], indices[q], keys[q])
+        size = _keep_nearest(candidates[:found], distances[:found], indices[q], keys[q])
+        sort_pairs(keys[q, :size], indices[q, :size])
 
 
 @compiled
@@ -337,22 +340,35 @@ def _collect(q, codes, tables, seen, candidates):
 
 @compiled
 def _keep_nearest(candidates, distances, indices, keys):
-    """Fill the answer, which begins as infinities, with the nearest candidates in order; equal distances by index.
-
-    A heap with the farthest on top, which each nearer candidate replaces.
-    """
-    k = keys.shape[0]
+    """Fill a heap, the farthest on top, with the nearest candidates, equal distances by index; how many it holds."""
+    size = 0
     for c in range(candidates.shape[0]):
         key, index = distances[c], candidates[c]
-        if key > keys[0] or (key == keys[0] and index > indices[0]):
+        if size < keys.shape[0]:
+            slot = size
+            size += 1
+            while slot > 0:
+                parent = (slot - 1) >> 1
+                if keys[parent] > key or (keys[parent] == key and indices[parent] > index):
+                    break
+                keys[slot], indices[slot] = keys[parent], indices[parent]
+                slot = parent
+        elif key < keys[0] or (key == keys[0] and index < indices[0]):
+            slot = 0
+            while True:
+                child = 2 * slot + 1
+                if child >= size:
+                    break
+                if child + 1 < size and (
+                    keys[child + 1] > keys[child]
+                    or (keys[child + 1] == keys[child] and indices[child + 1] > indices[child])
+                ):
+                    child += 1
+                if keys[child] < key or (keys[child] == key and indices[child] < index):
+                    break
+                keys[slot], indices[slot] = keys[child], indices[child]
+                slot = child
+        else:
             continue
-        slot, child = 0, 1
-        while child < k:
-            if child + 1 < k and (keys[child + 1], indices[child + 1]) > (keys[child], indices[child]):
-                child += 1
-            if (keys[child], indices[child]) < (key, index):
-                break
-            keys[slot], indices[slot] = keys[child], indices[child]
-            slot, child = child, 2 * child + 1
         keys[slot], indices[slot] = key, index
-    sort_pairs(keys, indices)
+    return size
