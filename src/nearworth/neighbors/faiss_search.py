@@ -21,7 +21,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._common.archive import read_sealed, write_sealed
+from nearworth._common.archive import Arrays, read_archive, write_archive
 from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix
 from nearworth.inputs.fingerprint import fingerprint
 from nearworth.inputs.parameters import whole_number
@@ -45,7 +45,6 @@ SCAN, RANK = 1.0, 200.0  # nanoseconds to scan a code, and to rank a point fetch
 SPARE = 8  # points fetched on top, because 32 bits confuse a few at the border
 ROWS_AT_ONCE, BLOCK, PART = 2**16, 2048, 64  # rows added, queries per fetch, and per thread that ranks what was fetched
 INTEGERS = ("nprobe", "ef_search", "overfetch", "ef_construction", "n_candidates", "n_threads")
-FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -191,20 +190,21 @@ class FaissSearch:
         state = self._built.__getstate__()
         arrays = {name: state.pop(name) for name in ("index", "centre")}
         about = {
-            "format": FORMAT,
             "parameters": {name: getattr(self, name) for name in ("factory", "recall", *INTEGERS)},
             "index": state,
             "tuning": None if self.tuning is None else asdict(self.tuning),
             "built_for": _fingerprint_of_some(self._truth.points),
         }
-        write_sealed(path, about, arrays)
+        write_archive(path, "faiss index", about, arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """What `save` wrote. `fit` it to the same training points, which are not in the file."""
-        about, arrays = read_sealed(path, "an index")
-        if about.get("format") != FORMAT or "built_for" not in about:
-            raise ValueError(f"{os.fspath(path)!r} is not an index that FaissSearch.save of this version wrote.")
+        import_faiss()  # else its absence would be taken for a damaged file
+        return read_archive(path, "faiss index", cls._from_archive)
+
+    @classmethod
+    def _from_archive(cls, about: dict[str, Any], arrays: Arrays) -> Self:
         loaded = cls(**about["parameters"])
         loaded._index, loaded._built_for = FaissIndex.__new__(FaissIndex), about["built_for"]
         loaded._index.__setstate__(about["index"] | arrays)
