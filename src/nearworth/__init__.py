@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from nearworth.results.owners import OwnerValue, OwnerValues
     from nearworth.results.partial import Partial
     from nearworth.results.valuation import Provenance, Valuation
-    from nearworth.tables.preparing import TablePreparer
+    from nearworth.tables.prepare import TablePreparer
 
 _HOME = {
     "Detection": "nearworth.results.detection",
@@ -48,7 +48,7 @@ _HOME = {
     "Provenance": "nearworth.results.valuation",
     "RayExecutor": "nearworth.engine.ray_executor",
     "RemovalCurve": "nearworth.curves",
-    "TablePreparer": "nearworth.tables.preparing",
+    "TablePreparer": "nearworth.tables.prepare",
     "Valuation": "nearworth.results.valuation",
     "add_label_noise": "nearworth.datasets.noise",
     "audit_labels": "nearworth.audit.labels",

@@ -11,7 +11,7 @@ from nearworth.audit.findings import Findings, Selection, findings_of
 from nearworth.cli.data import Data, Wanted, load
 from nearworth.cli.telling import print_json, tell, tell_compiling, tell_data
 from nearworth.tables.errors import InputError
-from nearworth.tables.writing import STDOUT, check_output, records, write_columns
+from nearworth.tables.write import STDOUT, check_output, records, write_columns
 
 
 def detect(

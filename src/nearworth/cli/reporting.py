@@ -13,7 +13,7 @@ from nearworth.cli.telling import collapsed, print_json, tell
 from nearworth.report.content import Rows
 from nearworth.report.page import render_report
 from nearworth.tables.errors import InputError
-from nearworth.tables.writing import check_output, write_bytes
+from nearworth.tables.write import check_output, write_bytes
 
 
 def report(

@@ -1,0 +1,172 @@
+"""A file to a table or to arrays. Anything wrong with the file is one InputError that names it."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from nearworth.tables.csv_read import find_dialect, read_csv
+from nearworth.tables.errors import InputError, listed, plural
+
+CSV = (".csv", ".tsv", ".txt")
+PARQUET = (".parquet", ".pq")
+FEATHER = (".feather", ".arrow")
+ARRAYS = (".npz", ".npy")
+KNOWN = (*CSV, *PARQUET, *FEATHER, *ARRAYS)
+OTHERS = {
+    **dict.fromkeys((".gz", ".bz2", ".xz", ".zst", ".zip"), "compressed; unpack it first"),
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), "a workbook; save it as CSV"),
+    **dict.fromkeys((".pkl", ".pickle", ".joblib"), "a pickle, which could run code; save it as Parquet or CSV"),
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """The contents of a file: a table, or an array X with labels y if it has them; and remarks for the user."""
+
+    path: str
+    table: Any = None
+    X: Any = None
+    y: Any = None
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def is_table(self) -> bool:
+        """Whether columns have names."""
+        return self.table is not None
+
+
+def read(path: str | os.PathLike[str], text_only: bool = False) -> Source:
+    """Read CSV, TSV, Parquet, Feather, npz (`X`, `y`) or npy, by extension; text_only leaves CSV cells as text."""
+    with _opened(path) as file:
+        suffix = file.suffix.lower()
+        if suffix in CSV:
+            return _read_csv(file, text_only)
+        if suffix == ".npz":
+            return _read_npz(file)
+        if suffix == ".npy":
+            return Source(str(file), X=_as_matrix(file, _load_npy(file)))
+        return _read_columnar(file)
+
+
+def count_rows(path: str | os.PathLike[str]) -> int:
+    """How many rows `read` would find; a Parquet file need not be read for that."""
+    with _opened(path) as file:
+        if file.suffix.lower() in PARQUET:
+            return int(_open_parquet(file).metadata.num_rows)
+    source = read(path)
+    return source.table.num_rows if source.is_table else len(source.X)
+
+
+def read_labels(path: str | os.PathLike[str]) -> Any:
+    """The array of labels in an .npy file."""
+    with _opened(path) as file:
+        return _load_npy(file)
+
+
+@contextmanager
+def _opened(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """The checked path; errors of the operating system and of the file's format become InputErrors."""
+    file = Path(path)
+    _check_path(file)
+    try:
+        yield file
+    except InputError:
+        raise
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read: {error.strerror or error}.") from error
+    except (ValueError, EOFError, zipfile.BadZipFile, pa.ArrowNotImplementedError, pa.ArrowKeyError) as error:
+        if "pickle" in str(error) or "Python objects" in str(error):
+            why = "holds pickled objects, which could run code. Save plain numeric arrays instead."
+        else:
+            why = f"is not a {_format(file)} file that can be read: {str(error).splitlines()[0]}"
+        raise InputError(f"{file}: {why}") from error
+
+
+def _format(path: Path) -> str:
+    suffix = path.suffix.lower()
+    return "CSV" if suffix in CSV else "Parquet" if suffix in PARQUET else "Feather" if suffix in FEATHER else "numpy"
+
+
+def _check_path(path: Path) -> None:
+    suffix = path.suffix.lower()
+    if path.is_dir():
+        raise InputError(f"{path}: is a directory; give one file.")
+    if not path.exists():
+        raise InputError(f"{path}: there is no such file.")
+    if not os.access(path, os.R_OK):
+        raise InputError(f"{path}: no permission to read it.")
+    if not path.is_file():
+        raise InputError(f"{path}: is not a regular file; save the data to one first.")
+    if suffix in OTHERS:
+        raise InputError(f"{path}: is {OTHERS[suffix]}.")
+    if suffix not in KNOWN:
+        raise InputError(f"{path}: its extension {path.suffix!r} is not known. Use one of {', '.join(KNOWN)}.")
+
+
+def _read_csv(path: Path, text_only: bool) -> Source:
+    dialect = find_dialect(path)
+    remarks = []
+    if dialect.encoding != "utf-8":
+        remarks.append(f"{path}: is not UTF-8; read as {dialect.encoding}")
+    if dialect.delimiter not in (",", "\t"):
+        remarks.append(f"{path}: columns are separated by {dialect.delimiter!r}")
+    if dialect.decimal == ",":
+        remarks.append(f"{path}: numbers have decimal commas")
+    return Source(str(path), _check_table(path, read_csv(path, dialect, text_only)), remarks=tuple(remarks))
+
+
+def _read_columnar(path: Path) -> Source:
+    import pyarrow.feather as feather
+
+    table = _open_parquet(path).read() if path.suffix.lower() in PARQUET else feather.read_table(path)
+    nameless = [name for name in table.column_names if name.startswith("__index_level_")]  # row numbers of pandas
+    return Source(str(path), _check_table(path, table.drop_columns(nameless)))
+
+
+def _open_parquet(path: Path) -> Any:
+    import pyarrow.parquet as pq
+
+    return pq.ParquetFile(path)
+
+
+def _check_table(path: Path, table: Any) -> Any:
+    repeated = [name for name, count in Counter(table.column_names).items() if count > 1]
+    if repeated:
+        raise InputError(f"{path}: the column name {listed(repeated)} occurs more than once. Make the names distinct.")
+    if table.num_rows == 0:
+        raise InputError(f"{path}: has {table.num_columns} {plural('column', table.column_names)} but no rows.")
+    return table
+
+
+def _read_npz(path: Path) -> Source:
+    if not zipfile.is_zipfile(path):
+        raise InputError(f"{path}: is not a numpy archive (.npz).")
+    with np.load(path, allow_pickle=False) as archive:
+        if "X" not in archive.files:
+            raise InputError(f"{path}: holds the arrays {listed(archive.files)}; nearworth needs `X` (and `y`).")
+        return Source(str(path), X=_as_matrix(path, archive["X"]), y=archive["y"] if "y" in archive.files else None)
+
+
+def _load_npy(path: Path) -> Any:
+    with open(path, "rb") as file:
+        if file.read(6) != b"\x93NUMPY":
+            raise InputError(f"{path}: is not a numpy array (.npy).")
+    return np.load(path, mmap_mode="r", allow_pickle=False)  # stays on disk
+
+
+def _as_matrix(path: Path, X: Any) -> Any:
+    if X.ndim < 2:
+        raise InputError(f"{path}: X must have one row per point, so two dimensions; its shape is {X.shape}.")
+    if 0 in X.shape:
+        raise InputError(f"{path}: X is empty; its shape is {X.shape}.")
+    return X.reshape(len(X), -1)  # images become rows of pixels
