@@ -25,6 +25,8 @@ _DANGEROUS = "'*[=+\\-@\t\r\n\x00\uff1d\uff0b\uff0d\uff20]"
 _GUARDED = "'" + _DANGEROUS
 _NUMBER = re.compile(r"[+-](?:(?:\d+(?:[.,]\d*)*|[.,]\d+)(?:[eE][+-]?\d+)?%?|[iI]nf(?:inity)?)?")  # as in page.js
 
+_QUOTED = r'"[^"]*+(?:""[^"]*+)*+"?'  # opens, as in Python's csv module, only where a cell starts
+
 # All encodings that are read have delimiters, quotes and line breaks as single bytes that mean nothing else. So a file
 # is edited as Latin-1, which turns each byte into one character and back.
 _BYTES = "latin-1"
@@ -130,8 +132,8 @@ def split_records(text: str, delimiter: str) -> Iterator[str]:
     >>> list(split_records('a,"b\nc"\nd,e', ","))
     ['a,"b\nc"\n', 'd,e']
     """
-    cell = _cell(delimiter)
-    for match in re.finditer(rf"{cell}(?:{re.escape(delimiter)}{cell})*+(?:\r\n?|\n|\Z)", text):
+    inside = rf'[^"\r\n]++|(?<={re.escape(delimiter)}){_QUOTED}|"'  # runs without quotes, quoted cells, stray quotes
+    for match in re.finditer(rf"(?:{_QUOTED})?+(?:{inside})*+(?:\r\n?|\n|\Z)", text):
         if match[0]:
             yield match[0]
 
@@ -142,7 +144,9 @@ def split_cells(record: str, delimiter: str) -> list[tuple[int, int]]:
     >>> split_cells('a,"b,c",', ",")
     [(0, 1), (2, 7), (8, 8)]
     """
-    return [match.span(1) for match in re.finditer(rf"(?:^|{re.escape(delimiter)})({_cell(delimiter)})", record)]
+    delimiter = re.escape(delimiter)
+    cell = rf"(?:{_QUOTED})?+[^{delimiter}\r\n]*+"
+    return [match.span(1) for match in re.finditer(rf"(?:^|{delimiter})({cell})", record)]
 
 
 def without_quotes(cell: str) -> str:
@@ -153,12 +157,6 @@ def without_quotes(cell: str) -> str:
     """
     quoted = re.match(r'"([^"]*(?:""[^"]*)*)"?', cell)
     return quoted[1].replace('""', '"') + cell[quoted.end() :] if quoted else cell
-
-
-def _cell(delimiter: str) -> str:
-    """Pattern of a cell. As in Python's csv module, a quote opens only where a cell starts."""
-    plain = rf"[^{re.escape(delimiter)}\r\n]*+"
-    return rf'(?:"[^"]*+(?:""[^"]*+)*+"?{plain}|{plain})'
 
 
 def _like(path: Path, old: str, text: str, dialect: Dialect) -> str:
