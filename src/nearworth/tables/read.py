@@ -17,11 +17,13 @@ import pyarrow as pa
 from nearworth.tables.csv_read import find_dialect, read_csv
 from nearworth.tables.errors import InputError, listed, plural
 
-CSV = (".csv", ".tsv", ".txt")
-PARQUET = (".parquet", ".pq")
-FEATHER = (".feather", ".arrow")
+FORMATS = {
+    **dict.fromkeys((".csv", ".tsv", ".txt"), "CSV"),
+    **dict.fromkeys((".parquet", ".pq"), "Parquet"),
+    **dict.fromkeys((".feather", ".arrow"), "Feather"),
+    **dict.fromkeys((".npz", ".npy"), "numpy"),
+}
 ARRAYS = (".npz", ".npy")
-KNOWN = (*CSV, *PARQUET, *FEATHER, *ARRAYS)
 OTHERS = {
     **dict.fromkeys((".gz", ".bz2", ".xz", ".zst", ".zip"), "compressed; unpack it first"),
     **dict.fromkeys((".xlsx", ".xls", ".ods"), "a workbook; save it as CSV"),
@@ -47,21 +49,18 @@ class Source:
 
 def read(path: str | os.PathLike[str], text_only: bool = False) -> Source:
     """Read CSV, TSV, Parquet, Feather, npz (`X`, `y`) or npy, by extension; text_only leaves CSV cells as text."""
-    with _opened(path) as file:
-        suffix = file.suffix.lower()
-        if suffix in CSV:
+    with _opened(path) as (file, kind):
+        if kind == "CSV":
             return _read_csv(file, text_only)
-        if suffix == ".npz":
-            return _read_npz(file)
-        if suffix == ".npy":
-            return Source(str(file), X=_as_matrix(file, _load_npy(file)))
-        return _read_columnar(file)
+        if kind == "numpy":
+            return _read_npz(file) if file.suffix.lower() == ".npz" else _read_npy(file)
+        return _read_columnar(file, kind)
 
 
 def count_rows(path: str | os.PathLike[str]) -> int:
     """How many rows `read` would find; a Parquet file need not be read for that."""
-    with _opened(path) as file:
-        if file.suffix.lower() in PARQUET:
+    with _opened(path) as (file, kind):
+        if kind == "Parquet":
             return int(_open_parquet(file).metadata.num_rows)
     source = read(path)
     return source.table.num_rows if source.is_table else len(source.X)
@@ -69,17 +68,17 @@ def count_rows(path: str | os.PathLike[str]) -> int:
 
 def read_labels(path: str | os.PathLike[str]) -> Any:
     """The array of labels in an .npy file."""
-    with _opened(path) as file:
+    with _opened(path) as (file, _):
         return _load_npy(file)
 
 
 @contextmanager
-def _opened(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """The checked path; errors of the operating system and of the file's format become InputErrors."""
+def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[Path, str]]:
+    """The checked path and its format; errors of the operating system and of the file's format become InputErrors."""
     file = Path(path)
-    _check_path(file)
+    kind = _check_path(file)
     try:
-        yield file
+        yield file, kind
     except InputError:
         raise
     except OSError as error:
@@ -88,16 +87,11 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[Path]:
         if "pickle" in str(error) or "Python objects" in str(error):
             why = "holds pickled objects, which could run code. Save plain numeric arrays instead."
         else:
-            why = f"is not a {_format(file)} file that can be read: {str(error).splitlines()[0]}"
+            why = f"is not a {kind} file that can be read: {(str(error) or repr(error)).splitlines()[0]}"
         raise InputError(f"{file}: {why}") from error
 
 
-def _format(path: Path) -> str:
-    suffix = path.suffix.lower()
-    return "CSV" if suffix in CSV else "Parquet" if suffix in PARQUET else "Feather" if suffix in FEATHER else "numpy"
-
-
-def _check_path(path: Path) -> None:
+def _check_path(path: Path) -> str:
     suffix = path.suffix.lower()
     if path.is_dir():
         raise InputError(f"{path}: is a directory; give one file.")
@@ -109,8 +103,9 @@ def _check_path(path: Path) -> None:
         raise InputError(f"{path}: is not a regular file; save the data to one first.")
     if suffix in OTHERS:
         raise InputError(f"{path}: is {OTHERS[suffix]}.")
-    if suffix not in KNOWN:
-        raise InputError(f"{path}: its extension {path.suffix!r} is not known. Use one of {', '.join(KNOWN)}.")
+    if suffix not in FORMATS:
+        raise InputError(f"{path}: its extension {path.suffix!r} is not known. Use one of {', '.join(FORMATS)}.")
+    return FORMATS[suffix]
 
 
 def _read_csv(path: Path, text_only: bool) -> Source:
@@ -125,10 +120,10 @@ def _read_csv(path: Path, text_only: bool) -> Source:
     return Source(str(path), _check_table(path, read_csv(path, dialect, text_only)), remarks=tuple(remarks))
 
 
-def _read_columnar(path: Path) -> Source:
+def _read_columnar(path: Path, kind: str) -> Source:
     import pyarrow.feather as feather
 
-    table = _open_parquet(path).read() if path.suffix.lower() in PARQUET else feather.read_table(path)
+    table = _open_parquet(path).read() if kind == "Parquet" else feather.read_table(path)
     nameless = [name for name in table.column_names if name.startswith("__index_level_")]  # row numbers of pandas
     return Source(str(path), _check_table(path, table.drop_columns(nameless)))
 
@@ -155,6 +150,10 @@ def _read_npz(path: Path) -> Source:
         if "X" not in archive.files:
             raise InputError(f"{path}: holds the arrays {listed(archive.files)}; nearworth needs `X` (and `y`).")
         return Source(str(path), X=_as_matrix(path, archive["X"]), y=archive["y"] if "y" in archive.files else None)
+
+
+def _read_npy(path: Path) -> Source:
+    return Source(str(path), X=_as_matrix(path, _load_npy(path)))
 
 
 def _load_npy(path: Path) -> Any:
