@@ -69,6 +69,13 @@ def test_missing_values_are_named_or_filled():
         nw.TablePreparer().fit(pa.table({"a": [1.0, 2.0]})).transform(pa.table({"a": [1.0, None]}))
 
 
+def test_medians_fill_what_only_later_rows_miss():
+    preparer = nw.TablePreparer(missing="median").fit(pa.table({"a": [1.0, 2.0, 6.0]}))
+    assert preparer.describe() == ["a: number, standardised"]
+    filled = preparer.transform(pa.table({"a": [None, 2.0, 1.0]}))
+    assert filled[0] == filled[1]
+
+
 @pytest.mark.parametrize(
     ("column", "message"),
     [

@@ -73,14 +73,18 @@ class Numbers(Column):
         known = values[~np.isnan(values)]
         if not known.size:
             return Column(name, "left out: every cell is empty")
-        if not as_they_are and known.size == values.size and known.min() == known.max():
+        size = float(np.abs(known).max()) or 1.0  # the squares of large numbers would overflow
+        centre, scale = float((known / size).mean() * size), float((known / size).std() * size)
+        if as_they_are:
+            centre, scale = 0.0, 1.0
+        elif scale == 0 and known.size == values.size:
             return Column(name, "left out: the same in every row")
-        median = float(np.median(known)) if missing == "median" and known.size < values.size else None
+        median = float(np.median(known)) if missing == "median" else None
         what = {"number": "number", "date": "date, as days", "truth": "true/false, as 1/0"}[kind]
-        scaled = "used as it is" if as_they_are else "standardised"
-        filled = "" if median is None else f", missing filled with the median {median:.6g}"
-        centre, scale = (0.0, 1.0) if as_they_are else _moments(known)
-        return cls(name, f"{what}, {scaled}{filled}", (name,), kind, centre, scale or 1.0, median)
+        scaled = "used as it is" if (centre, scale or 1.0) == (0.0, 1.0) else "standardised"
+        filled = known.size < values.size and median is not None
+        words = f"{what}, {scaled}" + (f", missing filled with the median {median:.6g}" if filled else "")
+        return cls(name, words, (name,), kind, centre, scale or 1.0, median)
 
     def encode(self, cells: Any, out: FloatMatrix) -> None:
         """Write the numbers; missing ones are the median."""
@@ -164,15 +168,6 @@ class Embedding(Column):
         if broken.size:
             raise InputError(f"column {self.name!r}: the list in row {broken[0]} holds a missing or infinite number.")
         out[:] = values
-
-
-def _moments(values: FloatVector) -> tuple[float, float]:
-    """Mean and standard deviation, also where squares would overflow; exactly 0 for equal values."""
-    if values.min() == values.max():
-        return float(values[0]), 0.0
-    size = float(np.abs(values).max())
-    scaled = values / size
-    return float(scaled.mean() * size), float(scaled.std() * size)
 
 
 def _advice(name: str, text: Any, n_distinct: int, odd: str) -> str:
