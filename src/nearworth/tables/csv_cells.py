@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ _DANGEROUS = "'*[=+\\-@\t\r\n\x00\uff1d\uff0b\uff0d\uff20]"
 _GUARDED = "'" + _DANGEROUS
 _NUMBER = re.compile(r"[+-](?:(?:\d+(?:[.,]\d*)*|[.,]\d+)(?:[eE][+-]?\d+)?%?|[iI]nf(?:inity)?)?")  # as in page.js
 
-_QUOTED = r'"[^"]*+(?:""[^"]*+)*+"?'  # opens, as in Python's csv module, only where a cell starts
+_QUOTED = r'"[^"]*+(?:""[^"]*+)*+'  # a quoted cell without its closing quote
 
 # All encodings that are read have delimiters, quotes and line breaks as single bytes that mean nothing else. So a file
 # is edited as Latin-1, which turns each byte into one character and back.
@@ -104,38 +104,47 @@ def replace_cells(
 
     `change` is called with the row and the text of each cell in `rows`; it returns the new text, or None for no change.
     """
-    text = path.read_bytes().decode(_BYTES)
-    mark = codecs.BOM_UTF8.decode(_BYTES)
-    if dialect.encoding == "utf-8" and text.startswith(mark):
-        text = text.removeprefix(mark)
-        yield codecs.BOM_UTF8
-    row = -1  # the header
-    for record in split_records(text, dialect.delimiter):
-        if not record.strip("\r\n"):  # readers skip empty lines
-            yield record.encode(_BYTES)
-            continue
-        new = record
-        if row in rows:
-            start, end = split_cells(record, dialect.delimiter)[column]
-            old = record[start:end]
-            label = change(row, without_quotes(old).encode(_BYTES).decode(dialect.encoding, errors="replace"))
-            new = record if label is None else record[:start] + _like(path, old, label, dialect) + record[end:]
-        yield new.encode(_BYTES)
-        row += 1
+    with open(path, encoding=_BYTES, newline="") as file:
+        mark = codecs.BOM_UTF8.decode(_BYTES)
+        if dialect.encoding == "utf-8" and file.read(len(mark)) == mark:
+            yield codecs.BOM_UTF8
+        else:
+            file.seek(0)
+        row = -1  # the header
+        for record in split_records(file, dialect.delimiter):
+            if not record.strip("\r\n"):  # readers skip empty lines
+                yield record.encode(_BYTES)
+                continue
+            new = record
+            if row in rows:
+                start, end = split_cells(record, dialect.delimiter)[column]
+                old = record[start:end]
+                label = change(row, without_quotes(old).encode(_BYTES).decode(dialect.encoding, errors="replace"))
+                new = record if label is None else record[:start] + _like(path, old, label, dialect) + record[end:]
+            yield new.encode(_BYTES)
+            row += 1
     if row != n_rows:  # parsers disagree on quotes that are neither closed nor doubled
         raise InputError(f"{path}: has {n_rows:,} rows, but {row:,} by its quotes. Repair the quotes in cells.")
 
 
-def split_records(text: str, delimiter: str) -> Iterator[str]:
-    r"""The lines of a file; line breaks in quotes do not end one.
+def split_records(lines: Iterable[str], delimiter: str) -> Iterator[str]:
+    r"""Lines, joined where a line break is in quotes.
 
-    >>> list(split_records('a,"b\nc"\nd,e', ","))
+    >>> list(split_records(['a,"b\n', 'c"\n', 'd,e'], ","))
     ['a,"b\nc"\n', 'd,e']
     """
-    inside = rf'[^"\r\n]++|(?<={re.escape(delimiter)}){_QUOTED}|"'  # runs without quotes, quoted cells, stray quotes
-    for match in re.finditer(rf"(?:{_QUOTED})?+(?:{inside})*+(?:\r\n?|\n|\Z)", text):
-        if match[0]:
-            yield match[0]
+    start = rf"(?:^|(?<={re.escape(delimiter)}))"  # of a cell: only here do quotes open
+    closed = re.compile(rf'(?:[^"]++|{start}{_QUOTED}"|(?!{start})")*+')
+    record, within = "", False
+    for line in lines:
+        record += line
+        if within or '"' in line:
+            within = not closed.fullmatch('"' + line if within else line)
+        if not within:
+            yield record
+            record = ""
+    if record:
+        yield record
 
 
 def split_cells(record: str, delimiter: str) -> list[tuple[int, int]]:
@@ -145,7 +154,7 @@ def split_cells(record: str, delimiter: str) -> list[tuple[int, int]]:
     [(0, 1), (2, 7), (8, 8)]
     """
     delimiter = re.escape(delimiter)
-    cell = rf"(?:{_QUOTED})?+[^{delimiter}\r\n]*+"
+    cell = rf'(?:{_QUOTED}"?)?+[^{delimiter}\r\n]*+'
     return [match.span(1) for match in re.finditer(rf"(?:^|{delimiter})({cell})", record)]
 
 
