@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from nearworth.curves import RemovalCurve, removal_curve
     from nearworth.datasets.noise import add_label_noise
     from nearworth.engine.plan import Plan
-    from nearworth.engine.ray_executor import RayExecutor
     from nearworth.estimator import KNNShapley, knn_shapley
     from nearworth.games.oracle import exact_shapley
     from nearworth.neighbors.faiss_search import FaissSearch
     from nearworth.neighbors.graph import GraphSearch
     from nearworth.neighbors.lsh import LSHSearch
     from nearworth.results.detection import Detection
+    from nearworth.results.origin import Origin
     from nearworth.results.owners import OwnerValue, OwnerValues
     from nearworth.results.partial import Partial
-    from nearworth.results.valuation import Provenance, Valuation
+    from nearworth.results.valuation import Valuation
     from nearworth.tables.prepare import TablePreparer
 
 _HOME = {
@@ -41,12 +41,11 @@ _HOME = {
     "KNNShapley": "nearworth.estimator",
     "LSHSearch": "nearworth.neighbors.lsh",
     "LabelAudit": "nearworth.audit.result",
+    "Origin": "nearworth.results.origin",
     "OwnerValue": "nearworth.results.owners",
     "OwnerValues": "nearworth.results.owners",
     "Partial": "nearworth.results.partial",
     "Plan": "nearworth.engine.plan",
-    "Provenance": "nearworth.results.valuation",
-    "RayExecutor": "nearworth.engine.ray_executor",
     "RemovalCurve": "nearworth.curves",
     "TablePreparer": "nearworth.tables.prepare",
     "Valuation": "nearworth.results.valuation",
@@ -65,12 +64,11 @@ __all__ = [
     "KNNShapley",
     "LSHSearch",
     "LabelAudit",
+    "Origin",
     "OwnerValue",
     "OwnerValues",
     "Partial",
     "Plan",
-    "Provenance",
-    "RayExecutor",
     "RemovalCurve",
     "TablePreparer",
     "Valuation",
