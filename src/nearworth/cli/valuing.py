@@ -9,7 +9,7 @@ import numpy as np
 from nearworth.cli.cluster import cluster_client, threads_of
 from nearworth.cli.data import Wanted, load
 from nearworth.cli.telling import print_json, tell, tell_compiling, tell_data
-from nearworth.tables.writing import STDOUT, check_output, records, write_columns
+from nearworth.tables.write import STDOUT, check_output, records, write_columns
 
 if TYPE_CHECKING:
     from nearworth.results.valuation import Valuation
@@ -68,14 +68,14 @@ def value_columns(valuation: Valuation) -> dict[str, Any]:
 
 
 def _summary(valuation: Valuation) -> dict[str, Any]:
-    made = valuation.provenance
+    made = valuation.origin
     return {
         "command": "value",
         "version": made.version,
         "parameters": dict(made.parameters),
         "n_train": made.n_train,
         "n_validation": made.n_val,
-        "validation": "self" if made.validation == "self" else "given",
+        "validation": "self" if made.is_leave_one_out else "given",
         "error_bound": valuation.error_bound,
         "negative": int((valuation.values < 0).sum()),
     }
