@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nearworth._common.memory import Memory
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.engine.nearest import Near, Source
 from nearworth.engine.problem import Problem
@@ -65,6 +66,14 @@ class TruncatedEvaluator:
             leaf.truncated = self._sums(rows, leaf.truncated)
         yield stop - start
 
+    @staticmethod
+    def memory(n_train: int, *, by_product: bool) -> Memory:
+        """Bytes of the sums of one leaf and what it takes to continue them; per query its exact keys."""
+        thread = 18 * 8 * n_train
+        if by_product:
+            return Memory(per_thread=thread)
+        return Memory(per_thread=thread + 24 * n_train, per_query=20 * n_train)
+
     def _rows(self, start: int, stop: int) -> Iterator[Row]:
         """Queries with equally many near points are valued together."""
         found = self._source(start, stop)
@@ -77,7 +86,7 @@ class TruncatedEvaluator:
         ranked = problem.labels[np.array([n.rows for n in near], dtype=np.intp).reshape(len(near), -1)]
         first = np.array([n.first for n in near], dtype=bool).reshape(ranked.shape)
         labels = problem.query_labels[queries]
-        n_matches = np.where(labels >= 0, self._class_sizes[labels], 0) - problem.leave_out
+        n_matches = np.where(labels >= 0, self._class_sizes[labels], 0) - problem.leave_one_out
         values = self._game.rows(ranked == labels[:, None], first, n_matches)
         by_query = zip(*(_stacked(interval) for interval in values), strict=True)
         for query, label, n, row in zip(queries, labels.tolist(), near, by_query, strict=True):
@@ -98,14 +107,14 @@ class TruncatedEvaluator:
             if row.label >= 0:
                 far[:, row.label + 1] += weight * (row.match - row.other)
             near[:, row.near_rows] += weight * (row.near - row.far(labels[row.near_rows]))
-            if problem.leave_out:
+            if problem.leave_one_out:
                 near[:, row.query] -= weight * row.far(labels[[row.query]])[:, 0]
         return Truncated(near + (far[:, :1] + far[:, 1:])[:, labels], near, far)
 
     def _all_values(self, row: Row) -> FloatVector:
         values: FloatVector = row.far(self._problem.labels)[0]
         values[row.near_rows] = row.near[0]
-        if self._problem.leave_out:
+        if self._problem.leave_one_out:
             values[row.query] = 0.0
         return values
 

@@ -99,11 +99,6 @@ class Moments:
         _check_state(numbers, arrays, OF_MOMENTS)
         return cls(*numbers, **arrays)
 
-    @staticmethod
-    def bytes_per_point(*, spread: bool, truncated: bool) -> int:
-        """Memory per training point."""
-        return 8 * (1 + 2 * spread + 2 * truncated)
-
 
 class Truncated(NamedTuple):
     """Sums of truncated values and both ends (3, N), and what it takes to go on: of near points (3, N), of far ones."""
@@ -125,6 +120,11 @@ class Leaf:
         self._shift, self._first, self._second = (np.zeros(n_train if spread else 0) for _ in range(3))
         self._count, self._positive, self._weight, self._squares = 0, 0, 0.0, 0.0
         self.truncated: Truncated | None = None
+
+    @staticmethod
+    def bytes(n_train: int, *, spread: bool, truncated: bool) -> int:
+        """What a leaf, or its moments, takes for so many training points: sums, their spread, both ends."""
+        return 8 * n_train * ((4 if spread else 1) + (2 if truncated else 0))
 
     @property
     def n_points(self) -> int:
@@ -193,11 +193,6 @@ class Leaf:
     def copy(self) -> Leaf:
         """The same sums, to go on with while these stay."""
         return Leaf.of_state(*self.state())
-
-    @staticmethod
-    def bytes_per_point(*, spread: bool, truncated: bool) -> int:
-        """Memory per training point."""
-        return 8 * (1 + 3 * spread + 6 * truncated)
 
 
 def _check_state(
