@@ -231,8 +231,8 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         plan = make_plan(n_train or training.n_rows, int(n_val), **planning_facts(training, parameters, method))
         if method.searcher is None:
             return plan.with_time(training.trial(TRIAL_POINTS, TRIAL_QUERIES, parameters))
-        if n_train is None and hasattr(method.searcher, "foretell") and training.features is not None:
-            prediction = method.searcher.foretell(training.features.data, method.n_candidates, int(n_val))
+        if n_train is None and hasattr(method.searcher, "predict") and training.features is not None:
+            prediction = method.searcher.predict(training.features.data, method.n_candidates, int(n_val))
             return replace(plan, prediction=str(prediction))
         return plan
 
