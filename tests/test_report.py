@@ -16,9 +16,9 @@ import pyarrow as pa
 import pytest
 
 import nearworth as nw
-from nearworth.audit.errors import ErrorCount
-from nearworth.audit.evidence import Neighbours
+from nearworth.audit.error_count import ErrorCount
 from nearworth.audit.result import LabelAudit
+from nearworth.audit.votes import Voters
 from nearworth.cli.applying import apply
 from nearworth.datasets import noisy_digits
 from nearworth.report.content import Rows
@@ -50,7 +50,7 @@ def made_up(rng, n, n_suspects, labels):
         n_errors=ErrorCount(n_suspects, n_suspects / 2, n_suspects * 2),
         valuation=SimpleNamespace(values=rng.normal(size=n) / n, error_bound=0.0),
         classes=labels,
-        _neighbours=Neighbours.of(near, np.tile(np.arange(10.0), (n, 1)), 10),
+        _voters=Voters.of(near, np.tile(np.arange(10.0), (n, 1)), 10),
         _estimator=nw.KNNShapley(10),
     )
 
