@@ -103,7 +103,7 @@ def report_cost(folder: Path) -> None:
 
     from nearworth.report.content import Rows
     from nearworth.report.page import render_report
-    from test_report import made_up
+    from report_pages import made_up
 
     rng = np.random.default_rng(0)
     audit = made_up(rng, REPORT_ROWS, REPORT_SUSPECTS, [f"class {i}" for i in range(10)])
