@@ -18,7 +18,7 @@ import nearworth as nw
 from nearworth.cli.speed import Data
 from nearworth.games.truncation import paper_bound
 from nearworth.neighbors.certify import Sample
-from nearworth.neighbors.hashing import collision_probability
+from nearworth.neighbors.lsh_theory import collision_probability
 
 mpl.use("Agg")
 mpl.rcParams["svg.hashsalt"] = "nearworth"

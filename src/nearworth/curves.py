@@ -11,8 +11,7 @@ import numpy as np
 
 from nearworth._common.frames import make_frame
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
-from nearworth.inputs.parameters import is_real, whole_number
-from nearworth.inputs.random import as_generator
+from nearworth.inputs.parameters import as_generator, is_real, whole_number
 from nearworth.results.plots import plot_removal
 
 FRACTIONS = tuple(percent / 100 for percent in range(0, 55, 5))

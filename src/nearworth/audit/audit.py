@@ -15,7 +15,7 @@ from nearworth.audit.regression import fit_targets
 from nearworth.audit.result import LabelAudit
 from nearworth.audit.votes import Voters, vote_shares
 from nearworth.engine.nearest_lists import BYTES
-from nearworth.engine.training import Training
+from nearworth.engine.value import value_and_nearest
 from nearworth.estimator import KNNShapley
 from nearworth.inputs.features import check_features
 from nearworth.inputs.parameters import one_of, parse_bytes, whole_number
@@ -98,7 +98,7 @@ def audit_labels(
 
 
 def _audit_classes(estimator: KNNShapley, X_val: Any, y_val: Any, pred_probs: Any) -> LabelAudit:
-    training = _training_of(estimator)
+    training = estimator.training_set_
     assert training.classes is not None
     codes, labels = training.classes.codes, training.classes.labels
     n_rows, n_classes = len(codes), len(labels)
@@ -142,7 +142,7 @@ def _audit_classes(estimator: KNNShapley, X_val: Any, y_val: Any, pred_probs: An
 
 
 def _audit_targets(estimator: KNNShapley, X_val: Any, y_val: Any) -> LabelAudit:
-    training = _training_of(estimator)
+    training = estimator.training_set_
     targets = np.asarray(training.labels, dtype=np.float64)
     size = _affordable(estimator, LISTED_FOR_TARGETS * estimator.n_neighbors)
     valuation, voters = _value_and_voters(estimator, size)
@@ -169,12 +169,10 @@ def _value_and_voters(
     estimator: KNNShapley, size: int, X_val: Any = None, y_val: Any = None
 ) -> tuple[Valuation, Voters]:
     """Values of the rows, on each other or on a validation set, and the nearest rows of each point, in one pass."""
-    valuation, lists = estimator._value_and_nearest(size, X_val, y_val)
+    training, parameters = estimator.training_set_, estimator.get_params(deep=False)
+    problem = training.problem(X_val, y_val, None, parameters)
+    valuation, lists = value_and_nearest(training, problem, parameters, size)
     return valuation, Voters.of(lists.points, lists.keys, estimator.n_neighbors)
-
-
-def _training_of(estimator: KNNShapley) -> Training:
-    return estimator._training
 
 
 def _affordable(estimator: KNNShapley, size: int) -> int:
@@ -182,7 +180,7 @@ def _affordable(estimator: KNNShapley, size: int) -> int:
     if estimator.max_memory is None:
         return size
     room = GRAPH_SHARE * parse_bytes("max_memory", estimator.max_memory)
-    return max(1, min(size, int(room / ((BYTES + COUNTING_BYTES) * _training_of(estimator).n_rows))))
+    return max(1, min(size, int(room / ((BYTES + COUNTING_BYTES) * estimator.training_set_.n_rows))))
 
 
 def _scales(n_rows: int, n_classes: int) -> list[int]:

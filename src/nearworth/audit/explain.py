@@ -8,13 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearworth._common.types import FloatVector
-from nearworth.engine.plan import Plan
-from nearworth.engine.problem import Problem, make_evaluators
-from nearworth.engine.run import Request, run
-from nearworth.engine.value import plan_of
+from nearworth.engine.problem import Problem
+from nearworth.engine.value import single_values
 from nearworth.estimator import KNNShapley
 from nearworth.games.classification import ClassificationGame
-from nearworth.results.partial import Partial
 
 SHOWN = 5
 
@@ -116,18 +113,23 @@ def effects_of(
     known, another label changes a sum only: phi = worth(rank) [match] + terms that do not depend on the row's own
     label, and for the soft utility what the counts of the classes add.
     """
-    problem, plan = _make_problem(estimator, X_val, y_val)
+    training, parameters = estimator.training_set_, estimator.get_params(deep=False)
+
+    def values_of_row(problem: Problem) -> FloatVector:
+        return single_values(training, problem, parameters, np.array([row]))[:, 0]
+
+    problem = training.problem(X_val, y_val, None, parameters)
     game = problem.game
     if not isinstance(game, ClassificationGame):
-        return _contributions(problem, plan, row), np.empty(0)
+        return values_of_row(problem), np.empty(0)
     soft = estimator.utility == "soft"
     votes = min(estimator.n_neighbors, game.n_players) if soft else estimator.n_neighbors
     n_classes = len(estimator.classes_)
     linear_game = ClassificationGame(game.n_players, votes, n_classes, "original", estimator.semivalue)
-    linear = _contributions(replace(problem, game=linear_game), plan, row)
+    linear = values_of_row(replace(problem, game=linear_game))
     only_row = (np.arange(problem.n_train) == row).astype(np.intp)
     always = np.ones(problem.n_val, dtype=np.intp)
-    worth = _contributions(replace(problem, game=linear_game, labels=only_row, query_labels=always), plan, row)
+    worth = values_of_row(replace(problem, game=linear_game, labels=only_row, query_labels=always))
     given = int(problem.labels[row])
     rest = linear - worth * (problem.query_labels == given)
     under = [rest + worth * (problem.query_labels == c) + _added(problem, game, row, c) for c in range(n_classes)]
@@ -135,28 +137,15 @@ def effects_of(
     return under[given], np.array([problem.weights @ effect / total for effect in under])
 
 
-def _make_problem(estimator: KNNShapley, X_val: Any, y_val: Any) -> tuple[Problem, Plan]:
-    """The checked problem of an estimator and an exact plan for it: the only use of its private members here."""
-    problem, parameters = estimator._problem(X_val, y_val)
-    return problem, plan_of(estimator._training, parameters, problem.n_val, None)
-
-
-def _contributions(problem: Problem, plan: Plan, row: int) -> FloatVector:
-    found = np.empty((problem.n_val, 1))
-    request = Request(chosen=np.array([row]), contributions=found)
-    run(problem, plan, request, make_evaluators(problem, plan), Partial())
-    return found[:, 0]
-
-
 def _added(problem: Problem, game: ClassificationGame, row: int, label: int) -> FloatVector:
     """What the soft utility adds to the value of the row, if that were its label, for each validation point."""
     labels, queries = problem.labels.copy(), problem.query_labels
     labels[row] = label
     counts = np.bincount(labels, minlength=max(int(queries.max()) + 1, 1)).astype(np.float64)
-    matches = np.where(queries >= 0, counts[queries], 0.0) - problem.leave_out
+    matches = np.where(queries >= 0, counts[queries], 0.0) - problem.leave_one_out
     of_match, of_other = game.added(matches)
     added = np.where(queries == label, of_match, of_other)
-    if problem.leave_out:
+    if problem.leave_one_out:
         added[row] = 0.0  # it takes no part in its own game
     return np.asarray(added, dtype=np.float64)
 

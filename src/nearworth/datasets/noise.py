@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nearworth._common.types import FloatMatrix, IntVector
-from nearworth.inputs.parameters import is_real, one_of
-from nearworth.inputs.random import as_generator
+from nearworth.inputs.parameters import as_generator, is_real, one_of
 from nearworth.inputs.targets import check_classes
 
 Noise = Literal["uniform", "pair", "class-dependent"]

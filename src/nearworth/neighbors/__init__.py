@@ -13,8 +13,8 @@ Nearest neighbours only, found by searchers (`fit(X)`, `search(Q, k)`), none of 
 
     search.py     what a searcher is; its answers checked, and ranked anew by true distances
     exact.py      all of the nearest, of any metric: one pass over rough keys, doubts settled
-    lsh.py        the paper's hash tables       hashing.py   the tables       lsh_tuning.py, lsh_theory.py   how many
-    faiss_search.py   an index of faiss         faiss_index.py   the one place that imports it
+    lsh.py        the paper's hash tables       lsh_theory.py   how many, what they find, and Theorem 4
+    faiss_search.py   an index of faiss, and the only module that imports it
     graph.py      neighbours that somebody found before
     certify.py    recall on a sample, and what it says about the rest
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import scipy.sparse
 
 from nearworth._common.types import FloatMatrix, FloatVector
-from nearworth.inputs.filerows import FileRows
+from nearworth.inputs.file_rows import FileRows
 from nearworth.neighbors.base import Keys
 from nearworth.neighbors.distances import squared_distances
 from nearworth.neighbors.products import Products, RoughBatch

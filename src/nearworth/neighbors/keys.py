@@ -11,7 +11,7 @@ import numpy.typing as npt
 import scipy.sparse
 
 from nearworth._common.types import FloatMatrix
-from nearworth.inputs.filerows import FileRows
+from nearworth.inputs.file_rows import FileRows
 from nearworth.inputs.parameters import did_you_mean
 from nearworth.neighbors.base import Keys, Rough
 from nearworth.neighbors.cosine import CosineKeys, SparseCosineKeys

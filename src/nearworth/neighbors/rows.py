@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from nearworth.inputs.filerows import FileRows
+from nearworth.inputs.file_rows import FileRows
 
 BLOCK = 2**16  # numbers in a block: half a megabyte
 AT_ONCE = 2**14  # numbers converted at a time, so that the copies this takes stay in a cache

@@ -18,13 +18,14 @@ import numpy.typing as npt
 from nearworth._common.compile import compiled
 from nearworth._common.types import FloatMatrix, IntMatrix, IntVector
 from nearworth.inputs.features import check_features
-from nearworth.inputs.parameters import is_real, whole_number
+from nearworth.inputs.parameters import as_generator, is_real, whole_number
 from nearworth.neighbors.distances import distances_to, some_rows
 from nearworth.neighbors.keys import EXTREME
 from nearworth.neighbors.rows import readable
 
 MISSING = -1
 Answer: TypeAlias = tuple[IntMatrix, FloatMatrix]
+generator = as_generator  # the name that searchers import
 
 
 @runtime_checkable
@@ -176,13 +177,6 @@ def usable_threads(n_threads: int | None) -> int:
     import joblib
 
     return int(joblib.cpu_count())
-
-
-def generator(random_state: Any) -> np.random.Generator:
-    """A generator from whatever scikit-learn accepts as a seed."""
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(random_state.randint(2**32, dtype=np.uint32))
-    return np.random.default_rng(random_state)
 
 
 def _refused(name: str, what: str) -> ValueError:

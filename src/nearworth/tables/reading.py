@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from nearworth.inputs.npy import map_npy
 from nearworth.tables.delimited import find_dialect, read_delimited
 from nearworth.tables.errors import InputError, listed
 
@@ -98,7 +99,7 @@ def _delimited(path: Path, text_only: bool) -> Source:
 
 
 def _columnar(path: Path, kind: str) -> Source:
-    from nearworth.inputs.columns import index_of_pandas
+    from nearworth.inputs.arrow import index_of_pandas
 
     with _readable(path, kind):
         if kind == "Parquet":
@@ -136,12 +137,14 @@ def _npz(path: Path) -> Source:
     if not zipfile.is_zipfile(path):
         raise InputError(f"{path}: is not a numpy archive (.npz).")
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with np.errstate(all="raise"), np.load(path, allow_pickle=False) as archive:
             names = archive.files
             if "X" not in names:
                 raise InputError(f"{path}: holds the arrays {listed(names)}; nearworth needs `X` (and `y`).")
             return Source(str(path), X=_matrix(path, archive["X"]), y=archive["y"] if "y" in names else None)
-    except (zipfile.BadZipFile, ValueError, EOFError) as error:
+    except OSError:
+        raise
+    except Exception as error:  # headers are Python literals: damage can surface as almost anything
         raise _not_numpy(path, error) from error
 
 
@@ -159,9 +162,9 @@ def _array(path: Path) -> Any:
         if file.read(6) != b"\x93NUMPY":
             raise InputError(f"{path}: is not a numpy array (.npy).")
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)  # stays on disk
-    except (ValueError, EOFError) as error:
-        raise _not_numpy(path, error) from error
+        return map_npy(path, f"{path}:")  # stays on disk
+    except ValueError as error:
+        raise InputError(str(error)) from error
 
 
 def _not_numpy(path: Path, error: Exception) -> InputError:
