@@ -241,7 +241,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         """How `value` would run on so many validation points: threads, batches, memory and time. Prints itself.
 
         The time comes from a trial of some tenths of a second with training points as queries; a searcher's is not
-        told, but hash tables foretell recall, cost and the quantities of the paper's Theorem 4. `value` follows the
+        told, but hash tables predict recall, cost and the quantities of the paper's Theorem 4. `value` follows the
         plan exactly. With `n_train`, the plan is for a training set of that size whose rows are like those of `fit`.
         """
         check_is_fitted(self)
@@ -252,10 +252,10 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         plan = plan_of(self._training, parameters, int(n_val), choice, n_train)
         if choice.searcher is None:
             return with_time(plan, self._training.trial(TRIAL_POINTS, TRIAL_QUERIES, parameters))
-        if n_train is None and hasattr(choice.searcher, "foretell") and self._training.features is not None:
-            told = choice.searcher.foretell(self._training.features.data, choice.n_candidates, int(n_val))
-            return replace(plan, foretold=str(told))
-        return plan
+        if n_train is not None or self._training.features is None:
+            return plan
+        prediction = choice.searcher.predict(self._training.features.data, choice.n_candidates, int(n_val))
+        return plan if prediction is None else replace(plan, foretold=str(prediction))
 
     def _checked_parameters(self) -> dict[str, Any]:
         parameters: dict[str, Any] = self.get_params(deep=False)

@@ -7,15 +7,12 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
 
-import numpy as np
-
-from nearworth._common.types import IntVector
-from nearworth.engine.nearest import CONFIDENCE, ExactSource, SearcherSource, Source
+from nearworth.engine.nearest import ExactSource, SearcherSource, Source
 from nearworth.engine.nearest_lists import NearestLists
 from nearworth.engine.plan import Plan, SearchPlan
 from nearworth.engine.problem import Problem
 from nearworth.games.candidates import candidates_for_error
-from nearworth.neighbors.search import generator
+from nearworth.neighbors.searchers import as_searcher, generator
 
 # Of 100,000 points, ranking 20 costs a third of ranking all, 500 two thirds, 1,000 about as much.
 MOST_CANDIDATES, SHARE_OF_ALL = 2_000, 0.01
@@ -44,34 +41,8 @@ class Choice:
     @property
     def plan(self) -> SearchPlan:
         """The same in words."""
-        searcher = type(self.searcher).__name__ if self.searcher else None
+        searcher = self.searcher.name if self.searcher else None
         return SearchPlan(self.n_candidates, searcher, self.reason, self.whole_ties)
-
-
-@dataclass(frozen=True)
-class SearchReport:
-    """What a searcher found, judged on a random sample of the validation points.
-
-    `incomplete` is how many validation points may lack one of their K* nearest neighbours, at most, with probability
-    `confidence`; sampled ones and those in `failed` (fewer than K* found) were searched exactly, unless on_fail says
-    otherwise. `tuning` is what the searcher says of itself, predicted recall included.
-    """
-
-    searcher: str
-    n_candidates: int
-    n_sampled: int
-    n_complete: int
-    recall: float
-    incomplete: int
-    confidence: float
-    failed: IntVector
-    tuning: Any = None
-
-    def __str__(self) -> str:
-        return (
-            f"{self.searcher}: recall {self.recall:.3f}, all {self.n_candidates:,} neighbours found for "
-            f"{self.n_complete} of {self.n_sampled} sampled queries; failed for {len(self.failed)}"
-        )
 
 
 def choose(
@@ -136,7 +107,7 @@ def _searcher(search: Any, parameters: Mapping[str, Any]) -> Any:
         from nearworth.neighbors.faiss_search import FaissSearch
 
         return FaissSearch()
-    return search
+    return as_searcher(search)
 
 
 def make_source(
@@ -146,35 +117,6 @@ def make_source(
     assert choice.n_candidates is not None
     if choice.searcher is None:
         return ExactSource(problem, choice.n_candidates, plan)
-    on_fail: Any = getattr(choice.searcher, "on_fail", "exact")
-    source = SearcherSource(problem, choice.searcher, choice.n_candidates, on_fail, generator(random_state))
+    source = SearcherSource(problem, choice.searcher, choice.n_candidates, generator(random_state))
     source.listing = nearest
     return source
-
-
-def identity_of(source: SearcherSource, choice: Choice) -> str:
-    """What must be the same before a run can be taken up: the searcher as built, and how it was judged."""
-    judged = source.judgement
-    return (
-        f"{type(choice.searcher).__name__} {choice.searcher.fingerprint()}, "
-        f"{judged.n_complete} of {judged.n_sampled} complete"
-    )
-
-
-def report_of(source: Source, choice: Choice, n_val: int) -> SearchReport | None:
-    """What was found and what may be missing; nothing to say of exact search."""
-    if not isinstance(source, SearcherSource):
-        return None
-    judged, incomplete = source.judgement, source.judgement.incomplete(n_val)
-    assert choice.n_candidates is not None
-    return SearchReport(
-        type(choice.searcher).__name__,
-        choice.n_candidates,
-        judged.n_sampled,
-        judged.n_complete,
-        judged.recall,
-        incomplete,
-        CONFIDENCE if incomplete else 1.0,
-        np.flatnonzero(source.failed),
-        getattr(choice.searcher, "tuning", None),
-    )

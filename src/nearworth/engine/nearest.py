@@ -1,66 +1,63 @@
-"""The nearest training points of each query in true order, from exact search or from a searcher nobody believes."""
+"""The nearest training points of each query in exact order, from exact search or from a searcher."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._common.types import BoolVector, FloatMatrix, IntMatrix, IntVector, Ties
+from nearworth._common.types import IntVector, Ties
 from nearworth.engine.nearest_lists import NearestLists
 from nearworth.engine.plan import Plan
 from nearworth.engine.problem import Problem
 from nearworth.engine.threads import one_blas_thread
-from nearworth.neighbors.certify import recall_by_distance, upper_limit
-from nearworth.neighbors.exact import NearestKeys
+from nearworth.neighbors.exact import ExactSearch, TrueDistances, ask
 from nearworth.neighbors.keys import EuclideanKeys
-from nearworth.neighbors.search import MISSING, Answer, TrueDistances, check_answer, check_points, drop_self
+from nearworth.neighbors.recall import recall_by_distance, upper_limit
+from nearworth.neighbors.searchers import Neighbours, Searcher, as_points
 
-OnFail: TypeAlias = Literal["exact", "partial", "raise"]
-AHEAD = 1024  # queries put to a searcher at a time
-SAMPLED, CONFIDENCE = 256, 0.99  # queries whose neighbours are searched exactly to judge a searcher, and how sure it is
+BLOCK = 1024  # queries put to a searcher at a time
+SAMPLED, CONFIDENCE = 256, 0.99  # queries that are also searched exactly, and how sure the certificate is
 
 
-class Near(NamedTuple):
-    """Known ranks of one query: the points, and where blocks of tied ones begin."""
+@dataclass(frozen=True, kw_only=True)
+class SearchReport:
+    """What a searcher found, judged on a random sample of the validation points.
 
-    rows: IntVector
-    first: BoolVector
+    `incomplete` is how many validation points may lack one of their K* nearest neighbours, at most, with probability
+    `confidence`; sampled ones and those in `failed` (fewer than K* found) were searched exactly, unless on_fail says
+    otherwise. `tuning` is what the searcher says of itself, predicted recall included.
+    """
+
+    searcher: str
+    n_candidates: int
+    n_sampled: int
+    n_complete: int
+    recall: float
+    incomplete: int
+    confidence: float
+    failed: IntVector
+    tuning: Any = None
+
+    def __str__(self) -> str:
+        return (
+            f"{self.searcher}: recall {self.recall:.3f}, all {self.n_candidates:,} neighbours found for "
+            f"{self.n_complete} of {self.n_sampled} sampled queries; failed for {len(self.failed)}"
+        )
 
 
 class Source(Protocol):
     """Finds the nearest points of queries."""
 
-    def __call__(self, start: int, stop: int) -> list[Near]:
-        """Those of the validation points start..stop-1: complete blocks of ties, nearest first."""
+    def __call__(self, start: int, stop: int) -> Neighbours:
+        """Those of the validation points start..stop-1 whose ranks are known: complete blocks of ties."""
         ...
 
-
-def known_ranks(rows: IntVector, keys: npt.NDArray[Any], k: int, n_players: int, ties: Ties, *, sure: bool) -> Near:
-    """The first k of a sorted list that may be longer, cut before a tie that may go on beyond what is known.
-
-    Ranking by index needs no cut if it is `sure` that equally far points were chosen by their index.
-    """
-    found = int(np.count_nonzero(rows >= 0))
-    size = min(k, found)
-    if size < n_players and (ties == "average" or not sure):
-        beyond = keys[size] if size < found else keys[size - 1] if size else np.inf
-        size = int(np.searchsorted(keys[:size], beyond))
-    keys = keys[:size]
-    first = np.ones(size, dtype=bool)
-    if ties == "average":
-        first[1:] = keys[1:] != keys[:-1]
-    return Near(rows[:size], first)
-
-
-def points_of(problem: Problem) -> npt.NDArray[Any]:
-    """The training points of a Euclidean problem, as searchers take them."""
-    if not isinstance(problem.keys, EuclideanKeys):
-        raise ValueError("searchers find Euclidean neighbours; use search='exact' with other metrics and sparse data.")
-    return check_points(problem.keys.data)
+    def report(self) -> SearchReport | None:
+        """What was found and what may be missing; None for exact search."""
+        ...
 
 
 class ExactSource:
@@ -68,152 +65,160 @@ class ExactSource:
 
     def __init__(self, problem: Problem, k: int, plan: Plan | None = None) -> None:
         self._problem, self._k = problem, k
-        narrow = plan is None or plan.narrow
         batch = plan.batch if plan is not None and problem.keys.streamed else None
-        self._nearest = NearestKeys(problem.keys, problem.n_train, narrow=narrow, batch=batch)
+        search = ExactSearch(single=plan is None or plan.narrow, batch=batch)
+        self._search = search.fit_keys(problem.keys, problem.n_train)
         self._whole_ties = plan is not None and plan.search.whole_ties and problem.ties == "average"
 
-    def __call__(self, start: int, stop: int) -> list[Near]:
+    def __call__(self, start: int, stop: int) -> Neighbours:
         """See Source."""
-        return [
-            self._to_the_end_of_its_tie(query, known)
-            if self._whole_ties and len(known.rows) < min(self._k, self._problem.game.n_players)
-            else known
-            for query, known in enumerate(self._known(start, stop), start=start)
-        ]
+        problem, found = self._problem, self.nearest(np.arange(start, stop))
+        known = known_ranks(found, self._k, problem.game.n_players, problem.ties, by_index=True)
+        return self._with_whole_ties(start, found, known) if self._whole_ties else known
 
-    def _known(self, start: int, stop: int) -> list[Near]:
-        problem = self._problem
-        indices, keys = self.answer(np.arange(start, stop))
-        return [
-            known_ranks(rows, row, self._k, problem.game.n_players, problem.ties, sure=True)
-            for rows, row in zip(indices, keys, strict=True)
-        ]
+    def report(self) -> SearchReport | None:
+        """See Source."""
+        return None
 
-    def _to_the_end_of_its_tie(self, query: int, known: Near) -> Near:
-        """The known ranks and the whole block of equally far points behind them, which begins among the k nearest."""
+    def nearest(self, queries: IntVector) -> Neighbours:
+        """The k + 1 nearest of some validation points: the last one shows whether the others are tied with more."""
+        problem, k = self._problem, n_wanted(self._problem, self._k)
+        found = self._search.nearest(problem.queries[queries], k + problem.leave_out)
+        return found.without(queries) if problem.leave_out else found
+
+    def _with_whole_ties(self, start: int, found: Neighbours, known: Neighbours) -> Neighbours:
+        """The known ranks and the whole block of tied points behind them, if it begins among the k nearest."""
+        sizes, wanted = known.sizes, min(self._k, self._problem.game.n_players)
+        tied = {q: self._tied(start + q, known.rows[q, : sizes[q]]) for q in np.flatnonzero(sizes < wanted).tolist()}
+        whole = known.resized(max([known.rows.shape[1], *(sizes[q] + len(rows) for q, rows in tied.items())]))
+        for q, rows in tied.items():
+            block = slice(sizes[q], sizes[q] + len(rows))
+            whole.rows[q, block], whole.keys[q, block] = rows, found.keys[q, sizes[q]]
+        return whole
+
+    def _tied(self, query: int, nearer: IntVector) -> IntVector:
+        """The nearest points behind those given, all equally far."""
         problem = self._problem
         keys = np.array(problem.keys(problem.queries[query : query + 1])[0])  # they may be the user's own
         if problem.leave_out:
             keys[query] = np.nan
-        keys[known.rows] = np.nan
-        tied = np.flatnonzero(keys == np.nanmin(keys))
-        return Near(np.concatenate([known.rows, tied]), np.concatenate([known.first, np.arange(len(tied)) == 0]))
-
-    def answer(self, queries: IntVector) -> Answer:
-        """The k + 1 nearest of some validation points with their keys, one more than wanted to see whether it ties."""
-        problem = self._problem
-        wanted = min(self._k + 1, problem.game.n_players)
-        found = self._nearest.ranked(problem.queries[queries], wanted + problem.leave_out)
-        return drop_self(*found, queries) if problem.leave_out else found
-
-
-@dataclass
-class Judgement:
-    """What a sample of queries says of a searcher."""
-
-    n_sampled: int
-    n_complete: int
-    recall: float
-
-    def incomplete(self, n_queries: int) -> int:
-        """How many of all queries may lack a neighbour, at most, with `CONFIDENCE`; sampled ones have been mended."""
-        if self.n_sampled >= n_queries:
-            return 0
-        misses = self.n_sampled - self.n_complete
-        share = upper_limit(misses, self.n_sampled, CONFIDENCE)
-        return min(int(np.ceil(share * n_queries)) - misses, n_queries - self.n_sampled)
+        keys[nearer] = np.nan
+        return np.flatnonzero(keys == np.nanmin(keys))
 
 
 class SearcherSource:
-    """What a searcher finds, ranked anew by true distances; judged on a sample, which is then answered truly."""
+    """What a searcher finds, in exact order. Its recall is measured on a sample, whose exact neighbours replace it."""
 
-    def __init__(self, problem: Problem, searcher: Any, k: int, on_fail: OnFail, rng: np.random.Generator) -> None:
-        self._problem, self._searcher, self._k, self._on_fail = problem, searcher, k, on_fail
-        points = points_of(problem)
-        self._truth = TrueDistances(points)
+    def __init__(self, problem: Problem, searcher: Searcher, k: int, rng: np.random.Generator) -> None:
+        self._problem, self._searcher, self._k = problem, searcher, k
+        points = _points(problem)
+        self._distances = TrueDistances(points)
         self._exact = ExactSource(problem, k)
         self.failed = np.zeros(problem.n_val, dtype=bool)
+        self.listing: NearestLists | None = None  # gets what is found, if given
+        self._block, self._answers = (0, -1), Neighbours(np.zeros((0, 0), dtype=np.intp), np.zeros((0, 0)))
         self._sampled = np.sort(rng.choice(problem.n_val, min(SAMPLED, problem.n_val), replace=False))
-        self.listing: NearestLists | None = None  # takes down what is found, if somebody wants it
-        self._asked: tuple[int, int] = (0, -1)
-        self._answers: Answer = (np.zeros((0, 0), dtype=np.intp), np.zeros((0, 0)))
-        self._prepare(points)
-        self.judgement = self._judge()
+        searcher.fit(points)
+        with one_blas_thread():
+            queries = np.asarray(problem.queries[self._sampled], dtype=np.float64)
+            searcher.prepare(n_wanted(problem, k) + problem.leave_out, queries)
+            self._sample = self._exact.nearest(self._sampled)
+            found, wanted = self._ask(self._sampled), min(k, problem.game.n_players)
+        self._recall = recall_by_distance(found.keys[:, :wanted], self._sample.keys[:, :wanted])
 
-    def __call__(self, start: int, stop: int) -> list[Near]:
+    def __call__(self, start: int, stop: int) -> Neighbours:
         """See Source."""
-        problem, queries = self._problem, np.arange(start, stop)
-        indices, keys = self._ask_ahead(start, stop)
-        failed = self._failed(indices)
+        problem, found = self._problem, self._ask_block(start, stop)
+        failed = found.sizes < min(self._k, problem.game.n_players)
         self.failed[start:stop] |= failed
-        if self._on_fail == "raise" and failed.any():
+        if self._searcher.on_fail == "raise" and failed.any():
+            query = int(np.flatnonzero(failed)[0])
             raise ValueError(
-                f"{type(self._searcher).__name__} found {int((indices[failed] >= 0).sum(axis=1)[0])} of {self._k} "
-                f"neighbours of validation point {queries[failed][0]}. Use on_fail='exact' or 'partial'."
+                f"{self._searcher.name} found {found.sizes[query]} of {self._k} neighbours of validation point "
+                f"{start + query}. Use on_fail='exact' or 'partial'."
             )
-        mend = np.isin(queries, self._sampled) | (failed if self._on_fail == "exact" else False)
-        if mend.any():
-            indices[mend], keys[mend] = self._exact.answer(queries[mend])
+        self._replace_by_exact(found, start, stop, failed & (self._searcher.on_fail == "exact"))
         if self.listing is not None:
-            for query, rows, row in zip(queries.tolist(), indices, keys, strict=True):
-                self.listing.keep(query, rows[rows >= 0], row[rows >= 0])
-        return [
-            known_ranks(rows, row, self._k, problem.game.n_players, problem.ties, sure=False)
-            for rows, row in zip(indices, keys, strict=True)
-        ]
+            for query, rows, keys in zip(range(start, stop), *found, strict=True):
+                self.listing.keep(query, rows[rows >= 0], keys[rows >= 0])
+        return known_ranks(found, self._k, problem.game.n_players, problem.ties, by_index=False)
 
-    def _prepare(self, points: npt.NDArray[Any]) -> None:
-        self._searcher.fit(points)
-        if hasattr(self._searcher, "prepare"):
-            with one_blas_thread():
-                sample = np.asarray(self._problem.queries[self._sampled], dtype=np.float64)
-                self._searcher.prepare(self._wanted + self._problem.leave_out, sample)
+    def report(self) -> SearchReport | None:
+        """See Source."""
+        n_val, n_sampled, n_complete = self._problem.n_val, len(self._recall), self._n_complete
+        misses, incomplete = n_sampled - n_complete, 0
+        if n_sampled < n_val:  # else all were searched exactly
+            share = upper_limit(misses, n_sampled, CONFIDENCE)
+            incomplete = min(int(np.ceil(share * n_val)) - misses, n_val - n_sampled)
+        return SearchReport(
+            searcher=self._searcher.name,
+            n_candidates=self._k,
+            n_sampled=n_sampled,
+            n_complete=n_complete,
+            recall=float(self._recall.mean()),
+            incomplete=incomplete,
+            confidence=CONFIDENCE if incomplete else 1.0,
+            failed=np.flatnonzero(self.failed),
+            tuning=self._searcher.tuning,
+        )
 
-    def _ask_ahead(self, start: int, stop: int) -> tuple[IntMatrix, FloatMatrix]:
-        """Searchers like many questions at a time: asks a whole block and keeps the answers to the rest of it.
-
-        Always the same blocks, wherever a run was taken up: an index may round otherwise in other company.
-        """
-        if not self._asked[0] <= start <= stop <= self._asked[1]:
-            first = start - start % AHEAD
-            last = min(max(stop, first + AHEAD), self._problem.n_val)
-            self._asked, self._answers = (first, last), self._ask(np.arange(first, last))
-        part = slice(start - self._asked[0], stop - self._asked[0])
-        return self._answers[0][part].copy(), self._answers[1][part].copy()
+    def identity(self) -> str:
+        """What must be the same before a run can be resumed: the searcher as built, and its recall on the sample."""
+        name, fingerprint = self._searcher.name, self._searcher.fingerprint
+        assert fingerprint is not None
+        return f"{name} {fingerprint()}, {self._n_complete} of {len(self._recall)} complete"
 
     @property
-    def _wanted(self) -> int:
-        return min(self._k + 1, self._problem.game.n_players)
+    def _n_complete(self) -> int:
+        return int(np.count_nonzero(self._recall >= 1.0))
 
-    def _failed(self, indices: IntMatrix) -> BoolVector:
-        wanted = min(self._k, self._problem.game.n_players)
-        return np.asarray((indices[:, :wanted] == MISSING).any(axis=1))
+    def _ask_block(self, start: int, stop: int) -> Neighbours:
+        """Searchers like many queries at a time: asks a whole block and keeps the answers to the rest of it.
 
-    def _ask(self, queries: IntVector) -> tuple[IntMatrix, FloatMatrix]:
-        problem, k = self._problem, self._wanted + self._problem.leave_out
-        points = problem.queries[queries]
-        if getattr(self._searcher, "precomputed", False):
-            answer = self._searcher.search_rows(int(queries[0]), int(queries[-1]) + 1, k)
-        else:
-            answer = self._searcher.search(points, k)
-        indices, distances = answer
-        found, _ = check_answer(indices, distances, problem.n_train, k, n_queries=len(queries), searcher=self._searcher)
-        ranked = self._truth.order(points, found)
-        return drop_self(*ranked, queries) if problem.leave_out else ranked
+        Always the same blocks, wherever a run was resumed: an index may round otherwise in other company.
+        """
+        if not self._block[0] <= start <= stop <= self._block[1]:
+            first = start - start % BLOCK
+            last = min(max(stop, first + BLOCK), self._problem.n_val)
+            self._block, self._answers = (first, last), self._ask(np.arange(first, last))
+        part = slice(start - self._block[0], stop - self._block[0])
+        return Neighbours(self._answers.rows[part].copy(), self._answers.keys[part].copy())
 
-    def _judge(self) -> Judgement:
-        by_range = getattr(self._searcher, "precomputed", False)  # a graph is asked by range
-        parts = _consecutive(self._sampled) if by_range else [self._sampled]
-        with one_blas_thread():
-            recall = np.concatenate([self._share_found(part) for part in parts])
-        return Judgement(len(recall), int(np.count_nonzero(recall >= 1.0)), float(recall.mean()))
+    def _ask(self, queries: IntVector) -> Neighbours:
+        problem = self._problem
+        excluded = queries if problem.leave_out else None
+        k = n_wanted(problem, self._k)
+        return ask(self._searcher, self._distances, problem.queries[queries], k, numbers=queries, excluded=excluded)
 
-    def _share_found(self, queries: IntVector) -> npt.NDArray[Any]:
-        k = min(self._k, self._problem.game.n_players)
-        return recall_by_distance(self._ask(queries)[1][:, :k], self._exact.answer(queries)[1][:, :k])
+    def _replace_by_exact(self, found: Neighbours, start: int, stop: int, failed: npt.NDArray[np.bool_]) -> None:
+        a, b = np.searchsorted(self._sampled, (start, stop))
+        sampled = self._sampled[a:b] - start
+        found.rows[sampled], found.keys[sampled] = self._sample.rows[a:b], self._sample.keys[a:b]
+        failed[sampled] = False
+        if failed.any():
+            found.rows[failed], found.keys[failed] = self._exact.nearest(start + np.flatnonzero(failed))
 
 
-def _consecutive(queries: IntVector) -> Iterator[IntVector]:
-    """Runs of consecutive numbers."""
-    yield from np.split(queries, np.flatnonzero(np.diff(queries) != 1) + 1)
+def n_wanted(problem: Problem, k: int) -> int:
+    """The k nearest and one more, as far as there are so many."""
+    return min(k + 1, problem.game.n_players)
+
+
+def known_ranks(found: Neighbours, k: int, n_players: int, ties: Ties, *, by_index: bool) -> Neighbours:
+    """The first k, cut before a block of ties that may go on beyond what was found.
+
+    Ranking by index needs no cut if tied points were also chosen `by_index`.
+    """
+    n_found = found.sizes
+    sizes = np.minimum(n_found, k)
+    if ties == "average" or not by_index:
+        # The key of the next point, or of the last one where no next is known.
+        next_key = found.keys[np.arange(len(sizes)), np.where(sizes < n_found, sizes, sizes - 1)]
+        sizes = np.where(sizes < n_players, (found.keys < next_key[:, None]).sum(axis=1), sizes)
+    return found.first(sizes)
+
+
+def _points(problem: Problem) -> npt.NDArray[Any]:
+    if not isinstance(problem.keys, EuclideanKeys):
+        raise ValueError("searchers find Euclidean neighbours; use search='exact' with other metrics and sparse data.")
+    return as_points(problem.keys.data)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import groupby
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
-from nearworth.engine.nearest import Near, Source
+from nearworth.engine.nearest import Source
 from nearworth.engine.problem import Problem
 from nearworth.games.blocks import Interval
 from nearworth.games.classification import ClassificationGame
@@ -18,6 +18,14 @@ from nearworth.games.regression import RegressionGame
 from nearworth.games.truncated_regression import TruncatedRegression, evaluate
 from nearworth.games.truncation import Tail, TruncatedClassification
 from nearworth.results.moments import Leaf, Truncated
+
+
+class Near(NamedTuple):
+    """Known ranks of one query: the points, and where blocks of tied ones begin."""
+
+    rows: IntVector
+    first: npt.NDArray[np.bool_]
+
 
 Valued: TypeAlias = tuple[int, Near, Any]  # a query, its near points, its Row
 ENDS = 3  # value, lower end, upper end: the leading axis of every array here
@@ -160,7 +168,9 @@ class TruncatedEvaluator:
 
     def rows(self, start: int, stop: int) -> Iterator[Valued]:
         """Each query with its near points and values; queries with equally many near points are valued together."""
-        found = self._source(start, stop)
+        points = self._source(start, stop)
+        each = zip(points.rows, points.starts(self._problem.ties), points.sizes, strict=True)
+        found = [Near(rows[:size], first[:size]) for rows, first, size in each]
         for _, group in groupby(range(start, stop), key=lambda query: len(found[query - start].rows)):
             queries = list(group)
             near = [found[query - start] for query in queries]

@@ -25,7 +25,7 @@ from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth._version import __version__
 from nearworth.engine.checkpoint import Checkpoint
 from nearworth.engine.cluster import Job, run_on
-from nearworth.engine.method import Choice, choose, identity_of, make_source, report_of
+from nearworth.engine.method import Choice, choose, make_source
 from nearworth.engine.nearest import Source
 from nearworth.engine.nearest_lists import NearestLists
 from nearworth.engine.plan import Plan, check_fits, make_plan
@@ -194,7 +194,7 @@ class Run:
     @property
     def _report(self) -> Any:
         assert self.source is not None
-        return report_of(self.source, self.choice, self.problem.n_val)
+        return self.source.report()
 
     @property
     def _spread(self) -> bool:
@@ -239,7 +239,7 @@ class Run:
             "tail": None if ranked is None else self.parameters["tail"],
         }
         if self.choice.searcher is not None and self.checkpoint is not None:
-            sums["search"] = identity_of(self.source, self.choice)  # type: ignore[arg-type]
+            sums["search"] = self.source.identity()  # type: ignore[union-attr]
         return {
             "version": made.version,
             "parameters": dict(made.parameters),
@@ -354,13 +354,13 @@ def refuse_searcher(name: str) -> None:
 
 def _refuse_unrepeatable(searcher: Any, random_state: Any) -> None:
     """A run can be taken up only if the searcher will find the same again."""
-    kind = type(searcher).__name__
-    if not callable(getattr(searcher, "fingerprint", None)):
+    kind = searcher.name
+    if searcher.fingerprint is None:
         raise ValueError(
             f"checkpoint: {kind} has no fingerprint(), so a later run cannot know that it would find the same "
             "neighbours. Give it one (see Searcher), or use search='exact'."
         )
-    seeds = {"random_state": random_state, f"random_state of {kind}": getattr(searcher, "random_state", 0)}
+    seeds = {"random_state": random_state, f"random_state of {kind}": searcher.random_state}
     for name, seed in seeds.items():
         if not isinstance(seed, Integral):
             raise ValueError(

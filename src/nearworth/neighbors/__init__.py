@@ -9,14 +9,17 @@
     ranking.py    rank keys -> the order of the training points and where ties begin
     twins.py      which training rows are identical
 
-Nearest neighbours only, found by searchers (`fit(X)`, `search(Q, k)`), none of which is believed:
+Nearest neighbours only, found by searchers (`fit(X)`, `search(Q, k)`), whose answers are verified:
 
-    search.py     what a searcher is; its answers checked, and ranked anew by true distances
-    exact.py      all of the nearest, of any metric: one pass over rough keys, doubts settled
+    searchers.py  the contract of a searcher, Neighbours (what every search returns), checks of answers
+    exact.py      all of the nearest, of any metric; exact order of what other searchers found
     lsh.py        the paper's hash tables       hashing.py   the tables       lsh_tuning.py, lsh_theory.py   how many
     faiss_search.py   an index of faiss         faiss_index.py   the one place that imports it
-    graph.py      neighbours that somebody found before
-    certify.py    recall on a sample, and what it says about the rest
+    graph.py      neighbours that were found before
+    recall.py     recall on a sample, and what it says about the rest
+
+    searchers <--- exact <--- recall <--- lsh, faiss_search
+        ^------ graph
 
 A key need not be a distance; any increasing function of it ranks alike. What matters is that equal distances
 give equal keys, so keys are computed pair by pair in 64-bit floats from differences of the data as given.

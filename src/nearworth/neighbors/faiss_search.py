@@ -27,6 +27,7 @@ from nearworth.neighbors.faiss_index import Effort, FaissIndex, import_faiss
 from nearworth.neighbors.search import (
     MISSING,
     Answer,
+    Searcher,
     TrueDistances,
     check_points,
     check_queries,
@@ -70,7 +71,7 @@ class FaissTuning:
         return f"{line}\n  warning: {self.warning}" if self.warning else line
 
 
-class FaissSearch:
+class FaissSearch(Searcher):
     """Neighbours from a faiss index, ranked by true distances.
 
     Parameters

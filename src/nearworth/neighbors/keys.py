@@ -95,15 +95,22 @@ class EuclideanKeys(Keys):
 
     def __call__(self, queries: Any) -> FloatMatrix:
         rows = np.ascontiguousarray(queries, dtype=np.float64)
-        # Tiny numbers would vanish when squared. A power of two changes no rounding and no rank.
-        exponents = -np.frexp(np.maximum(self._largest, np.abs(rows).max(axis=1)))[1]
-        if (np.abs(exponents) < EXTREME).all():
+        scales = self.scales(rows)
+        if not scales.any():
             return squared_distances(rows, self._points)
         keys = np.empty((len(rows), len(self._points)))
-        for exponent in np.unique(exponents):
-            some = exponents == exponent
-            keys[some] = squared_distances(np.ldexp(rows[some], exponent), _scaled(self._points, int(exponent)))
+        for scale in np.unique(scales):
+            some = scales == scale
+            keys[some] = squared_distances(np.ldexp(rows[some], scale), _scaled(self._points, int(scale)))
         return keys
+
+    def scales(self, queries: FloatMatrix) -> npt.NDArray[Any]:
+        """Binary exponents by which queries and points are scaled before squaring, 0 for all but extreme numbers.
+
+        Tiny numbers would vanish when squared, huge ones overflow. A power of two changes no rounding and no rank.
+        """
+        exponents = -np.frexp(np.maximum(self._largest, np.abs(queries).max(axis=1, initial=0.0)))[1]
+        return np.where(np.abs(exponents) < EXTREME, 0, exponents)
 
 
 def _scaled(points: Rows, exponent: int) -> Converted:

@@ -18,6 +18,7 @@ from nearworth.neighbors.lsh_tuning import MOST_TABLES, Distances, Tuner, Tuning
 from nearworth.neighbors.search import (
     MISSING,
     Answer,
+    Searcher,
     TrueDistances,
     check_points,
     check_queries,
@@ -34,7 +35,7 @@ DEFAULT_MEMORY = 2 * 10**9
 BYTES_BUILDING, BYTES_PER_THREAD = 160, 16  # per training point
 
 
-class LSHSearch:
+class LSHSearch(Searcher):
     """Neighbours among the points that share a bucket with the query in any of L tables of M hashes.
 
     Parameters
@@ -82,7 +83,7 @@ class LSHSearch:
         on_fail: str = "exact",
     ) -> None:
         one_of("exact", "partial", "raise")("on_fail", on_fail)
-        self.on_fail = on_fail
+        self.on_fail = on_fail  # type: ignore[assignment]
         counts = {"n_tables": n_tables, "n_hashes": n_hashes, "n_candidates": n_candidates, "n_threads": n_threads}
         for name, value in counts.items():
             whole_number(1, or_none=True)(name, value)
@@ -110,7 +111,7 @@ class LSHSearch:
             self._build(self.n_tables, self.n_hashes, self.width, self._generators()[1])
         return self
 
-    def foretell(self, X: Any, k: int, n_queries: int) -> Tuning:
+    def predict(self, X: Any, k: int, n_queries: int) -> Tuning:
         """What would be chosen for these training points, and Theorem 4's quantities, without building any table."""
         other = copy(self)
         other._take(X)
