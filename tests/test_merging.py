@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 import nearworth as nw
 from nearworth.cli import main
-from test_long_runs import data, same
+from runs import data, same
 
 
 @pytest.fixture

@@ -1,11 +1,11 @@
-"""Exact search, exact order of what others found, and the sieve of whole numbers."""
+"""Exact search, and exact order of what others found."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from nearworth.neighbors.exact import PRODUCT_POINTS, ExactSearch, TrueDistances, nearly_nearest
+from nearworth.neighbors.exact import PRODUCT_POINTS, ExactSearch, TrueDistances
 from nearworth.neighbors.keys import make_keys
 from nearworth.neighbors.searchers import check_answer
 
@@ -93,17 +93,3 @@ def test_any_type_of_points(rng, dtype):
     X = (3 * rng.normal(size=(PRODUCT_POINTS + 5, 6))).astype(dtype)
     indices, _ = ExactSearch().fit(X).search(X[:9], 20)
     np.testing.assert_array_equal(indices, brute_force(X.astype(float), X[:9], 20)[0])
-
-
-def test_the_sieve_keeps_all_within_the_error(rng):
-    for top in (5, 1000, 2**30):
-        for n in (25, 300, 5000):
-            keys = rng.integers(0, top, n).astype(np.int32)
-            for order in (keys, np.sort(keys), np.sort(keys)[::-1].copy()):
-                found = nearly_nearest(order, 20, top // 100)
-                assert set(np.flatnonzero(order <= np.sort(order)[19] + top // 100)) <= set(found.tolist())
-
-
-def test_the_sieve_keeps_few(rng):
-    keys = rng.integers(0, 2**30, 100_000).astype(np.int32)
-    assert len(nearly_nearest(keys, 50, 0)) < 100

@@ -63,11 +63,10 @@ def detect(**given: Any) -> None:
     nearworth detect train.csv --target label --id name --max-fdr 0.2
     nearworth detect train.csv --target label --rule ranking --fraction 0.05 -o suspects.parquet
     """  # noqa: D301
-    from nearworth.audit.findings import Selection
     from nearworth.cli.detecting import detect as run
 
     parameters = pop_model(given) | {"task": given["task"]}
-    selection = Selection(**_pop(given, "rule", "fraction", "max_fdr"))
+    selection = _selection(given)
     run(_wanted(given), parameters, selection, **given)
 
 
@@ -87,11 +86,10 @@ def report(**given: Any) -> None:
     nearworth report train.csv --target label --id name -o report.html
     nearworth report digits.npz --image-shape 28x28 -o report.html
     """  # noqa: D301
-    from nearworth.audit.findings import Selection
     from nearworth.cli.reporting import report as run
 
     parameters = pop_model(given) | {"task": given["task"]}
-    selection = Selection(**_pop(given, "rule", "fraction", "max_fdr"))
+    selection = _selection(given)
     run(_wanted(given), parameters, selection, **given)
 
 
@@ -140,6 +138,10 @@ def demo(n_neighbors: int, seed: int, folder: str) -> None:
 
 def _pop(given: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: given.pop(name) for name in names}
+
+
+def _selection(given: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in _pop(given, "rule", "fraction", "max_fdr").items() if value is not None}
 
 
 def _wanted(given: dict[str, Any]) -> Any:

@@ -11,9 +11,9 @@ from typing import Any
 import click
 import numpy as np
 
-from nearworth.audit.findings import Findings, Selection
+from nearworth.audit.labels import audit_labels
+from nearworth.audit.result import LabelAudit
 from nearworth.cli.data import Data
-from nearworth.cli.detecting import audit
 from nearworth.cli.reporting import write_page
 from nearworth.cli.telling import tell_compiling
 from nearworth.cli.valuing import value_columns
@@ -33,26 +33,26 @@ def demo(n_neighbors: int, seed: int, folder: str) -> None:
     digits = noisy_digits(random_state=seed)
     data = Data(digits.X, digits.y, digits.X_val, digits.y_val, "label")
     tell_compiling(quiet=False, always=True)
-    findings = audit(data.X, data.y, None, None, Selection(), {"n_neighbors": n_neighbors})
-    _print_findings(findings, digits.flipped)
+    audit = audit_labels(data.X, data.y, n_neighbors)
+    _print_suspects(audit, digits.flipped)
     est = KNNShapley(n_neighbors, standard_errors=True).fit(data.X, data.y)
     columns = data.names() | value_columns(est.value(data.X_val, data.y_val))
     paths = {name: str(Path(folder) / name) for name in (TRAIN, VALUES, REPORT)}
     write_columns(columns, paths[VALUES])
     write_columns(_table(data), paths[TRAIN])
-    write_page(data, findings, paths[REPORT], "handwritten digits", "8x8")
+    write_page(data, audit, {}, paths[REPORT], "handwritten digits", "8x8")
     _print_next(paths, n_neighbors)
 
 
-def _print_findings(findings: Findings, flipped: Any) -> None:
-    wrong, suspects = set(flipped.tolist()), findings.suspects.tolist()
-    n_rows, found = len(findings.given), len(wrong.intersection(suspects))
+def _print_suspects(audit: LabelAudit, flipped: Any) -> None:
+    wrong, suspects = set(flipped.tolist()), audit.suspects().tolist()
+    n_rows, found = len(audit.given), len(wrong.intersection(suspects))
     click.echo(f"{len(wrong)} of {n_rows:,} labels of handwritten digits were made wrong. The 10 worst suspects:")
     click.echo("   row  given  suggested  quality  label is")
     for row in suspects[:10]:
         truth = "wrong" if row in wrong else "right"
-        given, suggested = findings.given[row], findings.suggested[row]
-        click.echo(f"{row:6}  {given:5}  {suggested:9}  {findings.quality[row]:7.1%}  {truth}")
+        given, suggested = audit.given[row], audit.suggested[row]
+        click.echo(f"{row:6}  {given:5}  {suggested:9}  {audit.quality[row]:7.1%}  {truth}")
     click.echo(
         f"\n{len(suspects)} rows are suspect and {found} of them wrong: {found / max(len(suspects), 1):.0%} precision, "
         f"{found / len(wrong):.0%} recall."

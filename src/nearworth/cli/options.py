@@ -106,7 +106,7 @@ def cluster_options() -> Decorator:
         ),
         click.option(
             "--scratch", metavar="DIR",
-            help="Where all workers can read the data: a shared folder, or s3://... and the like.",
+            help="A folder that all workers can read, for the training data.",
         ),
     )  # fmt: skip
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from nearworth.audit.findings import Findings, Selection
 from nearworth.cli.data import Data, Wanted
 from nearworth.cli.detecting import find, headline, summary
 from nearworth.cli.telling import collapsed, print_json, tell
@@ -15,10 +14,13 @@ from nearworth.report.page import render_report
 from nearworth.tables.errors import InputError
 from nearworth.tables.writing import check_output, write_bytes
 
+if TYPE_CHECKING:  # the audit loads compiled code, which an error about the input need not wait for
+    from nearworth.audit.result import LabelAudit
+
 
 def report(
-    wanted: Wanted, parameters: dict[str, Any], selection: Selection, image_shape: str | None, output: str, force: bool,
-    dry_run: bool, quiet: bool, as_json: bool,
+    wanted: Wanted, parameters: dict[str, Any], selection: dict[str, Any], image_shape: str | None, output: str,
+    force: bool, dry_run: bool, quiet: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Read, audit, write the page."""
     check_output(output, force, (".html", ".htm"), (wanted.train, wanted.validation))
@@ -29,16 +31,18 @@ def report(
     found = find(wanted, parameters, selection, dry_run, quiet)
     if found is None:
         return
-    data, findings = found
-    write_page(data, findings, output, Path(wanted.train).name, image_shape, Path(wanted.train).parent)
+    data, audit = found
+    suspects, train = audit.suspects(**selection), Path(wanted.train)
+    write_page(data, audit, selection, output, train.name, image_shape, train.parent)
     if as_json:
-        print_json(summary(data, findings, selection, "report") | {"output": output})
-    then = "decide, and export" if len(findings.suspects) else "for the pictures"
-    tell(f"{headline(data, findings)} Open {output} in a browser, {then}.", quiet)
+        print_json(summary(data, audit, suspects, selection, "report") | {"output": output})
+    then = "decide, and export" if len(suspects) else "for the pictures"
+    tell(f"{headline(audit, suspects, selection)} Open {output} in a browser, {then}.", quiet)
 
 
 def write_page(
-    data: Data, findings: Findings, output: str, source: str, image_shape: str | None, image_folder: Path = Path(),
+    data: Data, audit: LabelAudit, selection: dict[str, Any], output: str, source: str, image_shape: str | None,
+    image_folder: Path = Path(),
 ) -> None:  # fmt: skip
     """The report of an audit of these data."""
     shape = None if image_shape is None else parse_shape(image_shape, data.X.shape[1])
@@ -47,7 +51,7 @@ def write_page(
         image_names=data.image_names, image_folder=image_folder,
         source=source, notes=[line for line, _ in collapsed(data.columns)],
     )  # fmt: skip
-    page = render_report(findings, rows).encode()
+    page = render_report(audit, rows, selection).encode()
     write_bytes(output, lambda file: file.write(page))
 
 

@@ -35,9 +35,11 @@ def tell_data(data: Data, quiet: bool) -> None:
 
 def tell_compiling(quiet: bool, always: bool = False) -> None:
     """Say why the first run of all is silent for a while, if somebody is waiting for it."""
-    from nearworth.engine.first_run import nothing_is_compiled
+    from nearworth._common.compile import is_kept
+    from nearworth.engine import kernels, regress
 
-    if not quiet and (always or sys.stderr.isatty()) and nothing_is_compiled():
+    ready = any(map(is_kept, (kernels.tabulate, regress.squared_sum_row)))  # every run needs one of them
+    if not quiet and (always or sys.stderr.isatty()) and not ready:
         tell("Compiling, once, about 15 s ...")
 
 

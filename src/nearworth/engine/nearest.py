@@ -1,22 +1,22 @@
-"""The nearest training points of each query in exact order, from exact search or from a searcher."""
+"""The nearest training points of each validation point in exact order, from exact search or from a searcher."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from nearworth._common.types import IntVector, Ties
+from nearworth._common.types import BoolVector, IntVector
 from nearworth.engine.nearest_lists import NearestLists
-from nearworth.engine.plan import Plan
 from nearworth.engine.problem import Problem
-from nearworth.engine.threads import one_blas_thread
+from nearworth.engine.run import one_blas_thread
 from nearworth.neighbors.exact import ExactSearch, TrueDistances, ask
-from nearworth.neighbors.keys import EuclideanKeys
 from nearworth.neighbors.recall import recall_by_distance, upper_limit
 from nearworth.neighbors.searchers import Neighbours, Searcher, as_points
+
+if TYPE_CHECKING:
+    from nearworth.engine.plan import Plan
 
 BLOCK = 1024  # queries put to a searcher at a time
 SAMPLED, CONFIDENCE = 256, 0.99  # queries that are also searched exactly, and how sure the certificate is
@@ -48,49 +48,65 @@ class SearchReport:
         )
 
 
-class Source(Protocol):
-    """Finds the nearest points of queries."""
+class Source:
+    """Finds the k nearest points of validation points, or as many as take part."""
+
+    def __init__(self, problem: Problem, k: int) -> None:
+        self._problem, self._k = problem, k
+        self._n_needed = int(min(k, problem.game.n_players))
+        self._n_searched = int(min(k + 1, problem.game.n_players))  # the last one shows whether others are tied with it
 
     def __call__(self, start: int, stop: int) -> Neighbours:
         """Those of the validation points start..stop-1 whose ranks are known: complete blocks of ties."""
-        ...
+        raise NotImplementedError
 
     def report(self) -> SearchReport | None:
         """What was found and what may be missing; None for exact search."""
-        ...
+        return None
+
+    def _known(self, found: Neighbours, *, by_index: bool) -> Neighbours:
+        """The first k, cut before a block of ties that may go on beyond what was found.
+
+        Ranking by index needs no cut if tied points were also found `by_index`.
+        """
+        n_found, ties = found.sizes, self._problem.ties
+        sizes = np.minimum(n_found, self._k)
+        if ties == "average" or not by_index:
+            # The key of the next point, or of the last one where no next is known.
+            next_key = found.keys[np.arange(len(sizes)), np.where(sizes < n_found, sizes, sizes - 1)]
+            nearer = (found.keys < next_key[:, None]).sum(axis=1)
+            sizes = np.where(sizes < self._problem.game.n_players, nearer, sizes)
+        return found.first(sizes)
 
 
-class ExactSource:
+class ExactSource(Source):
     """Every distance is computed."""
 
     def __init__(self, problem: Problem, k: int, plan: Plan | None = None) -> None:
-        self._problem, self._k = problem, k
+        super().__init__(problem, k)
         batch = plan.batch if plan is not None and problem.keys.streamed else None
-        search = ExactSearch(single=plan is None or plan.narrow, batch=batch)
+        search = ExactSearch(single=plan is None or plan.single, batch=batch)
         self._search = search.fit_keys(problem.keys, problem.n_train)
-        self._whole_ties = plan is not None and plan.search.whole_ties and problem.ties == "average"
+        self._whole_ties = plan is not None and plan.method.whole_ties and problem.ties == "average"
 
     def __call__(self, start: int, stop: int) -> Neighbours:
         """See Source."""
-        problem, found = self._problem, self.nearest(np.arange(start, stop))
-        known = known_ranks(found, self._k, problem.game.n_players, problem.ties, by_index=True)
+        found = self.nearest(np.arange(start, stop))
+        known = self._known(found, by_index=True)
         return self._with_whole_ties(start, found, known) if self._whole_ties else known
 
-    def report(self) -> SearchReport | None:
-        """See Source."""
-        return None
-
     def nearest(self, queries: IntVector) -> Neighbours:
-        """The k + 1 nearest of some validation points: the last one shows whether the others are tied with more."""
-        problem, k = self._problem, n_wanted(self._problem, self._k)
-        found = self._search.nearest(problem.queries[queries], k + problem.leave_out)
-        return found.without(queries) if problem.leave_out else found
+        """The nearest of some validation points, not cut."""
+        problem = self._problem
+        found = self._search.nearest(problem.queries[queries], self._n_searched + problem.leave_one_out)
+        return found.without(queries) if problem.leave_one_out else found
 
     def _with_whole_ties(self, start: int, found: Neighbours, known: Neighbours) -> Neighbours:
         """The known ranks and the whole block of tied points behind them, if it begins among the k nearest."""
-        sizes, wanted = known.sizes, min(self._k, self._problem.game.n_players)
-        tied = {q: self._tied(start + q, known.rows[q, : sizes[q]]) for q in np.flatnonzero(sizes < wanted).tolist()}
-        whole = known.resized(max([known.rows.shape[1], *(sizes[q] + len(rows) for q, rows in tied.items())]))
+        sizes = known.sizes
+        short = np.flatnonzero(sizes < self._n_needed).tolist()
+        tied = {q: self._tied(start + q, known.rows[q, : sizes[q]]) for q in short}
+        whole = known.resized(max([self._n_searched, *(sizes[q] + len(rows) for q, rows in tied.items())]))
         for q, rows in tied.items():
             block = slice(sizes[q], sizes[q] + len(rows))
             whole.rows[q, block], whole.keys[q, block] = rows, found.keys[q, sizes[q]]
@@ -100,20 +116,23 @@ class ExactSource:
         """The nearest points behind those given, all equally far."""
         problem = self._problem
         keys = np.array(problem.keys(problem.queries[query : query + 1])[0])  # they may be the user's own
-        if problem.leave_out:
+        if problem.leave_one_out:
             keys[query] = np.nan
         keys[nearer] = np.nan
         return np.flatnonzero(keys == np.nanmin(keys))
 
 
-class SearcherSource:
-    """What a searcher finds, in exact order. Its recall is measured on a sample, whose exact neighbours replace it."""
+class SearcherSource(Source):
+    """What a searcher finds, in exact order.
+
+    Its recall is measured on a random sample, for which the exact neighbours then stand.
+    """
 
     def __init__(self, problem: Problem, searcher: Searcher, k: int, rng: np.random.Generator) -> None:
-        self._problem, self._searcher, self._k = problem, searcher, k
-        points = _points(problem)
+        super().__init__(problem, k)
+        self._searcher, self._exact = searcher, ExactSource(problem, k)
+        points = as_points(problem.keys.data)  # type: ignore[attr-defined]  # a searcher's problem is Euclidean
         self._distances = TrueDistances(points)
-        self._exact = ExactSource(problem, k)
         self.failed = np.zeros(problem.n_val, dtype=bool)
         self.listing: NearestLists | None = None  # gets what is found, if given
         self._block, self._answers = (0, -1), Neighbours(np.zeros((0, 0), dtype=np.intp), np.zeros((0, 0)))
@@ -121,32 +140,34 @@ class SearcherSource:
         searcher.fit(points)
         with one_blas_thread():
             queries = np.asarray(problem.queries[self._sampled], dtype=np.float64)
-            searcher.prepare(n_wanted(problem, k) + problem.leave_out, queries)
+            searcher.prepare(self._n_searched + problem.leave_one_out, queries)
             self._sample = self._exact.nearest(self._sampled)
-            found, wanted = self._ask(self._sampled), min(k, problem.game.n_players)
-        self._recall = recall_by_distance(found.keys[:, :wanted], self._sample.keys[:, :wanted])
+            found = self._ask(self._sampled)
+        k = self._n_needed
+        self._recall = recall_by_distance(found.keys[:, :k], self._sample.keys[:, :k])
+        self._n_complete = int(np.count_nonzero(self._recall >= 1.0))
 
     def __call__(self, start: int, stop: int) -> Neighbours:
         """See Source."""
-        problem, found = self._problem, self._ask_block(start, stop)
-        failed = found.sizes < min(self._k, problem.game.n_players)
+        found, on_fail = self._ask_block(start, stop), self._searcher.on_fail
+        failed = found.sizes < self._n_needed
         self.failed[start:stop] |= failed
-        if self._searcher.on_fail == "raise" and failed.any():
+        if on_fail == "raise" and failed.any():
             query = int(np.flatnonzero(failed)[0])
             raise ValueError(
                 f"{self._searcher.name} found {found.sizes[query]} of {self._k} neighbours of validation point "
                 f"{start + query}. Use on_fail='exact' or 'partial'."
             )
-        self._replace_by_exact(found, start, stop, failed & (self._searcher.on_fail == "exact"))
+        self._replace_by_exact(found, start, stop, failed & (on_fail == "exact"))
         if self.listing is not None:
             for query, rows, keys in zip(range(start, stop), *found, strict=True):
                 self.listing.keep(query, rows[rows >= 0], keys[rows >= 0])
-        return known_ranks(found, self._k, problem.game.n_players, problem.ties, by_index=False)
+        return self._known(found, by_index=False)
 
     def report(self) -> SearchReport | None:
         """See Source."""
-        n_val, n_sampled, n_complete = self._problem.n_val, len(self._recall), self._n_complete
-        misses, incomplete = n_sampled - n_complete, 0
+        n_val, n_sampled = self._problem.n_val, len(self._recall)
+        misses, incomplete = n_sampled - self._n_complete, 0
         if n_sampled < n_val:  # else all were searched exactly
             share = upper_limit(misses, n_sampled, CONFIDENCE)
             incomplete = min(int(np.ceil(share * n_val)) - misses, n_val - n_sampled)
@@ -154,7 +175,7 @@ class SearcherSource:
             searcher=self._searcher.name,
             n_candidates=self._k,
             n_sampled=n_sampled,
-            n_complete=n_complete,
+            n_complete=self._n_complete,
             recall=float(self._recall.mean()),
             incomplete=incomplete,
             confidence=CONFIDENCE if incomplete else 1.0,
@@ -164,13 +185,9 @@ class SearcherSource:
 
     def identity(self) -> str:
         """What must be the same before a run can be resumed: the searcher as built, and its recall on the sample."""
-        name, fingerprint = self._searcher.name, self._searcher.fingerprint
+        fingerprint = self._searcher.fingerprint
         assert fingerprint is not None
-        return f"{name} {fingerprint()}, {self._n_complete} of {len(self._recall)} complete"
-
-    @property
-    def _n_complete(self) -> int:
-        return int(np.count_nonzero(self._recall >= 1.0))
+        return f"{self._searcher.name} {fingerprint()}, {self._n_complete} of {len(self._recall)} complete"
 
     def _ask_block(self, start: int, stop: int) -> Neighbours:
         """Searchers like many queries at a time: asks a whole block and keeps the answers to the rest of it.
@@ -185,40 +202,15 @@ class SearcherSource:
         return Neighbours(self._answers.rows[part].copy(), self._answers.keys[part].copy())
 
     def _ask(self, queries: IntVector) -> Neighbours:
-        problem = self._problem
-        excluded = queries if problem.leave_out else None
-        k = n_wanted(problem, self._k)
-        return ask(self._searcher, self._distances, problem.queries[queries], k, numbers=queries, excluded=excluded)
+        problem, excluded = self._problem, queries if self._problem.leave_one_out else None
+        points, k = problem.queries[queries], self._n_searched
+        return ask(self._searcher, self._distances, points, k, numbers=queries, excluded=excluded)
 
-    def _replace_by_exact(self, found: Neighbours, start: int, stop: int, failed: npt.NDArray[np.bool_]) -> None:
+    def _replace_by_exact(self, found: Neighbours, start: int, stop: int, failed: BoolVector) -> None:
+        """Put exact neighbours in the place of those of sampled queries, and of those where the search failed."""
         a, b = np.searchsorted(self._sampled, (start, stop))
         sampled = self._sampled[a:b] - start
         found.rows[sampled], found.keys[sampled] = self._sample.rows[a:b], self._sample.keys[a:b]
         failed[sampled] = False
         if failed.any():
             found.rows[failed], found.keys[failed] = self._exact.nearest(start + np.flatnonzero(failed))
-
-
-def n_wanted(problem: Problem, k: int) -> int:
-    """The k nearest and one more, as far as there are so many."""
-    return min(k + 1, problem.game.n_players)
-
-
-def known_ranks(found: Neighbours, k: int, n_players: int, ties: Ties, *, by_index: bool) -> Neighbours:
-    """The first k, cut before a block of ties that may go on beyond what was found.
-
-    Ranking by index needs no cut if tied points were also chosen `by_index`.
-    """
-    n_found = found.sizes
-    sizes = np.minimum(n_found, k)
-    if ties == "average" or not by_index:
-        # The key of the next point, or of the last one where no next is known.
-        next_key = found.keys[np.arange(len(sizes)), np.where(sizes < n_found, sizes, sizes - 1)]
-        sizes = np.where(sizes < n_players, (found.keys < next_key[:, None]).sum(axis=1), sizes)
-    return found.first(sizes)
-
-
-def _points(problem: Problem) -> npt.NDArray[Any]:
-    if not isinstance(problem.keys, EuclideanKeys):
-        raise ValueError("searchers find Euclidean neighbours; use search='exact' with other metrics and sparse data.")
-    return as_points(problem.keys.data)

@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._common.types import FloatVector
-from nearworth.neighbors.exact import nearly_nearest
+from nearworth._common.types import FloatVector, IntVector
 from nearworth.neighbors.products import Judge
-from nearworth.neighbors.searchers import MISSING
+from nearworth.neighbors.searchers import MISSING, Neighbours
 
 BYTES = 12  # per query and neighbour
+GROUPS = 8  # groups per neighbour whose smallest members bound the k-th smallest of all
 MIX_ROW, MIX_QUERY = 0x9E3779B1, 0x85EBCA77  # large odd numbers: hashes that look random
 
 
 class NearestLists:
-    """The `size` nearest of each query with their keys, nearest first; -1 and infinity where there are fewer.
+    """The `size` nearest of each query, in `found`.
 
     Only points that take part in a game are listed, so never the query itself. Where the list has room for only some of
     the points equally far, it ends before them. If it would then be shorter than `least`, a hash of query and row
@@ -30,23 +30,32 @@ class NearestLists:
 
     def __init__(self, n_queries: int, size: int, least: int = 1) -> None:
         self.size, self.least = size, least
-        self.points = np.full((n_queries, size), MISSING, dtype=np.int32)
-        self.keys = np.full((n_queries, size), np.inf)
+        rows = np.full((n_queries, size), MISSING, dtype=np.int32)
+        self.found = Neighbours(rows, np.full((n_queries, size), np.inf))
 
-    def note(self, query: int, qkeys: npt.NDArray[np.int32], tolerance: Any, judge: Judge, self_index: int) -> None:
-        """Take the nearest of one query from its quantised keys, which must still be whole."""
+    def note(self, query: int, qkeys: npt.NDArray[np.int32], tolerance: Any, exact: Judge, self_index: int) -> None:
+        """Take the nearest of one query from its quantised keys."""
         near = nearly_nearest(qkeys, min(self.size + 1, len(qkeys)), int(max(tolerance.near, tolerance.far)))
         near = near[near != self_index].astype(np.int32)
-        self.keep(query, near, judge(near))
+        self.keep(query, near, exact(near))
 
-    def keep(self, query: int, points: npt.NDArray[Any], keys: FloatVector) -> None:
+    def keep(self, query: int, rows: npt.NDArray[Any], keys: FloatVector) -> None:
         """Take the nearest of points whose keys are known."""
-        rows = points.astype(np.uint64)
-        hashes = (rows * np.uint64(MIX_ROW) ^ np.uint64((query * MIX_QUERY) % 2**32)) % np.uint64(2**32)
-        order = np.lexsort((hashes, keys))
+        mixed = rows.astype(np.uint64) * np.uint64(MIX_ROW) ^ np.uint64((query * MIX_QUERY) % 2**32)
+        order = np.lexsort((mixed % np.uint64(2**32), keys))
         if len(order) > self.size and keys[order[self.size]] == keys[order[self.size - 1]]:
             before = int(np.count_nonzero(keys < keys[order[self.size]]))
             order = order[:before] if before >= self.least else order
         order = order[: self.size]
-        self.points[query, : len(order)] = points[order]
-        self.keys[query, : len(order)] = keys[order]
+        self.found.rows[query, : len(order)] = rows[order]
+        self.found.keys[query, : len(order)] = keys[order]
+
+
+def nearly_nearest(keys: npt.NDArray[np.int32], k: int, error: int) -> IntVector:
+    """All points whose key is not beyond the k-th smallest by more than the error, and perhaps a few others.
+
+    The k-th smallest of the minima of some groups bounds the k-th smallest key: k points are not larger.
+    """
+    depth = len(keys) // (GROUPS * k)
+    lowest = keys if depth < 2 else keys[: depth * GROUPS * k].reshape(depth, -1).min(axis=0)
+    return np.flatnonzero(keys <= int(np.partition(lowest, k - 1)[k - 1]) + error)

@@ -30,7 +30,6 @@ PRODUCT_POINTS = 2048  # below, exact keys of all pairs are as fast as a product
 BATCH, BLOCK_PAIRS = 64, 2**21
 ROOM = 256  # candidates beyond twice k that are collected before the list is cut
 STRETCH = 128  # keys that are skipped at once if none of them is near
-GROUPS = 8  # groups per neighbour whose smallest members bound the k-th smallest of all
 
 
 class ExactSearch(Searcher):
@@ -148,16 +147,6 @@ def ask(
     found = check_answer(indices, far, len(distances.points), k, n_queries=len(queries), searcher=searcher)
     ranked = distances.order(queries, found.rows)
     return ranked if excluded is None else ranked.without(excluded)
-
-
-def nearly_nearest(keys: npt.NDArray[np.int32], k: int, error: int) -> IntVector:
-    """All points whose key is not beyond the k-th smallest by more than the error, and perhaps a few others.
-
-    The k-th smallest of the minima of some groups bounds the k-th smallest key: k points are not larger.
-    """
-    depth = len(keys) // (GROUPS * k)
-    lowest = keys if depth < 2 else keys[: depth * GROUPS * k].reshape(depth, -1).min(axis=0)
-    return np.flatnonzero(keys <= int(np.partition(lowest, k - 1)[k - 1]) + error)
 
 
 def _candidates(rough: RoughBatch, k: int) -> list[tuple[npt.NDArray[np.int32], FloatVector] | None]:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._common.types import BoolMatrix, FloatMatrix, IntMatrix, IntVector, Ties
+from nearworth._common.types import BoolMatrix, FloatMatrix, IntVector, Ties
 from nearworth.inputs.features import check_features
 from nearworth.inputs.parameters import is_real, whole_number
 from nearworth.neighbors.keys import EXTREME
@@ -29,7 +29,7 @@ class Neighbours(NamedTuple):
     Where fewer were found, a line ends in MISSING and infinity. Equal keys are ties.
     """
 
-    rows: IntMatrix
+    rows: npt.NDArray[Any]
     keys: FloatMatrix
 
     @property
