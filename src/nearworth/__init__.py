@@ -6,6 +6,27 @@
     valuation.bottom(20)                  # the rows that hurt most
 
 Names load when first used: importing the package costs next to nothing beyond numpy.
+
+A map of the house. Data walks down the left column; nothing imports upwards, and `tests/test_architecture.py` has the
+arrows in one table.
+
+    estimator.py    KNNShapley: parameters in, calls out
+    inputs/         the one place where inputs are checked: parameters, X and y in any form, files
+    engine/         TrainingSet -> Problem -> Method -> Plan -> run -> Valuation: engine/value.py has that sequence,
+                    engine/classify.py shows how one query is valued
+    games/          what a rank is worth: coefficients, closed forms, ties, the definition; numpy only
+    neighbors/      who is near whom: keys, distances, products, exact search, indexes; never sees a label
+    results/        what a run gives: sums, Partial, Valuation, Detection, owners, plots
+
+    audit/          which labels are wrong: votes, a model of noise, LabelAudit
+    tables/         the user's tables: read, prepare, write       report/    a LabelAudit as one page to look at
+    datasets/       data to try things on, and label noise        paper/     the experiment of Wang & Jia 2023
+    cli/            the command line, on top of everything        _common/   what every part may use
+
+    utilities.py, testing.py    the four utilities as plain functions; checks for searchers of your own
+    curves.py                   what is lost when rows are removed by value
+
+Read first: `engine/__init__.py` for the objects, `engine/value.py`, then `engine/classify.py`.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class ClassificationEvaluator:
         self._pivots = shared.pivots
         self._precision = Precision(n_train, single=products is not None and products.can_be_narrow)
         self._quantiser = Quantiser(n_train)
-        self._scratch = kernels.make_scratch(n_train, shared.pivots.most)
+        self._scratch = make_scratch(n_train, shared.pivots.most)
         self._distances = np.empty(n_train + shared.pivots.most + 1)
         self._checked = np.linspace(0, n_train - 1, CHECKED).astype(np.int32)
         self._by_index = problem.ties == "index"
@@ -119,7 +119,7 @@ class ClassificationEvaluator:
     @staticmethod
     def memory(n_train: int, n_pivots: int, *, by_product: bool) -> Memory:
         """Bytes of one evaluator: scratch, distances, rank weights; per query its qkeys, or its exact keys."""
-        thread = kernels.scratch_bytes(n_train, n_pivots) + 8 * (n_train + n_pivots) + 2 * 8 * n_train
+        thread = scratch_bytes(n_train, n_pivots) + 8 * (n_train + n_pivots) + 2 * 8 * n_train
         return (
             Memory(per_thread=thread, per_query=4 * n_train)
             if by_product
@@ -195,6 +195,46 @@ class Quantiser:
             self._qkeys = np.empty((n_queries, self._qkeys.shape[1]), dtype=np.int32)
         if width and self._panel.size < panel_size(n_queries, width):
             self._panel = np.empty(panel_size(n_queries, width))
+
+
+class Scratch(NamedTuple):
+    """Working arrays of one thread for rows of N keys with up to F pivots."""
+
+    slot: npt.NDArray[np.int32]  # N: the slot of each point
+    cells: npt.NDArray[np.int32]  # cells + 3: cells[c + 1] is the slot of cell c, cells[c] its first pivot
+    order: npt.NDArray[np.int32]  # F: pivots by rank
+    ranked: npt.NDArray[np.int32]  # F + 2: their qkeys, between two sentinels beyond any tolerance
+    exact: npt.NDArray[np.float64]  # F: their exact distances where requested, else NaN
+    chain: npt.NDArray[np.int32]  # F + 1: first pivot of the chain of pivots within tolerance of each other
+    chain_end: npt.NDArray[np.int32]  # F: one past the last pivot of the chain that begins here
+    between: npt.NDArray[np.int32]  # F + 2: how many others lie between pivots; at the end, those that take no part
+    tied: npt.NDArray[np.int32]  # F + 1: how many others are tied with the pivots that begin here
+    requested: npt.NDArray[np.int32]  # F: first pivots of the chains whose exact distances are requested
+    ambiguous: npt.NDArray[np.int32]  # N + F + 1: points whose exact distance is requested
+    table: npt.NDArray[np.float64]  # 3F + 3: value of each slot
+
+
+def _scratch_sizes(n_train: int, most_pivots: int) -> dict[str, tuple[int, Any]]:
+    """Length and type of each array of Scratch."""
+    n, f, whole = n_train, most_pivots, np.int32
+    n_cells = min(1 << 20, max(64, 1 << (8 * f).bit_length()))
+    return {
+        "slot": (n, whole), "cells": (n_cells + 3, whole), "order": (f, whole), "ranked": (f + 2, whole),
+        "exact": (f, np.float64), "chain": (f + 1, whole), "chain_end": (f, whole), "between": (f + 2, whole),
+        "tied": (f + 1, whole), "requested": (f, whole), "ambiguous": (n + f + 1, whole),
+        "table": (3 * f + 3, np.float64),
+    }  # fmt: skip
+
+
+def make_scratch(n_train: int, most_pivots: int) -> Scratch:
+    """Arrays for rows of so many points and pivots."""
+    sizes = _scratch_sizes(n_train, most_pivots)
+    return Scratch(**{name: np.empty(size, dtype) for name, (size, dtype) in sizes.items()})
+
+
+def scratch_bytes(n_train: int, most_pivots: int) -> int:
+    """What `make_scratch` allocates."""
+    return sum(size * np.dtype(dtype).itemsize for size, dtype in _scratch_sizes(n_train, most_pivots).values())
 
 
 class Pivots:

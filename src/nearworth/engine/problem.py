@@ -120,7 +120,8 @@ class TrainingSet:
             )
         if X_val is None:
             return self._self_problem(sample_weight, parameters)
-        X_val, y_val = open_pair(X_val, y_val, ("X_val", "y_val"), budget(parameters))
+        if not _plain_arrays(X_val, y_val):
+            X_val, y_val = open_pair(X_val, y_val, ("X_val", "y_val"), budget(parameters))
         queries = self._check_queries(X_val)
         return Problem(
             keys=self.keys,
@@ -219,7 +220,8 @@ class TrainingSet:
 def make_training_set(X: Any, y: Any, parameters: Mapping[str, Any]) -> TrainingSet:
     """Check the training set and build its geometry."""
     task, metric = parameters["task"], parameters["metric"]
-    X, y = open_pair(X, y, ("X", "y"), budget(parameters))
+    if not _plain_arrays(X, y):
+        X, y = open_pair(X, y, ("X", "y"), budget(parameters))
     features = _check_training_features(X, metric)
     n_rows = None if features is None else features.n_rows
     classes = None if task == "regression" else check_classes(y, "y", n_rows)
@@ -239,6 +241,11 @@ def make_training_set(X: Any, y: Any, parameters: Mapping[str, Any]) -> Training
         classes=classes,
         fingerprint=fingerprint(data, labels, None if classes is None else classes.labels.tolist()),
     )
+
+
+def _plain_arrays(*parts: Any) -> bool:
+    """Whether nothing is to be opened: no path, frame, dataset or memory map."""
+    return all(type(part) is np.ndarray for part in parts)
 
 
 def budget(parameters: Mapping[str, Any]) -> int | None:
