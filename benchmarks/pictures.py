@@ -17,7 +17,7 @@ from matplotlib import pyplot as plt
 import nearworth as nw
 from nearworth.cli.speed import Data
 from nearworth.games.truncation import paper_bound
-from nearworth.neighbors.hashing import collision_probability
+from nearworth.neighbors.lsh_theory import collision_probability
 from nearworth.neighbors.recall import Sample
 
 mpl.use("Agg")

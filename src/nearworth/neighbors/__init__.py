@@ -13,8 +13,8 @@ Nearest neighbours only, found by searchers (`fit(X)`, `search(Q, k)`), whose an
 
     searchers.py  the contract of a searcher, Neighbours (what every search returns), checks of answers
     exact.py      all of the nearest, of any metric; exact order of what other searchers found
-    lsh.py        the paper's hash tables       hashing.py   the tables       lsh_tuning.py, lsh_theory.py   how many
-    faiss_search.py   an index of faiss         faiss_index.py   the one place that imports it
+    lsh.py        the paper's hash tables       lsh_theory.py   how many, what they find, and Theorem 4
+    faiss_search.py   an index of faiss, and the only module that imports it
     graph.py      neighbours that were found before
     recall.py     recall on a sample, and what it says about the rest
 
