@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nearworth._common.types import FloatVector, IntVector
-from nearworth.neighbors.products import Judge
+from nearworth.neighbors.products import ExactKeys
 from nearworth.neighbors.searchers import MISSING, Neighbours
 
 BYTES = 12  # per query and neighbour
@@ -33,7 +33,7 @@ class NearestLists:
         rows = np.full((n_queries, size), MISSING, dtype=np.int32)
         self.found = Neighbours(rows, np.full((n_queries, size), np.inf))
 
-    def note(self, query: int, qkeys: npt.NDArray[np.int32], tolerance: Any, exact: Judge, self_index: int) -> None:
+    def note(self, query: int, qkeys: npt.NDArray[np.int32], tolerance: Any, exact: ExactKeys, self_index: int) -> None:
         """Take the nearest of one query from its quantised keys."""
         near = nearly_nearest(qkeys, min(self.size + 1, len(qkeys)), int(max(tolerance.near, tolerance.far)))
         near = near[near != self_index].astype(np.int32)

@@ -20,10 +20,10 @@ import numpy.typing as npt
 
 from nearworth._common.compile import compiled
 from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix, IntVector
-from nearworth.neighbors.base import Keys
 from nearworth.neighbors.distances import distances_to, some_rows
-from nearworth.neighbors.keys import EuclideanKeys
-from nearworth.neighbors.products import RoughBatch, panel_size
+from nearworth.neighbors.keys import EuclideanKeys, Keys
+from nearworth.neighbors.products import ApproximateKeys, panel_size
+from nearworth.neighbors.rows import scaled
 from nearworth.neighbors.searchers import MISSING, Neighbours, Searcher, as_points, check_answer
 
 PRODUCT_POINTS = 2048  # below, exact keys of all pairs are as fast as a product and what it leaves ambiguous
@@ -51,7 +51,7 @@ class ExactSearch(Searcher):
         """Take the keys of any metric, which know the training points."""
         self._keys, self._n_train = keys, n_train
         wanted = keys.has_products and n_train >= PRODUCT_POINTS
-        self._products = keys.products(narrow=self._single) if wanted else None
+        self._products = keys.products(single=self._single) if wanted else None
         return self
 
     def search(self, Q: Any, k: int) -> Neighbours:
@@ -77,9 +77,9 @@ class ExactSearch(Searcher):
             yield from (_smallest(keys, np.arange(len(keys)), k) for keys in self._keys(queries))
             return
         queries = np.ascontiguousarray(queries, dtype=np.float64)
-        rough = self._products(queries, narrow=self._products.can_be_narrow)
-        for q, candidates in enumerate(_candidates(rough, k)):
-            exact = None if candidates is None else rough.settle(q, *candidates)
+        approximate = self._products(queries, single=self._products.single_precision)
+        for q, candidates in enumerate(_candidates(approximate, k)):
+            exact = None if candidates is None else approximate.resolve(q, *candidates)
             if candidates is None or exact is None:  # too many, or the product erred more than it may
                 every = self._keys(queries[q : q + 1])[0]
                 yield _smallest(every, np.arange(len(every)), k)
@@ -101,12 +101,12 @@ class TrueDistances(EuclideanKeys):
     def keys(self, queries: Any, indices: IntMatrix) -> FloatMatrix:
         """Squared distances of each query to its own list of points, infinity for -1; scaled as those of all pairs."""
         queries = np.ascontiguousarray(queries, dtype=np.float64)
-        keys, scales = np.empty(indices.shape), self.scales(queries)
+        keys, exponents = np.empty(indices.shape), self._underflow.exponents(queries)
         _distances_of_lists(queries, self.points, indices, keys)
-        for q in np.flatnonzero(scales):
-            there = indices[q] >= 0
-            near = np.ldexp(self.points[indices[q][there]].astype(np.float64), scales[q])
-            keys[q, there] = distances_to(np.ldexp(queries[q], scales[q]), near, np.arange(len(near), dtype=np.int32))
+        for q in np.flatnonzero(exponents):
+            there, exponent = indices[q] >= 0, int(exponents[q])
+            rows = indices[q][there].astype(np.int32)
+            keys[q, there] = distances_to(np.ldexp(queries[q], exponent), scaled(self.points, exponent), rows)
         return keys
 
     def order(self, queries: Any, indices: IntMatrix) -> Neighbours:
@@ -121,8 +121,8 @@ class TrueDistances(EuclideanKeys):
 
     def unsquared(self, queries: Any, keys: FloatMatrix) -> FloatMatrix:
         """Distances from squared ones."""
-        scales = self.scales(np.asarray(queries, dtype=np.float64))
-        return np.asarray(np.ldexp(np.sqrt(keys), -scales[:, None]))
+        exponents = self._underflow.exponents(np.asarray(queries, dtype=np.float64))
+        return np.asarray(np.ldexp(np.sqrt(keys), -exponents[:, None]))
 
 
 def ask(
@@ -149,19 +149,19 @@ def ask(
     return ranked if excluded is None else ranked.without(excluded)
 
 
-def _candidates(rough: RoughBatch, k: int) -> list[tuple[npt.NDArray[np.int32], FloatVector] | None]:
+def _candidates(approximate: ApproximateKeys, k: int) -> list[tuple[npt.NDArray[np.int32], FloatVector] | None]:
     """For each query all points that may be among its k nearest, with their keys; None where they are too many.
 
     One pass over the panels of the product: points beyond the k-th nearest so far, by more than keys can be off, drop
     out.
     """
-    room = 2 * k + ROOM
-    keys, points = np.empty((rough.n_queries, room)), np.empty((rough.n_queries, room), dtype=np.int32)
-    counts, limits = np.zeros(rough.n_queries, dtype=np.int64), np.full(rough.n_queries, np.inf)
-    counts[~rough.ordinary] = -1
-    error = np.maximum(rough.reach, rough.far_reach)
-    for start, panel in rough.panels(np.empty(panel_size(rough.n_queries, rough.width))):
-        _sift(panel, rough.norms, start, k, error, limits, keys, points, counts)
+    n_queries, room = approximate.n_queries, 2 * k + ROOM
+    keys, points = np.empty((n_queries, room)), np.empty((n_queries, room), dtype=np.int32)
+    counts, limits = np.zeros(n_queries, dtype=np.int64), np.full(n_queries, np.inf)
+    counts[~approximate.usable] = -1
+    error = np.maximum(approximate.tolerance, approximate.far_tolerance)
+    for start, panel in approximate.panels(np.empty(panel_size(n_queries, approximate.width))):
+        _sift(panel, approximate.norms, start, k, error, limits, keys, points, counts)
     return [None if count < 0 else (points[q, :count], keys[q, :count]) for q, count in enumerate(counts.tolist())]
 
 

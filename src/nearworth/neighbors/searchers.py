@@ -16,9 +16,9 @@ import numpy.typing as npt
 from nearworth._common.types import BoolMatrix, FloatMatrix, IntVector, Ties
 from nearworth.inputs.features import check_features
 from nearworth.inputs.parameters import is_real, whole_number
-from nearworth.neighbors.keys import EXTREME
 
 MISSING = -1
+EXTREME = 300  # binary exponents whose squares come near the limits of floats
 OnFail: TypeAlias = Literal["exact", "partial", "raise"]
 
 
