@@ -24,8 +24,8 @@ from nearworth.datasets import noisy_digits
 from nearworth.report.content import Rows
 from nearworth.report.page import inert_json, render_report
 from nearworth.tables.errors import InputError
-from nearworth.tables.reading import read
-from nearworth.tables.writing import write_columns
+from nearworth.tables.read import read
+from nearworth.tables.write import write_columns
 
 HOSTILE = [
     "</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "{{ 7 * 7 }}", '"><svg onload=alert(1)>',

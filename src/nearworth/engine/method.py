@@ -16,7 +16,8 @@ from nearworth.engine.problem import Problem
 from nearworth.engine.regress import RegressionEvaluator
 from nearworth.engine.truncate import TruncatedEvaluator
 from nearworth.games.truncation import Tail, candidates_for_error
-from nearworth.neighbors.searchers import Searcher, as_searcher, generator
+from nearworth.inputs.parameters import as_generator
+from nearworth.neighbors.searchers import Searcher, as_searcher
 
 if TYPE_CHECKING:
     from nearworth.engine.plan import Plan
@@ -62,7 +63,7 @@ class Method:
             return None
         if self.searcher is None:
             return ExactSource(problem, self.n_candidates, plan)
-        source = SearcherSource(problem, self.searcher, self.n_candidates, generator(random_state))
+        source = SearcherSource(problem, self.searcher, self.n_candidates, as_generator(random_state))
         source.listing = nearest
         return source
 

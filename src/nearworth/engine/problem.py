@@ -15,10 +15,10 @@ from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
 from nearworth.inputs.features import Features, check_features, check_same_features
 from nearworth.inputs.fingerprint import fingerprint
-from nearworth.inputs.pairs import open_pair
 from nearworth.inputs.parameters import parse_bytes
+from nearworth.inputs.sources import open_pair
 from nearworth.inputs.targets import Classes, check_classes, check_targets, check_weights
-from nearworth.inputs.warning import warn_user
+from nearworth.inputs.warnings import warn_user
 from nearworth.neighbors.duplicates import first_duplicates, first_equal
 from nearworth.neighbors.keys import Keys
 from nearworth.neighbors.metrics import make_keys

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import scipy.sparse
 
 from nearworth._common.types import FloatMatrix
-from nearworth.inputs.filerows import FileRows
+from nearworth.inputs.file_rows import FileRows
 from nearworth.neighbors.distances import minus_inner_products, sparse_distances, squared_distances
 from nearworth.neighbors.products import DistanceProducts, InnerProducts, Products, scale_queries
 from nearworth.neighbors.rows import blocks, readable, scaled, streamed

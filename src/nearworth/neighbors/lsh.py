@@ -20,7 +20,7 @@ import numpy.typing as npt
 from nearworth._common.compile import compiled
 from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix
 from nearworth.inputs.fingerprint import fingerprint
-from nearworth.inputs.parameters import memory, one_of, parse_bytes, positive_or_none, seed, whole_number
+from nearworth.inputs.parameters import as_generator, memory, one_of, parse_bytes, positive_or_none, seed, whole_number
 from nearworth.neighbors.distances import some_rows, sort_pairs
 from nearworth.neighbors.lsh_theory import (
     MOST_TABLES,
@@ -39,7 +39,6 @@ from nearworth.neighbors.searchers import (
     check_points,
     check_queries,
     check_share,
-    generator,
     ordinary_scale,
     usable_threads,
 )
@@ -227,7 +226,7 @@ class LSHSearch(Searcher):
 
     def _generators(self) -> tuple[np.random.Generator, np.random.Generator]:
         """One for the sample and one for the hash functions, which so do not depend on it."""
-        sampling, hashing = generator(self.random_state).integers(2**63, size=2).tolist()
+        sampling, hashing = as_generator(self.random_state).integers(2**63, size=2).tolist()
         return np.random.default_rng(sampling), np.random.default_rng(hashing)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from nearworth.inputs.filerows import FileRows
+from nearworth.inputs.file_rows import FileRows
 
 BLOCK = 2**16  # numbers in a block: half a megabyte
 CONVERTED = 2**14  # numbers converted at a time, so that the copies this takes stay in a cache

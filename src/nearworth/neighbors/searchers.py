@@ -226,10 +226,3 @@ def usable_threads(n_threads: int | None) -> int:
     import joblib
 
     return int(joblib.cpu_count())
-
-
-def generator(random_state: Any) -> np.random.Generator:
-    """A generator from whatever scikit-learn accepts as a seed."""
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(random_state.randint(2**32, dtype=np.uint32))
-    return np.random.default_rng(random_state)

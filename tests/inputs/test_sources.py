@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
-import subprocess
-import sys
-import tempfile
-import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -21,11 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import nearworth as nw
-from nearworth.inputs.filerows import FileRows
-from nearworth.inputs.opening import open_source
-from nearworth.inputs.spilling import spill
+from nearworth.inputs.file_rows import FileRows
 
 BUDGET = "8MB"
+
+
 N, WIDTH, N_VAL = 400, 20, 70
 
 
@@ -196,6 +191,7 @@ def test_labels_from_a_column(data, in_memory, tmp_path, kind):
         {"ties": "index"},
         {"n_candidates": 7},
         {"n_candidates": 7, "metric": "manhattan"},
+        {"task": "regression", "standard_errors": True},
         {"n_candidates": 7, "standard_errors": True},
         {"max_error": 0.05},
         {"search": "lsh", "n_candidates": 9, "random_state": 0},
@@ -278,7 +274,7 @@ def bad_tables():
     yield "missing values in column 'b' at row 1", numbers | {"b": pa.array([1, None])}, None
     yield "no column 'label'", numbers, "label"
     yield "several columns of vectors", {"a": [[1.0], [2.0]], "b": [[1.0], [2.0]]}, None
-    yield "unlike length in column 'a': most have 1 numbers, row 1 has 2", {"a": [[1.0], [1.0, 2.0]]}, None
+    yield "different lengths in column 'a': most have 1 numbers, row 1 has 2", {"a": [[1.0], [1.0, 2.0]]}, None
     yield "no vector in column 'a' at row 1", {"a": [[1.0], None]}, None
     yield "no column to compare rows by", {"label": [1, 2]}, "label"
     yield "0 sample", {"a": pa.array([], pa.float32())}, None
@@ -311,128 +307,6 @@ def test_paths_that_lead_nowhere_are_refused(tmp_path):
         nw.KNNShapley().fit(np.eye(4), "label")
     with pytest.raises(ValueError, match="has no column 'label'"):
         nw.KNNShapley().fit(pd.DataFrame({"a": [1.0, 2.0]}), "label")
-
-
-def test_a_file_replaced_under_its_map_is_not_taken_for_it(data, tmp_path):
-    X, y, _, _ = data
-    mapped = write_map(tmp_path, X, y)
-    np.save(tmp_path / "other.npy", X + 1)
-    os.replace(tmp_path / "other.npy", tmp_path / "X.npy")
-    opened = open_source(mapped, None, "X", 10**6)
-    assert opened is None or np.array_equal(opened.data[:], X)
-
-
-# Rows of files, and how much memory they take
-
-
-@pytest.mark.parametrize("positional", [True, False])
-def test_rows_are_read_as_from_an_array(rng, tmp_path, monkeypatch, positional):
-    if not positional:  # as on systems without such reads
-        monkeypatch.delattr(os, "preadv", raising=False)
-    X = rng.integers(0, 100, (500, 3)).astype(">i2")
-    np.save(tmp_path / "X.npy", X)
-    rows = open_source(tmp_path / "X.npy", None, "X", 1).data
-    some = rng.integers(-500, 500, 300)
-    for key in (slice(None), slice(7, 90), slice(90, 7), slice(400, 1_000), slice(1, None, 3), some, some % 2 == 3, 17):
-        if isinstance(key, np.ndarray) and key.dtype == bool:
-            key = rng.random(500) < 0.3
-        np.testing.assert_array_equal(rows[key], X[key])
-    np.testing.assert_array_equal(rows[[]], X[np.zeros(0, dtype=int)])
-    np.testing.assert_array_equal(np.array(list(rows)), X)
-    assert (rows.min(), rows.max()) == (X.min(), X.max())
-    with pytest.raises(IndexError):
-        rows[[500]]
-
-
-def test_rows_far_apart_and_close_together(rng, tmp_path, monkeypatch):
-    """Whatever is read in one go, rows come back in the order they were asked for."""
-    X = rng.normal(size=(2_000, 4))
-    np.save(tmp_path / "X.npy", X)
-    for gap, piece in ((0, 32), (64, 96), (10**6, 4_096)):
-        monkeypatch.setattr("nearworth.inputs.filerows.GAP", gap)
-        monkeypatch.setattr("nearworth.inputs.filerows.PIECE", piece)
-        rows = open_source(tmp_path / "X.npy", None, "X", 1).data
-        some = rng.integers(0, 2_000, 500)
-        np.testing.assert_array_equal(rows[some], X[some])
-
-
-def test_temporary_files_vanish_also_after_errors(tmp_path, monkeypatch, data):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    X = data[0]
-
-    def failing():
-        yield X
-        raise OSError("the disk is gone")
-
-    with pytest.raises(OSError, match="gone"):
-        spill(failing(), np.float32)
-    rows = spill([X, X], np.float32)
-    np.testing.assert_array_equal(rows[:], np.concatenate([X, X]))
-    del rows
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_disk_too_small_is_refused_before_it_is_full(data, monkeypatch):
-    monkeypatch.setattr("shutil.disk_usage", lambda folder: type("Usage", (), {"free": 1_000})())
-    with pytest.raises(ValueError, match=r"32,000 bytes in a temporary file.*Set TMPDIR"):
-        spill([data[0]], np.float32, n_rows=N)
-
-
-@pytest.mark.parametrize(
-    ("classes", "parameters"),
-    [(2, {}), (10, {}), (2, {"task": "regression"}), (3, {"metric": "cosine"}), (2, {"n_candidates": 10})],
-)
-def test_work_on_a_file_stays_below_an_eighth_of_it(rng, tmp_path, parameters, classes):
-    """Points in two equal classes need the most scratch."""
-    n, width = 8_000, 1_024
-    X, y = rng.random((n, width)), np.arange(n) % classes
-    np.save(tmp_path / "X.npy", X)
-    X_val, y_val, budget = X[:40] + 0.5, y[:40], X.nbytes // 8
-    del X
-    nw.KNNShapley(max_memory=10 * budget, **parameters).fit(tmp_path / "X.npy", y).value(X_val, y_val)  # compiles
-    tracemalloc.start()
-    try:
-        est = nw.KNNShapley(max_memory=budget, n_jobs=2, **parameters).fit(tmp_path / "X.npy", y)
-        est.value(X_val, y_val)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < budget
-
-
-RESIDENT = """
-import sys, numpy as np, nearworth as nw
-from pathlib import Path
-def resident(line):
-    return next(int(l.split()[1]) * 1024 for l in open("/proc/self/status") if l.startswith(line))
-def value(path, budget):
-    X = np.load(path, mmap_mode="r") if len(sys.argv) > 4 else path
-    n = 12_000 if "large" in path else 2_500
-    nw.KNNShapley(max_memory=budget, n_jobs=1).fit(X, np.arange(n) % 4).value(Q, np.arange(40) % 4)
-Q = np.random.default_rng(0).normal(size=(40, 1_024))
-value(sys.argv[1], "100MB")
-Path("/proc/self/clear_refs").write_text("5")
-before = resident("VmRSS")
-value(sys.argv[2], int(sys.argv[3]))
-print(resident("VmHWM") - before)
-"""
-
-
-@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="asks Linux for the peak of the resident set")
-@pytest.mark.parametrize("how", ["npy", "map", "parquet"])
-def test_the_resident_set_stays_small_with_all_pages_of_the_file_counted(rng, tmp_path, how):
-    """Beyond what libraries take once: the same is done on a small file first."""
-    X, files = rng.standard_normal((12_000, 1_024), dtype=np.float32), []
-    for name, rows in {"small": X[:2_500], "large": X}.items():
-        files.append(str(tmp_path / f"{name}.{how}" if how == "parquet" else tmp_path / f"{name}.npy"))
-        if how == "parquet":
-            pq.write_table(pa.table({"v": vectors(rows)}), files[-1])
-        else:
-            np.save(files[-1], rows)
-    budget = X.nbytes // 3
-    command = [sys.executable, "-c", RESIDENT, *files, str(budget), *(["map"] if how == "map" else [])]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert int(done.stdout) < budget
 
 
 def test_the_command_line_leaves_arrays_on_disk(data, tmp_path):
