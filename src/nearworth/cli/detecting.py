@@ -8,49 +8,44 @@ import numpy as np
 
 from nearworth._version import __version__
 from nearworth.audit.findings import Findings, Selection, findings_of
-from nearworth.cli.data import Data, Wanted, load
-from nearworth.cli.telling import print_json, tell, tell_compiling, tell_data
+from nearworth.cli.data import Data, prepare
+from nearworth.cli.messages import tell, write_results
+from nearworth.cli.options import pop_model
 from nearworth.tables.errors import InputError
-from nearworth.tables.writing import STDOUT, check_output, records, write_columns
+from nearworth.tables.writing import STDOUT, check_output
 
 
-def detect(
-    wanted: Wanted, parameters: dict[str, Any], selection: Selection, output: str, force: bool, dry_run: bool,
-    quiet: bool, as_json: bool,
-) -> None:  # fmt: skip
+def detect(*, output: str, force: bool, dry_run: bool, quiet: bool, as_json: bool, **given: Any) -> None:
     """Read, audit, write the suspects."""
-    check_output(output, force, inputs=(wanted.train, wanted.validation))
-    found = find(wanted, parameters, selection, dry_run, quiet)
+    check_output(output, force, inputs=(given["train"], given["validation"]))
+    selection = pop_selection(given)
+    found = find(pop_model(given), selection, dry_run, quiet, **given)
     if found is None:
         return
     data, findings = found
-    columns = suspect_columns(data, findings)
-    if as_json:
-        rows = {"rows": records(columns)} if output == STDOUT else {"output": output}
-        print_json(summary(data, findings, selection) | rows)
-    if output != STDOUT or not as_json:
-        write_columns(columns, output)
+    write_results(suspect_columns(data, findings), summary(data, findings, selection), output, as_json)
     where = f" They are in {output}" if len(findings.suspects) else f" {output} has a header only"
     tell(f"{headline(data, findings)}{'' if output == STDOUT else where}", quiet)
 
 
-def find(
-    wanted: Wanted, parameters: dict[str, Any], selection: Selection, dry_run: bool, quiet: bool
-) -> tuple[Data, Findings] | None:
-    """The data and what an audit finds in them; nothing on a dry run."""
+def pop_selection(given: dict[str, Any]) -> Selection:
+    """Take the rule for listing rows out of the options; contradictions are refused before files are read."""
+    selection = Selection(given.pop("rule"), given.pop("fraction"), given.pop("max_fdr"))
     if selection.fraction is not None and selection.max_fdr is not None:
         raise InputError("--fraction and --max-fdr were both given. Give one of them.")
     if selection.max_fdr is not None and selection.rule is not None:
         raise InputError(f"--max-fdr and --rule {selection.rule} were both given. Give one of them.")
     if selection.fraction is not None and selection.rule not in (None, "ranking"):
         raise InputError(f"--fraction has no meaning with --rule {selection.rule}, which finds its own.")
-    data = load(wanted)
-    tell_data(data, quiet)
-    if dry_run:
-        tell("Dry run: nothing was computed or written.", quiet)
-        return None
-    tell_compiling(quiet)
-    return data, audit(data.X, data.y, data.X_val, data.y_val, selection, parameters)
+    return selection
+
+
+def find(
+    model: dict[str, Any], selection: Selection, dry_run: bool, quiet: bool, **given: Any
+) -> tuple[Data, Findings] | None:
+    """The data and what an audit finds in them; nothing on a dry run."""
+    data = prepare(dry_run, quiet, **given)
+    return None if data is None else (data, audit(data.X, data.y, data.X_val, data.y_val, selection, model))
 
 
 def audit(X: Any, y: Any, X_val: Any, y_val: Any, selection: Selection, parameters: dict[str, Any]) -> Findings:

@@ -6,10 +6,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from nearworth.audit.findings import Findings, Selection
-from nearworth.cli.data import Data, Wanted
-from nearworth.cli.detecting import find, headline, summary
-from nearworth.cli.telling import collapsed, print_json, tell
+from nearworth.audit.findings import Findings
+from nearworth.cli.data import Data
+from nearworth.cli.detecting import find, headline, pop_selection, summary
+from nearworth.cli.messages import collapsed, print_json, tell
+from nearworth.cli.options import pop_model
 from nearworth.report.content import Rows
 from nearworth.report.page import render_report
 from nearworth.tables.errors import InputError
@@ -17,20 +18,21 @@ from nearworth.tables.writing import check_output, write_bytes
 
 
 def report(
-    wanted: Wanted, parameters: dict[str, Any], selection: Selection, image_shape: str | None, output: str, force: bool,
-    dry_run: bool, quiet: bool, as_json: bool,
-) -> None:  # fmt: skip
+    *, image_shape: str | None, output: str, force: bool, dry_run: bool, quiet: bool, as_json: bool, **given: Any
+) -> None:
     """Read, audit, write the page."""
-    check_output(output, force, (".html", ".htm"), (wanted.train, wanted.validation))
+    train = Path(given["train"])
+    check_output(output, force, (".html", ".htm"), (given["train"], given["validation"]))
     if output == "-":
         raise InputError("-o -: a report goes to a file; give a name that ends in .html.")
-    if image_shape is not None and wanted.image_column is not None:
+    if image_shape is not None and given["image_column"] is not None:
         raise InputError("--image-shape and --image-column were both given. Give one of them.")
-    found = find(wanted, parameters, selection, dry_run, quiet)
+    selection = pop_selection(given)
+    found = find(pop_model(given), selection, dry_run, quiet, **given)
     if found is None:
         return
     data, findings = found
-    write_page(data, findings, output, Path(wanted.train).name, image_shape, Path(wanted.train).parent)
+    write_page(data, findings, output, train.name, image_shape, train.parent)
     if as_json:
         print_json(summary(data, findings, selection, "report") | {"output": output})
     then = "decide, and export" if len(findings.suspects) else "for the pictures"

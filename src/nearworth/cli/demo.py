@@ -1,4 +1,4 @@
-"""nearworth demo: the main job on digits with wrong labels, from data to report."""
+"""nearworth demo: detect, report and value on handwritten digits, some with wrong labels."""
 
 from __future__ import annotations
 
@@ -11,37 +11,42 @@ from typing import Any
 import click
 import numpy as np
 
+import nearworth as nw
 from nearworth.audit.findings import Findings, Selection
 from nearworth.cli.data import Data
 from nearworth.cli.detecting import audit
+from nearworth.cli.messages import tell_compiling
 from nearworth.cli.reporting import write_page
-from nearworth.cli.telling import tell_compiling
-from nearworth.cli.valuing import value_columns
-from nearworth.datasets import noisy_digits
-from nearworth.estimator import KNNShapley
+from nearworth.cli.value import value_columns
 from nearworth.tables.errors import InputError
 from nearworth.tables.writing import write_columns
 
 TRAIN, VALUES, REPORT = "nearworth-demo-train.csv", "nearworth-demo-values.csv", "nearworth-demo-report.html"
-AUDIT_NEIGHBORS = 10  # as `nearworth detect` has it without -k
+AUDIT_NEIGHBORS = 10  # default of `nearworth detect`
 
 
 def demo(n_neighbors: int, seed: int, folder: str) -> None:
-    """Make labels wrong, find them, and leave something to look at."""
+    """Change labels, look for the changed ones, and write data, values and a report."""
     if not Path(folder).is_dir():
         raise InputError(f"{folder}: there is no such folder to write to.")
-    digits = noisy_digits(random_state=seed)
+    digits = nw.datasets.noisy_digits(random_state=seed)
     data = Data(digits.X, digits.y, digits.X_val, digits.y_val, "label")
     tell_compiling(quiet=False, always=True)
     findings = audit(data.X, data.y, None, None, Selection(), {"n_neighbors": n_neighbors})
     _print_findings(findings, digits.flipped)
-    est = KNNShapley(n_neighbors, standard_errors=True).fit(data.X, data.y)
-    columns = data.names() | value_columns(est.value(data.X_val, data.y_val))
-    paths = {name: str(Path(folder) / name) for name in (TRAIN, VALUES, REPORT)}
-    write_columns(columns, paths[VALUES])
-    write_columns(_table(data), paths[TRAIN])
-    write_page(data, findings, paths[REPORT], "handwritten digits", "8x8")
-    _print_next(paths, n_neighbors)
+    est = nw.KNNShapley(n_neighbors, standard_errors=True).fit(data.X, data.y)
+    train, values, report = (str(Path(folder) / name) for name in (TRAIN, VALUES, REPORT))
+    write_columns(data.names() | value_columns(est.value(data.X_val, data.y_val)), values)
+    pixels = {f"pixel_{column:02}": data.X[:, column].astype(np.int64) for column in range(data.X.shape[1])}
+    write_columns(pixels | {"label": data.y}, train)
+    write_page(data, findings, report, "handwritten digits", "8x8")
+    click.echo(f"\nWhat every row is worth  {values}")
+    click.echo(f"Look and decide          {report}  (open it in a browser)")
+    click.echo(f"The data                 {train}")
+    click.echo("\nTry next, which lists the same suspects, then with a table of yours:")
+    options = f"--target label --features 'pixel_*'{'' if n_neighbors == AUDIT_NEIGHBORS else f' -k {n_neighbors}'}"
+    click.echo(f"  {_program()} detect {shlex.quote(train)} {options} -o suspects.csv")
+    click.echo(f"  {_program()} report --help")
 
 
 def _print_findings(findings: Findings, flipped: Any) -> None:
@@ -59,23 +64,8 @@ def _print_findings(findings: Findings, flipped: Any) -> None:
     )
 
 
-def _table(data: Data) -> dict[str, Any]:
-    pixels = {f"pixel_{column:02}": data.X[:, column].astype(np.int64) for column in range(data.X.shape[1])}
-    return pixels | {"label": data.y}
-
-
-def _print_next(paths: dict[str, str], n_neighbors: int) -> None:
-    click.echo(f"\nWhat every row is worth  {paths[VALUES]}")
-    click.echo(f"Look and decide          {paths[REPORT]}  (open it in a browser)")
-    click.echo(f"The data                 {paths[TRAIN]}")
-    click.echo("\nTry next, which lists the same suspects, then with a table of yours:")
-    options = f"--target label --features 'pixel_*'{'' if n_neighbors == AUDIT_NEIGHBORS else f' -k {n_neighbors}'}"
-    click.echo(f"  {_program()} detect {shlex.quote(paths[TRAIN])} {options} -o suspects.csv")
-    click.echo(f"  {_program()} report --help")
-
-
 def _program() -> str:
-    """What to type for this program: its path, where the name alone would not find it."""
+    """What to type for this program: its path, if the name alone would not find it."""
     started, known = sys.argv[0], shutil.which("nearworth")
     by_path = Path(started).name.startswith("nearworth") and Path(started).is_file()
     if not by_path or (known is not None and Path(known).resolve() == Path(started).resolve()):
