@@ -31,15 +31,20 @@ REPORT_ROWS, REPORT_SUSPECTS = 100_000, 2_000
 WITHOUT_VALUATION = """
 import sys, time, resource
 import numpy as np
-import nearworth.cli.detecting as detecting
-from nearworth.audit.findings import Findings
+import nearworth.audit.labels as labels
+from types import SimpleNamespace
 
-def no_audit(X, y, X_val, y_val, selection, parameters):
+def no_audit(X, y, **parameters):
     n = len(y)
     zero, some = np.zeros(n), np.arange(n // 20)
-    return Findings(y, y, zero, zero, zero, zero, some, "none", None, None, lambda row: [(0, y[0], 0.0)] * 10)
+    count = SimpleNamespace(estimate=0.0, lower=0.0, upper=0.0)
+    return type("NoAudit", (), dict(
+        quality=zero, value=zero, suggested=y, n_errors=count, valuation=SimpleNamespace(error_bound=0.0),
+        suspects=lambda self: some, describe_selection=lambda self, selection: "none",
+        why=lambda self, row: "of its 10 nearest rows 10 are this", __len__=lambda self: n,
+    ))()
 
-detecting.audit = no_audit
+labels.audit_labels = no_audit
 from nearworth.cli import main
 try:
     main(sys.argv[1:], prog_name="nearworth")
@@ -101,11 +106,11 @@ def report_cost(folder: Path) -> None:
     from test_report import made_up
 
     rng = np.random.default_rng(0)
-    findings = made_up(rng, REPORT_ROWS, REPORT_SUSPECTS, [f"class {i}" for i in range(10)])
+    audit = made_up(rng, REPORT_ROWS, REPORT_SUSPECTS, [f"class {i}" for i in range(10)])
     cells = {f"column {i}": rng.normal(size=REPORT_ROWS).round(4) for i in range(16)}
     ids = np.array([f"row number {i}" for i in range(REPORT_ROWS)], dtype=object)
     began = time.process_time()
-    page = render_report(findings, Rows(rng.normal(size=(REPORT_ROWS, 20)), "label", "id", ids, cells)).encode()
+    page = render_report(audit, Rows(rng.normal(size=(REPORT_ROWS, 20)), "label", "id", ids, cells)).encode()
     made = time.process_time() - began
     (folder / "report.html").write_bytes(page)
     options = webdriver.ChromeOptions()

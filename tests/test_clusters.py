@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 import nearworth as nw
 from nearworth.cli import main
-from test_long_runs import InterruptedByUserError, data, interrupt_after, same
+from runs import InterruptedByUserError, data, interrupt_after, same
 
 dask = pytest.importorskip("distributed")
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.xdist_group("dask")]

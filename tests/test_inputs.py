@@ -173,7 +173,7 @@ def test_memory_maps_are_not_read_into_a_copy_by_the_door(data, tmp_path):
     np.save(tmp_path / "X.npy", X.astype(np.float32))
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
     est = nw.KNNShapley().fit(mapped, y)
-    assert isinstance(est._training.features.data, np.memmap)
+    assert isinstance(est.training_set_.features.data, np.memmap)
     expected = nw.knn_shapley(X.astype(np.float32), y, X_val, y_val)
     np.testing.assert_array_equal(est.value(X_val, y_val).values, expected)
 

@@ -7,8 +7,7 @@ import pytest
 from sklearn.neighbors import NearestNeighbors
 
 import nearworth as nw
-from test_executors import Here
-from test_long_runs import InterruptedByUserError, interrupt_after, same
+from runs import Here, InterruptedByUserError, interrupt_after, same
 
 
 def data(rng, n_train=1500, n_val=1800):

@@ -136,8 +136,8 @@ def test_every_source_gives_the_values_of_the_same_numbers_in_memory(data, in_me
     X, y, X_val, y_val = data
     source = write(tmp_path, X, y)
     est = on_disk(X).fit(source, y)
-    assert isinstance(est._training.features.data, np.memmap if write is write_copied_map else FileRows)
-    assert est._training.features.data.dtype == np.float32 or write is write_lists  # narrow stays narrow
+    assert isinstance(est.training_set_.features.data, np.memmap if write is write_copied_map else FileRows)
+    assert est.training_set_.features.data.dtype == np.float32 or write is write_lists  # narrow stays narrow
     X_val = pd.DataFrame(X_val, columns=[f"c{j}" for j in range(WIDTH)]) if write is write_parquet else X_val
     np.testing.assert_array_equal(est.value(X_val, y_val).values, in_memory)
 
@@ -153,7 +153,7 @@ def test_validation_sets_may_lie_anywhere_too(data, in_memory, tmp_path, write):
 def test_small_files_are_read_unless_memory_is_limited(data, in_memory, tmp_path):
     X, y, X_val, y_val = data
     est = nw.KNNShapley().fit(write_npy(tmp_path, X, y), y)
-    assert type(est._training.features.data) is np.ndarray
+    assert type(est.training_set_.features.data) is np.ndarray
     np.testing.assert_array_equal(est.value(X_val, y_val).values, in_memory)
 
 
@@ -211,7 +211,7 @@ def test_every_kind_of_value_is_the_same_to_the_bit(rng, tmp_path, parameters):
     expected = nw.KNNShapley(**parameters).fit(X, y).value(X_val, y_val)
     for n_jobs, budget in ((1, "1.6MB"), (4, "9MB")):
         est = nw.KNNShapley(max_memory=budget, n_jobs=n_jobs, **parameters).fit(tmp_path / "X.npy", y)
-        assert isinstance(est._training.features.data, FileRows)
+        assert isinstance(est.training_set_.features.data, FileRows)
         found = est.value(X_val, y_val)
         np.testing.assert_array_equal(found.values, expected.values)
         np.testing.assert_array_equal(found.lower, expected.lower)

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from nearworth.curves import RemovalCurve, removal_curve
     from nearworth.datasets.noise import add_label_noise
     from nearworth.engine.plan import Plan
-    from nearworth.engine.ray_executor import RayExecutor
     from nearworth.estimator import KNNShapley, knn_shapley
     from nearworth.games.oracle import exact_shapley
     from nearworth.neighbors.faiss_search import FaissSearch
@@ -46,7 +45,6 @@ _HOME = {
     "Partial": "nearworth.results.partial",
     "Plan": "nearworth.engine.plan",
     "Provenance": "nearworth.results.valuation",
-    "RayExecutor": "nearworth.engine.ray_executor",
     "RemovalCurve": "nearworth.curves",
     "TablePreparer": "nearworth.tables.preparing",
     "Valuation": "nearworth.results.valuation",
@@ -70,7 +68,6 @@ __all__ = [
     "Partial",
     "Plan",
     "Provenance",
-    "RayExecutor",
     "RemovalCurve",
     "TablePreparer",
     "Valuation",

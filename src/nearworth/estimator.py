@@ -1,4 +1,4 @@
-"""KNNShapley: scikit-learn manners around `valuing`."""
+"""KNNShapley: a scikit-learn estimator around the engine. Parameters in, calls out."""
 
 from __future__ import annotations
 
@@ -10,13 +10,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from nearworth._common.types import Aggregate, FloatVector, Semivalue, Task, Ties, Utility
-from nearworth.engine.calibrate import TRIAL_POINTS, TRIAL_QUERIES, with_time
 from nearworth.engine.method import check_request
-from nearworth.engine.nearest_lists import NearestLists
-from nearworth.engine.plan import Plan
-from nearworth.engine.problem import Problem
-from nearworth.engine.training import Training, make_training
-from nearworth.engine.value import INTERVAL, Run, choice_of, describe, plan_of, refuse_searcher
+from nearworth.engine.plan import TRIAL_POINTS, TRIAL_QUERIES, Plan, make_plan, planning_facts
+from nearworth.engine.problem import TrainingSet, make_training_set
+from nearworth.engine.value import CHECKPOINT_INTERVAL, Options, describe, method_for, partial_sums, value
 from nearworth.games.truncation import Tail
 from nearworth.inputs.parameters import check_parameters, whole_number
 from nearworth.results.moments import CHUNK
@@ -73,6 +70,8 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
     classes_ : ndarray
         The distinct labels (classification).
     n_features_in_ : int
+    training_set_ : TrainingSet
+        The checked training data.
     feature_names_in_ : ndarray
         Column names, when X had them.
 
@@ -139,14 +138,14 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
             or the name of a column of X, which then is no feature.
         """
         parameters = self._checked_parameters()
-        training = make_training(X, y, parameters)
+        training = make_training_set(X, y, parameters)
         if training.classes is not None:
             training.n_classes(self.n_classes)
             self.classes_ = training.classes.labels
         elif hasattr(self, "classes_"):
             del self.classes_
         self._set_feature_names(training)
-        self._training = training
+        self.training_set_ = training
         return self
 
     def value(
@@ -157,7 +156,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         *,
         contributions: Any = None,
         checkpoint: Any = None,
-        checkpoint_interval: float = INTERVAL,
+        checkpoint_interval: float = CHECKPOINT_INTERVAL,
         executor: Any = None,
         scratch: Any = None,
         continue_from: Any = None,
@@ -185,39 +184,23 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
             Where to work instead of here. Each task uses `n_jobs` threads (1 unless given) and up to `max_memory`.
         scratch : path, optional
             A folder that all workers can read, for training data that live only in memory; by default a temporary one
-            of this machine. Memory maps and .npy files are read where they are. Or an address that fsspec understands
-            ("s3://..."): the data are put there, files too, and fetched once to each machine.
+            of this machine. Memory maps and .npy files are read where they are.
 
         Returns
         -------
         Valuation
         """
-        problem, parameters = self._problem(X_val, y_val, sample_weight)
-        return Run(
-            self._training, problem, parameters, contributions, None,
-            checkpoint, checkpoint_interval, continue_from, executor, scratch,
-        ).valuation()  # fmt: skip
-
-    def _value_and_nearest(self, size: int, X_val: Any = None, y_val: Any = None) -> tuple[Valuation, NearestLists]:
-        """As `value`, and in the same pass the nearest training points of each validation point."""
-        problem, parameters = self._problem(X_val, y_val)
-        nearest = NearestLists(problem.n_val, min(size, problem.game.n_players), self.n_neighbors)
-        return Run(self._training, problem, parameters, nearest=nearest).valuation(), nearest
-
-    def _problem(self, X_val: Any, y_val: Any, sample_weight: Any = None) -> tuple[Problem, dict[str, Any]]:
-        """The checked question, and the parameters it was asked with."""
-        check_is_fitted(self)
-        parameters = self._checked_parameters()
-        self._refuse_other_training(parameters)
-        if (X_val is None) != (y_val is None):
-            missing, given = ("X_val", "y_val") if X_val is None else ("y_val", "X_val")
-            raise ValueError(
-                f"{given} was given without {missing}. Give both, or neither to value the training set on itself."
-            )
-        training = self._training
-        if X_val is None:
-            return training.against_itself(sample_weight, parameters), parameters
-        return training.against(X_val, y_val, sample_weight, parameters), parameters
+        parameters = self._fitted_parameters()
+        problem = self.training_set_.problem(X_val, y_val, sample_weight, parameters)
+        options = Options(
+            contributions=contributions,
+            checkpoint=checkpoint,
+            checkpoint_interval=checkpoint_interval,
+            continue_from=continue_from,
+            executor=executor,
+            scratch=scratch,
+        )
+        return value(self.training_set_, problem, parameters, options)
 
     def partial(self, X_val: Any, y_val: Any, sample_weight: Any = None, *, start: int = 0) -> Partial:
         """Sums over a part of the validation set, to be merged with those of the others: for work split by hand.
@@ -225,36 +208,32 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         `start` is the number of the part's first point among all validation points, a multiple of 64. Save parts with
         `Partial.save`, merge them with `Partial.merge` or `nearworth merge`; `Valuation.from_partial` makes the values.
         """
-        check_is_fitted(self)
-        parameters = self._checked_parameters()
-        self._refuse_other_training(parameters)
+        parameters = self._fitted_parameters()
         whole_number(0)("start", start)
         if start % CHUNK:
             raise ValueError(f"start must be a multiple of {CHUNK}, so that parts join; got {start}.")
-        problem = self._training.against(X_val, y_val, sample_weight, parameters)
-        run = Run(self._training, problem, parameters, start=int(start))
-        if run.choice.searcher is not None:
-            refuse_searcher("partial")
-        return run.sum_up()[0]
+        if X_val is None or y_val is None:
+            raise ValueError("partial needs X_val and y_val, the part of the validation set to sum over.")
+        problem = self.training_set_.problem(X_val, y_val, sample_weight, parameters)
+        return partial_sums(self.training_set_, problem, parameters, int(start))
 
     def plan(self, n_val: int, *, n_train: int | None = None) -> Plan:
         """How `value` would run on so many validation points: threads, batches, memory and time. Prints itself.
 
-        The time comes from a trial of some tenths of a second with training points as queries; a searcher's is not
-        told, but hash tables foretell recall, cost and the quantities of the paper's Theorem 4. `value` follows the
+        The time comes from a trial of some tenths of a second with training points as queries. For a searcher it is not
+        known; hash tables predict recall, cost and the quantities of the paper's Theorem 4 instead. `value` follows the
         plan exactly. With `n_train`, the plan is for a training set of that size whose rows are like those of `fit`.
         """
-        check_is_fitted(self)
-        parameters = self._checked_parameters()
+        parameters, training = self._fitted_parameters(), self.training_set_
         whole_number(1)("n_val", n_val)
-        whole_number(1)("n_train", self._training.n_rows if n_train is None else n_train)
-        choice = choice_of(self._training, parameters, int(n_val), n_train)
-        plan = plan_of(self._training, parameters, int(n_val), choice, n_train)
-        if choice.searcher is None:
-            return with_time(plan, self._training.trial(TRIAL_POINTS, TRIAL_QUERIES, parameters))
-        if n_train is None and hasattr(choice.searcher, "foretell") and self._training.features is not None:
-            told = choice.searcher.foretell(self._training.features.data, choice.n_candidates, int(n_val))
-            return replace(plan, foretold=str(told))
+        whole_number(1)("n_train", training.n_rows if n_train is None else n_train)
+        method = method_for(training, parameters, int(n_val), n_train)
+        plan = make_plan(n_train or training.n_rows, int(n_val), **planning_facts(training, parameters, method))
+        if method.searcher is None:
+            return plan.with_time(training.trial(TRIAL_POINTS, TRIAL_QUERIES, parameters))
+        if n_train is None and hasattr(method.searcher, "foretell") and training.features is not None:
+            prediction = method.searcher.foretell(training.features.data, method.n_candidates, int(n_val))
+            return replace(plan, prediction=str(prediction))
         return plan
 
     def _checked_parameters(self) -> dict[str, Any]:
@@ -263,12 +242,16 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         check_request(parameters)
         return parameters
 
-    def _refuse_other_training(self, parameters: dict[str, Any]) -> None:
+    def _fitted_parameters(self) -> dict[str, Any]:
+        """The parameters as they are now; those that shaped the training set must not have changed since fit."""
+        check_is_fitted(self)
+        parameters = self._checked_parameters()
         for name in ("task", "metric", "metric_params"):
-            if describe(parameters[name]) != describe(getattr(self._training, name)):
+            if describe(parameters[name]) != describe(getattr(self.training_set_, name)):
                 raise ValueError(f"{name} changed to {parameters[name]!r} after fit. Call fit again.")
+        return parameters
 
-    def _set_feature_names(self, training: Training) -> None:
+    def _set_feature_names(self, training: TrainingSet) -> None:
         features = training.features
         self.n_features_in_ = training.n_rows if features is None else features.n_columns
         if features is not None and features.names is not None:
@@ -277,7 +260,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
             del self.feature_names_in_
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_training")
+        return hasattr(self, "training_set_")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -12,7 +12,7 @@ import nearworth as nw
 from cli.command_line import flowers, installed, one_line, write_csv
 from nearworth.cli import main
 from nearworth.tables.reading import read
-from test_long_runs import data, same
+from runs import data, same
 
 
 def test_value_gives_what_the_api_gives(command, tmp_path, rng):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nearworth._common.types import FloatMatrix, Task, Utility
-from nearworth.audit.errors import ErrorCount, cautious, count_errors
+from nearworth.audit.errors import ErrorCount, count_errors
 from nearworth.audit.evidence import Neighbours, vote_shares
 from nearworth.audit.levels import believe, fitted_rows
 from nearworth.audit.noise import make_features
@@ -15,6 +15,7 @@ from nearworth.audit.residuals import LISTED as RESIDUAL_LISTED
 from nearworth.audit.residuals import fit_targets
 from nearworth.audit.result import LabelAudit
 from nearworth.engine.nearest_lists import BYTES
+from nearworth.engine.value import value_and_nearest
 from nearworth.estimator import KNNShapley
 from nearworth.inputs.features import check_features
 from nearworth.inputs.parameters import one_of, parse_bytes, whole_number
@@ -97,7 +98,7 @@ def audit_labels(
 
 
 def _audit_classes(estimator: KNNShapley, X_val: Any, y_val: Any, pred_probs: Any) -> LabelAudit:
-    training = estimator._training
+    training = estimator.training_set_
     assert training.classes is not None
     codes, labels = training.classes.codes, training.classes.labels
     if len(labels) < 2:
@@ -122,10 +123,20 @@ def _audit_classes(estimator: KNNShapley, X_val: Any, y_val: Any, pred_probs: An
     belief = believe(make_features(shares, bent=shares[2]), codes, votes)
     best, rows = belief.evidence.argmax(axis=1), np.arange(len(codes))
     return LabelAudit(
-        belief.quality, valuation.values, shares[0][rows, codes], labels[best], belief.labels[rows, best],
-        count_errors(belief.right, belief.weights), labels[codes], valuation, labels, belief.labels, None,
-        cautious(belief.quality, codes), neighbours, estimator, (X_val, y_val), _backend(estimator),
-    )  # fmt: skip
+        given=labels[codes],
+        quality=belief.quality,
+        agreement=shares[0][rows, codes],
+        suggested=labels[best],
+        confidence=belief.labels[rows, best],
+        n_errors=count_errors(belief.right, belief.weights),
+        valuation=valuation,
+        classes=labels,
+        label_probabilities=belief.labels,
+        _neighbours=neighbours,
+        _estimator=estimator,
+        _features=training.features,
+        _validation=(X_val, y_val),
+    )
 
 
 def _scales(n_rows: int, n_classes: int) -> list[int]:
@@ -135,7 +146,7 @@ def _scales(n_rows: int, n_classes: int) -> list[int]:
 
 
 def _audit_targets(estimator: KNNShapley, X_val: Any, y_val: Any) -> LabelAudit:
-    targets = np.asarray(estimator._training.labels, dtype=np.float64)
+    targets = np.asarray(estimator.training_set_.labels, dtype=np.float64)
     valuation, neighbours = _value_and_neighbours(estimator, RESIDUAL_LISTED * estimator.n_neighbors)
     if X_val is not None or y_val is not None:
         valuation = estimator.value(X_val, y_val)
@@ -143,9 +154,19 @@ def _audit_targets(estimator: KNNShapley, X_val: Any, y_val: Any) -> LabelAudit:
     wrong = float((1.0 - model.right).sum())
     n_errors = ErrorCount(wrong, wrong / MISCOUNT, min(float(len(targets)), 1.0 + wrong * MISCOUNT))
     return LabelAudit(
-        model.right, valuation.values, model.agreement, model.suggested, np.full(len(targets), 0.9), n_errors, targets,
-        valuation, None, None, model.ranges, model.right, neighbours, estimator, (X_val, y_val), _backend(estimator),
-    )  # fmt: skip
+        given=targets,
+        quality=model.right,
+        agreement=model.agreement,
+        suggested=model.suggested,
+        confidence=np.full(len(targets), 0.9),
+        n_errors=n_errors,
+        valuation=valuation,
+        suggested_range=model.ranges,
+        _neighbours=neighbours,
+        _estimator=estimator,
+        _features=estimator.training_set_.features,
+        _validation=(X_val, y_val),
+    )
 
 
 def _value_and_neighbours(estimator: KNNShapley, wanted: int | None = None) -> tuple[Any, Neighbours]:
@@ -153,16 +174,21 @@ def _value_and_neighbours(estimator: KNNShapley, wanted: int | None = None) -> t
     size = wanted or max(LISTED, LISTED_PER_NEIGHBOR * estimator.n_neighbors)
     if estimator.max_memory is not None:
         room = GRAPH_SHARE * parse_bytes("max_memory", estimator.max_memory)
-        size = max(1, min(size, int(room / ((BYTES + COUNTING_BYTES) * estimator._training.n_rows))))
-    valuation, lists = estimator._value_and_nearest(size)
+        size = max(1, min(size, int(room / ((BYTES + COUNTING_BYTES) * estimator.training_set_.n_rows))))
+    valuation, lists = _value_and_nearest(estimator, size)
     return valuation, Neighbours.of(lists.points, lists.keys, estimator.n_neighbors)
+
+
+def _value_and_nearest(estimator: KNNShapley, size: int, X_val: Any = None, y_val: Any = None) -> Any:
+    parameters, training = estimator.get_params(deep=False), estimator.training_set_
+    return value_and_nearest(training, training.problem(X_val, y_val, None, parameters), parameters, size)
 
 
 def _validation_votes(estimator: KNNShapley, X_val: Any, y_val: Any) -> tuple[Any, FloatMatrix]:
     """Values on the validation set, and what its labels say about each training row."""
     size = max(LISTED, LISTED_PER_NEIGHBOR * estimator.n_neighbors)
-    valuation, lists = estimator._value_and_nearest(size, X_val, y_val)
-    training = estimator._training
+    valuation, lists = _value_and_nearest(estimator, size, X_val, y_val)
+    training = estimator.training_set_
     assert training.classes is not None
     codes, _ = training.classes.encode(y_val, "y_val", len(lists.points))
     neighbours = Neighbours.of(lists.points, lists.keys, estimator.n_neighbors)
@@ -182,8 +208,3 @@ def _check_probabilities(pred_probs: Any, n_rows: int, n_classes: int) -> FloatM
         row = int(np.argmax(strange))
         raise ValueError(f"pred_probs must be probabilities that sum to 1 in each row; row {row} does not.")
     return probabilities
-
-
-def _backend(estimator: KNNShapley) -> str | None:
-    features = estimator._training.features
-    return None if features is None else features.backend

@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 
 from nearworth._common.types import FloatVector, IntVector
-from nearworth.engine.problem import Problem, make_evaluators
-from nearworth.engine.run import Request, run
-from nearworth.engine.value import plan_of
+from nearworth.engine.problem import Problem
+from nearworth.engine.value import single_values
 from nearworth.estimator import KNNShapley
 from nearworth.games.classification import ClassificationGame
-from nearworth.results.partial import Partial
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,8 @@ def effects_of(estimator: KNNShapley, row: int, X_val: Any = None, y_val: Any = 
     With its ranks known, another label changes the sum only: phi = worth(rank) [match] + terms that do not depend on
     the row's own label, and for the soft utility what the counts of the classes add.
     """
-    problem, parameters = estimator._problem(X_val, y_val)
+    parameters = estimator.get_params(deep=False)
+    problem = estimator.training_set_.problem(X_val, y_val, None, parameters)
     if not isinstance(problem.game, ClassificationGame):
         return Effects(_effects(estimator, problem, row), np.empty(0))
     soft = parameters["utility"] == "soft"
@@ -50,11 +49,7 @@ def effects_of(estimator: KNNShapley, row: int, X_val: Any = None, y_val: Any = 
 
 
 def _effects(estimator: KNNShapley, problem: Problem, row: int) -> FloatVector:
-    plan = plan_of(estimator._training, estimator.get_params(deep=False), problem.n_val, None)
-    found = np.empty((problem.n_val, 1))
-    request = Request(chosen=np.array([row]), contributions=found)
-    run(problem, plan, request, make_evaluators(problem, plan), Partial())
-    return found[:, 0]
+    return single_values(estimator.training_set_, problem, estimator.get_params(deep=False), np.array([row]))[:, 0]
 
 
 def _added(problem: Problem, row: int, label: int) -> FloatVector:
@@ -62,15 +57,15 @@ def _added(problem: Problem, row: int, label: int) -> FloatVector:
     assert isinstance(problem.game, ClassificationGame)
     labels = problem.labels.copy()
     labels[row] = label
-    matches = _matches(labels, problem.query_labels, problem.leave_out)
+    matches = _matches(labels, problem.query_labels, problem.leave_one_out)
     of_match, of_other = problem.game.added(matches)
     added = np.where(problem.query_labels == label, of_match, of_other)
-    if problem.leave_out:
+    if problem.leave_one_out:
         added[row] = 0.0  # it takes no part in its own game
     return np.asarray(added, dtype=np.float64)
 
 
-def _matches(labels: IntVector, query_labels: IntVector, leave_out: bool) -> FloatVector:
+def _matches(labels: IntVector, query_labels: IntVector, leave_one_out: bool) -> FloatVector:
     counts = np.bincount(labels, minlength=max(int(query_labels.max()) + 1, 1)).astype(np.float64)
     matches = np.where(query_labels >= 0, counts[query_labels], 0.0)
-    return matches - 1.0 if leave_out else matches
+    return matches - 1.0 if leave_one_out else matches

@@ -1,8 +1,12 @@
-"""The answer of an audit."""
+"""The answer of an audit, which the page and the command line read directly.
+
+A `selection` is what was asked of `LabelAudit.suspects`, as keywords: {} or {"max_fdr": 0.1} or {"rule": "cluster"}.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,19 +15,21 @@ import numpy.typing as npt
 
 from nearworth._common.frames import make_frame
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
-from nearworth.audit.errors import ErrorCount, longest_list
+from nearworth.audit.errors import ErrorCount, cautious, longest_list
 from nearworth.audit.evidence import Neighbours
 from nearworth.audit.explanation import Explanation, Neighbour, extremes, plain
-from nearworth.audit.findings import ISSUE
 from nearworth.audit.relabelling import effects_of
 from nearworth.estimator import KNNShapley
+from nearworth.inputs.features import Features
 from nearworth.inputs.parameters import is_real, is_whole
-from nearworth.results.detection import detect
+from nearworth.results.detection import DEFAULT_FRACTION, detect
 from nearworth.results.plots import plot_audit
 from nearworth.results.valuation import Valuation
 
+ISSUE = 0.5  # a label is called an issue when it is more likely wrong than right
 
-@dataclass(frozen=True, eq=False, repr=False)
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class LabelAudit:
     """Which labels are suspicious, what they should be, how sure we are; one entry per row in every array.
 
@@ -50,25 +56,28 @@ class LabelAudit:
         Probability of each class, in the order of `classes`, given the evidence and the given label.
     """
 
+    given: npt.NDArray[Any]
     quality: FloatVector
-    value: FloatVector
     agreement: FloatVector
     suggested: npt.NDArray[Any]
     confidence: FloatVector
     n_errors: ErrorCount
-    given: npt.NDArray[Any]
     valuation: Valuation
-    classes: npt.NDArray[Any] | None
-    label_probabilities: FloatMatrix | None
-    suggested_range: FloatMatrix | None
-    _cautious: FloatVector
+    classes: npt.NDArray[Any] | None = None
+    label_probabilities: FloatMatrix | None = None
+    suggested_range: FloatMatrix | None = None
     _neighbours: Neighbours
     _estimator: KNNShapley
-    _validation: tuple[Any, Any]
-    _frame: str | None
+    _features: Features | None = None
+    _validation: tuple[Any, Any] = (None, None)
 
     def __len__(self) -> int:
         return len(self.quality)
+
+    @property
+    def value(self) -> FloatVector:
+        """Value of each row, an attribute as the others are."""
+        return self.valuation.values
 
     def ranking(self) -> IntVector:
         """All rows, worst first; equal quality by value, then by row number."""
@@ -88,14 +97,16 @@ class LabelAudit:
         ----------
         fraction : float
             The worst share of all rows.
-        rule : {"cluster", "lower-cluster"}
-            A rule of `Valuation.detect`, applied to `quality`.
+        rule : {"ranking", "cluster", "lower-cluster"}
+            A rule of `Valuation.detect`, applied to `quality`; "ranking" is the worst `fraction`, a tenth unless given.
         max_fdr : float
             As many rows as possible with an expected share of false alarms of at most this, on the cautious side. Holds
             as far as the model of wrong labels does: see `docs/audit.md`.
 
         Without any: the rows whose label is more likely wrong than right.
         """
+        if rule == "ranking":
+            fraction, rule = DEFAULT_FRACTION if fraction is None else fraction, None
         asked = {"fraction": fraction, "rule": rule, "max_fdr": max_fdr}
         named = [name for name, what in asked.items() if what is not None]
         if len(named) > 1:
@@ -104,9 +115,14 @@ class LabelAudit:
         if fraction is not None:
             return order[: int(round(_check_share("fraction", fraction) * len(self), 6))]
         if max_fdr is not None:
-            return order[: longest_list(order, self._cautious, _check_share("max_fdr", max_fdr))]
+            return order[: longest_list(order, self._cautious_quality(), _check_share("max_fdr", max_fdr))]
         flagged = self.is_label_issue if rule is None else detect(self.quality, rule).mask
         return order[flagged[order]]
+
+    def _cautious_quality(self) -> FloatVector:
+        if self.classes is None:
+            return self.quality
+        return cautious(self.quality, np.unique(self.given, return_inverse=True)[1])
 
     def explain(self, i: int) -> Explanation:
         """Why row i has the quality it has: an object that prints itself.
@@ -122,16 +138,66 @@ class LabelAudit:
         labels = [] if self.classes is None else [plain(label) for label in self.classes]
         bounds = None if self.suggested_range is None else tuple(self.suggested_range[row].tolist())
         return Explanation(
-            row, plain(self.given[row]), plain(self.suggested[row]), float(self.quality[row]),
-            float(self.confidence[row]), float(self.value[row]), dict(zip(labels, effects.under.tolist(), strict=True)),
-            self._nearest(row), helped, hurt, "other rows" if y_val is None else "validation points", bounds,
-        )  # fmt: skip
+            row=row,
+            label=plain(self.given[row]),
+            suggested=plain(self.suggested[row]),
+            probability_right=float(self.quality[row]),
+            confidence=float(self.confidence[row]),
+            value=float(self.value[row]),
+            value_under=dict(zip(labels, effects.under.tolist(), strict=True)),
+            neighbours=self.nearest(row),
+            helped=helped,
+            hurt=hurt,
+            others="other rows" if y_val is None else "validation points",
+            suggested_range=bounds,
+        )
 
-    def _nearest(self, row: int) -> list[Neighbour]:
+    def why(self, row: int) -> str:
+        """One line about a row's label, from its neighbours alone: costs nothing, so every suspect can have it."""
+        doubt = 1 - self.quality[row]
+        wrong = f"wrong with a probability of {'more than 99%' if doubt > 0.99 else f'about {doubt:.0%}'}"
+        if self.suggested_range is not None:
+            low, high = self.suggested_range[row]
+            return f"rows like it are mostly between {low:.4g} and {high:.4g}; {wrong}"
+        near = [neighbour.label for neighbour in self.nearest(row)]
+        given, suggested = plain(self.given[row]), plain(self.suggested[row])
+        same, others = (sum(bool(label == other) for other in near) for label in (given, suggested))
+        there = f"{others} are {_show(suggested)}, " if suggested != given else ""
+        return f"of its {len(near)} nearest rows {there}{same} {'is' if same == 1 else 'are'} {_show(given)}; {wrong}"
+
+    def nearest(self, row: int) -> list[Neighbour]:
+        """The K nearest other rows of a row, nearest first."""
         points, keys = self._neighbours.points[row], self._neighbours.keys[row]
         squared = self._estimator.metric in ("euclidean", "l2")
         shown = [(int(p), float(k)) for p, k in zip(points, keys, strict=True) if p >= 0][: self._estimator.n_neighbors]
         return [Neighbour(p, plain(self.given[p]), k**0.5 if squared else k) for p, k in shown]
+
+    @staticmethod
+    def describe_selection(selection: Mapping[str, Any]) -> str:
+        """How suspects were chosen, in words."""
+        words = [f"{name.replace('_', '-')} {value}" for name, value in selection.items()]
+        return ", ".join(words) or "more likely wrong than right"
+
+    def explain_empty(self, selection: Mapping[str, Any]) -> str:
+        """Why an empty list is empty if rows would be listed without --max-fdr; else nothing."""
+        max_fdr = selection.get("max_fdr")
+        if max_fdr is None:
+            return ""
+        others = int(self.is_label_issue.sum())
+        listed = f"{others:,} {'row is' if others == 1 else 'rows are'} listed" if others else "none is listed either"
+        return f"No list can promise at most {100 * max_fdr:.3g} % false alarms here; without --max-fdr {listed}."
+
+    def threshold(self, selection: Mapping[str, Any]) -> float | None:
+        """The quality that suspects are below; where no rule sets it, that of the best suspect."""
+        if not selection:
+            return ISSUE
+        suspects = self.suspects(**selection)
+        return float(self.quality[suspects].max()) if len(suspects) else None
+
+    @property
+    def n_voters(self) -> int:
+        """How many nearest rows vote on each label."""
+        return int(self._neighbours.points.shape[1])
 
     def to_frame(self, backend: str | None = None) -> Any:
         """One line per row, with columns `is_label_issue` and `label_score` named as in cleanlab beside ours."""
@@ -148,7 +214,7 @@ class LabelAudit:
         }
         if self.suggested_range is not None:
             columns |= {"suggested_low": self.suggested_range[:, 0], "suggested_high": self.suggested_range[:, 1]}
-        return make_frame(columns, backend, self._frame)
+        return make_frame(columns, backend, None if self._features is None else self._features.backend)
 
     def report(
         self,
@@ -176,13 +242,11 @@ class LabelAudit:
         **selection
             Which rows are listed: fraction, rule or max_fdr, as in `suspects`.
         """
-        from nearworth.audit.findings import Selection, findings_of
         from nearworth.report import Rows, write_report
 
-        features = self._estimator._training.features
-        X = None if features is None or self._estimator.metric == "precomputed" else features.data
+        X = None if self._features is None or self._estimator.metric == "precomputed" else self._features.data
         rows = Rows(X, target, None if ids is None else "id", ids, image_shape=image_shape, source=title)
-        write_report(findings_of(self, Selection(**selection)), rows, path)
+        write_report(self, rows, path, selection)
 
     def plot(self, ax: Any = None, *, bins: int = 40) -> Any:
         """Histogram of quality, suspects hatched; returns matplotlib axes."""
@@ -194,6 +258,10 @@ class LabelAudit:
             f"LabelAudit of {len(self):,} {kind}: about {self.n_errors} wrong; "
             f"{int(self.is_label_issue.sum()):,} more likely wrong than right"
         )
+
+
+def _show(label: Any) -> str:
+    return f"{label:.4g}" if isinstance(label, float) else str(label)
 
 
 def _check_share(name: str, share: Any) -> float:

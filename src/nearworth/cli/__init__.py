@@ -5,8 +5,7 @@
         options.py    options that several commands share
         config.py     options from a TOML file
       value.py        value, plan, merge  --> cluster.py   a Dask cluster for `value --cluster`
-      detecting.py    detect
-      reporting.py    report
+      detect.py       detect, report
       apply.py        apply               --> decisions.py  what was decided in a report, and on which rows
       demo.py         demo, which is detect, report and value on the digits
       bench.py        bench speed, bench paper

@@ -36,9 +36,7 @@ from nearworth.cli.options import (
     metavar="ADDRESS",
     help="Work on a Dask cluster: tcp://..., tls://..., or local for one on this machine (--jobs workers).",
 )
-@click.option(
-    "--scratch", metavar="DIR", help="Where all workers can read the data: a shared folder, or s3://... and the like."
-)
+@click.option("--scratch", metavar="DIR", help="A folder that all workers can read, for the training data.")
 @output_options("Where the values go: .csv, .tsv, .parquet, .feather or .json; - is CSV on stdout.")
 @json_option()
 def value(**given: Any) -> None:
@@ -73,7 +71,7 @@ def detect(**given: Any) -> None:
     nearworth detect train.csv --target label --id name --max-fdr 0.2
     nearworth detect train.csv --target label --rule ranking --fraction 0.05 -o suspects.parquet
     """
-    from nearworth.cli.detecting import detect as run
+    from nearworth.cli.detect import detect as run
 
     run(**given)
 
@@ -94,7 +92,7 @@ def report(**given: Any) -> None:
     nearworth report train.csv --target label --id name -o report.html
     nearworth report digits.npz --image-shape 28x28 -o report.html
     """
-    from nearworth.cli.reporting import report as run
+    from nearworth.cli.detect import report as run
 
     run(**given)
 

@@ -12,11 +12,9 @@ import click
 import numpy as np
 
 import nearworth as nw
-from nearworth.audit.findings import Findings, Selection
 from nearworth.cli.data import Data
-from nearworth.cli.detecting import audit
+from nearworth.cli.detect import write_page
 from nearworth.cli.messages import tell_compiling
-from nearworth.cli.reporting import write_page
 from nearworth.cli.value import value_columns
 from nearworth.tables.errors import InputError
 from nearworth.tables.writing import write_columns
@@ -32,14 +30,14 @@ def demo(n_neighbors: int, seed: int, folder: str) -> None:
     digits = nw.datasets.noisy_digits(random_state=seed)
     data = Data(digits.X, digits.y, digits.X_val, digits.y_val, "label")
     tell_compiling(quiet=False, always=True)
-    findings = audit(data.X, data.y, None, None, Selection(), {"n_neighbors": n_neighbors})
-    _print_findings(findings, digits.flipped)
+    audit = nw.audit_labels(data.X, data.y, n_neighbors)
+    _print_suspects(audit, digits.flipped)
     est = nw.KNNShapley(n_neighbors, standard_errors=True).fit(data.X, data.y)
     train, values, report = (str(Path(folder) / name) for name in (TRAIN, VALUES, REPORT))
     write_columns(data.names() | value_columns(est.value(data.X_val, data.y_val)), values)
     pixels = {f"pixel_{column:02}": data.X[:, column].astype(np.int64) for column in range(data.X.shape[1])}
     write_columns(pixels | {"label": data.y}, train)
-    write_page(data, findings, report, "handwritten digits", "8x8")
+    write_page(data, audit, {}, report, "handwritten digits", "8x8")
     click.echo(f"\nWhat every row is worth  {values}")
     click.echo(f"Look and decide          {report}  (open it in a browser)")
     click.echo(f"The data                 {train}")
@@ -49,15 +47,15 @@ def demo(n_neighbors: int, seed: int, folder: str) -> None:
     click.echo(f"  {_program()} report --help")
 
 
-def _print_findings(findings: Findings, flipped: Any) -> None:
-    wrong, suspects = set(flipped.tolist()), findings.suspects.tolist()
-    n_rows, found = len(findings.given), len(wrong.intersection(suspects))
+def _print_suspects(audit: nw.LabelAudit, flipped: Any) -> None:
+    wrong, suspects = set(flipped.tolist()), audit.suspects().tolist()
+    n_rows, found = len(audit), len(wrong.intersection(suspects))
     click.echo(f"{len(wrong)} of {n_rows:,} labels of handwritten digits were made wrong. The 10 worst suspects:")
     click.echo("   row  given  suggested  quality  label is")
     for row in suspects[:10]:
         truth = "wrong" if row in wrong else "right"
-        given, suggested = findings.given[row], findings.suggested[row]
-        click.echo(f"{row:6}  {given:5}  {suggested:9}  {findings.quality[row]:7.1%}  {truth}")
+        given, suggested = audit.given[row], audit.suggested[row]
+        click.echo(f"{row:6}  {given:5}  {suggested:9}  {audit.quality[row]:7.1%}  {truth}")
     click.echo(
         f"\n{len(suspects)} rows are suspect and {found} of them wrong: {found / max(len(suspects), 1):.0%} precision, "
         f"{found / len(wrong):.0%} recall."

@@ -22,9 +22,11 @@ def tell(message: str, quiet: bool = False) -> None:
 
 def tell_compiling(quiet: bool, always: bool = False) -> None:
     """On a terminal, say why the very first run prints nothing for a while."""
-    from nearworth.engine.first_run import nothing_is_compiled
+    from nearworth._common.compile import is_kept
+    from nearworth.engine import kernels, regress
 
-    if not quiet and (always or sys.stderr.isatty()) and nothing_is_compiled():
+    ready = any(map(is_kept, (kernels.tabulate, regress.squared_sum_row)))  # every run needs one of them
+    if not quiet and (always or sys.stderr.isatty()) and not ready:
         tell("Compiling, once, about 15 s ...")
 
 

@@ -90,7 +90,7 @@ def plan(*, what: tuple[str, ...], columns: int, classes: int, standard_errors: 
 
 
 def _plan_of_sizes(n_train: int, n_val: int, n_features: int, n_classes: int, model: dict[str, Any]) -> nw.Plan:
-    from nearworth.engine.calibrate import TRIAL_POINTS
+    from nearworth.engine.plan import TRIAL_POINTS
 
     rng = np.random.default_rng(0)
     n_tried = min(n_train, TRIAL_POINTS, max(64, 2**25 // n_features))

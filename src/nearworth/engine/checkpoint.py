@@ -1,9 +1,9 @@
-"""A folder that holds the work done so far, whatever happens to the process.
+"""A folder with the work done so far, whatever happens to the process.
 
-    folder/progress.part   the last good sums (see parts.py)
-    folder/lock            held while a run uses the folder; the system frees it when the process dies
+    folder/progress.part   the last complete sums (see results/)
+    folder/lock            held while a run uses the folder; the system releases it when the process dies
 
-Writing goes on beside the work, in one thread, from a snapshot that nobody changes.
+Sums are written in the background, by one thread, from a snapshot that no longer changes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NAME, LOCK = "progress.part", "lock"
 
 
 class Checkpoint:
-    """Sums kept in a folder: taken up when it is opened, written every `interval` seconds and at the end."""
+    """Sums in a folder: read when it is opened, written every `interval` seconds and at the end."""
 
     def __init__(self, folder: str | os.PathLike[str], beginning: Partial, interval: float) -> None:
         self._folder, self._beginning, self._interval = Path(folder), beginning, interval
@@ -33,7 +33,7 @@ class Checkpoint:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._lock = _Lock(self._folder / LOCK)
         try:
-            self._remove_scraps()
+            self._remove_leftovers()
             self.partial = self._load()
         except BaseException:
             self._lock.release()
@@ -50,20 +50,20 @@ class Checkpoint:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Write what is there, also when the run was interrupted or failed; then let others in."""
+        """Write the sums, also when the run was interrupted or failed; then release the lock."""
         try:
             self._wait()
             if self.partial.n_points > self._saved_points:
                 self._write(self.partial)
-            self._tell_failure()
+            self._warn_of_failure()
         finally:
             self._lock.release()
 
-    def heard(self, partial: Partial) -> None:
-        """There is more; write it if it is time to. Monotonic time: nobody's clock matters."""
+    def on_leaf(self, partial: Partial) -> None:
+        """Called after each leaf; starts a background write once `interval` seconds have passed."""
         if self._writer is not None and not self._writer.is_alive():
             self._wait()
-            self._tell_failure()
+            self._warn_of_failure()
         if self._writer is None and time.monotonic() - self._last >= self._interval:
             self._last = time.monotonic()
             self._writer = threading.Thread(target=self._write, args=(partial.snapshot(),), daemon=True)
@@ -81,7 +81,7 @@ class Checkpoint:
             self._writer.join()
             self._writer = None
 
-    def _tell_failure(self) -> None:
+    def _warn_of_failure(self) -> None:
         error, self._failure = self._failure, None
         if error is not None and not self._warned:
             self._warned = True
@@ -109,47 +109,47 @@ class Checkpoint:
         warn_of_kernels({partial.origin.get("kernel"), origin.get("kernel")})
         return partial
 
-    def _remove_scraps(self) -> None:
-        """What a process that was killed while writing left behind."""
-        for scrap in self._folder.glob(f".{NAME}.*.tmp"):
-            scrap.unlink(missing_ok=True)
+    def _remove_leftovers(self) -> None:
+        """Delete what a process that was killed while writing left behind."""
+        for leftover in self._folder.glob(f".{NAME}.*.tmp"):
+            leftover.unlink(missing_ok=True)
 
 
 class _Lock:
-    """Held until released, or until the process dies; children do not inherit it. Refuses to wait for another's."""
+    """Held until released, or until the process dies; not inherited by children. Refuses a lock that is held."""
 
-    _held: ClassVar[set[tuple[int, int, int]]] = set()  # the system does not refuse a second one of the same process
+    _held: ClassVar[set[tuple[int, int, int]]] = set()  # the system grants a second lock to the same process
 
     def __init__(self, path: Path) -> None:
         refusal = (
             f"checkpoint {str(path.parent)!r} is in use by another run. Wait for it to end, or use another folder."
         )
-        if not path.exists():  # closing it again would free a lock of this process
+        if not path.exists():  # opening and closing it would release a lock of this process
             path.touch()
         self._key = (os.getpid(), path.stat().st_dev, path.stat().st_ino)
         if self._key in self._held:
             raise ValueError(refusal)
         self._handle = os.open(path, os.O_RDWR)
         try:
-            lock_handle(self._handle, wait=False)
+            _lock_file(self._handle)
         except OSError as error:
             os.close(self._handle)
             raise ValueError(refusal) from error
         self._held.add(self._key)
 
     def release(self) -> None:
-        """Let others in."""
+        """Release the lock."""
         self._held.discard(self._key)
         os.close(self._handle)
 
 
-def lock_handle(handle: int, *, wait: bool) -> None:
-    """Lock a file until it is closed; an OSError if somebody else has it and there is no time to wait."""
+def _lock_file(handle: int) -> None:
+    """Lock a file until it is closed; an OSError if it is locked already."""
     if sys.platform == "win32":
         import msvcrt
 
-        msvcrt.locking(handle, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
+        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
     else:
         import fcntl
 
-        fcntl.lockf(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

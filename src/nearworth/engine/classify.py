@@ -1,156 +1,243 @@
-"""Classification, query after query: marks of the keys, which points are pivots, who settles doubts."""
+"""How one validation point is valued in classification, from keys to values. The reading path of the engine.
+
+    keys            exact, pair by pair (neighbors/keys.py), or approximate ones of a whole batch of queries from one
+                    matrix product (neighbors/products.py)
+    Quantiser       the keys of one query as whole numbers ("qkeys"), with a tolerance within which they may err
+    Pivots          the training points that have to be sorted: those of the query's class, or all others if fewer
+    kernels.py      a slot for every training point, exact distances where qkeys are ambiguous, a value for every slot
+    request.add     sums: total[i] += weight * table[slot[i]]
+
+`Precision` is the policy: products in float32 while they leave few points ambiguous, then in float64. The values are
+the same to the bit either way, and for exact keys.
+"""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from nearworth._common.memory import Memory
 from nearworth._common.types import FloatVector
 from nearworth.engine import kernels
-from nearworth.games.classification import ClassificationGame
+from nearworth.engine.nearest_lists import NearestLists
+from nearworth.engine.problem import Problem
+from nearworth.neighbors.base import Keys, Rough
 from nearworth.neighbors.distances import Differences
 from nearworth.neighbors.products import Judge, RoughBatch, panel_size
+from nearworth.results.moments import Leaf
 
 Vector32 = npt.NDArray[np.int32]
-WATCHED = 16  # points whose exact distances are asked for in any case, to see whether marks are what they should be
+CHECKED = 16  # points per query whose exact distances are computed in any case, to check the tolerance
+MOST_AMBIGUOUS = 0.02  # share of ambiguous points beyond which float64 products are cheaper than float32 ones
 
 
-class MarkedRow(NamedTuple):
-    """The keys of one query as whole numbers, their range, and how far they may be off.
+class ClassificationEvaluator:
+    """Values of validation points; see Evaluator in run.py. One per thread."""
 
-    `scale` takes exact distances to marks, to check that; it is NaN where they cannot be checked.
+    def __init__(self, problem: Problem, shared: SharedTraining, products: Rough | None, batch: int = 1) -> None:
+        game, n_train = problem.game, problem.n_train
+        self._problem, self._products, self._batch = problem, products, batch
+        self._pivots = shared.pivots
+        self._precision = Precision(n_train, single=products is not None and products.can_be_narrow)
+        self._quantiser = Quantiser(n_train)
+        self._scratch = kernels.make_scratch(n_train, shared.pivots.most)
+        self._distances = np.empty(n_train + shared.pivots.most + 1)
+        self._checked = np.linspace(0, n_train - 1, CHECKED).astype(np.int32)
+        self._by_index = problem.ties == "index"
+        # The kernels count ranks from 1; rank 0 stands for "before the first".
+        self._worth = np.concatenate([game.weights.worth[:1], game.weights.worth])
+        self._loss = np.concatenate([[0.0], game.weights.loss])
+
+    def add(self, leaf: Leaf, start: int, stop: int, request: Any) -> Iterator[int]:
+        """See Evaluator."""
+        weights, scratch = self._problem.weights, self._scratch
+        for a in range(start, stop, self._batch):
+            b = min(a + self._batch, stop)
+            value_each = self._from_exact_keys if self._products is None else self._from_products
+            for query, _ in enumerate(value_each(a, b, request), start=a):
+                request.add(leaf, query, float(weights[query]), scratch.table, scratch.slot)
+                yield b - a if query == b - 1 else 0
+
+    def _from_exact_keys(self, start: int, stop: int, request: Any) -> Iterator[None]:
+        for query, keys in self._problem.exact_keys(start, stop, self._batch):
+            self._value(query, self._quantiser.exact(keys), keys.__getitem__, request.nearest)
+            yield
+
+    def _from_products(self, start: int, stop: int, request: Any) -> Iterator[None]:
+        """As far as one precision goes, then on with the other; queries that products cannot handle by exact keys."""
+        while start < stop:
+            single = self._precision.single
+            queries = np.ascontiguousarray(self._problem.queries[start:stop], dtype=np.float64)
+            batch = self._products(queries, narrow=single)  # type: ignore[misc]
+            for i, row in enumerate(self._quantiser.approximate(batch)):
+                accurate = bool(batch.ordinary[i])
+                if accurate:
+                    n_resolved, accurate = self._value(start, row, batch.judges[i], request.nearest)
+                    self._precision.observe(n_resolved, accurate)
+                if accurate:
+                    yield
+                else:
+                    yield from self._from_exact_keys(start, start + 1, request)
+                start += 1
+                if single != self._precision.single:
+                    break
+
+    def _value(self, query: int, row: QuantisedRow, exact: Judge, nearest: NearestLists | None) -> tuple[int, bool]:
+        """Value one query into the scratch arrays: table[slot[i]] is the value of training point i.
+
+        Returns for how many points exact distances were needed, and whether they show the tolerance to be right.
+        """
+        problem, scratch = self._problem, self._scratch
+        label, self_index = int(problem.query_labels[query]), problem.self_index(query)
+        if nearest is not None:  # first, because the kernels overwrite the qkeys
+            nearest.note(query, row.qkeys, row.tolerance, exact, self_index)
+        pivots, pivots_match, n_matches = self._pivots.of(label)
+        constants = problem.game.added(n_matches - (self_index >= 0))  # the query itself, with its label, takes no part
+        if isinstance(exact, Differences) and isinstance(exact.points, np.ndarray):
+            wanted, accurate = kernels.whole_row(
+                row.qkeys, row.lowest, row.highest, row.tolerance, row.scale, pivots, pivots_match, self_index,
+                self._by_index, exact.query, exact.points, self._checked, self._distances,
+                self._worth, self._loss, *constants, scratch,
+            )  # fmt: skip
+            return int(wanted), bool(accurate)
+        accurate = np.isnan(row.scale) or kernels.all_within_tolerance(
+            row.qkeys, self._checked, exact(self._checked), row.scale, row.tolerance
+        )
+        count, others, wanted, n_chains = kernels.begin_row(
+            row.qkeys, row.lowest, row.highest, row.tolerance, pivots, self_index, scratch
+        )
+        accurate &= kernels.end_row(
+            row.qkeys, exact(scratch.ambiguous[:wanted]), row.scale, count, others, n_chains, row.tolerance,
+            pivots_match, self_index, self._by_index, self._worth, self._loss, *constants, scratch,
+        )  # fmt: skip
+        return int(wanted), bool(accurate)
+
+    @staticmethod
+    def memory(n_train: int, n_pivots: int, *, by_product: bool) -> Memory:
+        """Bytes of one evaluator: scratch, distances, rank weights; per query its qkeys, or its exact keys."""
+        thread = kernels.scratch_bytes(n_train, n_pivots) + 8 * (n_train + n_pivots) + 2 * 8 * n_train
+        return (
+            Memory(per_thread=thread, per_query=4 * n_train)
+            if by_product
+            else Memory(per_thread=thread + (8 + 4 + 8) * n_train, per_query=(8 + 8) * n_train)
+        )
+
+
+class Precision:
+    """Float32 products while they are accurate and leave few points ambiguous; float64 from then on."""
+
+    def __init__(self, n_train: int, *, single: bool) -> None:
+        self.single = single
+        self._most_ambiguous = MOST_AMBIGUOUS * n_train
+
+    def observe(self, n_resolved: int, accurate: bool) -> None:
+        """Take note of one query: the points resolved by exact distances, and whether these were within tolerance."""
+        self.single &= accurate and n_resolved <= self._most_ambiguous
+
+
+class QuantisedRow(NamedTuple):
+    """The keys of one query as whole numbers, their range and their tolerance.
+
+    `scale` is the factor from exact distances to qkeys; NaN where the two cannot be compared.
     """
 
-    marks: Vector32
+    qkeys: Vector32
     lowest: int
     highest: int
-    reach: kernels.Reach
+    tolerance: kernels.Tolerance
     scale: float
 
 
-class Marker:
-    """Makes marks from keys; has the space for them. One per thread."""
+class Quantiser:
+    """Turns keys into qkeys, and owns the memory for them, because fresh memory costs more than the product."""
 
     def __init__(self, n_train: int) -> None:
-        self._marks = np.empty((0, n_train), dtype=np.int32)
+        self._qkeys = np.empty((0, n_train), dtype=np.int32)
         self._panel = np.empty(0)
         self._no_norms = np.zeros(0)
 
-    def exact(self, keys: FloatVector) -> MarkedRow:
-        """Of one query with exact keys: nothing to fear but the rounding of the marks themselves."""
-        self._make_room(1, 0)
+    def exact(self, keys: FloatVector) -> QuantisedRow:
+        """Exact keys of one query: the only error is that of quantising."""
+        self._reserve(1, 0)
         if not self._no_norms.size:
             self._no_norms = np.zeros(len(keys))
         low, high = kernels.finite_range(keys)
-        largest, power = max(abs(low), abs(high)), 0
-        if not (1e-200 < largest < 1e200 or largest == 0.0):  # a power of two changes no rank
-            power = int(np.frexp(largest)[1])
-            keys = np.ldexp(keys, -power)
+        largest = max(abs(low), abs(high))
+        if not (1e-200 < largest < 1e200 or largest == 0.0):  # scaling by a power of two changes no rank
+            keys = np.ldexp(keys, -int(np.frexp(largest)[1]))
             low, high = kernels.finite_range(keys)
-        scale, reach = kernels.mark_scale(low, high, 0.0, 0.0, low)
-        ranges = np.array([[kernels.TOP], [0]])
-        kernels.mark_panel(keys[None, :], self._no_norms, np.array([low]), np.array([scale]), 0, self._marks, *ranges)
-        return MarkedRow(self._marks[0], int(ranges[0, 0]), int(ranges[1, 0]), reach, np.nan)
+        scale, tolerance = kernels.quantum(low, high, 0.0, 0.0, low)
+        ends = np.array([[kernels.TOP], [0]])
+        kernels.quantise_panel(keys[None, :], self._no_norms, np.array([low]), np.array([scale]), 0, self._qkeys, *ends)
+        return QuantisedRow(self._qkeys[0], int(ends[0, 0]), int(ends[1, 0]), tolerance, np.nan)
 
-    def rough(self, batch: RoughBatch) -> list[MarkedRow]:
-        """Of some queries, panel by panel while these are in the cache."""
-        self._make_room(batch.n_queries, batch.width)
+    def approximate(self, batch: RoughBatch) -> list[QuantisedRow]:
+        """Approximate keys of a batch of queries, panel by panel while these are in the cache."""
+        self._reserve(batch.n_queries, batch.width)
         limits = zip(batch.low, batch.high, batch.reach, batch.far_reach, batch.border, strict=True)
-        measured = [kernels.mark_scale(*map(float, limit)) for limit in limits]
+        measured = [kernels.quantum(*map(float, limit)) for limit in limits]
         scales = np.array([scale for scale, _ in measured])
         lowest, highest = np.full(len(scales), kernels.TOP), np.zeros(len(scales), dtype=np.int64)
         for start, panel in batch.panels(self._panel):
-            kernels.mark_panel(panel, batch.norms, batch.low, scales, start, self._marks, lowest, highest)
-        rows = zip(self._marks, lowest.tolist(), highest.tolist(), measured, strict=False)
+            kernels.quantise_panel(panel, batch.norms, batch.low, scales, start, self._qkeys, lowest, highest)
+        rows = zip(self._qkeys, lowest.tolist(), highest.tolist(), measured, strict=False)
         return [
-            MarkedRow(marks, least, most, reach, scale if batch.watched else np.nan)
-            for marks, least, most, (scale, reach) in rows
+            QuantisedRow(qkeys, least, most, tolerance, scale if batch.watched else np.nan)
+            for qkeys, least, most, (scale, tolerance) in rows
         ]
 
-    def _make_room(self, n_queries: int, width: int) -> None:
-        """Fresh memory costs more than the product, so it is kept."""
-        if len(self._marks) < n_queries:
-            self._marks = np.empty((n_queries, self._marks.shape[1]), dtype=np.int32)
+    def _reserve(self, n_queries: int, width: int) -> None:
+        if len(self._qkeys) < n_queries:
+            self._qkeys = np.empty((n_queries, self._qkeys.shape[1]), dtype=np.int32)
         if width and self._panel.size < panel_size(n_queries, width):
             self._panel = np.empty(panel_size(n_queries, width))
 
 
-class ClassifierRows:
-    """Values of one query at a time, left as a table by place (see `kernels`). One per thread."""
-
-    def __init__(self, game: ClassificationGame, members: Members, n_train: int, by_index: bool) -> None:
-        self._members = members
-        self._by_index = by_index
-        self._worth = np.concatenate([game.weights.worth[:1], game.weights.worth])
-        self._loss = np.concatenate([[0.0], game.weights.loss])
-        self._game = game
-        self._scratch = kernels.make_scratch(n_train, members.most_pivots)
-        self._distances = np.empty(n_train + members.most_pivots + 1)
-        self._watched = np.linspace(0, n_train - 1, WATCHED).astype(np.int32)
-
-    @property
-    def table(self) -> FloatVector:
-        """Value of each place, after a call."""
-        return self._scratch.table
-
-    @property
-    def place(self) -> Vector32:
-        """Place of each point, after a call."""
-        return self._scratch.place
-
-    def __call__(self, row: MarkedRow, judge: Judge, label: int, left_out: int) -> tuple[int, bool]:
-        """Value one query; the judge is asked where marks leave doubts.
-
-        Returns for how many points, and whether its answers show the marks to be as good as promised.
-        """
-        pivots, match, n_matches = self._members.pivots(label)
-        added = self._game.added(n_matches - (left_out >= 0))  # who is left out is the query, with its label
-        scratch = self._scratch
-        if isinstance(judge, Differences) and isinstance(judge.points, np.ndarray):
-            wanted, kept = kernels.whole_row(
-                row.marks, row.lowest, row.highest, row.reach, row.scale, pivots, match, left_out, self._by_index,
-                judge.query, judge.points, self._watched, self._distances,
-                self._worth, self._loss, *added, scratch,
-            )  # fmt: skip
-            return int(wanted), bool(kept)
-        kept = np.isnan(row.scale) or kernels.all_as_promised(
-            row.marks, self._watched, judge(self._watched), row.scale, row.reach
-        )
-        count, others, wanted, n_asked = kernels.begin_row(
-            row.marks, row.lowest, row.highest, row.reach, pivots, left_out, scratch
-        )
-        distances = judge(scratch.doubtful[:wanted])
-        kept &= kernels.end_row(
-            row.marks, distances, row.scale, count, others, n_asked, row.reach, match, left_out,
-            self._by_index, self._worth, self._loss, *added, scratch,
-        )  # fmt: skip
-        return int(wanted), bool(kept)
-
-
-class Members:
-    """The points of each class; of a class with most of the points, all the others."""
+class Pivots:
+    """For each class the training points to sort: its own, or all others where it has more than half of them."""
 
     def __init__(self, codes: npt.NDArray[Any]) -> None:
-        n_classes = int(codes.max()) + 1
+        self._counts = np.bincount(codes)
         self._order = np.argsort(codes, kind="stable").astype(np.int32)
-        self._starts = np.concatenate([[0], np.cumsum(np.bincount(codes))])
-        self._complement: dict[int, Vector32] = {
-            code: np.flatnonzero(codes != code).astype(np.int32)
-            for code in range(n_classes)
-            if 2 * self._count(code) > len(codes)
+        self._starts = np.concatenate([[0], np.cumsum(self._counts)])
+        self._others: dict[int, Vector32] = {
+            int(code): np.flatnonzero(codes != code).astype(np.int32)
+            for code in np.flatnonzero(2 * self._counts > len(codes))
         }
-        self.most_pivots = max(len(self.pivots(code)[0]) for code in range(n_classes))
+        self.most = int(np.minimum(self._counts, len(codes) - self._counts).max())
 
-    def pivots(self, label: int) -> tuple[Vector32, bool, int]:
-        """The pivots of a label, whether they match, and how many points do."""
+    def of(self, label: int) -> tuple[Vector32, bool, int]:
+        """The pivots of a label, whether they match it, and how many training points do; none for an unseen label."""
         if label < 0:
             return self._order[:0], True, 0
-        n_matches = self._count(label)
-        if label in self._complement:
-            return self._complement[label], False, n_matches
-        return self._order[self._starts[label] : self._starts[label + 1]], True, n_matches
+        if label in self._others:
+            return self._others[label], False, int(self._counts[label])
+        return self._order[self._starts[label] : self._starts[label + 1]], True, int(self._counts[label])
 
-    def _count(self, code: int) -> int:
-        return int(self._starts[code + 1] - self._starts[code])
+
+class SharedTraining:
+    """What the evaluators of one training set share, each part made when it is first needed."""
+
+    def __init__(self, keys: Keys, labels: npt.NDArray[Any]) -> None:
+        self._keys, self._labels = keys, labels
+        self._pivots: Pivots | None = None
+        self._products: dict[bool, Rough] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def pivots(self) -> Pivots:
+        """Pivots of every class."""
+        with self._lock:
+            self._pivots = self._pivots or Pivots(self._labels)
+            return self._pivots
+
+    def products(self, *, single: bool) -> Rough:
+        """Approximate keys from matrix products, with a float32 copy of the training set or without."""
+        with self._lock:
+            if single not in self._products:
+                self._products[single] = self._keys.products(narrow=single)
+            return self._products[single]

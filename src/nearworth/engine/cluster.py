@@ -1,11 +1,11 @@
 """The same sums on any executor (PEP 3148): processes of this machine, or a cluster.
 
-    run_on     cuts the leaves into shards, hands them out a few at a time, folds in what comes back
-    Job        what all shards share: where the training set lies, the game, what to sum up
+    run_on     cuts the leaves into shards, submits a few at a time, merges what comes back
+    Job        what all shards share: where the training set is stored, the game, the method, what to sum up
     Shard      a job and some validation points; complete in itself, so that any worker can do it, and do it again
-    work       what a worker does with one
+    work       what a worker does with a shard
 
-Shards are aligned subtrees (see accumulate.py): each comes back as one node.
+Shards are aligned subtrees (see results/partial.py): each comes back as one node.
 """
 
 from __future__ import annotations
@@ -22,16 +22,11 @@ import numpy as np
 import numpy.typing as npt
 
 from nearworth._common.types import FloatVector, Ties
-from nearworth.engine.classify import Members
-from nearworth.engine.nearest import ExactSource
-from nearworth.engine.plan import Plan, make_plan
-from nearworth.engine.problem import ClassificationEvaluator, Problem, make_evaluators
-from nearworth.engine.remote import RemoteTraining
-from nearworth.engine.run import Evaluators, Listener, Report, Request, Span, run
-from nearworth.engine.stored import StoredTraining
-from nearworth.engine.truncate import TruncatedEvaluator
-from nearworth.games.classification import ClassificationGame
-from nearworth.games.truncation import Tail
+from nearworth.engine.classify import SharedTraining
+from nearworth.engine.plan import make_plan
+from nearworth.engine.problem import Problem
+from nearworth.engine.run import OnLeaf, Report, Request, Span, run
+from nearworth.engine.storage import StoredTraining
 from nearworth.inputs.fingerprint import fingerprint
 from nearworth.neighbors.base import Keys
 from nearworth.neighbors.keys import make_keys
@@ -42,20 +37,18 @@ SHARDS_PER_WORKER, WAITING_PER_WORKER = 8, 2
 UNKNOWN_WORKERS = 16
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Job:
     """What all shards share."""
 
-    training: StoredTraining | RemoteTraining
+    training: StoredTraining
     metric: Any
     metric_params: Mapping[str, Any] | None
     make_game: Callable[[], Any]
     ties: Ties
-    leave_out: bool
+    leave_one_out: bool
     spread: bool
-    ranked: int | None
-    tail: Tail
-    planning: dict[str, Any]
+    facts: dict[str, Any]  # for make_plan, the method among them
     name: str = field(init=False)  # jobs of one name share what a worker has prepared
 
     def __post_init__(self) -> None:
@@ -92,10 +85,11 @@ def run_on(
     executor: Any,
     problem: Problem,
     job: Job,
-    span: Span,
     partial: Partial,
+    *,
+    span: Span,
     report: Report | None = None,
-    listener: Listener | None = None,
+    on_leaf: OnLeaf | None = None,
 ) -> None:
     """Add the leaves of a span to a part, wherever the executor's workers are."""
     workers = _count_workers(executor)
@@ -115,8 +109,8 @@ def run_on(
                 done += shard.n_points
                 if report is not None:
                     report(done, problem.n_val)
-                if listener is not None:
-                    listener(partial)
+                if on_leaf is not None:
+                    on_leaf(partial)
     finally:
         for future in waiting:
             future.cancel()
@@ -134,7 +128,7 @@ def cut(problem: Problem, job: Job, span: Span, workers: int) -> Iterator[Shard]
 
 
 def _shard(problem: Problem, job: Job, span: Span, leaves: tuple[int, ...]) -> Shard:
-    if job.leave_out:
+    if job.leave_one_out:
         return Shard(job, Span(leaves), None, None, problem.weights)
     a, b = span.points(leaves[0], problem.n_val)[0], span.points(leaves[-1], problem.n_val)[1]
     queries = problem.queries[a:b]
@@ -155,7 +149,7 @@ def _result(future: Future[Partial], shard: Shard) -> Partial:
         return future.result()
     except CancelledError as error:
         raise RuntimeError(
-            f"The executor gave up {shard}: its scheduler is gone or was restarted, or somebody cancelled the work. "
+            f"The executor gave up {shard}: its scheduler is gone or was restarted, or the work was cancelled. "
             "With a checkpoint, the same call goes on from what is finished."
         ) from error
     except Exception as error:
@@ -178,14 +172,15 @@ def _count_workers(executor: Any) -> int:
 
 def work(shard: Shard) -> Partial:
     """Sum up one shard, in any process."""
-    ready, job = _prepared(shard.job), shard.job
-    problem = ready.problem(shard)
-    plan = make_plan(problem.n_train, shard.n_points, **job.planning)
+    prepared, job = _prepared(shard.job), shard.job
+    problem, method = prepared.problem(shard), job.facts["method"]
+    plan = make_plan(problem.n_train, shard.n_points, **job.facts)
+    evaluators = method.evaluators(problem, plan, method.source(problem, plan), prepared.shared)
     partial = Partial({"kernel": kernel()})
-    return run(problem, plan, Request(spread=job.spread), ready.evaluators(problem, plan), partial, shard.span)
+    return run(problem, plan.threads, Request(spread=job.spread), evaluators, partial, span=shard.span)
 
 
-class _Ready:
+class _Prepared:
     """What a worker prepares once for all shards of a job."""
 
     def __init__(self, job: Job) -> None:
@@ -193,34 +188,21 @@ class _Ready:
         self._points, self._labels = job.training.load()
         self._keys: Keys = make_keys(self._points, job.metric, job.metric_params)
         self._game = job.make_game()
-        self._members = Members(self._labels) if isinstance(self._game, ClassificationGame) else None
-        self._products: dict[bool, Any] = {}
-        self._lock = threading.Lock()
+        self.shared = SharedTraining(self._keys, self._labels)
 
     def problem(self, shard: Shard) -> Problem:
-        """The question of one shard."""
-        queries, labels = shard.queries, shard.labels
-        if self._job.leave_out:
-            queries, labels = self._points, self._labels
-        assert labels is not None
+        """The problem of one shard."""
+        job = self._job
         return Problem(
-            self._keys, self._game, self._labels, queries, labels, shard.weights, self._job.ties, self._job.leave_out
+            keys=self._keys,
+            game=self._game,
+            labels=self._labels,
+            queries=self._points if job.leave_one_out else shard.queries,
+            query_labels=self._labels if shard.labels is None else shard.labels,
+            weights=shard.weights,
+            ties=job.ties,
+            leave_one_out=job.leave_one_out,
         )
-
-    def evaluators(self, problem: Problem, plan: Plan) -> Evaluators:
-        """As `make_evaluators`, without making anew what depends on the training set alone."""
-        if self._job.ranked is not None:
-            source = ExactSource(problem, self._job.ranked, plan)
-            return lambda: TruncatedEvaluator(problem, source, self._job.tail)
-        if self._members is None:
-            return make_evaluators(problem, plan)
-        members, products = self._members, None
-        if plan.products:
-            with self._lock:
-                if plan.narrow not in self._products:
-                    self._products[plan.narrow] = self._keys.products(narrow=plan.narrow)
-                products = self._products[plan.narrow]
-        return lambda: ClassificationEvaluator(problem, members, products, batch=plan.batch)
 
 
 class _Latest:
@@ -228,13 +210,13 @@ class _Latest:
 
     lock = threading.Lock()
     name: str | None = None
-    ready: _Ready | None = None
+    prepared: _Prepared | None = None
 
 
-def _prepared(job: Job) -> _Ready:
+def _prepared(job: Job) -> _Prepared:
     with _Latest.lock:
-        if _Latest.name != job.name or _Latest.ready is None:
-            _Latest.name, _Latest.ready = None, None  # the old one first makes room
-            _Latest.ready = _Ready(job)
+        if _Latest.name != job.name or _Latest.prepared is None:
+            _Latest.name, _Latest.prepared = None, None  # drop the old one first, to make room
+            _Latest.prepared = _Prepared(job)
             _Latest.name = job.name
-        return _Latest.ready
+        return _Latest.prepared

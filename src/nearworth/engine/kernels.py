@@ -1,24 +1,26 @@
-"""The compiled loops of classification that find every point's place, blind to policy.
+"""The compiled loops of classification: a slot for every training point, a value for every slot. No policy in here.
 
 Values change only where the match status changes along the ranks. So only the rarer of the two statuses is
-sorted, its F points are the *pivots*, and every other point only needs to know between which two it falls.
+sorted: its F points are the *pivots*. Every other point only needs to know between which two pivots it falls.
 
-    mark_panel    keys of some points as whole numbers of 30 bits                       one pass over N
-    sort_pivots   pivots by cell (the leading bits of the mark), then by mark           F
-    flag_cells    cells with a pivot inside or within reach: order matters there        F
-    place_cells   others: the place of their cell; a list of those in flagged cells     one pass over N
-    place_flagged those: the place by their own mark; a list of who is too close        few
-    ask           the pivots whose exact distances are needed for that                  fewer
-    settle        places of those by exact distances; tied ones apart                   fewer
-    tables.py     from far to near one value per place; total[i] += w * table[place[i]]
+    quantise_panel     keys -> whole numbers of 30 bits ("qkeys")                            one pass over N
+    sort_pivots        pivots by cell (the leading bits of the qkey), then by qkey            F
+    flag_cells         cells with a pivot inside or within tolerance: order matters there     F
+    assign_by_cell     other points: the slot of their cell; lists those in flagged cells     one pass over N
+    assign_by_key      those: the slot of their own qkey; lists those within tolerance        few
+    request_distances  the pivots whose exact distances are needed to resolve these           fewer
+    resolve            slots by exact distances; ties get slots of their own                  fewer
+    tabulate           from far to near, one value per slot                                   F
 
-Keys may be off by some rounding (a matrix product), and marks round them once more. Whoever lies within `reach` of a
-pivot is settled by exact distances, so the order, the ties and with them every bit of the result are those of the
-exact distances, whatever produced the keys. Errors of keys are larger for near points, hence two reaches: the second
-one holds from a border on.
+`begin_row` runs everything before exact distances are needed, `end_row` the rest; `whole_row` does both where the
+distances can be computed here. The value of training point i is then table[slot[i]].
 
-A place is 0..F for strictly between pivots; F+1..2F+1 for tied with the pivots that begin at place - F - 1;
-2F+2..3F+1 for pivot place - 2F - 2 itself; 3F+2 for no player at all.
+Keys from a matrix product carry rounding errors, and quantising rounds once more. A point within `tolerance` of a
+pivot is resolved by exact distances, so order, ties and every bit of the result are those of the exact distances,
+whatever produced the keys. Errors are larger for near points, hence two tolerances: the second holds from a border on.
+
+Slot 0..F: strictly between pivots. F+1..2F+1: tied with the pivots that begin at slot - F - 1.
+2F+2..3F+1: pivot number slot - 2F - 2 itself. 3F+2: the query itself, which takes no part.
 """
 
 # Kernels take arrays of several types and are typed by numba when first called.
@@ -32,15 +34,14 @@ import numpy as np
 import numpy.typing as npt
 
 from nearworth._common.compile import compiled
-from nearworth.engine.tables import fill, tabulate, tabulate_matches
 from nearworth.neighbors.distances import some_rows
 
 FEW = 24  # pivots in a cell or chain up to which plain insertion is best
-# Marks of finite keys lie between MARGIN and TOP - MARGIN, and a reach is never more than MARGIN / 2, so that infinite
-# keys, whose marks are cut off at 0 and TOP, are in doubt with each other only.
+# Finite keys quantise to MARGIN .. TOP - MARGIN and a tolerance is at most MARGIN / 2. Infinite keys are clipped to 0
+# and TOP, so they are ambiguous only among themselves.
 TOP, MARGIN = 2**30, 2**20
-FLAG = 2**30  # set in the place of a cell where marks alone do not tell
-# In the passes over N, indices are unsigned: numba then need not ask whether they count from the end.
+FLAG = 2**30  # set in the slot of a cell that holds a pivot or is within tolerance of one
+# In the passes over N, indices are unsigned: numba then skips the test for negative ones.
 ONE = np.uint64(1)
 UNIT = 2.0**-53
 
@@ -48,36 +49,56 @@ UNIT = 2.0**-53
 class Scratch(NamedTuple):
     """Working arrays of one thread for rows of N keys with up to F pivots."""
 
-    place: npt.NDArray[np.int32]  # N: the place of each point
-    cells: npt.NDArray[np.int32]  # cells + 3: cells[c + 1] is the place of cell c, cells[c] its first pivot
+    slot: npt.NDArray[np.int32]  # N: the slot of each point
+    cells: npt.NDArray[np.int32]  # cells + 3: cells[c + 1] is the slot of cell c, cells[c] its first pivot
     order: npt.NDArray[np.int32]  # F: pivots by rank
-    ranked: npt.NDArray[np.int32]  # F + 2: their marks between two that are out of reach
-    exact: npt.NDArray[np.float64]  # F: their exact distances where wanted, else NaN
-    chain: npt.NDArray[np.int32]  # F + 1: first pivot of each pivot's chain of doubt
-    between: npt.NDArray[np.int32]  # F + 2: others between pivots; at the end, those who take no part
-    tied: npt.NDArray[np.int32]  # F + 1: others tied with the pivots that begin here
-    asked: npt.NDArray[np.int32]  # F: first pivots of the chains whose exact distances are wanted
-    doubtful: npt.NDArray[np.int32]  # N + F + 1: points whose exact distance is wanted
-    table: npt.NDArray[np.float64]  # 3F + 3: value of each place
+    ranked: npt.NDArray[np.int32]  # F + 2: their qkeys, between two sentinels beyond any tolerance
+    exact: npt.NDArray[np.float64]  # F: their exact distances where requested, else NaN
+    chain: npt.NDArray[np.int32]  # F + 1: first pivot of the chain of pivots within tolerance of each other
+    chain_end: npt.NDArray[np.int32]  # F: one past the last pivot of the chain that begins here
+    between: npt.NDArray[np.int32]  # F + 2: how many others lie between pivots; at the end, those that take no part
+    tied: npt.NDArray[np.int32]  # F + 1: how many others are tied with the pivots that begin here
+    requested: npt.NDArray[np.int32]  # F: first pivots of the chains whose exact distances are requested
+    ambiguous: npt.NDArray[np.int32]  # N + F + 1: points whose exact distance is requested
+    table: npt.NDArray[np.float64]  # 3F + 3: value of each slot
 
 
-class Reach(NamedTuple):
-    """How far two marks must be apart to be surely in the right order: `near` before the mark `border`, then `far`."""
+class Tolerance(NamedTuple):
+    """How far apart two qkeys must be for their order to be certain: `near` below the qkey `border`, then `far`."""
 
     near: Any
     far: Any
     border: Any
 
 
+def scratch_sizes(n_train: int, most_pivots: int) -> dict[str, tuple[int, Any]]:
+    """Length and type of each array of Scratch."""
+    n, f, whole = n_train, most_pivots, np.int32
+    n_cells = min(1 << 20, max(64, 1 << (8 * f).bit_length()))
+    return {
+        "slot": (n, whole), "cells": (n_cells + 3, whole), "order": (f, whole), "ranked": (f + 2, whole),
+        "exact": (f, np.float64), "chain": (f + 1, whole), "chain_end": (f, whole), "between": (f + 2, whole),
+        "tied": (f + 1, whole), "requested": (f, whole), "ambiguous": (n + f + 1, whole),
+        "table": (3 * f + 3, np.float64),
+    }  # fmt: skip
+
+
 def make_scratch(n_train: int, most_pivots: int) -> Scratch:
     """Arrays for rows of so many points and pivots."""
-    n, f = n_train, most_pivots
-    n_cells = min(1 << 20, max(64, 1 << (8 * f).bit_length()))
-    place, cells, order, chain, between, tied, asked, doubtful = (
-        np.empty(size, dtype=np.int32) for size in (n, n_cells + 3, f, f + 1, f + 2, f + 1, f, n + f + 1)
-    )
-    ranked, exact, table = np.empty(f + 2, dtype=np.int32), np.empty(f), np.empty(3 * f + 3)
-    return Scratch(place, cells, order, ranked, exact, chain, between, tied, asked, doubtful, table)
+    sizes = scratch_sizes(n_train, most_pivots)
+    return Scratch(**{name: np.empty(size, dtype) for name, (size, dtype) in sizes.items()})
+
+
+def scratch_bytes(n_train: int, most_pivots: int) -> int:
+    """What `make_scratch` allocates."""
+    return sum(size * np.dtype(dtype).itemsize for size, dtype in scratch_sizes(n_train, most_pivots).values())
+
+
+@compiled
+def fill(array, start, stop, value):
+    """array[start:stop] = value, which takes numba ten times as long to compile."""
+    for i in range(start, stop):
+        array[i] = value
 
 
 @compiled
@@ -91,77 +112,76 @@ def finite_range(keys):
 
 
 @compiled
-def mark_scale(low, high, reach, far_reach, border):
-    """By what to multiply keys that lie, if finite, between `low` and `high`; and the other three in marks.
+def quantum(low, high, tolerance, far_tolerance, border):
+    """The factor from keys (between `low` and `high` if finite) to qkeys, and the tolerances and border as qkeys.
 
-    From a key to its mark there are three roundings of numbers not above |low| + |high| (add the norm, subtract,
+    From a key to its qkey there are three roundings of numbers not above |low| + |high| (add the norm, subtract,
     scale), one of a number up to TOP and one to a whole number: `extra` covers them for both of two keys.
     """
     extra = 4.0 * UNIT * (abs(low) + abs(high))
     scale = (TOP - 2 * MARGIN) / (high - low) if high > low else np.inf
-    scale = min(scale, 0.25 * MARGIN / (reach + extra)) if reach + extra > 0 else (scale if scale < np.inf else 1.0)
-    scale = min(scale, 1e290)  # keys all but equal: one mark for all, all in doubt
+    scale = (
+        min(scale, 0.25 * MARGIN / (tolerance + extra)) if tolerance + extra > 0 else (scale if scale < np.inf else 1.0)
+    )
+    scale = min(scale, 1e290)  # keys all but equal: one qkey for all, all ambiguous
     extra = np.ceil(2.0 * extra * scale) + 2.0
-    near, far = np.int64(reach * scale + extra), np.int64(far_reach * scale + extra)
+    near, far = np.int64(tolerance * scale + extra), np.int64(far_tolerance * scale + extra)
     edge = np.int64(min(max((border - low) * scale + MARGIN + 2.0 * near, 0.0), 2.0 * TOP - 1.0))
-    return scale, Reach(near, far, edge)
+    return scale, Tolerance(near, far, edge)
 
 
 @compiled
-def mark_panel(products, norms, lows, scales, start, marks, lowest, highest):
-    """Whole numbers in the order of the keys (products plus norms), of the points from `start` on.
-
-    Keeps the range of each query.
-    """
+def quantise_panel(products, norms, lows, scales, start, qkeys, lowest, highest):
+    """Quantise keys (products plus norms) of the points from `start` on; updates the range of each query."""
     for q in range(products.shape[0]):
-        lowest[q], highest[q] = _mark(
-            products[q], norms[start:], lows[q], scales[q], marks[q, start:], np.int32(lowest[q]), np.int32(highest[q])
+        lowest[q], highest[q] = _quantise(
+            products[q], norms[start:], lows[q], scales[q], qkeys[q, start:], np.int32(lowest[q]), np.int32(highest[q])
         )
 
 
 @compiled
-def _mark(products, norms, low, scale, marks, lowest, highest):
+def _quantise(products, norms, low, scale, qkeys, lowest, highest):
     for i in range(products.shape[0]):
         value = (np.float64(products[i]) + norms[i] - low) * scale + MARGIN
         value = value if value > 0.0 else 0.0
         whole = np.int32(value if value < TOP else TOP)
-        marks[i] = whole
+        qkeys[i] = whole
         lowest, highest = min(lowest, whole), max(highest, whole)
     return lowest, highest
 
 
 @compiled
-def as_promised(mark, distance, scale, reach):
-    """Whether a mark is no farther off than half its reach, with a quarter to spare.
+def within_tolerance(qkey, distance, scale, tolerance):
+    """Whether a qkey deviates from its exact distance by less than 3/8 of the tolerance (1/2 is what it may).
 
-    `scale` takes distances to marks; NaN where there is nothing to look for.
+    `scale` is the factor from distances to qkeys, NaN where they cannot be compared.
     """
-    allowed = 0.375 * (reach.near if mark < reach.border else reach.far)
-    return not abs(distance * scale + MARGIN - mark) > allowed
+    allowed = 0.375 * (tolerance.near if qkey < tolerance.border else tolerance.far)
+    return not abs(distance * scale + MARGIN - qkey) > allowed
 
 
 @compiled
-def all_as_promised(marks, points, distances, scale, reach):
-    """The same of some points."""
-    kept = True
+def all_within_tolerance(qkeys, points, distances, scale, tolerance):
+    """The same for some points."""
+    accurate = True
     for k in range(points.shape[0]):
-        kept &= as_promised(marks[points[k]], distances[k], scale, reach)
-    return kept
+        accurate &= within_tolerance(qkeys[points[k]], distances[k], scale, tolerance)
+    return accurate
 
 
 @compiled
-def sort_pivots(marks, pivots, left_out, lowest, shift, n_cells, scratch):
-    """Order the pivots by mark and note where each cell ends; returns how many there are and the fullest cell's size.
+def sort_pivots(qkeys, pivots, self_index, lowest, shift, n_cells, scratch):
+    """Order the pivots by qkey and record where each cell ends; returns their number and the fullest cell's size.
 
-    Pivots, and the point left out, then get a mark beyond all cells: nobody need ask again who they are.
+    Pivots, and the query itself, then get a qkey beyond all cells, so later passes need not recognise them.
     """
     cells, order, ranked = scratch.cells, scratch.order, scratch.ranked
     fill(cells, 0, n_cells + 2, 0)
-    fullest, nowhere = 0, np.int32(lowest + (n_cells << shift))
-    if left_out >= 0:
-        marks[left_out] = nowhere
+    fullest, beyond = 0, np.int32(lowest + (n_cells << shift))
+    if self_index >= 0:
+        qkeys[self_index] = beyond
     for j in range(pivots.shape[0]):
-        cell = np.uint64((marks[np.uint64(pivots[j])] - lowest) >> shift) + ONE
+        cell = np.uint64((qkeys[np.uint64(pivots[j])] - lowest) >> shift) + ONE
         cells[cell] += 1
         fullest = max(fullest, cells[cell])
     cells[n_cells + 1] = count = 0
@@ -170,12 +190,12 @@ def sort_pivots(marks, pivots, left_out, lowest, shift, n_cells, scratch):
         count += size
     for j in range(pivots.shape[0]):
         point = np.uint64(pivots[j])
-        value = marks[point]
+        value = qkeys[point]
         cell = np.uint64((value - lowest) >> shift) + ONE
-        place = np.uint64(cells[cell])
+        slot = np.uint64(cells[cell])
         cells[cell] += 1
-        if value != nowhere:
-            order[place], ranked[place + ONE], marks[point] = point, value, nowhere
+        if value != beyond:
+            order[slot], ranked[slot + ONE], qkeys[point] = point, value, beyond
     ranked[0], ranked[count + 1] = -(2**30), 2**31 - 1
     cells[n_cells + 1] = count + 1
     _sort_cells(count, n_cells, fullest, scratch)
@@ -185,7 +205,7 @@ def sort_pivots(marks, pivots, left_out, lowest, shift, n_cells, scratch):
 @compiled
 def _sort_cells(count, n_cells, fullest, scratch):
     cells, order, ranked = scratch.cells, scratch.order, scratch.ranked
-    if fullest <= FEW:  # cells are in order already, so nobody moves farther than a cell
+    if fullest <= FEW:  # cells are in order already, so no pivot moves farther than a cell
         _insert(ranked[1 : count + 1], order[:count])
         return
     for cell in range(n_cells):
@@ -207,7 +227,7 @@ def _insert(values, points):
 
 @compiled
 def sort_pairs(values, points):
-    """Sort both by (value, point) in place: insertion over shrinking gaps, plain insertion for a few."""
+    """Sort both by (value, point) in slot: insertion over shrinking gaps, plain insertion for a few."""
     size = values.shape[0]
     gap = 1
     while size > FEW and 9 * gap < 4 * size:
@@ -225,46 +245,47 @@ def sort_pairs(values, points):
 
 
 @compiled
-def flag_cells(count, lowest, shift, n_cells, reach, scratch):
-    """Flag the cells within reach of a pivot, and link pivots whose own order is in doubt into chains."""
-    cells, ranked, chain = scratch.cells, scratch.ranked, scratch.chain
+def flag_cells(count, lowest, shift, n_cells, tolerance, scratch):
+    """Flag the cells within tolerance of a pivot, and link pivots within tolerance of each other into chains."""
+    cells, ranked, chain, chain_end = scratch.cells, scratch.ranked, scratch.chain, scratch.chain_end
     done = 0
     for j in range(count):
         value = np.int64(ranked[j + 1])
-        close = reach.near if value < reach.border + reach.near else reach.far
+        close = tolerance.near if value < tolerance.border + tolerance.near else tolerance.far
         first = max((max(value - close, lowest) - lowest) >> shift, done)
         done = min(((value + close - lowest) >> shift) + 1, n_cells)
         for cell in range(first, done):
             cells[np.uint64(cell) + ONE] |= FLAG
-        close = reach.near if ranked[j] < reach.border else reach.far
+        close = tolerance.near if ranked[j] < tolerance.border else tolerance.far
         chain[j] = chain[j - 1] if j > 0 and value <= ranked[j] + 2 * close else j
+        chain_end[chain[j]] = j + 1
     chain[count] = count
 
 
 @compiled
-def place_cells(marks, lowest, shift, scratch):
-    """Give every point the place of its cell and count it there; list those in flagged cells."""
-    place, cells = scratch.place, scratch.cells
-    between, doubtful = scratch.between, scratch.doubtful
+def assign_by_cell(qkeys, lowest, shift, scratch):
+    """Give every point the slot of its cell and count it there; list those in flagged cells."""
+    slot, cells = scratch.slot, scratch.cells
+    between, ambiguous = scratch.between, scratch.ambiguous
     listed = np.uint64(0)
-    for i in range(marks.shape[0]):
-        found = cells[np.uint64((marks[i] - lowest) >> shift) + ONE]
-        place[i] = found
+    for i in range(qkeys.shape[0]):
+        found = cells[np.uint64((qkeys[i] - lowest) >> shift) + ONE]
+        slot[i] = found
         between[np.uint64(found & (FLAG - 1))] += 1
-        doubtful[listed] = i
+        ambiguous[listed] = i
         listed += np.uint64(found >> 30)
     return np.int64(listed)
 
 
 @compiled
-def place_flagged(marks, listed, lowest, shift, by_halves, reach, scratch):
-    """Place the listed points by their own marks; keep on the list those within reach of a pivot."""
-    place, cells, ranked = scratch.place, scratch.cells, scratch.ranked
-    between, doubtful = scratch.between, scratch.doubtful
-    kept = np.uint64(0)
+def assign_by_key(qkeys, listed, lowest, shift, by_halves, tolerance, scratch):
+    """Give the listed points the slot of their own qkey; those within tolerance of a pivot stay on the list."""
+    slot, cells, ranked = scratch.slot, scratch.cells, scratch.ranked
+    between, ambiguous = scratch.between, scratch.ambiguous
+    listed_still = np.uint64(0)
     for k in range(listed):
-        i = np.uint64(doubtful[np.uint64(k)])
-        value = marks[i]
+        i = np.uint64(ambiguous[np.uint64(k)])
+        value = qkeys[i]
         cell = np.uint64((value - lowest) >> shift)
         p, end = np.uint64(cells[cell] & (FLAG - 1)), np.uint64(cells[cell + ONE] & (FLAG - 1))
         between[end] -= 1
@@ -279,70 +300,61 @@ def place_flagged(marks, listed, lowest, shift, by_halves, reach, scratch):
         p += np.uint64(ranked[p + ONE] < value)
         while ranked[p + ONE] < value:
             p += ONE
-        place[i] = p
+        slot[i] = p
         between[p] += 1
-        close = reach.near if value < reach.border else reach.far
-        doubtful[kept] = i
-        kept += np.uint64((ranked[p + ONE] <= value + close) | (ranked[p] >= value - close))
-    return np.int64(kept)
+        close = tolerance.near if value < tolerance.border else tolerance.far
+        ambiguous[listed_still] = i
+        listed_still += np.uint64((ranked[p + ONE] <= value + close) | (ranked[p] >= value - close))
+    return np.int64(listed_still)
 
 
 @compiled
-def chain_end(chain, first):
-    """One past the last pivot of the chain that begins at `first`."""
-    end = first + 1
-    while chain[end] == first:
-        end += 1
-    return end
-
-
-@compiled
-def chain_in_doubt(marks, point, reach, scratch):
-    """First pivot of the chain that a point on the list is too close to."""
-    p, value = scratch.place[point], marks[point]
-    close = reach.near if value < reach.border else reach.far
+def ambiguous_chain(qkeys, point, tolerance, scratch):
+    """First pivot of the chain that a listed point is within tolerance of."""
+    p, value = scratch.slot[point], qkeys[point]
+    close = tolerance.near if value < tolerance.border else tolerance.far
     return scratch.chain[p - 1 if scratch.ranked[p] >= value - close else p]
 
 
 @compiled
-def ask(marks, others, count, reach, scratch):
-    """Append the pivots of the chains in doubt to the list; returns its length and how many chains are in `asked`."""
-    doubtful, exact, chain, order = scratch.doubtful, scratch.exact, scratch.chain, scratch.order
+def request_distances(qkeys, others, count, tolerance, scratch):
+    """Append the pivots of the chains concerned to the list; returns its length and how many chains are `requested`."""
+    ambiguous, exact, order = scratch.ambiguous, scratch.exact, scratch.order
     fill(exact, 0, count, np.nan)
-    wanted, n_asked = others, 0
+    wanted, n_requested = others, 0
     for k in range(others):
-        first = chain_in_doubt(marks, doubtful[k], reach, scratch)
+        first = ambiguous_chain(qkeys, ambiguous[k], tolerance, scratch)
         if np.isnan(exact[first]):
-            scratch.asked[n_asked] = first
-            n_asked += 1
-            for j in range(first, chain_end(chain, first)):
+            scratch.requested[n_requested] = first
+            n_requested += 1
+            for j in range(first, scratch.chain_end[first]):
                 exact[j] = 0.0
-                doubtful[wanted] = order[j]
+                ambiguous[wanted] = order[j]
                 wanted += 1
-    return wanted, n_asked
+    return wanted, n_requested
 
 
 @compiled
-def settle(marks, distances, scale, others, n_asked, count, reach, by_index, left_out, scratch):
-    """Put right, by exact distances, the order of chains and the places of others in doubt; then place the pivots.
+def resolve(qkeys, distances, scale, others, n_requested, count, tolerance, by_index, self_index, scratch):
+    """Order chains and assign ambiguous points by exact distances; then give the pivots their slots.
 
-    Returns whether anybody is tied with a pivot, and whether all marks seen are `as_promised`.
+    Returns whether any point is tied with a pivot, and whether all qkeys seen are `within_tolerance`.
     """
-    place, order, exact, chain = scratch.place, scratch.order, scratch.exact, scratch.chain
-    between, tied, doubtful = scratch.between, scratch.tied, scratch.doubtful
-    k, any_tied, kept = others, False, True
-    for asked in range(n_asked):
-        first = scratch.asked[asked]
-        end = chain_end(chain, first)
+    slot, order, exact, chain_end = scratch.slot, scratch.order, scratch.exact, scratch.chain_end
+    between, tied, ambiguous = scratch.between, scratch.tied, scratch.ambiguous
+    k, any_tied, accurate = others, False, True
+    for requested in range(n_requested):
+        first = scratch.requested[requested]
+        end = chain_end[first]
         for j in range(first, end):
             exact[j] = distances[k]
             k += 1
         sort_pairs(exact[first:end], order[first:end])
     for k in range(others):
-        i, distance = doubtful[k], distances[k]
-        kept &= as_promised(marks[i], distance, scale, reach)
-        low = chain_in_doubt(marks, i, reach, scratch)
-        end = chain_end(chain, low)
+        i, distance = ambiguous[k], distances[k]
+        accurate &= within_tolerance(qkeys[i], distance, scale, tolerance)
+        low = ambiguous_chain(qkeys, i, tolerance, scratch)
+        end = chain_end[low]
         high = end
         while low < high:
             middle = (low + high) // 2
@@ -350,71 +362,150 @@ def settle(marks, distances, scale, others, n_asked, count, reach, by_index, lef
                 low = middle + 1
             else:
                 high = middle
-        between[place[i]] -= 1
+        between[slot[i]] -= 1
         if not by_index and low < end and exact[low] == distance:
             tied[low] += 1
             any_tied = True
-            place[i] = count + 1 + low
+            slot[i] = count + 1 + low
         else:
             between[low] += 1
-            place[i] = low
+            slot[i] = low
     for j in range(count):
-        place[np.uint64(order[j])] = 2 * count + 2 + j
-    if left_out >= 0:
-        place[left_out] = 3 * count + 2
-    return any_tied, kept
+        slot[np.uint64(order[j])] = 2 * count + 2 + j
+    if self_index >= 0:
+        slot[self_index] = 3 * count + 2
+    return any_tied, accurate
 
 
 @compiled
-def begin_row(marks, lowest, highest, reach, pivots, left_out, scratch):
-    """Everything before exact distances, from marks (which change) that lie between the lowest and the highest.
+def tie_block(lost, position, size, matches, worth, loss):
+    """Values of a match and of a non-match in a block of ties that ends at `position`, and what it adds to `lost`."""
+    start = position - size
+    total = inner = 0.0
+    for rank in range(start + 1, position + 1):
+        total += worth[rank]
+        inner += (rank - 1 - start) * loss[rank]
+    inner /= size * (size - 1.0)
+    of_match = total / size - (matches - 1) * inner - lost
+    return of_match, -matches * inner - lost, matches / size * (worth[start] - worth[position])
 
-    Returns the number of pivots, how many others and points in all want exact distances, and how many chains.
+
+@compiled
+def tabulate_matches(count, n_players, worth, loss, for_match, for_other, between, table):
+    """`tabulate` where the pivots match and no other point is tied with one: the usual case, and the short one."""
+    lost, position, shared = 0.0, np.uint64(n_players), 0.0
+    table[count] = for_other
+    position -= np.uint64(between[count])
+    fresh = True
+    for j in range(count - 1, -1, -1):
+        shared = worth[position] - lost + for_match if fresh else shared
+        table[2 * count + 2 + j] = shared
+        lost += loss[position]
+        table[j] = for_other - lost
+        position -= np.uint64(between[j] + 1)
+        fresh = between[j] > 0
+    table[3 * count + 2] = 0.0
+
+
+@compiled
+def tabulate(count, n_players, pivots_match, by_index, worth, loss, for_match, for_other, scratch):
+    """Fill the table of values by slot; `for_match` and `for_other` are the constants that the utility adds.
+
+    From far to near, `lost` is what a point there loses to the matches beyond it. A match at the end of a run of
+    matches has worth - lost; the whole run shares that value.
+    """
+    exact, chain, between, tied, table = scratch.exact, scratch.chain, scratch.between, scratch.tied, scratch.table
+    lost, position, shared = 0.0, n_players, 0.0
+    j = count
+    while True:
+        others = between[j]
+        end, position = position, position - others
+        table[j] = for_other - lost
+        if not pivots_match:
+            table[j] = worth[end] - lost + for_match
+            lost += worth[position] - worth[end]
+        if j == 0:
+            break
+        first = j - 1
+        while not by_index and chain[first] < first and exact[first - 1] == exact[j - 1]:  # NaN equals nothing
+            first -= 1
+        pivots, together = j - first, tied[first]
+        if together > 0:
+            size = pivots + together
+            of_match, of_other, added = tie_block(
+                lost, position, size, pivots if pivots_match else together, worth, loss
+            )
+            of_match, of_other, lost = of_match + for_match, of_other + for_other, lost + added
+            fill(table, 2 * count + 2 + first, 2 * count + 2 + j, of_match if pivots_match else of_other)
+            table[count + 1 + first] = of_other if pivots_match else of_match
+            shared, position = np.nan, position - size
+        elif pivots_match:
+            fresh = others > 0 or j == count or np.isnan(shared)
+            shared = worth[position] - lost + for_match if fresh else shared
+            for pivot in range(first, j):
+                table[2 * count + 2 + pivot] = shared
+                lost += loss[position]
+                position -= 1
+        else:
+            for pivot in range(first, j):
+                table[2 * count + 2 + pivot] = for_other - lost
+            position -= pivots
+        j = first
+    table[3 * count + 2] = 0.0
+
+
+@compiled
+def begin_row(qkeys, lowest, highest, tolerance, pivots, self_index, scratch):
+    """Everything before exact distances; overwrites the qkeys, which lie between the lowest and the highest.
+
+    Returns the number of pivots, of other points and of all points that need exact distances, and of chains.
     """
     shift = 0
     while ((highest - lowest) >> shift) + 4 > scratch.cells.shape[0]:
         shift += 1
     n_cells = ((highest - lowest) >> shift) + 1
-    count, fullest = sort_pivots(marks, pivots, left_out, lowest, shift, n_cells, scratch)
+    count, fullest = sort_pivots(qkeys, pivots, self_index, lowest, shift, n_cells, scratch)
     fill(scratch.between, 0, count + 2, 0)
     fill(scratch.tied, 0, count + 1, 0)
-    flag_cells(count, lowest, shift, n_cells, reach, scratch)
-    listed = place_cells(marks, lowest, shift, scratch)
-    others = place_flagged(marks, listed, lowest, shift, fullest > FEW, reach, scratch)
-    wanted, n_asked = ask(marks, others, count, reach, scratch)
-    return count, others, wanted, n_asked
+    flag_cells(count, lowest, shift, n_cells, tolerance, scratch)
+    listed = assign_by_cell(qkeys, lowest, shift, scratch)
+    others = assign_by_key(qkeys, listed, lowest, shift, fullest > FEW, tolerance, scratch)
+    wanted, n_requested = request_distances(qkeys, others, count, tolerance, scratch)
+    return count, others, wanted, n_requested
 
 
 @compiled
 def end_row(
-    marks, distances, scale, count, others, n_asked, reach, pivots_match, left_out, by_index,
+    qkeys, distances, scale, count, others, n_requested, tolerance, pivots_match, self_index, by_index,
     worth, loss, for_match, for_other, scratch,
 ):  # fmt: skip
-    """Everything after them: the table then holds the values by place, if the marks kept their promise (returned)."""
-    any_tied, kept = settle(marks, distances, scale, others, n_asked, count, reach, by_index, left_out, scratch)
-    n_players = scratch.place.shape[0] - (left_out >= 0)
+    """Everything after exact distances: values by slot in the table, valid if the qkeys were accurate (returned)."""
+    any_tied, accurate = resolve(
+        qkeys, distances, scale, others, n_requested, count, tolerance, by_index, self_index, scratch
+    )
+    n_players = scratch.slot.shape[0] - (self_index >= 0)
     if pivots_match and not any_tied:
         tabulate_matches(count, n_players, worth, loss, for_match, for_other, scratch.between, scratch.table)
     else:
         tabulate(count, n_players, pivots_match, by_index, worth, loss, for_match, for_other, scratch)
-    return kept
+    return accurate
 
 
 @compiled
 def whole_row(
-    marks, lowest, highest, reach, scale, pivots, pivots_match, left_out, by_index,
+    qkeys, lowest, highest, tolerance, scale, pivots, pivots_match, self_index, by_index,
     query, points, watched, distances, worth, loss, for_match, for_other, scratch,
 ):  # fmt: skip
-    """Begin and end of a row whose exact distances are those between a query and the points, in one go.
+    """`begin_row` and `end_row` in one call, for squared Euclidean distances between a query and points in memory.
 
-    Returns how many of them were needed, and whether marks kept their promise.
+    Returns how many distances were needed, and whether the qkeys were accurate.
     """
     some_rows(query, points, watched, distances)
-    kept = all_as_promised(marks, watched, distances, scale, reach)
-    count, others, wanted, n_asked = begin_row(marks, lowest, highest, reach, pivots, left_out, scratch)
-    some_rows(query, points, scratch.doubtful[:wanted], distances)
-    kept &= end_row(
-        marks, distances, scale, count, others, n_asked, reach, pivots_match, left_out, by_index,
+    accurate = all_within_tolerance(qkeys, watched, distances, scale, tolerance)
+    count, others, wanted, n_requested = begin_row(qkeys, lowest, highest, tolerance, pivots, self_index, scratch)
+    some_rows(query, points, scratch.ambiguous[:wanted], distances)
+    accurate &= end_row(
+        qkeys, distances, scale, count, others, n_requested, tolerance, pivots_match, self_index, by_index,
         worth, loss, for_match, for_other, scratch,
     )  # fmt: skip
-    return wanted, kept
+    return wanted, accurate

@@ -1,21 +1,26 @@
-"""Which neighbours are ranked, and who finds them: from `search`, `n_candidates` and `max_error` to a choice."""
+"""Method: which neighbours of a validation point are ranked, what finds them, what stands for the others, and why."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from nearworth._common.types import IntVector
-from nearworth.engine.nearest import CONFIDENCE, ExactSource, SearcherSource, Source
+from nearworth._common.memory import Memory
+from nearworth._common.types import Task
+from nearworth.engine.classify import ClassificationEvaluator, SharedTraining
+from nearworth.engine.nearest import ExactSource, SearcherSource, Source
 from nearworth.engine.nearest_lists import NearestLists
-from nearworth.engine.plan import Plan, SearchPlan
 from nearworth.engine.problem import Problem
+from nearworth.engine.regress import RegressionEvaluator
+from nearworth.engine.truncate import TruncatedEvaluator
 from nearworth.games.candidates import candidates_for_error
+from nearworth.games.truncation import Tail
 from nearworth.neighbors.search import generator
+
+if TYPE_CHECKING:
+    from nearworth.engine.plan import Plan
 
 # Of 100,000 points, ranking 20 costs a third of ranking all, 500 two thirds, 1,000 about as much.
 MOST_CANDIDATES, SHARE_OF_ALL = 2_000, 0.01
@@ -23,78 +28,65 @@ MOST_CANDIDATES, SHARE_OF_ALL = 2_000, 0.01
 INDEX_POINTS, INDEX_QUERIES = 500_000, 8_000
 
 
-@dataclass(frozen=True)
-class Choice:
-    """How many neighbours are ranked (None: all), who finds them (None: exact search), and why.
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """How values are computed; prints itself, picks the evaluator, goes into the origin and travels to workers.
 
-    See `SearchPlan` for `whole_ties`.
+    `n_candidates` neighbours are ranked (None: all), found by the `searcher` (None: every distance is computed); `tail`
+    stands for the others. With `whole_ties`, a block of ties that begins among the candidates is ranked to its end, so
+    that no tie costs certainty.
     """
 
-    n_candidates: int | None
-    searcher: Any
-    reason: str
+    n_candidates: int | None = None
+    searcher: Any = field(default=None, compare=False)
+    tail: Tail = "local"
     whole_ties: bool = False
-
-    def listing(self, size: int) -> Choice:
-        """For those who also want so many nearest points: all distances or a searcher's, but never a few only."""
-        if self.searcher is None or self.n_candidates is None:
-            return Choice(None, None, "all neighbours are ranked: the nearest are listed in the same pass")
-        return replace(self, n_candidates=max(self.n_candidates, size))
-
-    @property
-    def plan(self) -> SearchPlan:
-        """The same in words."""
-        searcher = type(self.searcher).__name__ if self.searcher else None
-        return SearchPlan(self.n_candidates, searcher, self.reason, self.whole_ties)
-
-
-@dataclass(frozen=True)
-class SearchReport:
-    """What a searcher found, judged on a random sample of the validation points.
-
-    `incomplete` is how many validation points may lack one of their K* nearest neighbours, at most, with probability
-    `confidence`; sampled ones and those in `failed` (fewer than K* found) were searched exactly, unless on_fail says
-    otherwise. `tuning` is what the searcher says of itself, predicted recall included.
-    """
-
-    searcher: str
-    n_candidates: int
-    n_sampled: int
-    n_complete: int
-    recall: float
-    incomplete: int
-    confidence: float
-    failed: IntVector
-    tuning: Any = None
+    reason: str = "exact values were asked for"
 
     def __str__(self) -> str:
-        return (
-            f"{self.searcher}: recall {self.recall:.3f}, all {self.n_candidates:,} neighbours found for "
-            f"{self.n_complete} of {self.n_sampled} sampled queries; failed for {len(self.failed)}"
-        )
+        if self.n_candidates is None:
+            return f"all neighbours ranked: {self.reason}"
+        how = "every distance computed" if self.searcher is None else f"found by {type(self.searcher).__name__}"
+        return f"{self.n_candidates:,} nearest ranked, {how}: {self.reason}"
 
+    def with_lists(self, size: int) -> Method:
+        """The method for a run that also lists the nearest points: all are ranked, or those that a searcher finds."""
+        if self.searcher is None or self.n_candidates is None:
+            return Method(reason="all neighbours are ranked: the nearest are listed in the same pass")
+        return replace(self, n_candidates=max(self.n_candidates, size))
 
-def choose(
-    parameters: Mapping[str, Any], make_game: Callable[[], Any], n_train: int, n_val: int, euclidean: bool
-) -> Choice:
-    """The cheapest way that gives what is asked for. The game, which takes memory, is made only if it is needed."""
-    search = parameters["search"]
-    if search not in ("exact", "auto") and not euclidean:
-        raise ValueError("searchers find Euclidean neighbours; use search='exact' with other metrics and sparse data.")
-    k, why = _how_many(parameters, make_game)
-    if k is None or k >= n_train:
-        return Choice(None, None, why if k is None else "all neighbours are ranked: there are no more")
-    if search in ("exact", "auto") and parameters["max_error"] is not None:
-        max_error = float(parameters["max_error"])
-        if k > min(MOST_CANDIDATES, SHARE_OF_ALL * n_train):
-            why = f"an error of {max_error:g} needs {k:,} neighbours: ranking all costs no more"
-            return Choice(None, None, why)
-    if search == "exact":
-        return Choice(k, None, why, whole_ties=parameters["max_error"] is not None)
-    if search == "auto":
-        found = _automatic(k, why, n_train, n_val, euclidean)
-        return replace(found, whole_ties=found.searcher is None and parameters["max_error"] is not None)
-    return Choice(k, _searcher(search, parameters), why)
+    def source(
+        self, problem: Problem, plan: Plan, random_state: Any = None, nearest: NearestLists | None = None
+    ) -> Source | None:
+        """What finds the candidates of this problem; None where all neighbours are ranked."""
+        if self.n_candidates is None:
+            return None
+        if self.searcher is None:
+            return ExactSource(problem, self.n_candidates, plan)
+        on_fail: Any = getattr(self.searcher, "on_fail", "exact")
+        source = SearcherSource(problem, self.searcher, self.n_candidates, on_fail, generator(random_state))
+        source.listing = nearest
+        return source
+
+    def evaluators(
+        self, problem: Problem, plan: Plan, source: Source | None = None, shared: SharedTraining | None = None
+    ) -> Callable[[], Any]:
+        """A maker of evaluators, one for each thread."""
+        if source is not None:
+            return lambda: TruncatedEvaluator(problem, source, self.tail)
+        if problem.game.TASK == "regression":
+            return lambda: RegressionEvaluator(problem, plan.batch)
+        shared = shared or SharedTraining(problem.keys, problem.labels)
+        products = shared.products(single=plan.single) if plan.products else None
+        return lambda: ClassificationEvaluator(problem, shared, products, plan.batch)
+
+    def memory(self, task: Task, n_train: int, pivot_share: float, *, by_product: bool) -> Memory:
+        """Bytes of the evaluators."""
+        if self.n_candidates is not None:
+            return TruncatedEvaluator.memory(n_train, by_product=by_product)
+        if task == "regression":
+            return RegressionEvaluator.memory(n_train)
+        return ClassificationEvaluator.memory(n_train, int(pivot_share * n_train), by_product=by_product)
 
 
 def check_request(parameters: Mapping[str, Any]) -> None:
@@ -102,10 +94,34 @@ def check_request(parameters: Mapping[str, Any]) -> None:
     search, wanted, max_error = parameters["search"], parameters["n_candidates"], parameters["max_error"]
     if wanted is not None and max_error is not None:
         raise ValueError(f"n_candidates={wanted} and max_error={max_error} were both given. Give one of them.")
-    if search in ("lsh", "faiss") and wanted is None and max_error is None:
-        raise ValueError(f"search={search!r} needs n_candidates or max_error, which say how far to search.")
-    if not isinstance(search, str) and wanted is None and max_error is None:
-        raise ValueError("search with a searcher needs n_candidates or max_error, which say how far to search.")
+    if search not in ("exact", "auto") and wanted is None and max_error is None:
+        name = f"search={search!r}" if isinstance(search, str) else "search with a searcher"
+        raise ValueError(f"{name} needs n_candidates or max_error, which say how far to search.")
+
+
+def choose_method(
+    parameters: Mapping[str, Any], make_game: Callable[[], Any], n_train: int, n_val: int, *, euclidean: bool
+) -> Method:
+    """The cheapest method that gives what is asked for. The game, which takes memory, is made only if needed."""
+    search, max_error = parameters["search"], parameters["max_error"]
+    exact = search in ("exact", "auto")
+    if not exact and not euclidean:
+        raise ValueError("searchers find Euclidean neighbours; use search='exact' with other metrics and sparse data.")
+    k, why = _how_many(parameters, make_game)
+    if k is None or k >= n_train:
+        return Method(reason=why if k is None else "all neighbours are ranked: there are no more")
+    if exact and max_error is not None and k > min(MOST_CANDIDATES, SHARE_OF_ALL * n_train):
+        return Method(reason=f"an error of {max_error:g} needs {k:,} neighbours: ranking all costs no more")
+    searcher = _searcher(search, parameters)
+    if search == "auto":
+        searcher, why = _automatic(why, n_train, n_val, euclidean)
+    return Method(
+        n_candidates=k,
+        searcher=searcher,
+        tail=parameters["tail"],
+        whole_ties=searcher is None and max_error is not None,
+        reason=why,
+    )
 
 
 def _how_many(parameters: Mapping[str, Any], make_game: Callable[[], Any]) -> tuple[int | None, str]:
@@ -120,11 +136,11 @@ def _how_many(parameters: Mapping[str, Any], make_game: Callable[[], Any]) -> tu
     return k, f"{k:,} neighbours make an error of {max_error:g} certain"
 
 
-def _automatic(k: int, why: str, n_train: int, n_val: int, euclidean: bool) -> Choice:
+def _automatic(why: str, n_train: int, n_val: int, euclidean: bool) -> tuple[Any, str]:
     large = n_train >= INDEX_POINTS and n_val >= INDEX_QUERIES
     if large and euclidean and find_spec("faiss") is not None:
-        return Choice(k, _searcher("faiss", {"random_state": 0}), f"{why}; an index pays for so many questions")
-    return Choice(k, None, f"{why}; every distance is computed sooner than an index is built")
+        return _searcher("faiss", {}), f"{why}; an index pays for so many questions"
+    return None, f"{why}; every distance is computed sooner than an index is built"
 
 
 def _searcher(search: Any, parameters: Mapping[str, Any]) -> Any:
@@ -136,45 +152,4 @@ def _searcher(search: Any, parameters: Mapping[str, Any]) -> Any:
         from nearworth.neighbors.faiss_search import FaissSearch
 
         return FaissSearch()
-    return search
-
-
-def make_source(
-    problem: Problem, plan: Plan, choice: Choice, random_state: Any, nearest: NearestLists | None = None
-) -> Source:
-    """Who finds the neighbours of this problem; a searcher may take them down."""
-    assert choice.n_candidates is not None
-    if choice.searcher is None:
-        return ExactSource(problem, choice.n_candidates, plan)
-    on_fail: Any = getattr(choice.searcher, "on_fail", "exact")
-    source = SearcherSource(problem, choice.searcher, choice.n_candidates, on_fail, generator(random_state))
-    source.listing = nearest
-    return source
-
-
-def identity_of(source: SearcherSource, choice: Choice) -> str:
-    """What must be the same before a run can be taken up: the searcher as built, and how it was judged."""
-    judged = source.judgement
-    return (
-        f"{type(choice.searcher).__name__} {choice.searcher.fingerprint()}, "
-        f"{judged.n_complete} of {judged.n_sampled} complete"
-    )
-
-
-def report_of(source: Source, choice: Choice, n_val: int) -> SearchReport | None:
-    """What was found and what may be missing; nothing to say of exact search."""
-    if not isinstance(source, SearcherSource):
-        return None
-    judged, incomplete = source.judgement, source.judgement.incomplete(n_val)
-    assert choice.n_candidates is not None
-    return SearchReport(
-        type(choice.searcher).__name__,
-        choice.n_candidates,
-        judged.n_sampled,
-        judged.n_complete,
-        judged.recall,
-        incomplete,
-        CONFIDENCE if incomplete else 1.0,
-        np.flatnonzero(source.failed),
-        getattr(choice.searcher, "tuning", None),
-    )
+    return None if isinstance(search, str) else search

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from nearworth._common.types import BoolVector, FloatMatrix, IntMatrix, IntVector, Ties
 from nearworth.engine.nearest_lists import NearestLists
-from nearworth.engine.plan import Plan
 from nearworth.engine.problem import Problem
-from nearworth.engine.threads import one_blas_thread
+from nearworth.engine.run import one_blas_thread
 from nearworth.neighbors.certify import recall_by_distance, upper_limit
 from nearworth.neighbors.exact import NearestKeys
 from nearworth.neighbors.keys import EuclideanKeys
 from nearworth.neighbors.search import MISSING, Answer, TrueDistances, check_answer, check_points, drop_self
+
+if TYPE_CHECKING:
+    from nearworth.engine.plan import Plan
 
 OnFail: TypeAlias = Literal["exact", "partial", "raise"]
 AHEAD = 1024  # queries put to a searcher at a time
@@ -31,8 +33,38 @@ class Near(NamedTuple):
     first: BoolVector
 
 
+@dataclass(frozen=True, kw_only=True)
+class SearchReport:
+    """What a searcher found, judged on a random sample of the validation points.
+
+    `incomplete` is how many validation points may lack one of their K* nearest neighbours, at most, with probability
+    `confidence`; sampled ones and those in `failed` (fewer than K* found) were searched exactly, unless on_fail says
+    otherwise. `tuning` is what the searcher says of itself, predicted recall included.
+    """
+
+    searcher: str
+    n_candidates: int
+    n_sampled: int
+    n_complete: int
+    recall: float
+    incomplete: int
+    confidence: float
+    failed: IntVector
+    tuning: Any = None
+
+    def __str__(self) -> str:
+        return (
+            f"{self.searcher}: recall {self.recall:.3f}, all {self.n_candidates:,} neighbours found for "
+            f"{self.n_complete} of {self.n_sampled} sampled queries; failed for {len(self.failed)}"
+        )
+
+
 class Source(Protocol):
     """Finds the nearest points of queries."""
+
+    def report(self) -> SearchReport | None:
+        """What was found and what may be missing; None for exact search."""
+        ...
 
     def __call__(self, start: int, stop: int) -> list[Near]:
         """Those of the validation points start..stop-1: complete blocks of ties, nearest first."""
@@ -68,10 +100,10 @@ class ExactSource:
 
     def __init__(self, problem: Problem, k: int, plan: Plan | None = None) -> None:
         self._problem, self._k = problem, k
-        narrow = plan is None or plan.narrow
+        narrow = plan is None or plan.single
         batch = plan.batch if plan is not None and problem.keys.streamed else None
         self._nearest = NearestKeys(problem.keys, problem.n_train, narrow=narrow, batch=batch)
-        self._whole_ties = plan is not None and plan.search.whole_ties and problem.ties == "average"
+        self._whole_ties = plan is not None and plan.method.whole_ties and problem.ties == "average"
 
     def __call__(self, start: int, stop: int) -> list[Near]:
         """See Source."""
@@ -81,6 +113,10 @@ class ExactSource:
             else known
             for query, known in enumerate(self._known(start, stop), start=start)
         ]
+
+    def report(self) -> SearchReport | None:
+        """See Source."""
+        return None
 
     def _known(self, start: int, stop: int) -> list[Near]:
         problem = self._problem
@@ -94,7 +130,7 @@ class ExactSource:
         """The known ranks and the whole block of equally far points behind them, which begins among the k nearest."""
         problem = self._problem
         keys = np.array(problem.keys(problem.queries[query : query + 1])[0])  # they may be the user's own
-        if problem.leave_out:
+        if problem.leave_one_out:
             keys[query] = np.nan
         keys[known.rows] = np.nan
         tied = np.flatnonzero(keys == np.nanmin(keys))
@@ -104,8 +140,8 @@ class ExactSource:
         """The k + 1 nearest of some validation points with their keys, one more than wanted to see whether it ties."""
         problem = self._problem
         wanted = min(self._k + 1, problem.game.n_players)
-        found = self._nearest.ranked(problem.queries[queries], wanted + problem.leave_out)
-        return drop_self(*found, queries) if problem.leave_out else found
+        found = self._nearest.ranked(problem.queries[queries], wanted + problem.leave_one_out)
+        return drop_self(*found, queries) if problem.leave_one_out else found
 
 
 @dataclass
@@ -163,12 +199,32 @@ class SearcherSource:
             for rows, row in zip(indices, keys, strict=True)
         ]
 
+    def report(self) -> SearchReport | None:
+        """See Source."""
+        judged, incomplete = self.judgement, self.judgement.incomplete(self._problem.n_val)
+        return SearchReport(
+            searcher=type(self._searcher).__name__,
+            n_candidates=self._k,
+            n_sampled=judged.n_sampled,
+            n_complete=judged.n_complete,
+            recall=judged.recall,
+            incomplete=incomplete,
+            confidence=CONFIDENCE if incomplete else 1.0,
+            failed=np.flatnonzero(self.failed),
+            tuning=getattr(self._searcher, "tuning", None),
+        )
+
+    def identity(self) -> str:
+        """What must be the same before a run can be resumed: the searcher as built, and how it was judged."""
+        judged, name = self.judgement, type(self._searcher).__name__
+        return f"{name} {self._searcher.fingerprint()}, {judged.n_complete} of {judged.n_sampled} complete"
+
     def _prepare(self, points: npt.NDArray[Any]) -> None:
         self._searcher.fit(points)
         if hasattr(self._searcher, "prepare"):
             with one_blas_thread():
                 sample = np.asarray(self._problem.queries[self._sampled], dtype=np.float64)
-                self._searcher.prepare(self._wanted + self._problem.leave_out, sample)
+                self._searcher.prepare(self._wanted + self._problem.leave_one_out, sample)
 
     def _ask_ahead(self, start: int, stop: int) -> tuple[IntMatrix, FloatMatrix]:
         """Searchers like many questions at a time: asks a whole block and keeps the answers to the rest of it.
@@ -184,14 +240,14 @@ class SearcherSource:
 
     @property
     def _wanted(self) -> int:
-        return min(self._k + 1, self._problem.game.n_players)
+        return int(min(self._k + 1, self._problem.game.n_players))
 
     def _failed(self, indices: IntMatrix) -> BoolVector:
         wanted = min(self._k, self._problem.game.n_players)
         return np.asarray((indices[:, :wanted] == MISSING).any(axis=1))
 
     def _ask(self, queries: IntVector) -> tuple[IntMatrix, FloatMatrix]:
-        problem, k = self._problem, self._wanted + self._problem.leave_out
+        problem, k = self._problem, self._wanted + self._problem.leave_one_out
         points = problem.queries[queries]
         if getattr(self._searcher, "precomputed", False):
             answer = self._searcher.search_rows(int(queries[0]), int(queries[-1]) + 1, k)
@@ -200,7 +256,7 @@ class SearcherSource:
         indices, distances = answer
         found, _ = check_answer(indices, distances, problem.n_train, k, n_queries=len(queries), searcher=self._searcher)
         ranked = self._truth.order(points, found)
-        return drop_self(*ranked, queries) if problem.leave_out else ranked
+        return drop_self(*ranked, queries) if problem.leave_one_out else ranked
 
     def _judge(self) -> Judgement:
         by_range = getattr(self._searcher, "precomputed", False)  # a graph is asked by range

@@ -1,71 +1,59 @@
-"""From a memory budget to threads and batches."""
+"""Plan: from a memory budget to threads and batches, with the time they take. Prints itself.
+
+Each owner of arrays states their bytes (`Memory`): the games their coefficients, `Leaf` its sums, the products their
+norms and copies, the evaluators their scratch. Here they are added up.
+"""
 
 from __future__ import annotations
 
+import time
+from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import joblib
 
-from nearworth._common.memory import default_budget, free_memory
+from nearworth._common.memory import Memory, default_budget, free_memory
 from nearworth._common.types import Task
-from nearworth.neighbors.products import panel_rows
-from nearworth.results.moments import CHUNK
+from nearworth.engine.method import Method
+from nearworth.engine.problem import Problem, TrainingSet, budget
+from nearworth.engine.run import Request, one_blas_thread
+from nearworth.games.classification import ClassificationGame
+from nearworth.games.regression import RegressionGame
+from nearworth.neighbors.products import products_memory
+from nearworth.results.moments import CHUNK, Leaf
 
-# Bytes per training point: coefficients while they are made, which is before the threads begin; what stays of them with
-# labels and pivots; and scratch per thread, more of it for pivots (see `kernels`). Sums come on top, one vector each
-# (four with standard errors, two more with both ends): a leaf per thread, and the open nodes of the tree over leaves.
-PREPARING, FIXED, PER_THREAD, PER_PIVOT = 8 * 14, 8 * 7, 8 * 6, 8 * 12
-RANKING = 8 * 3  # more per thread to rank exact keys
-TRUNCATED = 8 * 18  # per thread where few neighbours are ranked
-PER_MARK, PER_KEY = 4, 20  # bytes per (query of a batch, training point) with and without a matrix product
-PER_FEATURE = 8 * 6  # bytes per number of a query of a batch: a few copies
 # A matrix product beats differences once its preparation is spread over enough points.
 PRODUCT_POINTS, PRODUCT_QUERIES = 2048, 8
-NORMS, GOOD_BATCH = 24, 32
-SHARED_PASS = 8  # queries by which a pass over a file is shared before a second thread makes passes of its own
+GOOD_BATCH = 32  # queries from which on a product is efficient
+SHARED_PASS = 8  # queries that must share a pass over a file before a second thread makes passes of its own
+QUERY_COPIES = 6  # of a query, while it is converted, centred and multiplied
+TRIAL_POINTS, TRIAL_QUERIES, TRIAL_SECONDS = 32_768, 64, 0.3
+THREAD_GAIN = 0.85  # of what a further thread would add if memory were not shared
 
 
-@dataclass(frozen=True)
-class SearchPlan:
-    """How many neighbours are ranked (None: all), which searcher finds them (None: all distances), and why.
-
-    With `whole_ties`, a block of ties that begins
-    among the nearest is ranked to its end, so that no tie costs certainty.
-    """
-
-    n_candidates: int | None = None
-    searcher: str | None = None
-    reason: str = "exact values were asked for"
-    whole_ties: bool = False
-
-    def __str__(self) -> str:
-        if self.n_candidates is None:
-            return f"all neighbours ranked: {self.reason}"
-        who = "every distance computed" if self.searcher is None else f"found by {self.searcher}"
-        return f"{self.n_candidates:,} nearest ranked, {who}: {self.reason}"
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
-    """How a valuation will run; prints itself."""
+    """How a valuation will run."""
 
     n_train: int
     n_val: int
     threads: int
     batch: int
     products: bool
-    narrow: bool
+    single: bool  # whether products are made in float32, from a copy of the training set
     working_bytes: int
-    search: SearchPlan = SearchPlan()
+    method: Method = field(default_factory=Method)
     seconds: float | None = field(default=None, compare=False)
     advice: tuple[str, ...] = ()
-    foretold: str = field(default="", compare=False)  # what a searcher says of itself
+    prediction: str = field(default="", compare=False)  # of a searcher about itself
 
     def __str__(self) -> str:
         lines = [
             f"{self.n_val:,} validation points against {self.n_train:,} training points"
-            f"{', exactly' if self.search.n_candidates is None else ''}",
-            f"search   {self.search}",
+            f"{', exactly' if self.method.n_candidates is None else ''}",
+            f"search   {self.method}",
             f"threads  {self.threads}",
             f"batches  {self.batch} validation points at a time in each thread",
             f"keys     {'one matrix product, close calls settled by differences' if self.products else 'pair by pair'}",
@@ -74,7 +62,23 @@ class Plan:
         if self.seconds is not None:
             lines.append(f"time     about {readable_time(self.seconds)}, from a short trial on this machine")
         lines += [f"cheaper  {hint}" for hint in self.advice]
-        return "\n".join([*lines, self.foretold] if self.foretold else lines)
+        return "\n".join([*lines, self.prediction] if self.prediction else lines)
+
+    def with_time(self, trial: Problem) -> Plan:
+        """The plan with the time it should take, scaled up from a trial with fewer points and queries."""
+        alike = replace(self, n_train=trial.n_train, n_val=trial.n_val, batch=min(self.batch, 8))
+        with one_blas_thread():
+            evaluator = Method().evaluators(trial, alike)()
+            leaf = Leaf(trial.n_train, spread=False)
+            deque(evaluator.add(leaf, 0, min(2, trial.n_val), Request()), maxlen=0)  # compiles
+            started, done = time.perf_counter(), 0
+            while done < trial.n_val and time.perf_counter() - started < TRIAL_SECONDS:
+                step = min(alike.batch, trial.n_val - done)
+                deque(evaluator.add(leaf, done, done + step, Request()), maxlen=0)
+                done += step
+            spent = time.perf_counter() - started
+        pairs = self.n_train * self.n_val / (trial.n_train * done)
+        return replace(self, seconds=spent * pairs / (1.0 + THREAD_GAIN * (self.threads - 1)))
 
 
 def readable_time(seconds: float) -> str:
@@ -85,95 +89,104 @@ def readable_time(seconds: float) -> str:
     return f"{seconds:.2g} seconds"
 
 
-@dataclass(frozen=True)
-class Costs:
-    """Bytes that a run needs: to prepare it; then once, in each thread, and for each query of a batch."""
-
-    preparing: int
-    fixed: int
-    thread: int
-    query: int
-
-    @property
-    def least(self) -> int:
-        """One thread, one query at a time."""
-        return self.total(1, 1)
-
-    def threads(self, budget: int) -> int:
-        """How many threads fit, at least one."""
-        return max(1, (budget - self.fixed) // (self.thread + self.query))
-
-    def batch(self, budget: int, threads: int) -> int:
-        """How many queries at a time fit in so many threads."""
-        return max(1, (budget - self.fixed - threads * self.thread) // (threads * self.query))
-
-    def total(self, threads: int, batch: int) -> int:
-        """What is needed then."""
-        return max(self.preparing, self.fixed + threads * (self.thread + batch * self.query))
+def planning_facts(training: TrainingSet, parameters: Mapping[str, Any], method: Method) -> dict[str, Any]:
+    """What `make_plan` needs to know beside the sizes: small enough to be sent to workers."""
+    keys = training.keys
+    return {
+        "task": training.task,
+        "method": method,
+        "standard_errors": bool(parameters["standard_errors"]),
+        "n_jobs": parameters["n_jobs"],
+        "max_memory": budget(parameters),
+        "has_products": keys.has_products,
+        "streamed": keys.streamed,
+        "width": keys.width,
+        "pivot_share": training.pivot_share,
+    }
 
 
 def make_plan(
     n_train: int,
     n_val: int,
-    task: Task,
     *,
+    task: Task,
+    method: Method,
     standard_errors: bool,
     n_jobs: int | None,
     max_memory: int | None,
-    has_products: bool = False,
-    width: int = 0,
-    search: SearchPlan | None = None,
-    kept: bool = False,
-    streamed: bool = False,
-    pivots: float = 0.5,
+    has_products: bool,
+    streamed: bool,
+    width: int,
+    pivot_share: float,
+    checkpointed: bool = False,
 ) -> Plan:
     """The most threads and the largest batches that the budget allows; an error if not even one query fits.
 
-    A matrix product, where the metric has one, takes a 32-bit copy of the training set if that leaves room for batches
-    of a good size; `width` is the numbers in a query. Sums that are `kept` in a checkpoint are there twice meanwhile. A
-    training set `streamed` from a file is never copied, and threads that would only read it more often are not begun.
-    At most a share `pivots` of all points is sorted for a query.
+    Products, where the metric has them, use a float32 copy of the training set if that leaves room for batches of a
+    good size. Sums that go into a checkpoint exist twice while they are written. A training set `streamed` from a file
+    is never copied, and threads that would only read it more often are not started.
     """
-    search = search or SearchPlan()
-    truncated = search.n_candidates is not None
-    sums = n_train * 8 * ((4 if standard_errors else 1) + (2 if truncated else 0))
-    leaves, rows = -(-n_val // CHUNK), min(n_train, panel_rows(width))
-    nodes = sums * (leaves.bit_length() + 1) * (2 if kept else 1)
-    scratch = TRUNCATED if truncated else PER_THREAD + PER_PIVOT * pivots
-    thread = int(scratch * n_train) + (0 if truncated else 2 * sums) + 2 * 8 * rows * width
-    copies = width * PER_FEATURE
-    by_pair = Costs(
-        n_train * PREPARING + nodes, n_train * FIXED + nodes, thread + n_train * RANKING, n_train * PER_KEY + copies
-    )
-    marks = 0 if truncated else n_train * PER_MARK
-    by_product = replace(by_pair, fixed=by_pair.fixed + n_train * NORMS, thread=thread, query=marks + copies + 8 * rows)
-    with_copy = replace(by_product, fixed=by_product.fixed + 4 * n_train * width)
+    truncated, leaves = method.n_candidates is not None, -(-n_val // CHUNK)
+
+    def memory(*, by_product: bool, single: bool = False) -> Memory:
+        return (
+            _base_memory(n_train, leaves, task, width, standard_errors, truncated, checkpointed)
+            + method.memory(task, n_train, pivot_share, by_product=by_product)
+            + (products_memory(n_train, width, single=single) if by_product else Memory())
+        )
+
+    by_pair, by_product = memory(by_product=False), memory(by_product=True)
     many = (truncated or task == "classification") and n_train >= PRODUCT_POINTS
     worthwhile = many and has_products and (truncated or n_val >= PRODUCT_QUERIES)
-    budget = max_memory if max_memory is not None else max(default_budget(), by_pair.least)
-    if by_pair.least > budget:
+    budget = max_memory if max_memory is not None else max(default_budget(), by_pair.total())
+    if by_pair.total() > budget:
         raise ValueError(
             f"max_memory={max_memory:,} bytes is too little for {n_train:,} training points: "
-            f"one validation point at a time needs {by_pair.least:,}. Raise max_memory or leave it None."
+            f"one validation point at a time needs {by_pair.total():,}. Raise max_memory or leave it None."
         )
-    products = worthwhile and by_product.least <= budget
-    wanted = 1 if search.searcher else min(usable_threads(n_jobs), leaves)  # a searcher has threads of its own
-    narrow = products and not streamed and with_copy.total(wanted, min(GOOD_BATCH, n_val)) <= budget
-    costs = with_copy if narrow else by_product if products else by_pair
-    threads = min(wanted, costs.threads(budget))
+    products = worthwhile and by_product.total() <= budget
+    wanted = 1 if method.searcher is not None else min(usable_threads(n_jobs), leaves)  # searchers have their own
+    with_copy = memory(by_product=True, single=True)
+    single = products and not streamed and with_copy.total(wanted, min(GOOD_BATCH, n_val)) <= budget
+    needed = with_copy if single else by_product if products else by_pair
+    threads = min(wanted, needed.threads(budget))
     shared = min(GOOD_BATCH if products else SHARED_PASS, n_val)
-    while streamed and threads > 1 and costs.batch(budget, threads) < shared:
+    while streamed and threads > 1 and needed.batch(budget, threads) < shared:
         threads -= 1
-    batch = min(CHUNK, n_val, costs.batch(budget, threads))
+    batch = min(CHUNK, n_val, needed.batch(budget, threads))
     advice = []
     if worthwhile and not products:
-        advice.append(f"a matrix product needs max_memory of at least {by_product.least / 1e6:,.0f} MB")
+        advice.append(f"a matrix product needs max_memory of at least {by_product.total() / 1e6:,.0f} MB")
     elif many and not has_products:
         advice.append("metric='euclidean' or 'cosine' go through a matrix product, this metric does not")
     if threads < wanted:
-        advice.append(f"{wanted} threads need max_memory of at least {costs.total(wanted, 1) / 1e6:,.0f} MB")
+        advice.append(f"{wanted} threads need max_memory of at least {needed.total(wanted, 1) / 1e6:,.0f} MB")
     return Plan(
-        n_train, n_val, threads, batch, products, narrow, costs.total(threads, batch), search, advice=tuple(advice)
+        n_train=n_train,
+        n_val=n_val,
+        threads=threads,
+        batch=batch,
+        products=products,
+        single=single,
+        working_bytes=needed.total(threads, batch),
+        method=method,
+        advice=tuple(advice),
+    )
+
+
+def _base_memory(
+    n_train: int, leaves: int, task: Task, width: int, standard_errors: bool, truncated: bool, checkpointed: bool
+) -> Memory:
+    """Bytes of what every run has: the game, labels, sums (a leaf per thread, open nodes of the tree), query copies."""
+    making, made = (ClassificationGame if task == "classification" else RegressionGame).FLOATS_PER_PLAYER
+    sums = Leaf.bytes(n_train, spread=standard_errors, truncated=truncated)
+    nodes = sums * (leaves.bit_length() + 1) * (2 if checkpointed else 1)
+    labels = 8 * 3 * n_train  # codes, and the pivots of every class
+    return Memory(
+        preparing=8 * making * n_train + labels + nodes,
+        shared=8 * made * n_train + labels + nodes,
+        per_thread=0 if truncated else 2 * sums,
+        per_query=8 * QUERY_COPIES * width,
     )
 
 

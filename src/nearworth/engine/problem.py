@@ -1,46 +1,48 @@
-"""A checked question, complete, and who answers it query by query."""
+"""The training set, ready to be asked, and one question: validation points against training points."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._common.types import FloatVector, Ties
-from nearworth.engine import regress
-from nearworth.engine.classify import ClassifierRows, MarkedRow, Marker, Members
-from nearworth.engine.nearest_lists import NearestLists
-from nearworth.engine.plan import Plan
+from nearworth._common.types import FloatVector, IntVector, Task, Ties
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
-from nearworth.neighbors.base import Keys, Rough
-from nearworth.neighbors.products import Judge
-from nearworth.neighbors.ranking import rank
-from nearworth.results.moments import Leaf
+from nearworth.inputs.features import Features, check_features, check_same_features
+from nearworth.inputs.fingerprint import fingerprint
+from nearworth.inputs.pairs import open_pair
+from nearworth.inputs.parameters import parse_bytes
+from nearworth.inputs.targets import Classes, check_classes, check_targets, check_weights
+from nearworth.inputs.warning import warn_user
+from nearworth.neighbors.base import Keys
+from nearworth.neighbors.keys import make_keys
+from nearworth.neighbors.twins import first_equal, first_twins
 
-PROMPT = 2**28  # differences after which it is time to look whether to stop
-MOST_IN_DOUBT = 0.02  # share of points to settle beyond which 64-bit products are cheaper
+PRECOMPUTED = "precomputed"
+PROMPT = 2**28  # differences after which a run looks whether it should stop
+LEAST_TRIAL, TRIAL_ENTRIES = 2048, 2**20  # rows and numbers of a file that a trial reads into memory
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Problem:
-    """Validation points against training points.
+    """Validation points against training points, complete and checked.
 
-    With `leave_out`, the validation points are the training points themselves and each takes no part in
-    its own game.
+    With `leave_one_out`, the validation points are the training points, and each takes no part in its own game.
     """
 
     keys: Keys
-    game: ClassificationGame | RegressionGame
+    game: Any  # a ClassificationGame or a RegressionGame
     labels: npt.NDArray[Any]
     queries: Any
     query_labels: npt.NDArray[Any]
     weights: FloatVector
     ties: Ties
-    leave_out: bool = False
+    leave_one_out: bool = False
 
     @property
     def n_train(self) -> int:
@@ -52,131 +54,213 @@ class Problem:
         """Number of validation points."""
         return len(self.query_labels)
 
+    def self_index(self, query: int) -> int:
+        """The training point that takes no part in the game of a query; -1 if all do."""
+        return query if self.leave_one_out else -1
 
-class ClassificationEvaluator:
-    """By pivots (see `kernels`): from a matrix product where there is one, else from exact keys."""
-
-    def __init__(
-        self,
-        problem: Problem,
-        members: Members,
-        products: Rough | None,
-        nearest: NearestLists | None = None,
-        batch: int = 1,
-    ) -> None:
-        assert isinstance(problem.game, ClassificationGame)
-        self._batch = batch
-        self._problem = problem
-        self._nearest = nearest
-        self._products = products
-        self._narrow = products is not None and products.can_be_narrow
-        self._marker = Marker(problem.n_train)
-        self._rows = ClassifierRows(problem.game, members, problem.n_train, problem.ties == "index")
-        self._most_in_doubt = MOST_IN_DOUBT * problem.n_train
-
-    def add(self, leaf: Leaf, start: int, stop: int, request: Any) -> Iterator[int]:
-        """See Evaluator."""
-        find = self._from_keys if self._products is None else self._from_products
-        weights = self._problem.weights
-        for a in range(start, stop, self._batch):
-            b = min(a + self._batch, stop)
-            for query, _ in enumerate(find(a, b), start=a):
-                request.add(leaf, query, float(weights[query]), self._rows.table, self._rows.place)
-                yield b - a if query == b - 1 else 0
-
-    def _from_keys(self, start: int, stop: int) -> Iterator[None]:
-        for query, keys in _key_rows(self._problem, start, stop):
-            self._value(query, self._marker.exact(keys), keys.__getitem__)
-            yield
-
-    def _from_products(self, start: int, stop: int) -> Iterator[None]:
-        """Narrow products as long as they leave few points in doubt; the values are the same either way."""
-        assert self._products is not None
-        while start < stop:
-            narrow = self._narrow
-            points = np.ascontiguousarray(self._problem.queries[start:stop], dtype=np.float64)
-            batch = self._products(points, narrow=narrow)
-            for query, row in enumerate(self._marker.rough(batch)):
-                settled, kept = 0, False
-                if batch.ordinary[query]:
-                    settled, kept = self._value(start, row, batch.judges[query])
-                    self._narrow &= kept and settled <= self._most_in_doubt
-                if kept:
-                    yield
-                else:
-                    yield from self._from_keys(start, start + 1)
-                start += 1
-                if narrow != self._narrow:
-                    break  # the others in 64 bits
-
-    def _value(self, query: int, row: MarkedRow, judge: Judge) -> tuple[int, bool]:
-        left_out = query if self._problem.leave_out else -1
-        if self._nearest is not None:  # first, because valuing uses the marks up
-            self._nearest.note(query, row.marks, row.reach, judge, left_out)
-        return self._rows(row, judge, int(self._problem.query_labels[query]), left_out)
+    def exact_keys(self, start: int, stop: int, batch: int) -> Iterator[tuple[int, FloatVector]]:
+        """Exact keys of queries one after the other, made a few at a time so that a run can be interrupted."""
+        step = min(batch, max(1, PROMPT // (self.n_train * self.queries.shape[1])))
+        if self.keys.streamed:  # one pass over the file for the whole batch
+            step = batch
+        for a in range(start, stop, step):
+            yield from enumerate(self.keys(self.queries[a : min(a + step, stop)]), start=a)
 
 
-class RegressionEvaluator:
-    """By full ranks and the closed form, query after query."""
+@dataclass(frozen=True, kw_only=True)
+class TrainingSet:
+    """Training points with their geometry and labels (codes of classes, or targets): what `fit` leaves behind."""
 
-    def __init__(self, problem: Problem, nearest: NearestLists | None = None) -> None:
-        assert isinstance(problem.game, RegressionGame)
-        self._problem = problem
-        self._nearest = nearest
-        self._game = problem.game
-        self._targets = np.asarray(problem.labels, dtype=np.float64)
-        self._identity = np.arange(problem.n_train, dtype=np.int32)
-        self._values = np.empty(problem.n_train)
-        self._linear, self._squared, self._ranked = (np.empty(problem.game.n_players) for _ in range(3))
+    task: Task
+    metric: Any
+    metric_params: Mapping[str, Any] | None
+    features: Features | None  # None where the user brings distances, and none between training points
+    keys: Keys
+    labels: npt.NDArray[Any]
+    classes: Classes | None
+    fingerprint: str
 
-    def add(self, leaf: Leaf, start: int, stop: int, request: Any) -> Iterator[int]:
-        """See Evaluator."""
-        problem = self._problem
-        for query, keys in _key_rows(problem, start, stop):
-            left_out = np.array([query]) if problem.leave_out else None
-            ranking = rank(keys[None, :], problem.ties, left_out)
-            if self._nearest is not None:
-                near = ranking.order[0][: _with_ties(ranking.first[0], self._nearest.size)]
-                self._nearest.keep(query, near, keys[near])
-            self._value(self._targets[ranking.order[0]], ranking.first[0], float(problem.query_labels[query]))
-            regress.scatter(ranking.order[0], self._ranked, self._values)
-            request.add(leaf, query, float(problem.weights[query]), self._values, self._identity)
-            yield 1
+    @property
+    def n_rows(self) -> int:
+        """Number of training points."""
+        return len(self.labels)
 
-    def _value(self, targets: FloatVector, first: npt.NDArray[np.bool_], target: float) -> None:
-        """Values in rank order, into `_ranked`."""
-        game, added = self._game, self._game.correction
-        x = targets if added is None else targets - target
-        regress.squared_sum_row(
-            x, first, game.single.worth, game.single.loss, game.pair.worth, game.pair.loss,
-            float(game.votes), self._linear, self._squared,
-        )  # fmt: skip
-        if added is None:
-            np.subtract(2.0 * target * self._linear, self._squared, out=self._ranked)
+    @property
+    def pivot_share(self) -> float:
+        """The largest share of training points that the rarer of match and mismatch can have."""
+        if self.classes is None:
+            return 0.5
+        counts = np.bincount(self.classes.codes)
+        return float(np.minimum(counts, self.n_rows - counts).max() / self.n_rows)
+
+    def game(self, parameters: Mapping[str, Any], n_players: int) -> Callable[[], ClassificationGame | RegressionGame]:
+        """A maker of the game that the parameters ask for, among so many players: small enough to be sent around."""
+        k, utility, semivalue = int(parameters["n_neighbors"]), parameters["utility"], _plain(parameters["semivalue"])
+        if self.classes is None:
+            return partial(RegressionGame, n_players, k, utility, semivalue)
+        n_classes = self.n_classes(parameters["n_classes"])
+        return partial(ClassificationGame, n_players, k, n_classes, utility, semivalue)
+
+    def n_classes(self, given: int | None) -> int:
+        """C of the utility: as given, else the number of distinct training labels."""
+        assert self.classes is not None
+        seen = len(self.classes.labels)
+        if given is not None and given < seen:
+            raise ValueError(
+                f"n_classes={given} is smaller than the {seen} distinct labels in y. Give {seen} or more, or None."
+            )
+        return seen if given is None else int(given)
+
+    def problem(self, X_val: Any, y_val: Any, sample_weight: Any, parameters: Mapping[str, Any]) -> Problem:
+        """These training points and a validation set; without one, each training point against all the others."""
+        if (X_val is None) != (y_val is None):
+            missing, given = ("X_val", "y_val") if X_val is None else ("y_val", "X_val")
+            raise ValueError(
+                f"{given} was given without {missing}. Give both, or neither to value the training set on itself."
+            )
+        if X_val is None:
+            return self._self_problem(sample_weight, parameters)
+        X_val, y_val = open_pair(X_val, y_val, ("X_val", "y_val"), budget(parameters))
+        queries = self._check_queries(X_val)
+        return Problem(
+            keys=self.keys,
+            game=self.game(parameters, self.n_rows)(),
+            labels=self.labels,
+            queries=queries.data,
+            query_labels=self._check_query_labels(y_val, queries.n_rows),
+            weights=check_weights(sample_weight, queries.n_rows),
+            ties=parameters["ties"],
+        )
+
+    def _self_problem(self, sample_weight: Any, parameters: Mapping[str, Any]) -> Problem:
+        if self.features is None:
+            raise ValueError(
+                "value() without a validation set needs distances between training points: "
+                "fit(D, y) with D training x training."
+            )
+        if self.n_rows == 1:
+            raise ValueError(
+                "value() without a validation set needs at least 2 training points; there is 1. Give X_val and y_val."
+            )
+        return Problem(
+            keys=self.keys,
+            game=self.game(parameters, self.n_rows - 1)(),
+            labels=self.labels,
+            queries=self.features.data,
+            query_labels=self.labels,
+            weights=check_weights(sample_weight, self.n_rows),
+            ties=parameters["ties"],
+            leave_one_out=True,
+        )
+
+    def trial(self, n_points: int, n_queries: int, parameters: Mapping[str, Any]) -> Problem:
+        """A smaller problem of the same kind: some training points as queries against some of all."""
+        if self.keys.streamed:
+            n_points = min(n_points, max(LEAST_TRIAL, TRIAL_ENTRIES // self.keys.width))
+        rows = np.unique(np.linspace(0, self.n_rows - 1, min(n_points, self.n_rows)).astype(np.intp))
+        some = rows[:: max(1, len(rows) // n_queries)][:n_queries]
+        if self.metric == PRECOMPUTED:
+            keys, queries = self.keys, np.random.default_rng(0).random((len(some), len(rows)))
         else:
-            small = (added.own, added.cross, added.others, added.pairs, added.empty)
-            regress.soft_row(x, target, self._squared, *small, self._ranked)
+            assert self.features is not None
+            data = self.features.data
+            keys, queries = make_keys(data[rows], self.metric, self.metric_params), data[some]
+        return Problem(
+            keys=keys,
+            game=self.game(parameters, len(rows))(),
+            labels=self.labels[rows],
+            queries=queries,
+            query_labels=self.labels[some],
+            weights=np.ones(len(some)),
+            ties=parameters["ties"],
+        )
+
+    def first_duplicates(self, weights: FloatVector) -> IntVector:
+        """For each training point the first one with the same row, label and weight."""
+        if self.features is None or self.metric == PRECOMPUTED:
+            return np.arange(self.n_rows)
+        return first_equal(first_twins(self.features.data), self.labels, weights)
+
+    def _check_queries(self, X_val: Any) -> Features:
+        if self.metric == PRECOMPUTED:
+            queries = check_features(X_val, "X_val")
+            _refuse_sparse_distances(queries, "X_val")
+            if queries.n_columns != self.n_rows:
+                raise ValueError(
+                    "X_val must hold distances, one row per validation point and one column per training point "
+                    f"({self.n_rows}); got shape {queries.data.shape}."
+                )
+            return queries
+        assert self.features is not None
+        queries = check_features(X_val, "X_val", allow_nan=self.metric == "nan_euclidean")
+        if queries.is_sparse and not self.features.is_sparse:
+            raise TypeError("X_val is sparse, but X in fit was not. Use X_val.toarray(), or fit on a sparse X.")
+        if self.features.is_sparse and not queries.is_sparse:
+            raise TypeError("X_val is dense, but X in fit was sparse. Use scipy.sparse.csr_array(X_val).")
+        warning = check_same_features(self.features, queries, "X_val")
+        if warning:
+            warn_user(warning)
+        return queries
+
+    def _check_query_labels(self, y_val: Any, n_rows: int) -> npt.NDArray[Any]:
+        if self.classes is None:
+            return check_targets(y_val, "y_val", n_rows)
+        codes, unseen = self.classes.encode(y_val, "y_val", n_rows)
+        if unseen:
+            count = int(np.count_nonzero(codes < 0))
+            warn_user(
+                f"y_val has {count} {'label' if count == 1 else 'labels'} that no training point carries "
+                f"({', '.join(map(repr, unseen[:5]))}{', ...' * (len(unseen) > 5)}); "
+                f"{'it matches' if count == 1 else 'they match'} nothing."
+            )
+        return codes
 
 
-def _key_rows(problem: Problem, start: int, stop: int) -> Iterator[tuple[int, FloatVector]]:
-    """Exact keys of the queries one after the other, made a few at a time so that nobody waits long for the next."""
-    step = max(1, PROMPT // (problem.n_train * problem.queries.shape[1]))
-    if problem.keys.streamed:  # or else a pass over the file for each
-        step = stop - start
-    for a in range(start, stop, step):
-        yield from enumerate(problem.keys(problem.queries[a : min(a + step, stop)]), start=a)
+def make_training_set(X: Any, y: Any, parameters: Mapping[str, Any]) -> TrainingSet:
+    """Check the training set and build its geometry."""
+    task, metric = parameters["task"], parameters["metric"]
+    X, y = open_pair(X, y, ("X", "y"), budget(parameters))
+    features = _check_training_features(X, metric)
+    n_rows = None if features is None else features.n_rows
+    classes = None if task == "regression" else check_classes(y, "y", n_rows)
+    labels: npt.NDArray[Any] = check_targets(y, "y", n_rows) if classes is None else classes.codes
+    if features is not None and metric == PRECOMPUTED and features.n_columns != features.n_rows:
+        raise ValueError(
+            f"X must hold distances between training points, {n_rows} x {n_rows}; got shape {features.data.shape}."
+        )
+    data = None if features is None else features.data
+    return TrainingSet(
+        task=task,
+        metric=metric,
+        metric_params=parameters["metric_params"],
+        features=features,
+        keys=make_keys(data, metric, parameters["metric_params"]),
+        labels=labels,
+        classes=classes,
+        fingerprint=fingerprint(data, labels, None if classes is None else classes.labels.tolist()),
+    )
 
 
-def _with_ties(first: npt.NDArray[np.bool_], size: int) -> int:
-    """How many come before the end of the block of equals that holds rank `size`."""
-    later = np.flatnonzero(first[size:])
-    return size + int(later[0]) if len(later) else len(first)
+def budget(parameters: Mapping[str, Any]) -> int | None:
+    """The bytes that `max_memory` allows, None if it is not given."""
+    given = parameters["max_memory"]
+    return None if given is None else parse_bytes("max_memory", given)
 
 
-def make_evaluators(problem: Problem, plan: Plan, nearest: NearestLists | None = None) -> Callable[[], Any]:
-    """A maker of evaluators, one for each thread, and what they share; they fill `nearest` on the way if given."""
-    if isinstance(problem.game, RegressionGame):
-        return lambda: RegressionEvaluator(problem, nearest)
-    members = Members(problem.labels)
-    products = problem.keys.products(narrow=plan.narrow) if plan.products else None
-    return lambda: ClassificationEvaluator(problem, members, products, nearest, plan.batch)
+def _check_training_features(X: Any, metric: Any) -> Features | None:
+    if metric != PRECOMPUTED:
+        return check_features(X, "X", allow_nan=metric == "nan_euclidean")
+    if X is None:
+        return None
+    features = check_features(X, "X")
+    _refuse_sparse_distances(features, "X")
+    return features
+
+
+def _refuse_sparse_distances(features: Features, name: str) -> None:
+    if features.is_sparse:
+        raise TypeError(f"{name} is sparse, but metric='precomputed' needs every distance. Use {name}.toarray().")
+
+
+def _plain(semivalue: Any) -> Any:
+    return semivalue if isinstance(semivalue, str) else ("beta", float(semivalue[1]), float(semivalue[2]))

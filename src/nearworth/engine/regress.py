@@ -1,6 +1,6 @@
-"""The compiled loops of regression: one query, its training points in rank order, from far to near.
+"""How one validation point is valued in regression: full ranks, then the closed form from far to near.
 
-The same formulas as `games/regression.py`, block of tied ranks by block, in O(N) and without temporaries.
+The formulas are those of `games/regression.py`, block of ties by block of ties, in O(N) and without temporaries.
 """
 
 # Kernels take arrays of several types and are typed by numba when first called.
@@ -8,9 +8,69 @@ The same formulas as `games/regression.py`, block of tied ranks by block, in O(N
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from nearworth._common.compile import compiled
+from nearworth._common.memory import Memory
+from nearworth._common.types import FloatVector
+from nearworth.engine.problem import Problem
+from nearworth.neighbors.ranking import rank
+from nearworth.results.moments import Leaf
+
+
+class RegressionEvaluator:
+    """Values of validation points; see Evaluator in run.py. One per thread."""
+
+    def __init__(self, problem: Problem, batch: int = 1) -> None:
+        self._problem, self._game, self._batch = problem, problem.game, batch
+        self._targets = np.asarray(problem.labels, dtype=np.float64)
+        self._identity = np.arange(problem.n_train, dtype=np.int32)
+        self._values = np.empty(problem.n_train)
+        self._linear, self._squared, self._ranked = (np.empty(problem.game.n_players) for _ in range(3))
+
+    def add(self, leaf: Leaf, start: int, stop: int, request: Any) -> Iterator[int]:
+        """See Evaluator."""
+        problem = self._problem
+        for query, keys in problem.exact_keys(start, stop, self._batch):
+            self_index = np.array([query]) if problem.leave_one_out else None
+            ranking = rank(keys[None, :], problem.ties, self_index)
+            order, first = ranking.order[0], ranking.first[0]
+            if request.nearest is not None:
+                near = order[: _end_of_ties(first, request.nearest.size)]
+                request.nearest.keep(query, near, keys[near])
+            self._value(self._targets[order], first, float(problem.query_labels[query]))
+            scatter(order, self._ranked, self._values)
+            request.add(leaf, query, float(problem.weights[query]), self._values, self._identity)
+            yield 1
+
+    def _value(self, targets: FloatVector, first: npt.NDArray[np.bool_], target: float) -> None:
+        """Values in rank order, into `_ranked`."""
+        game, correction = self._game, self._game.correction
+        x = targets if correction is None else targets - target
+        squared_sum_row(
+            x, first, game.single.worth, game.single.loss, game.pair.worth, game.pair.loss,
+            float(game.votes), self._linear, self._squared,
+        )  # fmt: skip
+        if correction is None:
+            np.subtract(2.0 * target * self._linear, self._squared, out=self._ranked)
+        else:
+            small = (correction.own, correction.cross, correction.others, correction.pairs, correction.empty)
+            soft_row(x, target, self._squared, *small, self._ranked)
+
+    @staticmethod
+    def memory(n_train: int) -> Memory:
+        """Bytes of one evaluator with its ranking (order, ranked keys, first, targets in order); per query its keys."""
+        return Memory(per_thread=(6 * 8 + 4 + 5 * 8 + 1) * n_train, per_query=(8 + 8) * n_train)
+
+
+def _end_of_ties(first: npt.NDArray[np.bool_], size: int) -> int:
+    """Where the block of ties ends that holds rank `size`."""
+    later = np.flatnonzero(first[size:])
+    return size + int(later[0]) if len(later) else len(first)
 
 
 @compiled

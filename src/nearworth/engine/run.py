@@ -1,8 +1,10 @@
-"""The loop over validation points: threads, progress, interruption."""
+"""The loop over validation points: threads, progress, interruption. It knows no evaluator but by its contract."""
 
 from __future__ import annotations
 
+import os
 import queue
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -11,31 +13,34 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import threadpool_limits
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
-from nearworth.engine.plan import Plan
+from nearworth.engine.nearest_lists import NearestLists
 from nearworth.engine.problem import Problem
-from nearworth.engine.threads import one_blas_thread
 from nearworth.results.moments import CHUNK, Leaf
 from nearworth.results.partial import Partial
 
-Report = Callable[[int, int], object]
-Listener = Callable[[Partial], object]
+Report = Callable[[int, int], object]  # called with (validation points done, all of them)
+OnLeaf = Callable[[Partial], object]  # called after each new leaf
+SHORT_RUN = 2.0  # seconds before a progress bar is shown
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Request:
-    """What to sum up: values of points or of groups of points; and what to keep of single validation points.
+    """What to sum up, and what to record of single validation points.
 
-    The arrays are filled row by row: values of the `chosen` points (validation points, chosen), and how much farther
-    each query's interval would reach if it knew no ranks (2, validation points; see `truncate`).
+    Sums are over training points, or over groups of them (a code for each training point), with their spread or
+    without. Recorded, row by row, are: values of the `chosen` points (validation points, chosen); how much farther each
+    query's interval would extend if no ranks were known (2, validation points; see `truncate`); the nearest points.
     """
 
     spread: bool = False
-    groups: IntVector | None = None  # a code for each training point
+    groups: IntVector | None = None
     chosen: IntVector | None = None
     contributions: FloatMatrix | None = None
     excess: FloatMatrix | None = None
+    nearest: NearestLists | None = None
 
     @property
     def needs_every_value(self) -> bool:
@@ -46,33 +51,37 @@ class Request:
         """An empty leaf."""
         return Leaf(n_train if self.groups is None else int(self.groups.max()) + 1, spread=self.spread)
 
-    def add(self, leaf: Leaf, query: int, weight: float, table: FloatVector, place: npt.NDArray[np.int32]) -> None:
-        """Add one validation point; the value of training point i is table[place[i]]."""
+    def add(self, leaf: Leaf, query: int, weight: float, table: FloatVector, slot: npt.NDArray[np.int32]) -> None:
+        """Add one validation point; the value of training point i is table[slot[i]]."""
         if self.contributions is not None:
-            self.contributions[query] = table[place[self.chosen]]
+            self.contributions[query] = table[slot[self.chosen]]
         if self.groups is None:
-            leaf.add(table, place, weight)
+            leaf.add(table, slot, weight)
         else:
-            leaf.add_values(np.bincount(self.groups, weights=table[place]).astype(np.float64), weight)
+            leaf.add_values(np.bincount(self.groups, weights=table[slot]).astype(np.float64), weight)
 
 
 class Evaluator(Protocol):
-    """Values of validation points; one evaluator per thread."""
+    """Values of validation points by one method: what `run` calls, and all that it knows. One evaluator per thread.
+
+    ClassificationEvaluator (classify.py) and RegressionEvaluator (regress.py) rank all neighbours, TruncatedEvaluator
+    (truncate.py) a few. `Method.evaluators` picks one.
+    """
 
     def add(self, leaf: Leaf, start: int, stop: int, request: Request) -> Iterator[int]:
-        """Add the points start..stop-1 to a leaf; yields often, with the number of points finished since."""
+        """Add the validation points start..stop-1 to a leaf, as the request says.
+
+        A generator, so that a run can be interrupted: it yields often, each time the number of points finished since.
+        """
         ...
-
-
-Evaluators = Callable[[], Evaluator]
 
 
 @dataclass(frozen=True)
 class Span:
     """Which leaves of all validation points to sum up.
 
-    The first validation point of the problem is number `offset` of all; `opened` are the sums of the leaf that it
-    falls into, over the points before it.
+    The first validation point of the problem is number `offset` of all. `opened` holds the sums over earlier points of
+    the leaf that it falls into.
     """
 
     leaves: tuple[int, ...]
@@ -94,20 +103,27 @@ class Span:
         return sum(b - a for a, b in (self.points(leaf, n_val) for leaf in self.leaves))
 
     def begin(self, leaf: int) -> Leaf | None:
-        """The sums to go on with, if others came before."""
+        """The sums to continue, if earlier points of this leaf were summed before."""
         return self.opened.copy() if self.opened is not None and leaf == self.offset // CHUNK else None
 
 
 def run(
-    problem: Problem, plan: Plan, request: Request, make_evaluator: Evaluators, partial: Partial,
-    span: Span | None = None, report: Report | None = None, listener: Listener | None = None,
-) -> Partial:  # fmt: skip
-    """Add leaves to a part, all of them unless a span says which; the listener hears of every new leaf."""
+    problem: Problem,
+    threads: int,
+    request: Request,
+    make_evaluator: Callable[[], Evaluator],
+    partial: Partial,
+    *,
+    span: Span | None = None,
+    report: Report | None = None,
+    on_leaf: OnLeaf | None = None,
+) -> Partial:
+    """Add leaves to a part: all of them, or those of a span."""
     n_val = problem.n_val
     span = span or Span.of(n_val)
     done, waiting = n_val - span.n_points(n_val), len(span.leaves)
     work = _Work(problem, request, span)
-    with _workers(work, make_evaluator, plan.threads if waiting else 0):
+    with _workers(work, make_evaluator, threads if waiting else 0):
         while waiting:
             message = work.messages.get()
             if isinstance(message, BaseException):
@@ -119,14 +135,14 @@ def run(
             else:
                 partial.add_leaf(*message)
                 waiting -= 1
-                if listener is not None:
-                    listener(partial)
+                if on_leaf is not None:
+                    on_leaf(partial)
     return partial
 
 
 @dataclass
 class _Work:
-    """What the threads share: leaves to take, a box for messages, a sign to stop."""
+    """What the threads share: leaves to take, a queue of messages, an event to stop."""
 
     problem: Problem
     request: Request
@@ -139,7 +155,7 @@ class _Work:
         self._lock = threading.Lock()
 
     def leaves(self) -> Iterator[int]:
-        """Leaves that nobody has taken yet."""
+        """Leaves that no thread has taken yet."""
         while not self.stop.is_set():
             with self._lock:
                 leaf = next(self._left, None)
@@ -148,7 +164,7 @@ class _Work:
             yield leaf
 
     def evaluate(self, evaluator: Evaluator, number: int) -> Leaf | None:
-        """One leaf; None if told to stop."""
+        """One leaf; None if the run stops."""
         start, stop = self.span.points(number, self.problem.n_val)
         leaf = self.span.begin(number) or self.request.leaf(self.problem.n_train)
         for finished in evaluator.add(leaf, start, stop, self.request):
@@ -160,13 +176,13 @@ class _Work:
 
 
 @contextmanager
-def _workers(work: _Work, make_evaluator: Evaluators, count: int) -> Iterator[None]:
+def _workers(work: _Work, make_evaluator: Callable[[], Evaluator], count: int) -> Iterator[None]:
     """Threads of our own, ended with the block: nothing survives to be forked or shared.
 
-    The main thread only listens, so Ctrl-C reaches it at once; the workers stop after the query at hand.
+    The main thread only waits for messages, so Ctrl-C reaches it at once; workers stop after the query at hand.
     """
 
-    def labour() -> None:
+    def worker() -> None:
         try:
             evaluator = make_evaluator()
             for number in work.leaves():
@@ -180,7 +196,7 @@ def _workers(work: _Work, make_evaluator: Evaluators, count: int) -> Iterator[No
     with one_blas_thread():
         try:
             for _ in range(count):
-                thread = threading.Thread(target=labour, daemon=True)
+                thread = threading.Thread(target=worker, daemon=True)
                 thread.start()
                 threads.append(thread)
             yield
@@ -188,7 +204,7 @@ def _workers(work: _Work, make_evaluator: Evaluators, count: int) -> Iterator[No
             work.stop.set()
             for thread in threads:
                 while thread.is_alive():
-                    _discard(work.messages)  # somebody may be waiting for room in the box
+                    _discard(work.messages)  # a worker may be waiting for room in the queue
                     thread.join(0.01)
 
 
@@ -196,3 +212,57 @@ def _discard(messages: queue.Queue[Any]) -> None:
     with suppress(queue.Empty):
         while True:
             messages.get_nowait()
+
+
+@contextmanager
+def progress_report(progress: Any, total: int, resumed: int = 0) -> Iterator[Callable[[int, int], object] | None]:
+    """A function to call with (done, total): the user's own, a bar, or None for silence.
+
+    `resumed` of them were done before. `progress=None` shows a bar only in a terminal, and only on long runs.
+    """
+    if callable(progress):
+        if resumed:
+            progress(resumed, total)
+        yield progress
+    elif progress is False or (progress is None and not sys.stderr.isatty()):
+        yield None
+    else:
+        from tqdm.auto import tqdm
+
+        what = f"{resumed:,} from the checkpoint" if resumed else None
+        delay = 0.0 if progress else SHORT_RUN
+        with tqdm(total=total, initial=resumed, desc=what, unit="validation point", delay=delay) as bar:
+            yield lambda done, _total: bar.update(done - bar.n)
+
+
+class _BlasLimit:
+    """How many runs are under way in this process: the first limits the BLAS, the last restores it."""
+
+    lock = threading.Lock()
+    runs = 0
+    limit: Any = None
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Our threads call the BLAS, which must not start threads of its own meanwhile."""
+    with _BlasLimit.lock:
+        if _BlasLimit.runs == 0:
+            _BlasLimit.limit = threadpool_limits(1, user_api="blas")
+        _BlasLimit.runs += 1
+    try:
+        yield
+    finally:
+        with _BlasLimit.lock:
+            _BlasLimit.runs -= 1
+            if _BlasLimit.runs == 0:
+                _BlasLimit.limit.restore_original_limits()
+
+
+def _forget_runs() -> None:
+    """A forked child has none of its parent's threads, nor their locks."""
+    _BlasLimit.lock, _BlasLimit.runs = threading.Lock(), 0
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_runs)

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from nearworth._common.memory import Memory
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.engine.nearest import Near, Source
 from nearworth.engine.problem import Problem
@@ -128,6 +129,16 @@ class TruncatedEvaluator:
             leaf.truncated = self.sums(rows, weights, leaf.truncated)
         yield stop - start
 
+    @staticmethod
+    def memory(n_train: int, *, by_product: bool) -> Memory:
+        """Bytes of the sums of one leaf and what it takes to continue them; per query its exact keys."""
+        thread = 18 * 8 * n_train
+        return (
+            Memory(per_thread=thread)
+            if by_product
+            else Memory(per_thread=thread + 24 * n_train, per_query=20 * n_train)
+        )
+
     def sums(self, rows: list[Valued], weights: FloatVector, before: Truncated | None = None) -> Truncated:
         """Sums over some queries of values and both ends, going on from those of others before them."""
         problem = self._problem
@@ -138,7 +149,7 @@ class TruncatedEvaluator:
             weight = float(weights[query])
             far.add(row, weight)  # type: ignore[arg-type]
             total[:, near.rows] += weight * (row.near - row.far_of(near.rows))
-            if problem.leave_out:
+            if problem.leave_one_out:
                 total[:, query] -= weight * row.far_of(np.array([query]))[:, 0]
         return Truncated(total + far.everywhere(), total, far.state)
 
@@ -148,7 +159,7 @@ class TruncatedEvaluator:
         for query, near, row in rows:
             values = row.far_of(everybody)[0]
             values[near.rows] = row.near[0]
-            if self._problem.leave_out:
+            if self._problem.leave_one_out:
                 values[query] = 0.0
             yield values, self._identity
 
@@ -175,14 +186,14 @@ class TruncatedEvaluator:
         labels = problem.query_labels[numbers]
         if isinstance(self._game, TruncatedClassification):
             matches = ranked == labels[:, None]
-            n_matches = np.where(labels >= 0, self._counts[labels], 0) - problem.leave_out
+            n_matches = np.where(labels >= 0, self._counts[labels], 0) - problem.leave_one_out
             values = self._game.rows(matches, first, n_matches)
             ends = np.stack([values.near, values.near_lower, values.near_upper], axis=1)
             match, other = (_by_query(interval) for interval in (values.far_match, values.far_other))
             for q, label in enumerate(labels.tolist()):
                 yield ClassRow(ends[q], match[q], other[q], label, problem.labels)
             return
-        left_out = problem.labels[numbers].astype(np.float64) if problem.leave_out else None
+        left_out = problem.labels[numbers].astype(np.float64) if problem.leave_one_out else None
         answers = self._game.rows(ranked.astype(np.float64), first, labels.astype(np.float64), left_out)
         near_ends, far = _by_query(answers.near), _by_query(answers.far)
         for q in range(len(near)):

@@ -1,9 +1,11 @@
-"""One valuation, from a checked question to its result: choose, plan, sum up, finish.
+"""The one sequence from a problem to a Valuation: method, plan, run, result.
 
-choose     how many neighbours are ranked, and who finds them        searching.choose -> Choice
-plan       threads, batches, memory                                  engine.plan.make_plan -> Plan
-sum up     here or on an executor, from a checkpoint if there is one  engine.run, engine.distributed -> Partial
-finish     moments, intervals, where they came from                   -> Valuation
+    method     which neighbours are ranked, and what finds them             method.choose_method -> Method
+    plan       threads, batches, memory                                     plan.make_plan       -> Plan
+    run        here, or on an executor; resumed from a checkpoint if there is one: run.run, cluster.run_on -> Partial
+    result     moments, intervals, where they came from                     -> Valuation
+
+The estimator, the audit and its explanations all come through here.
 """
 
 from __future__ import annotations
@@ -11,11 +13,11 @@ from __future__ import annotations
 import os
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property
 from numbers import Integral
 from typing import Any
 
@@ -25,16 +27,13 @@ from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth._version import __version__
 from nearworth.engine.checkpoint import Checkpoint
 from nearworth.engine.cluster import Job, run_on
-from nearworth.engine.method import Choice, choose, identity_of, make_source, report_of
+from nearworth.engine.method import Method, choose_method
 from nearworth.engine.nearest import Source
 from nearworth.engine.nearest_lists import NearestLists
-from nearworth.engine.plan import Plan, check_fits, make_plan
-from nearworth.engine.problem import Problem, make_evaluators
-from nearworth.engine.progress import reporting
-from nearworth.engine.remote import store_at
-from nearworth.engine.run import Evaluators, Request, Span, run
-from nearworth.engine.training import PRECOMPUTED, Training, budget
-from nearworth.engine.truncate import TruncatedEvaluator
+from nearworth.engine.plan import Plan, check_fits, make_plan, planning_facts
+from nearworth.engine.problem import PRECOMPUTED, Problem, TrainingSet, budget
+from nearworth.engine.run import Evaluator, Request, Span, progress_report, run
+from nearworth.engine.storage import store
 from nearworth.inputs.fingerprint import fingerprint
 from nearworth.inputs.parameters import is_real
 from nearworth.inputs.targets import check_rows
@@ -44,95 +43,123 @@ from nearworth.results.origins import differences, kernel, merge_origins
 from nearworth.results.partial import Partial
 from nearworth.results.valuation import Parameters, Provenance, Valuation
 
-INTERVAL = 30.0
-# What the numbers do not depend on, and so what two valuations to be combined need not share.
+CHECKPOINT_INTERVAL = 30.0
+# Parameters that the numbers do not depend on: valuations to be combined may differ in them.
 NOT_PART_OF_THE_GAME = (
     "max_memory", "n_jobs", "progress", "random_state", "standard_errors", "search", "max_error", "tail",
 )  # fmt: skip
 
 
-def choice_of(training: Training, parameters: Mapping[str, Any], n_val: int, n_train: int | None = None) -> Choice:
-    """Who finds the neighbours of a problem of this size."""
-    n_rows = training.n_rows if n_train is None else n_train
-    euclidean = isinstance(training.keys, EuclideanKeys)
-    return choose(parameters, training.game_maker(parameters, n_rows), n_rows, n_val, euclidean)
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What else may be asked of a run; see `KNNShapley.value`. `start` is the number of the first validation point."""
 
-
-def plan_of(
-    training: Training, parameters: Mapping[str, Any], n_val: int, choice: Choice | None, n_train: int | None = None,
-    *, kept: bool = False,
-) -> Plan:  # fmt: skip
-    """How such a problem will run."""
-    return make_plan(n_train or training.n_rows, n_val, kept=kept, **_planning(training, parameters, choice))
-
-
-def _planning(training: Training, parameters: Mapping[str, Any], choice: Choice | None) -> dict[str, Any]:
-    keys = training.keys
-    return {
-        "task": parameters["task"],
-        "standard_errors": bool(parameters["standard_errors"]),
-        "n_jobs": parameters["n_jobs"],
-        "max_memory": budget(parameters),
-        "has_products": keys.has_products,
-        "width": keys.width,
-        "search": None if choice is None else choice.plan,
-        "streamed": keys.streamed,
-        "pivots": training.pivots,
-    }
-
-
-@dataclass
-class Run:
-    """A question, the parameters it is asked with, and what else is wanted of it."""
-
-    training: Training
-    problem: Problem
-    parameters: Mapping[str, Any]
     contributions: Any = None
-    nearest: NearestLists | None = None
     checkpoint: Any = None
-    interval: Any = INTERVAL
+    checkpoint_interval: Any = CHECKPOINT_INTERVAL
     continue_from: Any = None
     executor: Any = None
     scratch: Any = None
     start: int = 0
 
-    def __post_init__(self) -> None:
-        n_val = self.problem.n_val
-        self.choice = choice_of(self.training, self.parameters, n_val)
-        if self.nearest is not None:
-            self.choice = self.choice.listing(self.nearest.size)
-        kept = self.checkpoint is not None
-        self.plan = plan_of(self.training, self.parameters, n_val, self.choice, kept=kept)
-        self._check()
+
+def value(
+    training: TrainingSet, problem: Problem, parameters: Mapping[str, Any], options: Options | None = None
+) -> Valuation:
+    """The value of every training point."""
+    return _Valuing(training, problem, parameters, options or Options()).valuation()
+
+
+def value_and_nearest(
+    training: TrainingSet, problem: Problem, parameters: Mapping[str, Any], size: int
+) -> tuple[Valuation, NearestLists]:
+    """The same, and from the same pass over the keys the `size` nearest training points of each validation point."""
+    lists = NearestLists(problem.n_val, min(size, problem.game.n_players), int(parameters["n_neighbors"]))
+    return _Valuing(training, problem, parameters, Options(), lists).valuation(), lists
+
+
+def single_values(
+    training: TrainingSet, problem: Problem, parameters: Mapping[str, Any], rows: IntVector
+) -> FloatMatrix:
+    """Exact values of some training points for each single validation point, (validation points, rows)."""
+    method, values = Method(), np.empty((problem.n_val, len(rows)))
+    plan = make_plan(problem.n_train, problem.n_val, **planning_facts(training, parameters, method))
+    request = Request(chosen=rows, contributions=values)
+    run(problem, plan.threads, request, method.evaluators(problem, plan), Partial())
+    return values
+
+
+def partial_sums(training: TrainingSet, problem: Problem, parameters: Mapping[str, Any], start: int) -> Partial:
+    """Sums over these validation points, the first of which is number `start` of all."""
+    valuing = _Valuing(training, problem, parameters, Options(start=start))
+    if valuing.method.searcher is not None:
+        _refuse_searcher("partial")
+    return valuing.sum_up(Request(spread=valuing.spread))[0]
+
+
+def method_for(training: TrainingSet, parameters: Mapping[str, Any], n_val: int, n_train: int | None = None) -> Method:
+    """The method for a problem of this size."""
+    n_rows = training.n_rows if n_train is None else n_train
+    euclidean = isinstance(training.keys, EuclideanKeys)
+    return choose_method(parameters, training.game(parameters, n_rows), n_rows, n_val, euclidean=euclidean)
+
+
+class _Valuing:
+    """One problem on its way to a Valuation."""
+
+    def __init__(
+        self,
+        training: TrainingSet,
+        problem: Problem,
+        parameters: Mapping[str, Any],
+        options: Options,
+        nearest: NearestLists | None = None,
+    ) -> None:
+        self.training, self.problem, self.parameters, self.options = training, problem, parameters, options
+        self.nearest, self.spread = nearest, bool(parameters["standard_errors"])
+        self.method = method_for(training, parameters, problem.n_val)
+        if nearest is not None:
+            self.method = self.method.with_lists(nearest.size)
+        _check_options(options, problem, self.method, parameters["random_state"])
+        self._facts = planning_facts(training, parameters, self.method)
+        self.plan: Plan = make_plan(
+            problem.n_train, problem.n_val, checkpointed=options.checkpoint is not None, **self._facts
+        )
         self.chosen: IntVector | None = None
-        if self.contributions is not None:
-            self.chosen = check_rows(self.contributions, "contributions", self.problem.n_train)
-            check_fits(self.plan, self.chosen.size, budget(self.parameters))
+        if options.contributions is not None:
+            self.chosen = check_rows(options.contributions, "contributions", problem.n_train)
+            check_fits(self.plan, self.chosen.size, budget(parameters))
         self.provenance = self._provenance()
 
     def valuation(self) -> Valuation:
         """Sum up and finish."""
-        problem, searched = self.problem, self.choice.searcher is not None
-        incomplete = self._report.incomplete if searched else 0
+        problem, found = self.problem, None if self.source is None else self.source.report()
+        incomplete = 0 if found is None else found.incomplete
         singles = None if self.chosen is None else np.empty((problem.n_val, self.chosen.size))
-        excess = np.zeros((2, problem.n_val)) if searched else None
+        excess = None if found is None else np.zeros((2, problem.n_val))
         request = Request(
-            self._spread, chosen=self.chosen, contributions=singles, excess=excess if incomplete else None
+            spread=self.spread,
+            chosen=self.chosen,
+            contributions=singles,
+            excess=excess if incomplete else None,
+            nearest=self.nearest,
         )
         summed, resumed = self.sum_up(request, excess)
         moments = summed.finish()
         if incomplete:
             moments = _widened(moments, excess, problem.weights, incomplete)
-        if problem.leave_out and problem.ties == "average":
-            # Identical points meet the same terms, but not in the same order: let rounding not tell them apart.
-            moments = moments.take(self.training.twins(problem.weights))
+        if problem.leave_one_out and problem.ties == "average":
+            # Identical points meet the same terms, but not in the same order: rounding must not tell them apart.
+            moments = moments.take(self.training.first_duplicates(problem.weights))
         if not np.isfinite(moments.total).all():
             raise ValueError("The values overflow 64-bit floats. Rescale the targets or the weights.")
-        goes_on, features = self.continue_from is not None, self.training.features
-        found = self._report if searched else None
-        provenance = self.provenance
-        if goes_on:
+        found = None if self.source is None else self.source.report()  # now with the queries it failed on
+        features, continued, provenance = (
+            self.training.features,
+            self.options.continue_from is not None,
+            self.provenance,
+        )
+        if continued:
             sets = "+".join(summed.origin["validation"].values())
             provenance = replace(provenance, n_val=summed.n_points, validation=sets)
         valuation = Valuation(
@@ -143,68 +170,63 @@ class Run:
             features.backend if features else None,
             confidence=1.0 if found is None else found.confidence,
             search=found,
-            partial=None if searched else summed,
+            partial=summed if found is None else None,
             resumed=resumed,
-            _moments_by_group=self._group_moments if self._spread and not goes_on else None,
+            _moments_by_group=self._group_moments if self.spread and not continued else None,
         )
         self._warn_of_a_wide_certificate(valuation)
         return valuation
 
-    def sum_up(self, request: Request | None = None, excess: FloatMatrix | None = None) -> tuple[Partial, int]:
+    def sum_up(self, request: Request, excess: FloatMatrix | None = None) -> tuple[Partial, int]:
         """Sums over the validation points still to come, and how many came from a checkpoint."""
-        request = request or Request(self._spread)
         base, opened, offset = self._beginning()
-        kept: Any = nullcontext()
-        if self.checkpoint is not None:
-            kept = Checkpoint(self.checkpoint, base, float(self.interval))
-        with kept as checkpoint:
+        with self._checkpoint(base) as checkpoint:
             summed = base if checkpoint is None else checkpoint.partial
-            resumed = summed.n_points - base.n_points if checkpoint is not None else 0
+            resumed = 0 if checkpoint is None else summed.n_points - base.n_points
             if checkpoint is not None and excess is not None:
-                _take_notes(summed, {"failed": self.source.failed, "excess": excess})  # type: ignore[union-attr]
+                _restore_notes(summed, {"failed": self.source.failed, "excess": excess})  # type: ignore[union-attr]
             span = Span.of(self.problem.n_val, offset, opened, summed)
             if span.leaves:
-                with reporting(self.parameters["progress"], self.problem.n_val, resumed) as report:
-                    self._work(request, summed, span, report, None if checkpoint is None else checkpoint.heard)
+                with progress_report(self.parameters["progress"], self.problem.n_val, resumed) as report:
+                    self._run(request, summed, span, report, None if checkpoint is None else checkpoint.on_leaf)
         if resumed and opened is not None and offset // CHUNK in summed:
             resumed -= opened.n_points
         return summed, resumed
 
-    def _work(self, request: Request, summed: Partial, span: Span, report: Any, listener: Any) -> None:
-        if self.executor is None:
-            run(self.problem, self.plan, request, self.evaluators(), summed, span, report, listener)
-            return
-        own = tempfile.TemporaryDirectory(prefix="nearworth-", ignore_cleanup_errors=True)
-        with nullcontext(self.scratch) if self.scratch is not None else own as folder:
-            run_on(self.executor, self.problem, self._job(folder), span, summed, report, listener)
+    def _checkpoint(self, base: Partial) -> Any:
+        options = self.options
+        if options.checkpoint is None:
+            return nullcontext()
+        return Checkpoint(options.checkpoint, base, float(options.checkpoint_interval))
 
-    def evaluators(self) -> Evaluators:
+    def _run(self, request: Request, summed: Partial, span: Span, report: Any, on_leaf: Any) -> None:
+        if self.options.executor is None:
+            run(
+                self.problem, self.plan.threads, request, self.evaluators(), summed,
+                span=span, report=report, on_leaf=on_leaf,
+            )  # fmt: skip
+            return
+        scratch: Any = nullcontext(self.options.scratch)
+        if self.options.scratch is None:
+            scratch = tempfile.TemporaryDirectory(prefix="nearworth-", ignore_cleanup_errors=True)
+        with scratch as folder:
+            job = self._job(folder)
+            run_on(self.options.executor, self.problem, job, summed, span=span, report=report, on_leaf=on_leaf)
+
+    def evaluators(self) -> Callable[[], Evaluator]:
         """A maker of evaluators, one for each thread."""
-        if self.source is None:
-            return make_evaluators(self.problem, self.plan, self.nearest)
-        return partial(TruncatedEvaluator, self.problem, self.source, self.parameters["tail"])
+        return self.method.evaluators(self.problem, self.plan, self.source)
 
     @cached_property
     def source(self) -> Source | None:
-        """Who finds the nearest points, if not all are ranked; made when it is needed, which takes a while."""
-        if self.choice.n_candidates is None:
-            return None
-        return make_source(self.problem, self.plan, self.choice, self.parameters["random_state"], self.nearest)
-
-    @property
-    def _report(self) -> Any:
-        assert self.source is not None
-        return report_of(self.source, self.choice, self.problem.n_val)
-
-    @property
-    def _spread(self) -> bool:
-        return bool(self.parameters["standard_errors"])
+        """What finds the candidates, if not all neighbours are ranked; building it may take a while."""
+        return self.method.source(self.problem, self.plan, self.parameters["random_state"], self.nearest)
 
     def _beginning(self) -> tuple[Partial, Leaf | None, int]:
-        """An empty part, or what the run goes on from; the sums of an open leaf; how many points came before."""
-        base = self._base()
+        """An empty part, or the one to continue; the sums of its open leaf; how many points it holds."""
+        base = _base(self.options.continue_from)
         if base is None:
-            return Partial(self._origin(self.start)), None, self.start
+            return Partial(self._origin(self.options.start)), None, self.options.start
         ranges = base.ranges
         if len(ranges) != 1 or ranges[0][0] != 0:
             raise ValueError(f"continue_from must hold all validation points from the first on; it is a {base!r}.")
@@ -220,26 +242,16 @@ class Run:
         opened = base.unfinished()
         return finished, None if opened is None else opened[1], offset
 
-    def _base(self) -> Partial | None:
-        if isinstance(self.continue_from, Valuation):
-            if self.continue_from.partial is None:
-                raise ValueError(
-                    "continue_from: this valuation was loaded, added up or found by a searcher and no longer has its "
-                    "running sums. Keep them with v.partial.save(path) and give continue_from=Partial.load(path)."
-                )
-            return self.continue_from.partial
-        return self.continue_from  # type: ignore[no-any-return]
-
     def _origin(self, offset: int) -> dict[str, Any]:
         """Where sums come from, as files keep it."""
-        made, ranked = self.provenance, self.choice.n_candidates
+        made, ranked = self.provenance, self.method.n_candidates
         sums: dict[str, Any] = {
-            "standard_errors": self._spread,
+            "standard_errors": self.spread,
             "ranked": ranked,
-            "tail": None if ranked is None else self.parameters["tail"],
+            "tail": None if ranked is None else self.method.tail,
         }
-        if self.choice.searcher is not None and self.checkpoint is not None:
-            sums["search"] = identity_of(self.source, self.choice)  # type: ignore[arg-type]
+        if self.method.searcher is not None and self.options.checkpoint is not None:
+            sums["search"] = self.source.identity()  # type: ignore[union-attr]
         return {
             "version": made.version,
             "parameters": dict(made.parameters),
@@ -248,7 +260,7 @@ class Run:
             "n_classes": made.n_classes,
             "training": made.training,
             "validation": {str(offset): made.validation},
-            "weights": fingerprint(self.problem.weights) if self.problem.leave_out else None,
+            "weights": fingerprint(self.problem.weights) if self.problem.leave_one_out else None,
             "kernel": kernel(),
         }
 
@@ -256,7 +268,7 @@ class Run:
         training, problem = self.training, self.problem
         game = {name: describe(value) for name, value in self.parameters.items() if name not in NOT_PART_OF_THE_GAME}
         n_classes = training.n_classes(self.parameters["n_classes"]) if training.classes is not None else None
-        validation = "self" if problem.leave_out else self._validation_fingerprint()
+        validation = "self" if problem.leave_one_out else self._validation_fingerprint()
         return Provenance(
             __version__, Parameters(game), problem.n_train, problem.n_val, n_classes, training.fingerprint, validation
         )
@@ -266,57 +278,28 @@ class Run:
 
     def _group_moments(self, groups: IntVector) -> Moments:
         """A second run that sums the values of each group, on data that must still be what they were."""
-        if not self.problem.leave_out and self._validation_fingerprint() != self.provenance.validation:
+        if not self.problem.leave_one_out and self._validation_fingerprint() != self.provenance.validation:
             raise ValueError("The validation data changed in place since value(); standard errors of totals need them.")
-        return run(self.problem, self.plan, Request(True, groups), self.evaluators(), Partial()).finish()
+        request = Request(spread=True, groups=groups)
+        return run(self.problem, self.plan.threads, request, self.evaluators(), Partial()).finish()
 
     def _job(self, folder: str | os.PathLike[str]) -> Job:
         """What workers elsewhere need, in files of a folder."""
         training, problem, parameters = self.training, self.problem, self.parameters
         points = training.features.data if training.features and training.metric != PRECOMPUTED else None
-        if problem.leave_out:
+        if problem.leave_one_out:
             points = problem.queries
+        n_jobs = parameters["n_jobs"]
         return Job(
-            store_at(points, training.labels, folder),
-            training.metric,
-            training.metric_params,
-            training.game_maker(parameters, problem.game.n_players),
-            problem.ties,
-            problem.leave_out,
-            self._spread,
-            self.choice.n_candidates,
-            parameters["tail"],
-            _planning(training, parameters, self.choice)
-            | {"n_jobs": 1 if parameters["n_jobs"] is None else parameters["n_jobs"]},
+            training=store(points, training.labels, folder),
+            metric=training.metric,
+            metric_params=training.metric_params,
+            make_game=training.game(parameters, problem.game.n_players),
+            ties=problem.ties,
+            leave_one_out=problem.leave_one_out,
+            spread=self.spread,
+            facts=self._facts | {"n_jobs": 1 if n_jobs is None else n_jobs},
         )
-
-    def _check(self) -> None:
-        """Refuse what cannot be done, before any work is."""
-        for name in ("checkpoint", "scratch"):
-            if getattr(self, name) is not None and not isinstance(getattr(self, name), str | os.PathLike):
-                raise TypeError(f"{name} must be the path of a folder; got {getattr(self, name)!r}.")
-        if self.executor is not None and not callable(getattr(self.executor, "submit", None)):
-            raise TypeError(
-                "executor must have submit, as those of concurrent.futures and a Dask Client have; "
-                f"got {self.executor!r}."
-            )
-        if not is_real(self.interval) or self.interval < 0:
-            raise ValueError(f"checkpoint_interval must be a number of seconds, 0 or more; got {self.interval!r}.")
-        if self.continue_from is not None and not isinstance(self.continue_from, Valuation | Partial):
-            raise TypeError(f"continue_from must be a Valuation or a Partial; got {type(self.continue_from).__name__}.")
-        if self.continue_from is not None and self.problem.leave_out:
-            raise ValueError("continue_from needs X_val and y_val: a training set valued on itself has no more points.")
-        for name in ("checkpoint", "continue_from", "executor"):
-            if getattr(self, name) is None:
-                continue
-            if self.choice.searcher is not None and name != "checkpoint":
-                refuse_searcher(name)
-            if self.contributions is not None:
-                raise ValueError(
-                    f"{name} keeps sums, not single values: leave contributions=None, or ask for them without {name}."
-                )
-        if self.checkpoint is not None and self.choice.searcher is not None:
-            _refuse_unrepeatable(self.choice.searcher, self.parameters["random_state"])
 
     def _warn_of_a_wide_certificate(self, valuation: Valuation) -> None:
         """A searcher may miss neighbours, which no choice of K* beforehand can make up for."""
@@ -325,27 +308,69 @@ class Run:
             warnings.warn(
                 f"max_error={wanted:g} was asked for, but only {valuation.error_bound:.2g} is certain: "
                 f"up to {valuation.search.incomplete:,} validation points may lack a neighbour. Use search='exact'.",
-                stacklevel=4,
+                stacklevel=5,
             )
 
 
+def _check_options(options: Options, problem: Problem, method: Method, random_state: Any) -> None:
+    """Refuse what cannot be done, before any work is."""
+    for name in ("checkpoint", "scratch"):
+        path = getattr(options, name)
+        if path is not None and not isinstance(path, str | os.PathLike):
+            raise TypeError(f"{name} must be the path of a folder; got {path!r}.")
+    if options.executor is not None and not callable(getattr(options.executor, "submit", None)):
+        raise TypeError(
+            "executor must have submit, as those of concurrent.futures and a Dask Client have; "
+            f"got {options.executor!r}."
+        )
+    interval = options.checkpoint_interval
+    if not is_real(interval) or interval < 0:
+        raise ValueError(f"checkpoint_interval must be a number of seconds, 0 or more; got {interval!r}.")
+    if options.continue_from is not None and not isinstance(options.continue_from, Valuation | Partial):
+        raise TypeError(f"continue_from must be a Valuation or a Partial; got {type(options.continue_from).__name__}.")
+    if options.continue_from is not None and problem.leave_one_out:
+        raise ValueError("continue_from needs X_val and y_val: a training set valued on itself has no more points.")
+    for name in ("checkpoint", "continue_from", "executor"):
+        if getattr(options, name) is None:
+            continue
+        if method.searcher is not None and name != "checkpoint":
+            _refuse_searcher(name)
+        if options.contributions is not None:
+            raise ValueError(
+                f"{name} keeps sums, not single values: leave contributions=None, or ask for them without {name}."
+            )
+    if options.checkpoint is not None and method.searcher is not None:
+        _refuse_unrepeatable(method.searcher, random_state)
+
+
+def _base(continue_from: Any) -> Partial | None:
+    if not isinstance(continue_from, Valuation):
+        return continue_from  # type: ignore[no-any-return]
+    if continue_from.partial is None:
+        raise ValueError(
+            "continue_from: this valuation was loaded, added up or found by a searcher and no longer has its "
+            "running sums. Keep them with v.partial.save(path) and give continue_from=Partial.load(path)."
+        )
+    return continue_from.partial
+
+
 def _widened(moments: Moments, excess: FloatMatrix | None, weights: FloatVector, n_incomplete: int) -> Moments:
-    """The sums with wider ends: any so many validation points may know nothing, the worst ones for each end."""
+    """The sums with wider ends: any so many validation points may lack neighbours, the worst ones for each end."""
     assert moments.ends is not None
     assert excess is not None
     worst = np.sort(excess * weights, axis=1)[:, ::-1][:, :n_incomplete].sum(axis=1)
     return replace(moments, ends=moments.ends + np.array([[-worst[0]], [worst[1]]]))
 
 
-def _take_notes(summed: Partial, notes: dict[str, Any]) -> None:
+def _restore_notes(summed: Partial, notes: dict[str, Any]) -> None:
+    """Let arrays be part of a checkpoint, and fill them from an earlier one."""
     for name, note in notes.items():
         if name in summed.notes:
             note[...] = summed.notes[name]
         summed.notes[name] = note
 
 
-def refuse_searcher(name: str) -> None:
-    """Say why parts of a run need exact search."""
+def _refuse_searcher(name: str) -> None:
     raise ValueError(
         f"{name} needs search='exact': what a searcher finds is judged on a random sample of all validation points, "
         "which parts of a run do not share."
@@ -353,7 +378,7 @@ def refuse_searcher(name: str) -> None:
 
 
 def _refuse_unrepeatable(searcher: Any, random_state: Any) -> None:
-    """A run can be taken up only if the searcher will find the same again."""
+    """A run can be resumed only if the searcher will find the same again."""
     kind = type(searcher).__name__
     if not callable(getattr(searcher, "fingerprint", None)):
         raise ValueError(

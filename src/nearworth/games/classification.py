@@ -37,6 +37,9 @@ def linear_values(u: FloatMatrix, weights: RankWeights, ties: TieBlocks) -> Floa
 class ClassificationGame:
     """Everything about N, K, the utility and the semivalue, computed once; then values per batch of queries."""
 
+    TASK = "classification"
+    FLOATS_PER_PLAYER = (8, 2)  # while it is made, and afterwards: for the memory plan
+
     def __init__(
         self,
         n_players: int,

@@ -67,6 +67,9 @@ def _sum_before(x: FloatMatrix) -> FloatMatrix:
 class RegressionGame:
     """Everything about N, K, the utility and the semivalue, computed once; then values per batch of queries."""
 
+    TASK = "regression"
+    FLOATS_PER_PLAYER = (10, 4)  # while it is made, and afterwards: for the memory plan
+
     def __init__(
         self, n_players: int, n_neighbors: int, utility: Utility = "soft", semivalue: Semivalue = "shapley"
     ) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nearworth._common.memory import Memory
 from nearworth._common.types import FloatMatrix, FloatVector
 from nearworth.neighbors.distances import Differences
 from nearworth.neighbors.rows import Rows, streamed
@@ -163,6 +164,13 @@ class Products:
 def panel_rows(width: int) -> int:
     """Training points per product: enough to be efficient, few enough that they and the product stay in a cache."""
     return max(8, min(PANEL, 2**18 // max(1, width)))
+
+
+def products_memory(n_train: int, width: int, *, single: bool) -> Memory:
+    """Bytes of norms (three while the error is measured) and of the float32 copy; of panels of points and products."""
+    rows = min(n_train, panel_rows(width))
+    copy = 4 * n_train * width if single else 0
+    return Memory(shared=3 * 8 * n_train + copy, per_thread=2 * 8 * rows * width, per_query=8 * rows)
 
 
 def panel_size(n_queries: int, width: int) -> int:

@@ -1,6 +1,6 @@
 """The report: one HTML file to look at suspects, decide on them and take the decisions away.
 
-    page.write_report        Findings and what else is known of the rows -> file
+    page.write_report        LabelAudit and what else is known of the rows -> file
       content.py             what the page says: summary, classes, confusions, suspects
       pictures.py            inline SVG, drawn here, without a plotting library
       projection.py          the rows on a plane

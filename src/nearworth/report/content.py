@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nearworth._common.types import IntVector
-from nearworth.audit.findings import Findings
 from nearworth.report.images import image_files, order_of_need, pixels
+
+if TYPE_CHECKING:
+    from nearworth.audit.result import LabelAudit
 
 MOST_SUSPECTS = 5_000
 MOST_CLASSES = 30
@@ -53,28 +56,28 @@ def id_text(cell: Any) -> str:
     return str(int(plain)) if isinstance(plain, float) and plain.is_integer() else str(plain)
 
 
-def suspects_data(findings: Findings, rows: Rows) -> dict[str, Any]:
+def suspects_data(audit: LabelAudit, suspects: IntVector, rows: Rows) -> dict[str, Any]:
     """The suspects, worst first, as lists of equal length; labels as numbers into one list."""
-    listed = findings.suspects[:MOST_SUSPECTS]
-    near = [findings.nearest(int(row)) for row in listed]
+    listed = suspects[:MOST_SUSPECTS]
+    near = [audit.nearest(int(row)) for row in listed]
     labels: dict[str, int] = {}
 
     def code(label: Any) -> int:
         return labels.setdefault(shown(label), len(labels))
 
-    if findings.ranges is None:
-        for label in np.unique(findings.given):
+    if audit.suggested_range is None:
+        for label in np.unique(audit.given):
             code(label)
     n_classes = len(labels)
     data: dict[str, Any] = {
         "row": listed.tolist(),
-        "given": [code(findings.given[row]) for row in listed],
-        "suggested": [code(findings.suggested[row]) for row in listed],
-        "confidence": _rounded(findings.confidence[listed], 3),
-        "quality": _rounded(findings.quality[listed], 4),
-        "value": [float(f"{value:.4g}") for value in findings.value[listed]],
-        "agreement": _rounded(findings.agreement[listed], 3),
-        "why": [findings.why(int(row)) for row in listed],
+        "given": [code(audit.given[row]) for row in listed],
+        "suggested": [code(audit.suggested[row]) for row in listed],
+        "confidence": _rounded(audit.confidence[listed], 3),
+        "quality": _rounded(audit.quality[listed], 4),
+        "value": [float(f"{value:.4g}") for value in audit.value[listed]],
+        "agreement": _rounded(audit.agreement[listed], 3),
+        "why": [audit.why(int(row)) for row in listed],
         "near": [[[int(n[0]), code(n[1]), float(f"{n[2]:.4g}")] for n in group] for group in near],
         "cells": _cells(rows.cells, listed),
         "cellNames": list(rows.cells)[:MOST_CELLS],
@@ -88,74 +91,72 @@ def suspects_data(findings: Findings, rows: Rows) -> dict[str, Any]:
         names = _take(rows.image_names, np.array(needed, dtype=np.intp))
         data |= image_files(rows.image_folder, dict(zip(needed, map(str, names), strict=True)))
     data |= {"labels": list(labels), "nClasses": n_classes, "target": rows.target}
-    data |= {"idName": rows.id_name, "ofRows": len(findings.given)}
+    data |= {"idName": rows.id_name, "ofRows": len(audit.given)}
     return data
 
 
-def summary(findings: Findings, rows: Rows) -> list[str]:
+def summary(audit: LabelAudit, suspects: IntVector, selection: Mapping[str, Any], rows: Rows) -> list[str]:
     """What was found, in plain words."""
-    n, listed = len(findings.given), len(findings.suspects)
-    kind = "labels" if findings.ranges is None else "targets"
-    sentences = []
-    if findings.n_errors is not None:
-        estimate, lower, upper = findings.n_errors
-        verb = "is" if f"{estimate:.0f}" == "1" else "are"
-        sentences.append(
-            f"About {estimate:,.0f} of the {n:,} {kind} in “{rows.target}” {verb} probably wrong "
-            f"({estimate / n:.1%}; likely between {lower:,.0f} and {upper:,.0f})."
-        )
+    n, listed = len(audit.given), len(suspects)
+    kind = "labels" if audit.suggested_range is None else "targets"
+    count, rule = audit.n_errors, audit.describe_selection(selection)
+    verb = "is" if f"{count.estimate:.0f}" == "1" else "are"
+    sentences = [
+        f"About {count.estimate:,.0f} of the {n:,} {kind} in “{rows.target}” {verb} probably wrong "
+        f"({count.estimate / n:.1%}; likely between {count.lower:,.0f} and {count.upper:,.0f})."
+    ]
     sentences.append(
-        f"{listed:,} {'row is' if listed == 1 else 'rows are'} listed below, worst first ({findings.rule})."
+        f"{listed:,} {'row is' if listed == 1 else 'rows are'} listed below, worst first ({rule})."
         if listed
-        else f"No suspects ({findings.rule}). {findings.why_none()}".rstrip()
+        else f"No suspects ({rule}). {audit.explain_empty(selection)}".rstrip()
     )
     if listed > MOST_SUSPECTS:
         sentences.append(f"The worst {MOST_SUSPECTS:,} are on this page; `nearworth detect` writes all.")
-    pairs = confusions(findings)
+    pairs = confusions(audit, suspects)
     if pairs:
-        (given, suggested), count = pairs[0]
+        (given, suggested), times = pairs[0]
         sentences.append(
-            f"The most frequent confusion: “{given}” where “{suggested}” is suggested ({count:,} "
-            f"{'time' if count == 1 else 'times'})."
+            f"The most frequent confusion: “{given}” where “{suggested}” is suggested ({times:,} "
+            f"{'time' if times == 1 else 'times'})."
         )
     return sentences
 
 
-def confusions(findings: Findings) -> list[tuple[tuple[str, str], int]]:
+def confusions(audit: LabelAudit, suspects: IntVector) -> list[tuple[tuple[str, str], int]]:
     """Given and suggested labels of the suspects, the most frequent pair first."""
-    if findings.ranges is not None:
+    if audit.suggested_range is not None:
         return []
-    chosen = findings.suspects
-    pairs = zip(findings.given[chosen], findings.suggested[chosen], strict=True)
+    chosen = suspects
+    pairs = zip(audit.given[chosen], audit.suggested[chosen], strict=True)
     counted = Counter((shown(a), shown(b)) for a, b in pairs if a != b)
     return sorted(counted.items(), key=lambda item: (-item[1], item[0]))
 
 
-def class_table(findings: Findings) -> list[dict[str, Any]]:
+def class_table(audit: LabelAudit, suspects: IntVector) -> list[dict[str, Any]]:
     """One line per class, those with the largest share of suspects first."""
-    if findings.ranges is not None:
+    if audit.suggested_range is not None:
         return []
-    labels, codes = np.unique(findings.given, return_inverse=True)
+    labels, codes = np.unique(audit.given, return_inverse=True)
     sizes = np.bincount(codes)
-    suspects = np.bincount(codes[findings.suspects], minlength=len(labels))
-    quality = np.bincount(codes, weights=findings.quality) / sizes
+    counts = np.bincount(codes[suspects], minlength=len(labels))
+    quality = np.bincount(codes, weights=audit.quality) / sizes
     instead: dict[str, str] = {}
-    for (given, suggested), _ in confusions(findings):
+    for (given, suggested), _ in confusions(audit, suspects):
         instead.setdefault(given, suggested)
-    order = np.lexsort((np.arange(len(labels)), -(suspects / sizes)))
+    order = np.lexsort((np.arange(len(labels)), -(counts / sizes)))
     return [
         {
-            "label": shown(labels[c]), "rows": int(sizes[c]), "suspects": int(suspects[c]),
-            "share": float(suspects[c] / sizes[c]), "quality": float(quality[c]),
+            "label": shown(labels[c]), "rows": int(sizes[c]), "suspects": int(counts[c]),
+            "share": float(counts[c] / sizes[c]), "quality": float(quality[c]),
             "instead": instead.get(shown(labels[c]), ""),
         }
         for c in order
     ]  # fmt: skip
 
 
-def matrix(findings: Findings) -> dict[str, Any] | None:
+def matrix(audit: LabelAudit, suspects: IntVector) -> dict[str, Any] | None:
     """Given against suggested labels of the suspects, for the classes most involved."""
-    pairs = confusions(findings)
+    pairs = confusions(audit, suspects)
     if not pairs:
         return None
     involved: Counter[str] = Counter()
@@ -172,9 +173,9 @@ def matrix(findings: Findings) -> dict[str, Any] | None:
     return {"labels": labels, "lines": lines, "left_out": max(0, len(involved) - MOST_CONFUSED)}
 
 
-def sample(findings: Findings, most: int, seed: int = 0) -> IntVector:
+def sample(audit: LabelAudit, suspects: IntVector, most: int, seed: int = 0) -> IntVector:
     """Rows to draw: every listed suspect, and others at random."""
-    n, listed = len(findings.given), findings.suspects[:MOST_SUSPECTS]
+    n, listed = len(audit.given), suspects[:MOST_SUSPECTS]
     others = np.setdiff1d(np.arange(n), listed)
     if len(others) > most:
         others = np.random.default_rng(seed).choice(others, most, replace=False)

@@ -6,52 +6,61 @@ import base64
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from nearworth._common.files import atomic_write
+from nearworth._common.types import IntVector
 from nearworth._version import __version__
-from nearworth.audit.findings import Findings
 from nearworth.report import content, pictures
 from nearworth.report.content import Rows
 from nearworth.report.projection import project
 
+if TYPE_CHECKING:
+    from nearworth.audit.result import LabelAudit
+
 MOST_POINTS = 6_000
+NO_SELECTION: Mapping[str, Any] = MappingProxyType({})
 
 
-def write_report(findings: Findings, rows: Rows, path: str | os.PathLike[str]) -> None:
+def write_report(
+    audit: LabelAudit, rows: Rows, path: str | os.PathLike[str], selection: Mapping[str, Any] = NO_SELECTION
+) -> None:
     """Write the report of an audit to one HTML file."""
-    page = render_report(findings, rows).encode()
+    page = render_report(audit, rows, selection).encode()
     with atomic_write(path) as file:
         file.write(page)
 
 
-def render_report(findings: Findings, rows: Rows) -> str:
-    """The report as HTML."""
-    data = content.suspects_data(findings, rows)
-    drawn = _pictures(findings, rows, data)
+def render_report(audit: LabelAudit, rows: Rows, selection: Mapping[str, Any] = NO_SELECTION) -> str:
+    """The report as HTML; `selection` are the keywords of `LabelAudit.suspects`."""
+    suspects = audit.suspects(**selection)
+    data = content.suspects_data(audit, suspects, rows)
+    drawn = _pictures(audit, suspects, audit.threshold(selection), rows, data)
     data["key"] = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
-    data["agreementIs"] = agreement_is(findings)
+    data["agreementIs"] = agreement_is(audit)
     style, script = _asset("page.css"), _asset("page.js")
     page: str = _template().render(
         policy=_policy(style, script),
         style=Markup(style),  # ours, not the data's
         script=Markup(script),
         data=inert_json(data),
-        summary=content.summary(findings, rows),
-        classes=content.class_table(findings),
-        matrix=content.matrix(findings),
+        summary=content.summary(audit, suspects, selection, rows),
+        classes=content.class_table(audit, suspects),
+        matrix=content.matrix(audit, suspects),
         pictures=drawn,
         rows=rows,
-        n_rows=len(findings.given),
+        n_rows=len(audit),
         n_suspects=len(data["row"]),
         agreement=data["agreementIs"],
-        rule=findings.rule,
+        rule=audit.describe_selection(selection),
         version=__version__,
     )
     return page
@@ -69,19 +78,21 @@ def inert_json(data: Any) -> Markup:
     return Markup(text)
 
 
-def _pictures(findings: Findings, rows: Rows, data: dict[str, Any]) -> dict[str, Any]:
+def _pictures(
+    audit: LabelAudit, suspects: IntVector, threshold: float | None, rows: Rows, data: dict[str, Any]
+) -> dict[str, Any]:
     drawn: dict[str, Any] = {
-        "quality": pictures.histogram(findings.quality, findings.threshold),
-        "values": pictures.boxes(_groups(findings)),
+        "quality": pictures.histogram(audit.quality, threshold),
+        "values": pictures.boxes(_groups(audit, suspects)),
     }
-    chosen = content.sample(findings, MOST_POINTS)
-    suspect = np.isin(chosen, findings.suspects)
-    quality = findings.quality[chosen]
+    chosen = content.sample(audit, suspects, MOST_POINTS)
+    suspect = np.isin(chosen, suspects)
+    quality = audit.quality[chosen]
     words = {
         "title": "Value against agreement", "description": "Each row; suspects are crosses.", "ticks": "yes",
-        "x": _agreement_axis(findings), "y": "value",
+        "x": _agreement_axis(audit), "y": "value",
     }  # fmt: skip
-    both = np.column_stack([findings.agreement[chosen], _trimmed(findings.value[chosen])])
+    both = np.column_stack([audit.agreement[chosen], _trimmed(audit.value[chosen])])
     drawn["agreement"], _ = pictures.scatter(both, quality, suspect.tolist(), words)
     if rows.X is not None and rows.X.shape[1] > 1:
         words = {
@@ -94,18 +105,20 @@ def _pictures(findings: Findings, rows: Rows, data: dict[str, Any]) -> dict[str,
     return drawn
 
 
-def _agreement_axis(findings: Findings) -> str:
-    if findings.ranges is not None:
+def _agreement_axis(audit: LabelAudit) -> str:
+    if audit.suggested_range is not None:
         return "agreement with what neighbours suggest"
     return "share of neighbours' votes for the label, nearer ones count more"
 
 
-def agreement_is(findings: Findings) -> str:
+def agreement_is(audit: LabelAudit) -> str:
     """What agreement means, for those who compare it with the few neighbours shown."""
-    if findings.ranges is not None:
+    if audit.suggested_range is not None:
         return "Agreement: 1 / (1 + distance from what neighbours suggest, in units of its usual size)."
-    whose = f"the {findings.n_voters:,} nearest rows" if findings.n_voters else "its neighbours"
-    return f"Agreement: share of the votes of {whose} for the given label, nearer ones counting more."
+    return (
+        f"Agreement: share of the votes of the {audit.n_voters:,} nearest rows for the given label, "
+        "nearer ones counting more."
+    )
 
 
 def _trimmed(values: Any) -> Any:
@@ -113,17 +126,17 @@ def _trimmed(values: Any) -> Any:
     return np.clip(values, low, high)
 
 
-def _groups(findings: Findings) -> list[Any]:
-    suspects = np.zeros(len(findings.given), dtype=bool)
-    suspects[findings.suspects] = True
-    if findings.ranges is not None:
-        return [("all rows", findings.value, findings.value[suspects])]
-    names = [line["label"] for line in content.class_table(findings)[: content.MOST_CLASSES]]
-    shown = np.array([content.shown(label) for label in findings.given.tolist()], dtype=object)
+def _groups(audit: LabelAudit, suspects: IntVector) -> list[Any]:
+    suspect = np.zeros(len(audit), dtype=bool)
+    suspect[suspects] = True
+    if audit.suggested_range is not None:
+        return [("all rows", audit.value, audit.value[suspect])]
+    names = [line["label"] for line in content.class_table(audit, suspects)[: content.MOST_CLASSES]]
+    shown = np.array([content.shown(label) for label in audit.given.tolist()], dtype=object)
     groups = []
     for name in names:
         members = shown == name
-        groups.append((name, findings.value[members], findings.value[members & suspects][:500]))
+        groups.append((name, audit.value[members], audit.value[members & suspect][:500]))
     return groups
 
 

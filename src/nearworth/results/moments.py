@@ -102,6 +102,11 @@ class Leaf:
         self._count, self._weight, self._squares = 0, 0.0, 0.0
         self.truncated: Truncated | None = None
 
+    @staticmethod
+    def bytes(n_train: int, *, spread: bool, truncated: bool) -> int:
+        """What a leaf, or its moments, takes for so many training points: sums, their spread, both ends."""
+        return 8 * n_train * ((4 if spread else 1) + (2 if truncated else 0))
+
     @property
     def n_points(self) -> int:
         """How many validation points were added."""

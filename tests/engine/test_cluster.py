@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -13,25 +13,7 @@ import scipy.sparse
 
 import nearworth as nw
 from nearworth.engine import cluster
-from test_long_runs import KINDS, InterruptedByUserError, data, interrupt_after, same
-
-
-class Here(Executor):
-    """Works at once, on what a worker would get: a copy through pickle."""
-
-    def __init__(self):
-        self.shards = []
-
-    def submit(self, function, /, *args, **kwargs):
-        import pickle
-
-        future = Future()
-        self.shards.append(len(pickle.dumps(args)))
-        try:
-            future.set_result(pickle.loads(pickle.dumps(function(*pickle.loads(pickle.dumps(args))))))
-        except BaseException as error:
-            future.set_exception(error)
-        return future
+from runs import KINDS, Here, InterruptedByUserError, bad_metric, data, interrupt_after, same
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -126,12 +108,6 @@ def test_processes(rng, tmp_path):
         with pytest.raises(RuntimeError, match="(failed on|refused) validation points .*BrokenProcessPool"):
             est.value(X_val, y_val, executor=pool)
     same(est.value(X_val, y_val, checkpoint=tmp_path), expected)
-
-
-def bad_metric(a, b):
-    if a[0] == 4 and b[0] == 2:
-        raise ArithmeticError("four and two")
-    return abs(a - b).sum()
 
 
 def test_a_shard_that_fails_is_named(rng):

@@ -1,4 +1,4 @@
-"""A training set as files that any process can map into its memory, or read where it must not take any."""
+"""A training set as files that any process can map into its memory, or read block by block."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ArrayFile:
 
 @dataclass(frozen=True)
 class StoredTraining:
-    """Training points and labels in files, and a hash to know them by. No points where the user brings distances."""
+    """Training points and labels in files, and their hash. No points where the user brings distances."""
 
     labels: ArrayFile
     points: tuple[ArrayFile, ...]  # one, or the three of a sparse matrix
@@ -88,7 +88,7 @@ def _mapped(array: npt.NDArray[Any]) -> ArrayFile | None:
 
 
 def _rows_file(rows: FileRows, path: Path) -> ArrayFile:
-    """Rows of a file where they are, or, if it has no name that others could open it by, a copy with one."""
+    """The file that the rows are in; a copy of them if it has no name by which other processes could open it."""
     if rows.path is not None:
         return ArrayFile(rows.path, rows.dtype.str, rows.shape, rows.offset, "C", streamed=True)
     if not path.exists():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
 import nearworth as nw
+from nearworth.engine import classify
 from nearworth.engine import plan as planning
-from nearworth.engine import problem
 from nearworth.games.ties import TieBlocks
 from nearworth.neighbors import products as rough
 from nearworth.neighbors.ranking import rank
@@ -53,11 +55,11 @@ def make(rng, data, labels):
 
 def plain(est, X_val, y_val, k, utility="soft", semivalue="shapley", ties="average"):
     """The closed form on fully sorted exact distances."""
-    training = est._training
+    training = est.training_set_
     parameters = {"n_neighbors": k, "utility": utility, "semivalue": semivalue, "n_classes": None}
     ranking = rank(training.keys(np.asarray(X_val, dtype=float)), ties)
     codes, _ = training.classes.encode(y_val, "y_val", len(y_val))
-    game = training.game(parameters, training.n_rows)
+    game = training.game(parameters, training.n_rows)()
     ranked = game.values(training.labels[ranking.order], codes, TieBlocks(ranking.first))
     values = np.empty_like(ranked)
     np.put_along_axis(values, ranking.order, ranked, axis=1)
@@ -104,14 +106,14 @@ def test_sizes(n, rng):
     )
 
 
-@pytest.mark.parametrize("most_in_doubt", [-1.0, 0.001, 0.02, 1.0])
+@pytest.mark.parametrize("most_ambiguous", [-1.0, 0.001, 0.02, 1.0])
 @pytest.mark.parametrize("data", DATA)
-def test_both_precisions_of_the_product(data, most_in_doubt, rng, monkeypatch):
+def test_both_precisions_of_the_product(data, most_ambiguous, rng, monkeypatch):
     """Narrow throughout, wide after the first query, or anything between: the same bits."""
     X, y, X_val, y_val = make(rng, data, "two classes")
     est = nw.KNNShapley(5).fit(X, y)
     expected = est.value(X_val, y_val).values
-    monkeypatch.setattr(problem, "MOST_IN_DOUBT", most_in_doubt)
+    monkeypatch.setattr(classify, "MOST_AMBIGUOUS", most_ambiguous)
     np.testing.assert_array_equal(est.value(X_val, y_val).values, expected)
 
 
@@ -188,10 +190,10 @@ def test_regression_loops_against_the_vectorised_formula(data, utility, semivalu
     X, X_val = np.split(DATA[data](rng, N + N_VAL), [N])
     y, y_val = rng.normal(size=N) + 3, rng.normal(size=N_VAL) + 3
     est = nw.KNNShapley(6, task="regression", utility=utility, semivalue=semivalue).fit(X, y)
-    training = est._training
+    training = est.training_set_
     ranking = rank(training.keys(np.asarray(X_val, dtype=float)), "average")
     parameters = {"n_neighbors": 6, "utility": utility, "semivalue": semivalue, "n_classes": None}
-    ranked = training.game(parameters, N).values(y[ranking.order], y_val, TieBlocks(ranking.first))
+    ranked = training.game(parameters, N)().values(y[ranking.order], y_val, TieBlocks(ranking.first))
     values = np.empty_like(ranked)
     np.put_along_axis(values, ranking.order, ranked, axis=1)
     expected = values.mean(axis=0)
@@ -251,7 +253,7 @@ def test_narrow_products_of_codes_and_real_queries(rng):
     X = np.repeat(np.vstack([codes, -codes]), 60, axis=0) * np.where(rng.random((2_400, 300)) < 0.02, -1.0, 1.0)
     X[1200:] = -X[:1200]  # the mean is zero
     T = X[:64] + 0.03 * rng.normal(size=(64, 300))
-    keys = nw.KNNShapley().fit(X, rng.integers(0, 2, 2_400))._training.keys
+    keys = nw.KNNShapley().fit(X, rng.integers(0, 2, 2_400)).training_set_.keys
     exact = keys(T)
     batch = keys.products(narrow=True)(T, narrow=True)
     products = np.hstack([panel.copy() for _, panel in batch.panels(np.empty(rough.panel_size(64, 300)))])
@@ -296,8 +298,6 @@ def test_a_thread_that_cannot_start_says_so(rng, monkeypatch):
 
 def test_a_slow_listener_does_not_let_work_pile_up(rng, monkeypatch):
     """While somebody thinks about the first report, the workers fill the box of messages and then wait."""
-    import time
-
     from nearworth.engine import run as running
 
     evaluate, finished, seen = running._Work.evaluate, [], []
@@ -343,3 +343,21 @@ def test_inner_product_ranks_by_similarity(rng):
     values = nw.knn_shapley(X, y, X_val, y_val, 5, metric="inner_product")
     expected = nw.KNNShapley(5, metric="precomputed").fit(None, y).value(-X_val @ X.T, y_val).values
     np.testing.assert_allclose(values, expected, rtol=1e-12, atol=1e-16)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "manhattan", "precomputed"])
+def test_the_time_of_a_tie_grows_with_its_size_not_with_its_square(metric):
+    """All rows at one distance: with eight times the rows, 64 times the CPU time if it were quadratic."""
+
+    def cpu_time(n):
+        X, y = np.zeros((n, 2)), np.arange(n) % 2
+        given = metric == "precomputed"
+        est = nw.KNNShapley(5, metric=metric).fit(None if given else X, y)
+        queries = np.zeros((4, n)) if given else X[:4]
+        started = time.process_time()
+        est.value(queries, y[:4])
+        return time.process_time() - started
+
+    cpu_time(1_000)  # compiles
+    small, large = (min(cpu_time(n) for _ in range(3)) for n in (10_000, 80_000))
+    assert large < 30 * max(small, 0.005)

@@ -1,10 +1,10 @@
-"""Ray tasks as an executor; needs Ray."""
+"""The recipe for Ray in the documentation; needs Ray."""
 
 from __future__ import annotations
 
 import os
+import runpy
 import signal
-import sys
 import time
 from pathlib import Path
 
@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from test_executors import bad_metric
-from test_long_runs import KINDS, InterruptedByUserError, data, interrupt_after, same
+from runs import KINDS, InterruptedByUserError, bad_metric, data, interrupt_after, same
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -24,16 +23,10 @@ def executor():
     places = os.pathsep.join([str(Path(nw.__file__).parents[1]), str(Path(__file__).parent)])
     environment = {"env_vars": {"PYTHONPATH": places}}
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env=environment)
-    with nw.RayExecutor() as executor:
+    place = Path(__file__).parents[1] / "docs" / "howto" / "ray_executor.py"
+    with runpy.run_path(str(place))["RayExecutor"]() as executor:
         yield executor
-    assert ray.is_initialized()  # begun by us, not by the executor
     ray.shutdown()
-
-
-def test_ray_is_asked_for_by_name(monkeypatch):
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ImportError, match=r"RayExecutor needs Ray: pip install 'nearworth\[ray\]'"):
-        nw.RayExecutor()
 
 
 @pytest.mark.parametrize("kind", KINDS)

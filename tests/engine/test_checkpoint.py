@@ -13,43 +13,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-
-KINDS = {
-    "classification": {},
-    "with errors": {"standard_errors": True},
-    "regression": {"task": "regression", "standard_errors": True},
-    "truncated": {"n_candidates": 7, "standard_errors": True},
-    "truncated regression": {"task": "regression", "n_candidates": 7},
-    "manhattan": {"metric": "manhattan", "utility": "original", "ties": "index"},
-}
-
-
-def data(rng, n_train=60, n_val=330):
-    """Small whole numbers: many ties."""
-    return (
-        rng.integers(0, 5, (n_train, 2)),
-        rng.integers(0, 3, n_train),
-        rng.integers(0, 5, (n_val, 2)),
-        rng.integers(0, 3, n_val),
-    )
-
-
-def same(a, b):
-    for name in ("values", "standard_errors", "lower", "upper"):
-        np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
-    assert (a.n_val, a.moments.count, a.moments.weight) == (b.n_val, b.moments.count, b.moments.weight)
-
-
-class InterruptedByUserError(Exception):
-    """What a user's callback raises."""
-
-
-def interrupt_after(points):
-    def progress(done, total):
-        if done >= points:
-            raise InterruptedByUserError
-
-    return progress
+from runs import KINDS, InterruptedByUserError, data, interrupt_after, same
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -90,7 +54,7 @@ def test_a_finished_run_returns_at_once(rng, tmp_path, monkeypatch):
     X, y, X_val, y_val = data(rng)
     est = nw.KNNShapley(3).fit(X, y)
     expected = est.value(X_val, y_val, checkpoint=tmp_path / "new" / "folder")
-    monkeypatch.setattr("nearworth.runs.run_span", None)
+    monkeypatch.setattr("nearworth.engine.value.run", None)
     again = est.value(X_val, y_val, checkpoint=tmp_path / "new" / "folder")
     same(again, expected)
     assert (expected.resumed, again.resumed) == (0, len(y_val))
@@ -253,7 +217,7 @@ def start(folder, result, pause=0.0, interval=0.0):
 
 def test_kill_9_at_any_instant(rng):
     """A few kills here; benchmarks/soak.py has more of them."""
-    script = Path(__file__).parents[1] / "benchmarks" / "soak.py"
+    script = Path(__file__).parents[2] / "benchmarks" / "soak.py"
     seed = str(int(rng.integers(2**32)))
     environment = os.environ | {"PYTHONPATH": str(Path(nw.__file__).parents[1])}
     command = [sys.executable, str(script), "--kills", "4", "--seed", seed]
