@@ -6,7 +6,7 @@
         config.py     options from a TOML file
       value.py        value, plan, merge  --> cluster.py   a Dask cluster for `value --cluster`
       detect.py       detect, report
-      apply.py        apply               --> decisions.py  what was decided in a report, and on which rows
+      apply.py        apply
       demo.py         demo, which is detect, report and value on the digits
       bench.py        bench speed, bench paper
 

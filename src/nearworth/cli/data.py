@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 import nearworth as nw
-from nearworth.cli.messages import collapsed, tell, tell_compiling
+from nearworth.cli.messages import collapsed, print_compile_notice, print_message
 from nearworth.cli.targets import array_target, check_target, column_target
 from nearworth.inputs.features import check_features
 from nearworth.tables.cells import kind_of
@@ -53,17 +53,17 @@ def prepare(dry_run: bool, quiet: bool, **given: Any) -> Data | None:
     """Load the data and say what becomes of each column; None after a dry run, which ends here."""
     data = load(**given)
     for remark in data.remarks:
-        tell(remark, quiet)
-    tell(f"{len(data.y):,} rows; each is compared by {data.X.shape[1]:,} numbers:", quiet)
+        print_message(remark, quiet)
+    print_message(f"{len(data.y):,} rows; each is compared by {data.X.shape[1]:,} numbers:", quiet)
     lines = collapsed(data.columns)
     for line, _ in lines[:MOST_LINES]:
-        tell(f"  {line}", quiet)
+        print_message(f"  {line}", quiet)
     if len(lines) > MOST_LINES:
-        tell(f"  and {sum(n_columns for _, n_columns in lines[MOST_LINES:]):,} more columns", quiet)
+        print_message(f"  and {sum(n_columns for _, n_columns in lines[MOST_LINES:]):,} more columns", quiet)
     if dry_run:
-        tell("Dry run: nothing was computed or written.", quiet)
+        print_message("Dry run: nothing was computed or written.", quiet)
         return None
-    tell_compiling(quiet)
+    print_compile_notice(quiet)
     return data
 
 

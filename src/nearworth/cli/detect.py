@@ -12,7 +12,7 @@ import numpy as np
 import nearworth as nw  # its names load when first used: an error about the input need not wait for compiled code
 from nearworth._common.types import IntVector
 from nearworth.cli.data import Data, prepare
-from nearworth.cli.messages import collapsed, print_json, tell, write_results
+from nearworth.cli.messages import collapsed, print_json, print_message, write_results
 from nearworth.cli.options import pop_model
 from nearworth.tables.errors import InputError
 from nearworth.tables.writing import STDOUT, check_output, write_bytes
@@ -30,7 +30,7 @@ def detect(*, output: str, force: bool, dry_run: bool, quiet: bool, as_json: boo
     summary = _summary("detect", data, audit, suspects, selection)
     write_results(_suspect_columns(data, audit, suspects), summary, output, as_json)
     where = f" They are in {output}" if len(suspects) else f" {output} has a header only"
-    tell(f"{_headline(audit, suspects, selection)}{'' if output == STDOUT else where}", quiet)
+    print_message(f"{_headline(audit, suspects, selection)}{'' if output == STDOUT else where}", quiet)
 
 
 def report(
@@ -53,7 +53,7 @@ def report(
     if as_json:
         print_json(_summary("report", data, audit, suspects, selection) | {"output": output})
     then = "decide, and export" if len(suspects) else "for the pictures"
-    tell(f"{_headline(audit, suspects, selection)} Open {output} in a browser, {then}.", quiet)
+    print_message(f"{_headline(audit, suspects, selection)} Open {output} in a browser, {then}.", quiet)
 
 
 def _pop_selection(given: dict[str, Any]) -> dict[str, Any]:

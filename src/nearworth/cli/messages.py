@@ -14,20 +14,20 @@ from nearworth.tables.writing import STDOUT, records, write_columns
 LONG_RUN = 6  # this many neighbouring columns with the same treatment become one line
 
 
-def tell(message: str, quiet: bool = False) -> None:
+def print_message(message: str, quiet: bool = False) -> None:
     """Print a message on standard error."""
     if not quiet:
         click.echo(message, err=True)
 
 
-def tell_compiling(quiet: bool, always: bool = False) -> None:
+def print_compile_notice(quiet: bool, always: bool = False) -> None:
     """On a terminal, say why the very first run prints nothing for a while."""
     from nearworth._common.compile import is_kept
     from nearworth.engine import kernels, regress
 
     ready = any(map(is_kept, (kernels.tabulate, regress.squared_sum_row)))  # every run needs one of them
     if not quiet and (always or sys.stderr.isatty()) and not ready:
-        tell("Compiling, once, about 15 s ...")
+        print_message("Compiling, once, about 15 s ...")
 
 
 def collapsed(columns: list[str]) -> list[tuple[str, int]]:

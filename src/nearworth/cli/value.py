@@ -11,7 +11,7 @@ import numpy as np
 import nearworth as nw  # its names load when first used, so that bad files are refused before scikit-learn is imported
 from nearworth.cli.cluster import LOCAL, cluster_client
 from nearworth.cli.data import load, prepare
-from nearworth.cli.messages import tell, write_results
+from nearworth.cli.messages import print_message, write_results
 from nearworth.cli.options import pop_model
 from nearworth.tables.errors import InputError
 from nearworth.tables.reading import count_rows
@@ -38,12 +38,12 @@ def value(
             scratch=scratch,
         )  # fmt: skip
     if valuation.resumed:
-        tell(f"{valuation.resumed:,} of {valuation.n_val:,} validation points came from {checkpoint}", quiet)
-    tell(str(valuation), quiet)
+        print_message(f"{valuation.resumed:,} of {valuation.n_val:,} validation points came from {checkpoint}", quiet)
+    print_message(str(valuation), quiet)
     summary = _summary(valuation) | {"columns": data.columns}
     write_results(data.names() | value_columns(valuation), summary, output, as_json)
     if output != STDOUT:
-        tell(f"Values of {len(data.y):,} rows are in {output}", quiet)
+        print_message(f"Values of {len(data.y):,} rows are in {output}", quiet)
 
 
 def value_columns(valuation: nw.Valuation) -> dict[str, Any]:
