@@ -14,8 +14,8 @@ import time
 
 from nearworth import KNNShapley
 from nearworth.cli.bench import Blobs
-from nearworth.games.candidates import candidates_for_error
 from nearworth.games.classification import ClassificationGame
+from nearworth.games.truncation import candidates_for_error
 
 ERRORS = (1e-2, 1e-3, 1e-5)
 FEW = 512

@@ -54,9 +54,7 @@ def errors(game, matches, k, tail):
         np.where(matches[:, k:] == 1, match[:, None], other[:, None])
         for match, other in zip(row.far_match, row.far_other, strict=True)
     ]
-    value, lower, upper = (
-        np.concatenate(pair, axis=1) for pair in zip((row.near, row.near_lower, row.near_upper), far, strict=True)
-    )
+    value, lower, upper = (np.concatenate(pair, axis=1) for pair in zip(row.near, far, strict=True))
     assert (lower <= truth + 1e-12).all(), "an interval is violated"
     assert (truth <= upper + 1e-12).all(), "an interval is violated"
     error = np.abs(value - truth)

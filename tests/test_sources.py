@@ -196,7 +196,7 @@ def test_labels_from_a_column(data, in_memory, tmp_path, kind):
         {"ties": "index"},
         {"n_candidates": 7},
         {"n_candidates": 7, "metric": "manhattan"},
-        {"n_candidates": 7, "task": "regression", "standard_errors": True},
+        {"n_candidates": 7, "standard_errors": True},
         {"max_error": 0.05},
         {"search": "lsh", "n_candidates": 9, "random_state": 0},
     ],
@@ -217,7 +217,7 @@ def test_every_kind_of_value_is_the_same_to_the_bit(rng, tmp_path, parameters):
         np.testing.assert_array_equal(found.lower, expected.lower)
         if expected.standard_errors is not None:
             np.testing.assert_array_equal(found.standard_errors, expected.standard_errors)
-    assert found.provenance.training == expected.provenance.training
+    assert found.origin.training == expected.origin.training
 
 
 @pytest.mark.parametrize("ties", ["average", "index"])

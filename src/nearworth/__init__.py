@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     from nearworth.neighbors.graph import GraphSearch
     from nearworth.neighbors.lsh import LSHSearch
     from nearworth.results.detection import Detection
+    from nearworth.results.origin import Origin
     from nearworth.results.owners import OwnerValue, OwnerValues
     from nearworth.results.partial import Partial
-    from nearworth.results.valuation import Provenance, Valuation
+    from nearworth.results.valuation import Valuation
     from nearworth.tables.preparing import TablePreparer
 
 _HOME = {
@@ -40,11 +41,11 @@ _HOME = {
     "KNNShapley": "nearworth.estimator",
     "LSHSearch": "nearworth.neighbors.lsh",
     "LabelAudit": "nearworth.audit.result",
+    "Origin": "nearworth.results.origin",
     "OwnerValue": "nearworth.results.owners",
     "OwnerValues": "nearworth.results.owners",
     "Partial": "nearworth.results.partial",
     "Plan": "nearworth.engine.plan",
-    "Provenance": "nearworth.results.valuation",
     "RemovalCurve": "nearworth.curves",
     "TablePreparer": "nearworth.tables.preparing",
     "Valuation": "nearworth.results.valuation",
@@ -63,11 +64,11 @@ __all__ = [
     "KNNShapley",
     "LSHSearch",
     "LabelAudit",
+    "Origin",
     "OwnerValue",
     "OwnerValues",
     "Partial",
     "Plan",
-    "Provenance",
     "RemovalCurve",
     "TablePreparer",
     "Valuation",

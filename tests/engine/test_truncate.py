@@ -53,21 +53,19 @@ def test_intervals_hold_exact_values(data, tail, k, utility):
 
 @pytest.mark.parametrize("semivalue", ["banzhaf", "loo", ("beta", 4, 1), ("beta", 1, 4)])
 @pytest.mark.parametrize("ties", ["average", "index"])
-@pytest.mark.parametrize("task", ["classification", "regression"])
-def test_every_game(data, semivalue, ties, task):
+def test_every_game(data, semivalue, ties):
     X, y, X_val, y_val = data
-    parameters = {"semivalue": semivalue, "ties": ties, "task": task}
+    parameters = {"semivalue": semivalue, "ties": ties}
     exact = nw.KNNShapley(4, **parameters).fit(X, y).value(X_val, y_val)
     v = nw.KNNShapley(4, n_candidates=30, **parameters).fit(X, y).value(X_val, y_val)
     assert_covers(v, exact)
 
 
-@pytest.mark.parametrize("task", ["classification", "regression"])
-def test_self_valuation_weights_and_standard_errors(data, rng, task):
+def test_self_valuation_weights_and_standard_errors(data, rng):
     X, y, *_ = data
     weights = rng.integers(0, 4, N).astype(float)
-    exact = nw.KNNShapley(5, task=task, standard_errors=True).fit(X, y)
-    truncated = nw.KNNShapley(5, task=task, standard_errors=True, n_candidates=N - 2).fit(X, y)
+    exact = nw.KNNShapley(5, standard_errors=True).fit(X, y)
+    truncated = nw.KNNShapley(5, standard_errors=True, n_candidates=N - 2).fit(X, y)
     assert_covers(truncated.value(sample_weight=weights), exact.value(sample_weight=weights))
     # Leaving one point out of N leaves N - 1 ranks: with all but one of them known, errors are those of rank N.
     np.testing.assert_allclose(
@@ -286,3 +284,18 @@ def test_ties_do_not_break_the_promise_of_an_error(rng, semivalue, metric):
 def test_equal_points_are_one_tie():
     est = nw.KNNShapley(1, max_error=0.1).fit(np.ones((1000, 2)), np.arange(1000) % 2)
     assert est.value([[0.0, 0.0]], [1]).error_bound <= 1e-12
+
+
+def test_regression_ranks_all_neighbours(data):
+    X, y, X_val, y_val = data
+    for parameters in (
+        {"n_candidates": 9},
+        {"search": "lsh", "max_error": 0.1},
+        {"search": Searching(), "max_error": 1},
+    ):
+        with pytest.raises(ValueError, match="needs task='classification': regression ranks all neighbours"):
+            nw.KNNShapley(5, "regression", **parameters).fit(X, y)
+    exact = nw.KNNShapley(5, "regression").fit(X, y).value(X_val, y_val)
+    v = nw.KNNShapley(5, "regression", max_error=0.01, search="auto").fit(X, y).value(X_val, y_val)
+    np.testing.assert_array_equal(v.values, exact.values)
+    assert v.error_bound == 0.0

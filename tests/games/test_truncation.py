@@ -9,11 +9,10 @@ import pytest
 
 from definition import SEMIVALUES, UTILITIES, defined_values, utility_function
 from nearworth.games import rate_curve
-from nearworth.games.blocks import Blocks
-from nearworth.games.candidates import candidates_for_error, worst_error
 from nearworth.games.classification import ClassificationGame
+from nearworth.games.intervals import FarRanks, Interval
 from nearworth.games.ties import TieBlocks
-from nearworth.games.truncation import TruncatedClassification, paper_bound
+from nearworth.games.truncation import TruncatedClassification, TruncatedRows, candidates_for_error, paper_bound
 
 TAILS = ("local", "minimax", "mean", "paper")
 EXACT = {"rtol": 0, "atol": 1e-13}
@@ -43,8 +42,17 @@ def by_knowledge(game, k):
 
 def distances(row):
     """Largest distance from each value to the ends of its interval."""
-    near = np.maximum(row.near_below, row.near_above)
-    return near, *(np.maximum(x.upper - x.value, x.value - x.lower) for x in (row.far_match, row.far_other))
+    return (np.maximum(x.upper - x.value, x.value - x.lower) for x in row)
+
+
+def query(rows, q):
+    """One query of a batch."""
+    return TruncatedRows(*(Interval(*(x[q] for x in interval)) for interval in rows))
+
+
+def single(truncated, matches, first, n_matches):
+    """One query alone."""
+    return query(truncated.rows(matches[None], None if first is None else first[None], np.array([n_matches])), 0)
 
 
 @pytest.mark.parametrize("semivalue", SEMIVALUES)
@@ -60,9 +68,9 @@ def test_intervals_are_exactly_the_range_over_all_orders(utility, semivalue, rng
             game = ClassificationGame(n, n_neighbors, 3, utility, semivalue)
             for near, n_matches, values, far in by_knowledge(game, k):
                 row = TruncatedClassification(game, "mean").rows(near, None, n_matches)
-                np.testing.assert_allclose(row.near_lower, values[:, :, :k].min(axis=1), **EXACT)
-                np.testing.assert_allclose(row.near_upper, values[:, :, :k].max(axis=1), **EXACT)
-                np.testing.assert_allclose(row.near, values[:, :, :k].mean(axis=1), **EXACT)
+                np.testing.assert_allclose(row.near.lower, values[:, :, :k].min(axis=1), **EXACT)
+                np.testing.assert_allclose(row.near.upper, values[:, :, :k].max(axis=1), **EXACT)
+                np.testing.assert_allclose(row.near.value, values[:, :, :k].mean(axis=1), **EXACT)
                 for which, found in ((far, row.far_match), (~far, row.far_other)):
                     if which.any():
                         points = values[:, :, k:][:, which]
@@ -81,9 +89,9 @@ def test_intervals_hold_for_the_definition(utility, semivalue, rng):
         utility_of = utility_function("classification", utility, list(range(n)), labels.tolist(), 1, n_neighbors, 2)
         truth = defined_values(utility_of, n, semivalue)
         game = ClassificationGame(n, n_neighbors, 2, utility, semivalue)
-        row = TruncatedClassification(game).row(labels[:k] == 1, None, int(labels.sum()))
-        assert (row.near_lower - 1e-12 <= truth[:k]).all()
-        assert (truth[:k] <= row.near_upper + 1e-12).all()
+        row = single(TruncatedClassification(game), labels[:k] == 1, None, int(labels.sum()))
+        assert (row.near.lower - 1e-12 <= truth[:k]).all()
+        assert (truth[:k] <= row.near.upper + 1e-12).all()
         for point in range(k, n):
             interval = row.far_match if labels[point] else row.far_other
             assert interval.lower - 1e-12 <= truth[point] <= interval.upper + 1e-12
@@ -102,11 +110,9 @@ def test_ties_near_and_far(utility, tail, rng):
         labels = rng.integers(0, 2, (1, n))
         truth = exact_values(game, labels, first)[0]
         for k in (*np.flatnonzero(first), n):
-            row = (
-                TruncatedClassification(game, tail).rows(labels[:, :k] == 1, first[:, :k], labels.sum(axis=1)).query(0)
-            )
-            assert (row.near_lower - 1e-12 <= truth[:k]).all()
-            assert (truth[:k] <= row.near_upper + 1e-12).all()
+            row = single(TruncatedClassification(game, tail), labels[0, :k] == 1, first[0, :k], labels.sum())
+            assert (row.near.lower - 1e-12 <= truth[:k]).all()
+            assert (truth[:k] <= row.near.upper + 1e-12).all()
             for point in range(k, n):
                 interval = row.far_match if labels[0, point] else row.far_other
                 assert interval.lower - 1e-12 <= truth[point] <= interval.upper + 1e-12
@@ -120,9 +126,9 @@ def test_order_inside_ties_is_nothing(tail, rng):
     for _ in range(5):
         labels = rng.random((1, 40)) < 0.5
         shuffled = np.lexsort([rng.random(40), np.cumsum(first)])
-        one = truncated.rows(labels, first, np.array([100])).query(0)
-        two = truncated.rows(labels[:, shuffled], first, np.array([100])).query(0)
-        np.testing.assert_allclose(one.near[shuffled], two.near, rtol=0, atol=1e-15)
+        one = single(truncated, labels[0], first[0], 100)
+        two = single(truncated, labels[0, shuffled], first[0], 100)
+        np.testing.assert_allclose(one.near.value[shuffled], two.near.value, rtol=0, atol=1e-15)
         assert one.far_match.value == pytest.approx(two.far_match.value, abs=1e-15)
 
 
@@ -140,7 +146,7 @@ def test_the_rate_curve_is_found_again(cells, tolerance, monkeypatch):
             game = ClassificationGame(n, 15, 2, "original", semivalue)
             rates = 1 / (1 + np.exp(-(start + slope * np.log(rank / k))))
             local = 1e5 / (1 + np.exp(-start))  # of so many that the prior is nothing
-            found = rate_curve.RateCurve(Blocks(game.weights), k).expected(
+            found = rate_curve.RateCurve(FarRanks(game.weights), k).expected(
                 np.array([local]), 10**5, np.array([rates.sum()])
             )
             loss, worth = game.weights.loss[k:], game.weights.worth[k:]
@@ -157,9 +163,9 @@ def test_everything_ranked_is_exact(utility, tail, rng):
         game = ClassificationGame(n, n_neighbors, 2, utility)
         labels = rng.integers(0, 2, (5, n))
         row = TruncatedClassification(game, tail).rows(labels, None, labels.sum(axis=1))
-        np.testing.assert_allclose(row.near, exact_values(game, labels), **EXACT)
-        np.testing.assert_array_equal(row.near_lower, row.near)
-        np.testing.assert_array_equal(row.near_upper, row.near)
+        np.testing.assert_allclose(row.near.value, exact_values(game, labels), **EXACT)
+        np.testing.assert_array_equal(row.near.lower, row.near.value)
+        np.testing.assert_array_equal(row.near.upper, row.near.value)
 
 
 @pytest.mark.parametrize("tail", ["local", "minimax", "mean"])
@@ -171,9 +177,9 @@ def test_a_pure_far_side_is_exact(tail, semivalue, rng):
     labels = np.concatenate([near, np.tile([[0], [1], [0], [1]], n - k)], axis=1)
     row = TruncatedClassification(game, tail).rows(near, None, labels.sum(axis=1))
     truth = exact_values(game, labels)
-    np.testing.assert_allclose(row.near, truth[:, :k], rtol=0, atol=1e-15)
-    np.testing.assert_array_equal(row.near_below, 0)
-    np.testing.assert_array_equal(row.near_above, 0)
+    np.testing.assert_allclose(row.near.value, truth[:, :k], rtol=0, atol=1e-15)
+    np.testing.assert_array_equal(row.near.lower, row.near.value)
+    np.testing.assert_array_equal(row.near.upper, row.near.value)
     for q, interval in enumerate((row.far_other, row.far_match, row.far_other, row.far_match)):
         assert interval.lower[q] == interval.value[q] == interval.upper[q]
         np.testing.assert_allclose(truth[q, k:], interval.value[q], rtol=0, atol=1e-15)
@@ -187,12 +193,12 @@ def test_adversarial_orders_attain_the_ends(tail, semivalue):
     game = ClassificationGame(n, 20, 2, "soft", semivalue)
     by_loss = k + np.argsort(game.weights.loss[k:], kind="stable")
     truncated = TruncatedClassification(game, tail)
-    for far, end in ((by_loss[:f], "near_upper"), (by_loss[-f:], "near_lower")):
+    for far, end in ((by_loss[:f], "upper"), (by_loss[-f:], "lower")):
         labels = np.zeros((1, n), dtype=np.intp)
         labels[0, :k:3] = 1
         labels[0, far] = 1
         row = truncated.rows(labels[:, :k], None, labels.sum(axis=1))
-        np.testing.assert_allclose(exact_values(game, labels)[:, :k], getattr(row, end), rtol=0, atol=1e-14)
+        np.testing.assert_allclose(exact_values(game, labels)[:, :k], getattr(row.near, end), rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize("tail", TAILS)
@@ -212,7 +218,7 @@ def test_worst_error_is_never_exceeded(semivalue, utility, tail):
                 match.max(initial=0.0, where=far.any(axis=1)),
                 other.max(initial=0.0, where=~far.all(axis=1)),
             )
-            worst = worst_error(game, k, tail)
+            worst = TruncatedClassification(game, tail).worst_error(k)
             assert found <= worst + 1e-14
             if tail in ("minimax", "paper"):
                 assert found == pytest.approx(worst, abs=1e-14)
@@ -239,7 +245,7 @@ def test_the_papers_estimator_and_bound(rng):
             game = ClassificationGame(n, n_neighbors, n_classes)
             row = TruncatedClassification(game, "paper").rows(labels[:, :k], None, labels.sum(axis=1))
             far = np.where(labels[:, k:] == 1, row.far_match.value[:, None], row.far_other.value[:, None])
-            found = np.concatenate([row.near, far], axis=1)
+            found = np.concatenate([row.near.value, far], axis=1)
             for q in rng.integers(0, len(labels), 3):
                 np.testing.assert_allclose(found[q], as_printed(labels[q], n_neighbors, n_classes, k), **EXACT)
             error = np.abs(found - exact_values(game, labels)).max()
@@ -248,9 +254,9 @@ def test_the_papers_estimator_and_bound(rng):
 
 def test_the_paper_with_the_original_utility_is_zero_beyond():
     game = ClassificationGame(50, 5, 2, "original")
-    row = TruncatedClassification(game, "paper").row(np.ones(10, dtype=bool), None, 30)
-    assert row.far_match.value == row.far_other.value == row.near[-1] == 0
-    assert worst_error(game, 10, "paper") == pytest.approx(1 / 10)
+    row = single(TruncatedClassification(game, "paper"), np.ones(10, dtype=bool), None, 30)
+    assert row.far_match.value == row.far_other.value == row.near.value[-1] == 0
+    assert TruncatedClassification(game, "paper").worst_error(10) == pytest.approx(1 / 10)
 
 
 @pytest.mark.parametrize("n_neighbors", [1, 5, 10])
@@ -259,7 +265,7 @@ def test_twice_as_tight_as_the_paper(n, n_neighbors):
     game = ClassificationGame(n, n_neighbors, 2)
     for k in (20, 45, 100, 999, 10**4):
         if n_neighbors <= k < n:
-            assert paper_bound(n, n_neighbors, k) >= 2 * worst_error(game, k, "minimax")
+            assert paper_bound(n, n_neighbors, k) >= 2 * TruncatedClassification(game, "minimax").worst_error(k)
 
 
 @pytest.mark.parametrize("semivalue", SEMIVALUES)
@@ -267,7 +273,7 @@ def test_twice_as_tight_as_the_paper(n, n_neighbors):
 def test_candidates_are_the_fewest_that_do(semivalue, tail):
     for n, n_neighbors in ((1, 1), (3, 5), (40, 1), (40, 6)):
         game = ClassificationGame(n, n_neighbors, 2, "soft", semivalue)
-        errors = np.array([worst_error(game, k, tail) for k in range(1, n + 1)])
+        errors = np.array([TruncatedClassification(game, tail).worst_error(k) for k in range(1, n + 1)])
         for max_error in (0.0, 1e-9, 1e-3, 0.02, 0.1, 1.0):
             assert candidates_for_error(game, max_error, tail) == 1 + np.argmax(errors <= max_error)
 
@@ -289,9 +295,9 @@ def test_a_batch_is_its_queries_one_by_one(tail, rng):
     n_matches = matches.sum(axis=1) + rng.integers(0, 2900, 17)
     together = truncated.rows(matches, first, n_matches)
     for q in range(17):
-        alone, expected = truncated.row(matches[q], first[q], n_matches[q]), together.query(q)
-        np.testing.assert_array_equal(alone.near, expected.near)
-        np.testing.assert_array_equal(alone.near_lower, expected.near_lower)
+        alone, expected = single(truncated, matches[q], first[q], n_matches[q]), query(together, q)
+        np.testing.assert_array_equal(alone.near.value, expected.near.value)
+        np.testing.assert_array_equal(alone.near.lower, expected.near.lower)
         assert (alone.far_match, alone.far_other) == (expected.far_match, expected.far_other)
 
 
@@ -305,7 +311,7 @@ def test_local_sees_what_lies_behind(rng):
     truth = exact_values(game, labels)[:, :k]
     errors = {
         tail: np.abs(
-            TruncatedClassification(game, tail).rows(labels[:, :k], None, labels.sum(axis=1)).near - truth
+            TruncatedClassification(game, tail).rows(labels[:, :k], None, labels.sum(axis=1)).near.value - truth
         ).mean()
         for tail in TAILS
     }
@@ -322,8 +328,7 @@ def test_values_lie_in_their_intervals(rng):
             row = TruncatedClassification(game, tail).rows(
                 near, None, near.sum(axis=1) + rng.integers(0, n - k + 1, 30)
             )
-            assert min(row.near_below.min(), row.near_above.min()) >= 0
-            for interval in (row.far_match, row.far_other):
+            for interval in row:
                 assert (interval.lower <= interval.value).all()
                 assert (interval.value <= interval.upper).all()
 
@@ -333,9 +338,9 @@ def test_bad_input_is_named():
     with pytest.raises(ValueError, match="tail"):
         TruncatedClassification(game, "median")
     with pytest.raises(ValueError, match="n_matches"):
-        TruncatedClassification(game).row(np.ones(4, dtype=bool), None, 3)
+        single(TruncatedClassification(game), np.ones(4, dtype=bool), None, 3)
     with pytest.raises(ValueError, match="n_matches"):
-        TruncatedClassification(game).row(np.zeros(4, dtype=bool), None, 7)
+        single(TruncatedClassification(game), np.zeros(4, dtype=bool), None, 7)
     with pytest.raises(ValueError, match="max_error"):
         candidates_for_error(game, -1.0)
     with pytest.raises(ValueError, match="Theorem 3"):

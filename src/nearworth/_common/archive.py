@@ -1,20 +1,32 @@
-"""Numpy archives with a seal: a checksum over every byte, so that no damage goes unseen."""
+"""Files of one JSON description and some arrays: numpy archives with a checksum over every byte behind them.
+
+numpy.load reads them too. Nothing that a file says of its own sizes is believed: arrays are stored as they are, so that
+none can be larger than the file, and what is built from them is checked by whoever builds it.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
+import math
 import os
-from collections.abc import Mapping
-from typing import IO, Any
+import zipfile
+from collections.abc import Callable, Mapping
+from typing import IO, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from nearworth._common.files import atomic_write
 
-SEAL, DIGEST = b"nearworth", 32
+FORMAT = "nearworth {} 2"  # counted up when files change
+MAGIC, DIGEST = b"nearworth", 32
 BLOCK = 2**20
+ZIP_END = 22  # bytes of the record at the end of a zip archive
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+T = TypeVar("T")
 
 
 class _Hashed:
@@ -35,35 +47,64 @@ class _Hashed:
         raise OSError("This file can only be written.")
 
 
-def write_sealed(
-    path: str | os.PathLike[str], description: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
-) -> None:
-    """Write a description (JSON) and arrays; numpy can read the file too."""
+def write_archive(path: str | os.PathLike[str], kind: str, description: Mapping[str, Any], arrays: Arrays) -> None:
+    """Write atomically; `kind` is what the file holds, in a word."""
+    text = json.dumps({"format": FORMAT.format(kind), **description})
     with atomic_write(path) as file:
         hashed = _Hashed(file)
-        np.savez(hashed, description=np.array(json.dumps(description)), **arrays)  # type: ignore[call-overload, arg-type]
-        file.write(SEAL + hashed.digest.digest())
+        np.savez(hashed, description=np.array(text), **arrays)  # type: ignore[call-overload, arg-type]
+        file.write(MAGIC + hashed.digest.digest())
 
 
-def read_sealed(path: str | os.PathLike[str], what: str) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-    """What was written there; a file that is not whole, or not of this kind, is a ValueError."""
+def read_archive(path: str | os.PathLike[str], kind: str, build: Callable[[dict[str, Any], Arrays], T]) -> T:
+    """What `build` makes of the description and the arrays (read-only); a ValueError for whatever is wrong."""
     with open(path, "rb") as file:
-        if not _intact(file):
-            raise ValueError(f"{str(path)!r} is not {what} of nearworth, or it is damaged: its checksum is wrong.")
-        file.seek(0)
-        with np.load(file, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    return json.loads(str(arrays.pop("description"))), arrays
+        try:
+            _check_digest(file)
+            arrays = _read_arrays(file)
+            description = json.loads(str(arrays.pop("description")))
+            found, expected = description["format"], FORMAT.format(kind)
+            if found != expected:
+                raise ValueError(f"its format is {found!r}, this version reads {expected!r}.")
+            return build(description, arrays)
+        except MemoryError:
+            raise
+        except Exception as error:
+            reason = (str(error) if isinstance(error, ValueError) else repr(error)).splitlines()[0]
+            raise ValueError(f"{str(path)!r} is not a {kind} saved by nearworth, or it is damaged: {reason}") from error
 
 
-def _intact(file: IO[bytes]) -> bool:
-    left = file.seek(0, os.SEEK_END) - len(SEAL) - DIGEST
+def _check_digest(file: IO[bytes]) -> None:
+    left = file.seek(0, os.SEEK_END) - len(MAGIC) - DIGEST
     file.seek(0)
     digest = hashlib.blake2b(digest_size=DIGEST)
     while left > 0:
         block = file.read(min(BLOCK, left))
-        if not block:
-            return False
         digest.update(block)
-        left -= len(block)
-    return left == 0 and file.read() == SEAL + digest.digest()
+        left = left - len(block) if block else -1
+    tail = file.read()
+    if left < 0 or tail != MAGIC + digest.digest():
+        if tail[-ZIP_END:].startswith(b"PK\x05\x06"):
+            raise ValueError("it has no checksum, as files of an earlier version. Make it anew with this one.")
+        raise ValueError("its checksum is wrong.")
+
+
+def _read_arrays(file: IO[bytes]) -> dict[str, npt.NDArray[Any]]:
+    size = file.tell()
+    with zipfile.ZipFile(file) as archive:
+        members = archive.infolist()
+        stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
+        if not stored or sum(member.file_size for member in members) > size:
+            raise ValueError("its arrays claim to be larger than the file.")
+        return {member.filename.removesuffix(".npy"): _array(archive.read(member)) for member in members}
+
+
+def _array(data: bytes) -> npt.NDArray[Any]:
+    """An array from the bytes of a .npy file, without a copy."""
+    header = io.BytesIO(data)
+    if np.lib.format.read_magic(header) != (1, 0):
+        raise ValueError("it holds an array of an unknown format.")
+    shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(header)
+    if dtype.hasobject or math.prod(shape) * dtype.itemsize != len(data) - header.tell():
+        raise ValueError(f"it holds an array that is not of its declared shape {shape} and type {dtype}.")
+    return np.ndarray(shape, dtype, data, header.tell(), order="F" if fortran_order else "C")

@@ -1,4 +1,4 @@
-"""Writing files so that nobody ever sees half of one."""
+"""Files that appear only once they are complete."""
 
 from __future__ import annotations
 

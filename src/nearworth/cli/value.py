@@ -56,14 +56,14 @@ def value_columns(valuation: nw.Valuation) -> dict[str, Any]:
 
 
 def _summary(valuation: nw.Valuation) -> dict[str, Any]:
-    made = valuation.provenance
+    made = valuation.origin
     return {
         "command": "value",
         "version": made.version,
         "parameters": dict(made.parameters),
         "n_train": made.n_train,
         "n_validation": made.n_val,
-        "validation": "self" if made.validation == "self" else "given",
+        "validation": "self" if made.is_leave_one_out else "given",
         "error_bound": valuation.error_bound,
         "negative": int((valuation.values < 0).sum()),
     }

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import ClassVar
 
-from nearworth.results.origins import differences, warn_of_kernels
+from nearworth.results.origin import RUN
 from nearworth.results.partial import Partial
 
 NAME, LOCK = "progress.part", "lock"
@@ -100,13 +100,13 @@ class Checkpoint:
         except ValueError as error:
             raise ValueError(f"checkpoint: {error} Delete it to begin anew.") from error
         origin = self._beginning.origin
-        different = differences(partial.origin, origin, ignored=("kernel",))
+        different = partial.origin.differences(origin, RUN)
         if different:
             raise ValueError(
                 f"checkpoint {str(self._folder)!r} belongs to another run; it differs in {'; '.join(different)} (there "
                 "and here). Use another folder, or delete this one to begin anew."
             )
-        warn_of_kernels({partial.origin.get("kernel"), origin.get("kernel")})
+        partial.origin.warn_of_kernels([origin])
         return partial
 
     def _remove_leftovers(self) -> None:

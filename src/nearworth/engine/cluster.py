@@ -30,7 +30,7 @@ from nearworth.engine.storage import StoredTraining
 from nearworth.inputs.fingerprint import fingerprint
 from nearworth.neighbors.base import Keys
 from nearworth.neighbors.keys import make_keys
-from nearworth.results.origins import kernel, warn_of_kernels
+from nearworth.results.origin import Origin, kernel
 from nearworth.results.partial import Partial
 
 SHARDS_PER_WORKER, WAITING_PER_WORKER = 8, 2
@@ -157,8 +157,7 @@ def _result(future: Future[Partial], shard: Shard) -> Partial:
 
 
 def _fold_in(part: Partial, partial: Partial) -> None:
-    if "kernel" in partial.origin:
-        warn_of_kernels({part.origin["kernel"], partial.origin["kernel"]})
+    partial.origin.warn_of_kernels([part.origin])
     partial.absorb(part)
 
 
@@ -176,7 +175,7 @@ def work(shard: Shard) -> Partial:
     problem, method = prepared.problem(shard), job.facts["method"]
     plan = make_plan(problem.n_train, shard.n_points, **job.facts)
     evaluators = method.evaluators(problem, plan, method.source(problem, plan), prepared.shared)
-    partial = Partial({"kernel": kernel()})
+    partial = Partial(Origin(kernel=kernel()))
     return run(problem, plan.threads, Request(spread=job.spread), evaluators, partial, span=shard.span)
 
 

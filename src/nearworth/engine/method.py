@@ -15,8 +15,7 @@ from nearworth.engine.nearest_lists import NearestLists
 from nearworth.engine.problem import Problem
 from nearworth.engine.regress import RegressionEvaluator
 from nearworth.engine.truncate import TruncatedEvaluator
-from nearworth.games.candidates import candidates_for_error
-from nearworth.games.truncation import Tail
+from nearworth.games.truncation import Tail, candidates_for_error
 from nearworth.neighbors.search import generator
 
 if TYPE_CHECKING:
@@ -97,6 +96,12 @@ def check_request(parameters: Mapping[str, Any]) -> None:
     if search not in ("exact", "auto") and wanted is None and max_error is None:
         name = f"search={search!r}" if isinstance(search, str) else "search with a searcher"
         raise ValueError(f"{name} needs n_candidates or max_error, which say how far to search.")
+    if parameters["task"] == "regression" and (wanted is not None or search not in ("exact", "auto")):
+        found = f"n_candidates={wanted}" if wanted is not None else f"search={search!r}"
+        raise ValueError(
+            f"{found} needs task='classification': regression ranks all neighbours. "
+            "Leave n_candidates=None and search='exact'."
+        )
 
 
 def choose_method(

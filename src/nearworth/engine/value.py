@@ -39,9 +39,9 @@ from nearworth.inputs.parameters import is_real
 from nearworth.inputs.targets import check_rows
 from nearworth.neighbors.keys import EuclideanKeys
 from nearworth.results.moments import CHUNK, Leaf, Moments
-from nearworth.results.origins import differences, kernel, merge_origins
+from nearworth.results.origin import PARTS, SELF, Origin, ValidationSet, kernel
 from nearworth.results.partial import Partial
-from nearworth.results.valuation import Parameters, Provenance, Valuation
+from nearworth.results.valuation import Valuation
 
 CHECKPOINT_INTERVAL = 30.0
 # Parameters that the numbers do not depend on: valuations to be combined may differ in them.
@@ -129,7 +129,7 @@ class _Valuing:
         if options.contributions is not None:
             self.chosen = check_rows(options.contributions, "contributions", problem.n_train)
             check_fits(self.plan, self.chosen.size, budget(parameters))
-        self.provenance = self._provenance()
+        self.validation = SELF if problem.leave_one_out else self._validation_fingerprint()
 
     def valuation(self) -> Valuation:
         """Sum up and finish."""
@@ -154,17 +154,10 @@ class _Valuing:
         if not np.isfinite(moments.total).all():
             raise ValueError("The values overflow 64-bit floats. Rescale the targets or the weights.")
         found = None if self.source is None else self.source.report()  # now with the queries it failed on
-        features, continued, provenance = (
-            self.training.features,
-            self.options.continue_from is not None,
-            self.provenance,
-        )
-        if continued:
-            sets = "+".join(summed.origin["validation"].values())
-            provenance = replace(provenance, n_val=summed.n_points, validation=sets)
+        features, continued = self.training.features, self.options.continue_from is not None
         valuation = Valuation(
             moments,
-            provenance,
+            summed.origin,
             singles,
             self.chosen,
             features.backend if features else None,
@@ -232,45 +225,32 @@ class _Valuing:
             raise ValueError(f"continue_from must hold all validation points from the first on; it is a {base!r}.")
         offset = ranges[0][1]
         origin = self._origin(offset)
-        different = differences(base.origin, origin)
+        different = base.origin.differences(origin, PARTS)
         if different:
             raise ValueError(f"continue_from is of another run; it differs in {'; '.join(different)} (there and here).")
-        if origin["validation"][str(offset)] in base.origin["validation"].values():
+        if base.origin.shares_validation(origin):
             raise ValueError("continue_from already holds this validation set; its points would count twice.")
         finished = base.finished()
-        finished.origin = merge_origins([base.origin, origin])
+        finished.origin = base.origin.merge([origin])
         opened = base.unfinished()
         return finished, None if opened is None else opened[1], offset
 
-    def _origin(self, offset: int) -> dict[str, Any]:
-        """Where sums come from, as files keep it."""
-        made, ranked = self.provenance, self.method.n_candidates
-        sums: dict[str, Any] = {
-            "standard_errors": self.spread,
-            "ranked": ranked,
-            "tail": None if ranked is None else self.method.tail,
-        }
-        if self.method.searcher is not None and self.options.checkpoint is not None:
-            sums["search"] = self.source.identity()  # type: ignore[union-attr]
-        return {
-            "version": made.version,
-            "parameters": dict(made.parameters),
-            "sums": sums,
-            "n_train": made.n_train,
-            "n_classes": made.n_classes,
-            "training": made.training,
-            "validation": {str(offset): made.validation},
-            "weights": fingerprint(self.problem.weights) if self.problem.leave_one_out else None,
-            "kernel": kernel(),
-        }
-
-    def _provenance(self) -> Provenance:
-        training, problem = self.training, self.problem
-        game = {name: describe(value) for name, value in self.parameters.items() if name not in NOT_PART_OF_THE_GAME}
-        n_classes = training.n_classes(self.parameters["n_classes"]) if training.classes is not None else None
-        validation = "self" if problem.leave_one_out else self._validation_fingerprint()
-        return Provenance(
-            __version__, Parameters(game), problem.n_train, problem.n_val, n_classes, training.fingerprint, validation
+    def _origin(self, offset: int) -> Origin:
+        training, problem, ranked = self.training, self.problem, self.method.n_candidates
+        searched = self.method.searcher is not None and self.options.checkpoint is not None
+        return Origin(
+            version=__version__,
+            parameters={k: describe(v) for k, v in self.parameters.items() if k not in NOT_PART_OF_THE_GAME},
+            n_train=problem.n_train,
+            n_classes=training.n_classes(self.parameters["n_classes"]) if training.classes is not None else None,
+            training=training.fingerprint,
+            validation=(ValidationSet(offset, problem.n_val, self.validation),),
+            standard_errors=self.spread,
+            ranked=ranked,
+            tail=None if ranked is None else self.method.tail,
+            search=self.source.identity() if searched else None,  # type: ignore[union-attr]
+            weights=fingerprint(problem.weights) if problem.leave_one_out else None,
+            kernel=kernel(),
         )
 
     def _validation_fingerprint(self) -> str:
@@ -278,7 +258,7 @@ class _Valuing:
 
     def _group_moments(self, groups: IntVector) -> Moments:
         """A second run that sums the values of each group, on data that must still be what they were."""
-        if not self.problem.leave_one_out and self._validation_fingerprint() != self.provenance.validation:
+        if not self.problem.leave_one_out and self._validation_fingerprint() != self.validation:
             raise ValueError("The validation data changed in place since value(); standard errors of totals need them.")
         request = Request(spread=True, groups=groups)
         return run(self.problem, self.plan.threads, request, self.evaluators(), Partial()).finish()

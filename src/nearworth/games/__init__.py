@@ -4,14 +4,12 @@
     ties.py            sums over blocks of tied ranks
     classification.py  the closed form for matches                 (uses coefficients, ties)
     regression.py      the closed form for squared errors          (uses the linear form of classification)
-    windows.py         extreme sums of losses over a range of ranks
-    blocks.py          ranks in unknown order: mean value, sharp interval      (uses windows)
-    truncation.py      classification from the k nearest ranks   (uses blocks, rate_curve, classification)
-    rate_curve.py      what the unranked probably look like
-    candidates.py      how many ranks certify an error            (uses blocks, truncation)
-    truncated_regression.py, far_residuals.py       regression from the k nearest ranks, and its bounds
-    utilities.py       the four utilities, from their definitions  (used by nobody above)
-    oracle.py          a semivalue from all 2^n subsets            (used by nobody above)
+    intervals.py       ranks in unknown order: mean values, sharp intervals      (uses coefficients)
+    rate_curve.py      what the unranked points probably look like               (uses intervals)
+    truncation.py      classification from the k nearest ranks, and how many certify an error
+                                                           (uses intervals, rate_curve, classification)
+    utilities.py       the four utilities, from their definitions  (not used by the modules above)
+    oracle.py          a semivalue from all 2^n subsets            (not used by the modules above)
 
 Only numpy, no geometry, no files. The last two modules are the definition that the others are tested against. The
 engine runs the same closed forms in compiled loops with the coefficients made here, and is tested against these.

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
-from nearworth.games.blocks import Blocks
+from nearworth.games.intervals import FarRanks
 
 CELLS = 32  # the curve is a step function on this many geometric cells
 PRIOR = 0.1  # the local rate is an estimate: the far rate counts as a tenth of an observation
@@ -36,15 +36,14 @@ class Expected(NamedTuple):
 class RateCurve:
     """The far ranks after+1..N of one truncation, in cells that grow with the rank."""
 
-    def __init__(self, blocks: Blocks, after: int) -> None:
-        n_players = len(blocks.worth) - 1
-        edges = np.unique(np.rint(np.geomspace(after, n_players, CELLS + 1)).astype(np.intp))
+    def __init__(self, ranks: FarRanks, after: int) -> None:
+        edges = np.unique(np.rint(np.geomspace(after, ranks.n_players, CELLS + 1)).astype(np.intp))
         start, end = edges[:-1], edges[1:]
         self._sizes = (end - start).astype(np.float64)
         self._log_rank = np.log((start + end + 1) / (2.0 * after))
-        self._lost = blocks.windows.total(start, end)
-        self._worth = blocks.mean_worth(start, end)
-        self._lost_inside = self._worth - blocks.worth[end]
+        self._lost = ranks.total_loss(start, end)
+        self._worth = ranks.mean_worth(start, end)
+        self._lost_inside = self._worth - ranks.worth[end]
 
     def expected(self, local_matches: FloatVector, n_local: int, far_matches: IntVector) -> Expected:
         """Expectations, given the matches among the `n_local` last ranked points and among all unranked ones."""

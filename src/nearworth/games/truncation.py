@@ -3,13 +3,13 @@
 The class histogram tells how many of the others match. So everything about the near points is known except one
 number, what the far matches take from them, and it lies in a known interval; the far points have one value for
 matches and one for the rest. Whatever `tail` fills in, the interval is the same: the sharp one, for every semivalue
-(see `blocks`).
+(see `intervals`).
 
     tail        the near points' loss to the far ones      a far point
     local       expected under a fitted rate curve         expected under the same curve     (see `rate_curve`)
     minimax     midpoint of its interval                   midpoint of its interval
     mean        mean over all orders of the far points     mean over all orders
-    paper       makes rank k worth the far constant        (c_N/2 - P(nobody is present)/C), the same for all
+    paper       makes rank k worth the far constant        (c_N/2 - P(no player is present)/C), the same for all
 
 The last is Theorem 3 for the soft-label Shapley value, where the constant is (1/2 - 1/C)/N; with the original
 utility the constant is 0, as Jia et al. have it. Its value may lie outside the interval, which holds all the same:
@@ -21,64 +21,31 @@ a mean of numbers in an interval lies in it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from bisect import bisect_left
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._common.types import BoolMatrix, FloatMatrix, FloatVector, IntVector
-from nearworth.games.blocks import Blocks, Interval
+from nearworth._common.types import BoolMatrix, FloatMatrix, IntVector
 from nearworth.games.classification import ClassificationGame, linear_values
 from nearworth.games.coefficients import RankWeights
+from nearworth.games.intervals import FarRanks, Interval
 from nearworth.games.rate_curve import RateCurve
 from nearworth.games.ties import TieBlocks
 
 Tail: TypeAlias = Literal["local", "minimax", "mean", "paper"]
 
 
-@dataclass(frozen=True)
-class TruncatedRows:
-    """Values of Q queries in rank order, and of any far point of each; (Q, k) and (Q,), or (k,) and () for one query.
+class TruncatedRows(NamedTuple):
+    """Values of Q queries: of the near points in rank order (Q, k), and of any far point of each query (Q,).
 
-    The values of a query's near points are all wrong by the same unknown amount, so two numbers give their interval.
+    With tail "paper" a value may lie outside its interval.
     """
 
-    near: FloatMatrix
-    near_below: FloatVector  # how far the true value may lie below
-    near_above: FloatVector  # how far above; negative for tail "paper" where its value is certainly too large
+    near: Interval
     far_match: Interval
     far_other: Interval
-
-    @property
-    def near_lower(self) -> FloatMatrix:
-        """Lower ends of the near points' intervals."""
-        return np.asarray(self.near - self.near_below[..., None])
-
-    @property
-    def near_upper(self) -> FloatMatrix:
-        """Upper ends of the near points' intervals."""
-        return np.asarray(self.near + self.near_above[..., None])
-
-    def query(self, q: int) -> TruncatedRows:
-        """One query of the batch."""
-        match, other = (Interval(*(x[q] for x in interval)) for interval in (self.far_match, self.far_other))
-        return TruncatedRows(self.near[q], self.near_below[q], self.near_above[q], match, other)
-
-
-class _Unknown(NamedTuple):
-    """What is not known of a batch of queries: the near points' loss to far matches, and the value of a far point.
-
-    The values of far points come without what the soft utility adds.
-    """
-
-    lost: Interval
-    match: Interval
-    other: Interval
-
-    def around(self, lost: Any, match: Any, other: Any) -> _Unknown:
-        """The same intervals around other values."""
-        return _Unknown(self.lost.around(lost), self.match.around(match), self.other.around(other))
 
 
 class TruncatedClassification:
@@ -89,13 +56,8 @@ class TruncatedClassification:
             raise ValueError(f"tail must be one of {', '.join(map(repr, get_args(Tail)))}; got {tail!r}.")
         self.game = game
         self.tail = tail
-        self.blocks = Blocks(game.weights)
+        self._ranks = FarRanks(game.weights)
         self._curves: dict[int, RateCurve] = {}
-
-    def row(self, matches: npt.NDArray[Any], first: npt.NDArray[np.bool_] | None, n_matches: int) -> TruncatedRows:
-        """One query: `rows` without the leading axis."""
-        starts = None if first is None else first[None, :]
-        return self.rows(matches[None, :], starts, np.array([n_matches])).query(0)
 
     def rows(self, matches: npt.NDArray[Any], first: BoolMatrix | None, n_matches: npt.NDArray[Any]) -> TruncatedRows:
         """Values and intervals of Q queries.
@@ -110,19 +72,42 @@ class TruncatedClassification:
             Matches among all players, near and far.
         """
         u = np.asarray(matches, dtype=np.float64)
-        k, n = u.shape[1], self.game.n_players
+        k = u.shape[1]
         far = self._far_matches(u, n_matches)
         ties = TieBlocks(np.ones(u.shape, dtype=bool) if first is None else first)
-        of_match, of_other = self.game.added(np.asarray(n_matches, dtype=np.float64))
-        added = np.broadcast_to(of_match, far.shape), np.broadcast_to(of_other, far.shape)
-        unknown = _Unknown(self.blocks.lost(k, n, far), self.blocks.match(k, n, far), self.blocks.other(k, n, far))
-        if self.tail == "minimax":
-            unknown = _Unknown(*(interval.centred() for interval in unknown))
-        elif self.tail == "local" and 0 < k < n:
-            unknown = self._by_curve(unknown, ties.total(u) / ties.size, far)
-        elif self.tail == "paper" and k < n:
-            unknown = self._by_constant(unknown, ties.total(u) / ties.size, *added)
-        return self._assemble(u, ties, *added, unknown)
+        of_match, of_other = (
+            np.broadcast_to(x, far.shape) for x in self.game.added(np.asarray(n_matches, dtype=np.float64))
+        )
+        # Not known: the near points' loss to far matches, and a far point's value without what the soft utility adds.
+        unknown = (self._ranks.lost(k, far), self._ranks.match(k, far), self._ranks.other(k, far))
+        lost, match, other = self._filled_in(unknown, ties.total(u) / ties.size, far, of_match, of_other)
+        weights = RankWeights(self.game.weights.worth[:k], self.game.weights.loss[:k])
+        known = linear_values(u, weights, ties) + np.where(u > 0, of_match[:, None], of_other[:, None])
+        near = known - lost.value[:, None]
+        below, above = lost.upper - lost.value, lost.value - lost.lower
+        ends = Interval(near, near - below[:, None], near + above[:, None])
+        return TruncatedRows(ends, match.plus(of_match), other.plus(of_other))
+
+    def worst_error(self, k: int) -> float:
+        """The largest certified error over all label sequences, when k neighbours are ranked.
+
+        So K* can be chosen before any label is seen; the intervals of the actual labels are narrower, often by far.
+        Attained for "minimax" and "paper". The values of "local" and "mean" may come close to an end of their
+        interval, so for them it is the interval's width, twice the error of "minimax".
+        """
+        ranks, n = self._ranks, self.game.n_players
+        if k >= n:
+            return 0.0
+        if self.tail == "paper":
+            # A lone match at rank k (or 1) lies the farthest above the constant, a lone other there below it.
+            rank, constant = max(k, 1), self._far_constant()
+            lone_match = ranks.worth[rank] + self.game.added(1)[0]
+            lone_other = self.game.added(n - 1)[1] - ranks.total_loss(rank, n)
+            return float(max(lone_match - constant, constant - lone_other))
+        # The loss is widest when half of the far points match (it is concave in their number), a far point for one.
+        half = ranks.lost(k, (n - k) // 2)
+        width = max(ranks.total_loss(k + 1, n), half.upper - half.lower if k else 0.0)
+        return float(width / 2 if self.tail == "minimax" else width)
 
     def _far_matches(self, u: FloatMatrix, n_matches: npt.NDArray[Any]) -> IntVector:
         far: IntVector = np.asarray(n_matches).astype(np.intp) - u.sum(axis=1).astype(np.intp)
@@ -134,43 +119,42 @@ class TruncatedClassification:
             )
         return far
 
-    def _by_curve(self, unknown: _Unknown, rates: FloatMatrix, far: IntVector) -> _Unknown:
+    def _filled_in(
+        self, unknown: tuple[Interval, ...], rates: FloatMatrix, far: IntVector, of_match: Any, of_other: Any
+    ) -> tuple[Interval, ...]:
+        """The same intervals around the values that `tail` takes; `rates` are match rates by rank."""
         k = rates.shape[1]
-        if k not in self._curves:
-            self._curves[k] = RateCurve(self.blocks, k)
-        local = rates[:, k // 2 :]
-        return unknown.around(*self._curves[k].expected(local.sum(axis=1), local.shape[1], far))
+        if self.tail == "minimax":
+            return tuple(interval.centred() for interval in unknown)
+        if self.tail == "local" and 0 < k < self.game.n_players:
+            if k not in self._curves:
+                self._curves[k] = RateCurve(self._ranks, k)
+            local = rates[:, k // 2 :]
+            expected = self._curves[k].expected(local.sum(axis=1), local.shape[1], far)
+            return tuple(interval.around(value) for interval, value in zip(unknown, expected, strict=True))
+        if self.tail == "paper" and k < self.game.n_players:
+            constant = self._far_constant()
+            last = rates[:, -1] if k else np.zeros(len(rates))
+            lost = last * (self._ranks.worth[k] + of_match - of_other) + of_other - constant
+            values = (lost, constant - of_match, constant - of_other)
+            return tuple(interval._replace(value=value) for interval, value in zip(unknown, values, strict=True))
+        return unknown
 
-    def _by_constant(self, unknown: _Unknown, rates: FloatMatrix, of_match: Any, of_other: Any) -> _Unknown:
-        constant = far_constant(self.game)
-        k = rates.shape[1]
-        last = rates[:, -1] if k else np.zeros(len(rates))
-        lost = last * (self.blocks.worth[k] + of_match - of_other) + of_other - constant
-        values = (lost, constant - of_match, constant - of_other)
-        return _Unknown(*(interval._replace(value=x) for interval, x in zip(unknown, values, strict=True)))
-
-    def _assemble(
-        self, u: FloatMatrix, ties: TieBlocks, of_match: Any, of_other: Any, unknown: _Unknown
-    ) -> TruncatedRows:
-        k = u.shape[1]
-        weights = RankWeights(self.game.weights.worth[:k], self.game.weights.loss[:k])
-        known = linear_values(u, weights, ties) + np.where(u > 0, of_match[:, None], of_other[:, None])
-        lost = unknown.lost
-        return TruncatedRows(
-            near=known - lost.value[:, None],
-            near_below=lost.upper - lost.value,
-            near_above=lost.value - lost.lower,
-            far_match=unknown.match.plus(of_match),
-            far_other=unknown.other.plus(of_other),
-        )
+    def _far_constant(self) -> float:
+        """What tail "paper" gives to every far point: (1/2 - 1/C)/N for the soft-label Shapley value."""
+        of_match, of_other = self.game.added(0)
+        # The soft utility adds something even without a match; leave-one-out with N > K does not, but c_N = 0 there.
+        soft = (of_match, of_other) != (0.0, 0.0)
+        return float(of_other + (self.game.weights.worth[-1] / 2 if soft else 0.0))
 
 
-def far_constant(game: ClassificationGame) -> float:
-    """What tail "paper" gives to every far point: (1/2 - 1/C)/N for the soft-label Shapley value."""
-    of_match, of_other = game.added(0)
-    # The soft utility adds something even where nobody matches; leave-one-out with N > K does not, but c_N = 0 there.
-    soft = (of_match, of_other) != (0.0, 0.0)
-    return float(of_other + (game.weights.worth[-1] / 2 if soft else 0.0))
+def candidates_for_error(game: ClassificationGame, max_error: float, tail: Tail = "local") -> int:
+    """The smallest number of ranked neighbours, 1 to N, that certifies `max_error` whatever the labels."""
+    if not max_error >= 0.0:
+        raise ValueError(f"max_error must be a number of at least 0; got {max_error!r}.")
+    truncated = TruncatedClassification(game, tail)
+    choices = range(1, game.n_players + 1)
+    return choices[bisect_left(choices, True, key=lambda k: truncated.worst_error(k) <= max_error)]
 
 
 def paper_bound(n_players: int, n_neighbors: int, n_candidates: int) -> float:

@@ -1,10 +1,12 @@
-"""What a set of validation points contributes to the sums, and how it is summed up one point after the other."""
+"""Sums over validation points: of a leaf, one point after the other, and of sets of leaves."""
 
 # Kernels take arrays of several types and are typed by numba when first called.
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -15,18 +17,26 @@ from nearworth._common.compile import compiled
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 
 CHUNK = 64  # validation points of a leaf
+# Arrays with a column per training point (`far`: per class); of each group all are there or none.
+OF_MOMENTS = (("total",), ("centre", "spread"), ("ends",))
+OF_LEAF = (("total",), ("shift", "first", "second"), ("sums", "near", "far"))
+N_ROWS = {"ends": 2, "sums": 3, "near": 3, "far": 3}
+
+State = tuple[list[Any], Mapping[str, npt.NDArray[Any]]]  # plain numbers and arrays, as files keep them
 
 
 @dataclass(frozen=True)
 class Moments:
     """What a set of validation points contributes: counts, weights, sum of w phi and the spread of phi.
 
-    `centre` is the mean of phi under the weights w^2, `spread` the sum of w^2 (phi - centre)^2; both None
-    when no standard errors are wanted. Centred sums cannot cancel. `ends` (2, N) are sums of w times the lower and
-    upper end of phi, None where phi is exact.
+    `positive` counts the points of positive weight; the others take no part in anything but `count`. `centre` is the
+    mean of phi under the weights w^2, `spread` the sum of w^2 (phi - centre)^2; both None when no standard errors are
+    wanted. Centred sums cannot cancel. `ends` (2, N) are sums of w times the lower and upper end of phi, None where
+    phi is exact.
     """
 
     count: int
+    positive: int
     weight: float
     weight_squares: float
     total: FloatVector
@@ -34,51 +44,65 @@ class Moments:
     spread: FloatVector | None = None
     ends: FloatMatrix | None = None
 
-    @classmethod
-    def of(cls, values: FloatMatrix, weights: FloatVector, *, spread: bool) -> Moments:
-        """Moments of a few validation points, one after the other."""
-        leaf = Leaf(values.shape[1], spread=spread)
-        for row, weight in zip(values, weights.tolist(), strict=True):
-            leaf.add_values(row, weight)
-        return leaf.moments()
-
     def __add__(self, other: Moments) -> Moments:
         squares = self.weight_squares + other.weight_squares
-        centre = spread = None
-        if (
-            self.centre is not None
-            and other.centre is not None
-            and self.spread is not None
-            and other.spread is not None
-        ):
+        centre = spread = ends = None
+        if self.spread is not None and other.spread is not None:
+            assert self.centre is not None
+            assert other.centre is not None
             share = other.weight_squares / squares if squares > 0 else 0.0
             away = other.centre - self.centre
             centre = self.centre + share * away
             spread = self.spread + other.spread + (share * self.weight_squares) * away**2
-        total = self.total + other.total
-        ends = None
         if self.ends is not None or other.ends is not None:
             ends = self._ends_or_values() + other._ends_or_values()
-        return Moments(self.count + other.count, self.weight + other.weight, squares, total, centre, spread, ends)
+        return Moments(
+            self.count + other.count,
+            self.positive + other.positive,
+            self.weight + other.weight,
+            squares,
+            self.total + other.total,
+            centre,
+            spread,
+            ends,
+        )
 
     def _ends_or_values(self) -> FloatMatrix:
         return np.stack([self.total, self.total]) if self.ends is None else self.ends
 
     def take(self, rows: IntVector) -> Moments:
         """The moments of other training points, one for each row named."""
-        centre = None if self.centre is None else self.centre[rows]
-        spread = None if self.spread is None else self.spread[rows]
-        ends = None if self.ends is None else self.ends[:, rows]
-        return replace(self, total=self.total[rows], centre=centre, spread=spread, ends=ends)
+        taken: dict[str, Any] = {name: array[..., rows] for name, array in self.arrays().items()}
+        return replace(self, **taken)
 
     def standard_errors(self) -> FloatVector | None:
         """Standard error of the weighted mean of phi over the validation points; NaN for a single one."""
         if self.centre is None or self.spread is None:
             return None
-        if self.count < 2:
+        if self.positive < 2:
             return np.full(self.total.shape, np.nan)
         squares = np.maximum(self.spread, 0.0) + self.weight_squares * (self.centre - self.total / self.weight) ** 2
-        return np.asarray(np.sqrt(self.count / (self.count - 1) * squares) / self.weight)
+        return np.asarray(np.sqrt(self.positive / (self.positive - 1) * squares) / self.weight)
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Those that are there, by name."""
+        names = (name for group in OF_MOMENTS for name in group)
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+
+    def state(self) -> State:
+        """As plain numbers and arrays."""
+        return [self.count, self.positive, self.weight, self.weight_squares], self.arrays()
+
+    @classmethod
+    def of_state(cls, numbers: Sequence[Any], arrays: Mapping[str, Any]) -> Moments:
+        """What `state` gave; a ValueError if it cannot have been that."""
+        _check_state(numbers, arrays, OF_MOMENTS)
+        return cls(*numbers, **arrays)
+
+    @staticmethod
+    def bytes_per_point(*, spread: bool, truncated: bool) -> int:
+        """Memory per training point."""
+        return 8 * (1 + 2 * spread + 2 * truncated)
 
 
 class Truncated(NamedTuple):
@@ -90,7 +114,7 @@ class Truncated(NamedTuple):
 
 
 class Leaf:
-    """Sums over consecutive validation points, added in their order; unfinished, it can be kept and gone on with.
+    """Sums over consecutive validation points, added in their order; unfinished, it can be continued later.
 
     The spread is summed around the first value of each training point, so that it does not cancel.
     """
@@ -99,7 +123,7 @@ class Leaf:
         self._total = np.zeros(n_train)
         self._spread = spread
         self._shift, self._first, self._second = (np.zeros(n_train if spread else 0) for _ in range(3))
-        self._count, self._weight, self._squares = 0, 0.0, 0.0
+        self._count, self._positive, self._weight, self._squares = 0, 0, 0.0, 0.0
         self.truncated: Truncated | None = None
 
     @staticmethod
@@ -115,24 +139,26 @@ class Leaf:
     def add(self, table: FloatVector, place: npt.NDArray[np.int32], weight: float) -> None:
         """Add one validation point, whose value of training point i is table[place[i]]."""
         if self._spread:
-            fresh = self._count == 0
+            fresh = self._positive == 0
             fold_with_spread(self._total, self._shift, self._first, self._second, table, place, weight, fresh)
         else:
             fold(self._total, table, place, weight)
-        self._count += 1
-        self._weight += weight
-        self._squares += weight * weight
-
-    def count(self, weights: FloatVector) -> None:
-        """Count validation points whose values are summed elsewhere."""
-        for weight in weights.tolist():
-            self._count += 1
-            self._weight += weight
-            self._squares += weight * weight
+        self._count_one(weight)
 
     def add_values(self, values: FloatVector, weight: float) -> None:
         """Add one validation point, given the value of each training point."""
         self.add(np.ascontiguousarray(values), np.arange(len(values), dtype=np.int32), weight)
+
+    def count(self, weights: FloatVector) -> None:
+        """Count validation points whose values are summed elsewhere."""
+        for weight in weights.tolist():
+            self._count_one(weight)
+
+    def _count_one(self, weight: float) -> None:
+        self._count += 1
+        self._positive += weight > 0
+        self._weight += weight
+        self._squares += weight * weight
 
     def moments(self) -> Moments:
         """What was added so far."""
@@ -144,23 +170,23 @@ class Leaf:
         total, ends = self._total, None
         if self.truncated is not None:
             total, ends = self.truncated.sums[0], self.truncated.sums[1:]
-        return Moments(self._count, self._weight, self._squares, total, centre, spread, ends)
+        return Moments(self._count, self._positive, self._weight, self._squares, total, centre, spread, ends)
 
-    def state(self) -> tuple[list[Any], dict[str, npt.NDArray[Any]]]:
-        """All there is to know, as plain numbers and arrays."""
+    def state(self) -> State:
+        """As plain numbers and arrays."""
         arrays = {"total": self._total}
         if self._spread:
             arrays |= {"shift": self._shift, "first": self._first, "second": self._second}
         if self.truncated is not None:
             arrays |= self.truncated._asdict()
-        return [self._count, self._weight, self._squares], arrays
+        return [self._count, self._positive, self._weight, self._squares], arrays
 
     @classmethod
-    def of_state(cls, numbers: list[Any], arrays: dict[str, npt.NDArray[Any]]) -> Leaf:
-        """A leaf in the state that another was in, with arrays of its own."""
+    def of_state(cls, numbers: Sequence[Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Leaf:
+        """A leaf in the state that another was in, with arrays of its own; a ValueError if there is no such state."""
+        _check_state(numbers, arrays, OF_LEAF)
         leaf = cls(0, spread="shift" in arrays)
-        leaf._count = int(numbers[0])
-        leaf._weight, leaf._squares = map(float, numbers[1:])
+        leaf._count, leaf._positive, leaf._weight, leaf._squares = numbers
         own = {name: array.copy() for name, array in arrays.items()}
         leaf._total = own["total"]
         if leaf._spread:
@@ -172,6 +198,32 @@ class Leaf:
     def copy(self) -> Leaf:
         """The same sums, to go on with while these stay."""
         return Leaf.of_state(*self.state())
+
+    @staticmethod
+    def bytes_per_point(*, spread: bool, truncated: bool) -> int:
+        """Memory per training point."""
+        return 8 * (1 + 3 * spread + 6 * truncated)
+
+
+def _check_state(
+    numbers: Sequence[Any], arrays: Mapping[str, npt.NDArray[Any]], groups: Sequence[Sequence[str]]
+) -> None:
+    count, positive, *weights = numbers
+    if not (type(count) is type(positive) is int and 0 <= positive <= count):
+        raise ValueError(f"it counts {count!r} validation points, {positive!r} of positive weight.")
+    if len(weights) != 2 or not all(isinstance(x, int | float) and math.isfinite(x) and x >= 0 for x in weights):
+        raise ValueError(f"its sums of weights are {weights!r}.")
+    complete = {name for group in groups if set(group) <= arrays.keys() for name in group}
+    if complete != arrays.keys() or "total" not in complete:
+        raise ValueError(f"it has the sums {', '.join(arrays) or 'none'}, and others are missing.")
+    n_train = arrays["total"].size
+    for name, array in arrays.items():
+        columns = array.shape[-1] if name == "far" and array.ndim else n_train
+        expected = (N_ROWS[name], columns) if name in N_ROWS else (n_train,)
+        if array.dtype != np.float64 or array.shape != expected:
+            raise ValueError(
+                f"its {name!r} has shape {array.shape} and type {array.dtype}, not {expected} and float64."
+            )
 
 
 @compiled

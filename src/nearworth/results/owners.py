@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from nearworth._common.frames import make_frame
+from nearworth._common.types import FloatVector, IntVector
 
 
 class OwnerValue(NamedTuple):
@@ -62,3 +66,25 @@ class OwnerValues(Mapping[Any, OwnerValue]):
         if self._inexact:
             lines.append("Values are not exact: totals lie between `lower` and `upper` of each owner.")
         return "\n".join(lines)
+
+
+def sum_by_owner(
+    labels: Sequence[Any],
+    codes: IntVector,
+    *,
+    values: FloatVector,
+    errors: FloatVector,
+    lower: FloatVector,
+    upper: FloatVector,
+    backend: str | None = None,
+) -> OwnerValues:
+    """Totals of rows whose owner is labels[codes[row]]; `errors` are those of the totals."""
+
+    def total(of_rows: FloatVector | None) -> npt.NDArray[Any]:
+        return np.bincount(codes, weights=of_rows, minlength=len(labels))
+
+    totals, overall = total(values), values.sum()
+    shares = totals / overall if overall != 0 else np.full(len(labels), np.nan)
+    columns = (totals, errors, shares, total(None), total(lower), total(upper))
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return OwnerValues({label: OwnerValue(*row) for label, row in zip(labels, rows, strict=True)}, backend)

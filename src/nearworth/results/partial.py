@@ -10,15 +10,17 @@ may be short: it stays apart, as running sums, so that further points can be add
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import numpy.typing as npt
 
+from nearworth._common.archive import Arrays, read_archive, write_archive
 from nearworth.results.moments import CHUNK, Leaf, Moments
-from nearworth.results.origins import check_origins, merge_origins
+from nearworth.results.origin import Origin
 
 Node: TypeAlias = tuple[int, int]
+LARGEST_LEVEL = 48  # of a file's nodes: more validation points than anything can hold
 
 
 class Partial:
@@ -28,8 +30,8 @@ class Partial:
     no validation point may be in two of them.
     """
 
-    def __init__(self, origin: Mapping[str, Any] | None = None) -> None:
-        self.origin: dict[str, Any] = dict(origin or {})
+    def __init__(self, origin: Origin | None = None) -> None:
+        self.origin = origin or Origin()
         self._nodes: dict[Node, Moments] = {}
         self._open: tuple[int, Leaf] | None = None
         self.notes: dict[str, npt.NDArray[Any]] = {}  # about single validation points; kept, never merged
@@ -52,18 +54,12 @@ class Partial:
     def __contains__(self, leaf: int) -> bool:
         return self._covered((0, leaf)) or (self._open is not None and self._open[0] == leaf)
 
-    def add(self, leaf: int, moments: Moments) -> None:
-        """Add one finished leaf."""
-        if leaf in self:
-            raise ValueError(f"Validation points of leaf {leaf} were already added.")
-        self._insert((0, leaf), moments)
-
     def add_leaf(self, number: int, leaf: Leaf) -> None:
         """Add a leaf, which is kept open if it is short; only the last one may be."""
-        if leaf.n_points == CHUNK:
-            self.add(number, leaf.moments())
-        elif number in self:
+        if number in self:
             raise ValueError(f"Validation points of leaf {number} were already added.")
+        if leaf.n_points == CHUNK:
+            self._insert((0, number), leaf.moments())
         else:
             self._keep_open(number, leaf)
 
@@ -87,8 +83,7 @@ class Partial:
     def merge(self, others: Partial | Iterable[Partial]) -> Partial:
         """The part made of this one and others; no validation point may be in two of them."""
         parts = [self, *([others] if isinstance(others, Partial) else others)]
-        check_origins([part.origin for part in parts])
-        merged = Partial(merge_origins([part.origin for part in parts]))
+        merged = Partial(self.origin.merge([part.origin for part in parts[1:]]))
         for part in parts:
             merged.absorb(part)
         return merged
@@ -97,10 +92,7 @@ class Partial:
         """Take in the sums of another part, whatever its origin."""
         mine, opened, self._nodes = self._nodes, self._open, {}
         try:
-            both = sorted([*mine.items(), *other._nodes.items()], key=lambda item: -item[0][0])
-            for node, moments in both:  # large nodes first, so that one inside another is seen
-                self._refuse_covered(node)
-                self._insert(node, moments)
+            self._insert_all([*mine.items(), *other._nodes.items()])
             if other._open is not None:
                 self._keep_open(*other._open)
             elif self._open is not None:
@@ -126,16 +118,42 @@ class Partial:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a numpy archive with a checksum, atomically; any damage is found by `load`."""
-        from nearworth.results.parts import write_part
-
-        write_part(self, path)
+        arrays = {f"note-{name}": note for name, note in self.notes.items()}
+        nodes = []
+        for (level, index), moments in sorted(self._nodes.items()):
+            numbers, sums = moments.state()
+            nodes.append([level, index, numbers])
+            arrays |= {f"{level}-{index}-{name}": array for name, array in sums.items()}
+        opened = None
+        if self._open is not None:
+            numbers, sums = self._open[1].state()
+            opened = [self._open[0], numbers]
+            arrays |= {f"open-{name}": array for name, array in sums.items()}
+        write_archive(path, "part", {"origin": self.origin.to_json(), "nodes": nodes, "open": opened}, arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Partial:
         """Read what `save` wrote; a damaged file is a ValueError."""
-        from nearworth.results.parts import read_part
+        return read_archive(path, "part", cls._from_archive)
 
-        return read_part(path)
+    @classmethod
+    def _from_archive(cls, description: dict[str, Any], arrays: Arrays) -> Partial:
+        part, nodes = cls(Origin.from_json(description["origin"])), []
+        for level, index, numbers in description["nodes"]:
+            if not (0 <= level <= LARGEST_LEVEL and 0 <= index <= 2**LARGEST_LEVEL):
+                raise ValueError(f"it has a node {level}, {index}, which no number of validation points needs.")
+            nodes.append(((level, index), Moments.of_state(numbers, _named(f"{level}-{index}-", arrays))))
+            if nodes[-1][1].count != CHUNK << level:
+                raise ValueError(f"its node {level}, {index} does not hold {CHUNK << level} validation points.")
+        part._insert_all(nodes)
+        if description["open"] is not None:
+            number, numbers = description["open"]
+            part._keep_open(number, Leaf.of_state(numbers, _named("open-", arrays)))
+        sizes = {array.size for name, array in arrays.items() if name.endswith("-total")}
+        if len(sizes | ({part.origin.n_train} - {0})) > 1:
+            raise ValueError("its sums are of different numbers of training points.")
+        part.notes = _named("note-", arrays)
+        return part
 
     def __repr__(self) -> str:
         ranges = ", ".join(f"{a:,} to {b - 1:,}" for a, b in self.ranges) or "none yet"
@@ -163,6 +181,11 @@ class Partial:
             )
         self._open = (number, leaf)
 
+    def _insert_all(self, nodes: Iterable[tuple[Node, Moments]]) -> None:
+        for node, moments in sorted(nodes, key=lambda item: -item[0][0]):  # large ones first, to see one inside another
+            self._refuse_covered(node)
+            self._insert(node, moments)
+
     def _insert(self, node: Node, moments: Moments) -> None:
         level, index = node
         sibling = self._nodes.pop((level, index ^ 1), None)
@@ -170,6 +193,11 @@ class Partial:
             self._nodes[node] = moments
         else:
             self._insert((level + 1, index // 2), sibling + moments if index & 1 else moments + sibling)
+
+
+def _named(prefix: str, arrays: Arrays) -> dict[str, npt.NDArray[Any]]:
+    """The arrays whose names begin so, by the rest of their names."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def _joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:

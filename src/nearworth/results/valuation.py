@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
 from typing import Any
@@ -14,54 +13,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._common.files import atomic_write
+from nearworth._common.archive import Arrays, read_archive, write_archive
 from nearworth._common.frames import make_frame
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.inputs.parameters import is_whole
 from nearworth.inputs.targets import check_classes, check_owners
 from nearworth.results.detection import Detection, detect
-from nearworth.results.moments import Moments
-from nearworth.results.owners import OwnerValue, OwnerValues
+from nearworth.results.moments import OF_MOMENTS, Moments
+from nearworth.results.origin import GAME, Origin
+from nearworth.results.owners import OwnerValues, sum_by_owner
 from nearworth.results.partial import Partial
 from nearworth.results.plots import plot_values, plot_values_by_class
 
-FORMAT = "nearworth valuation 1"
-
-
-class Parameters(dict[str, Any]):
-    """Parameters of a finished run: a dict that does not change."""
-
-    def _refuse(self, *_: Any, **__: Any) -> Any:
-        raise TypeError("The parameters of a finished valuation do not change.")
-
-    __setitem__ = __delitem__ = __ior__ = update = pop = popitem = clear = setdefault = _refuse  # type: ignore[assignment]
-
-    def __reduce__(self) -> Any:
-        return Parameters, (dict(self),)
-
-
-@dataclass(frozen=True)
-class Provenance:
-    """Where values came from. Fingerprints are hashes of the data; `validation` is "self" without a validation set."""
-
-    version: str
-    parameters: Parameters
-    n_train: int
-    n_val: int
-    n_classes: int | None
-    training: str
-    validation: str
-
-    def differences(self, other: Provenance) -> list[str]:
-        """What keeps two valuations from being parts of one."""
-        different = [
-            f"{name}: {mine!r} and {other.parameters.get(name)!r}"
-            for name, mine in self.parameters.items()
-            if mine != other.parameters.get(name)
-        ]
-        if self.training != other.training:
-            different.append("the training data")
-        return different
+# Parameters that a valuation describes itself by.
+SHOWN = ("task", "utility", "semivalue", "n_neighbors", "metric", "aggregate")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -73,7 +38,7 @@ class Valuation:
     """
 
     moments: Moments
-    provenance: Provenance
+    origin: Origin
     contributions: FloatMatrix | None = None
     contribution_rows: IntVector | None = None
     backend: str | None = None
@@ -84,15 +49,7 @@ class Valuation:
     _moments_by_group: Callable[[IntVector], Moments] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        moments = self.moments
-        for array in (
-            moments.total,
-            moments.centre,
-            moments.spread,
-            moments.ends,
-            self.contributions,
-            self.contribution_rows,
-        ):
+        for array in (*self.moments.arrays().values(), self.contributions, self.contribution_rows):
             if array is not None:
                 array.setflags(write=False)
 
@@ -132,12 +89,12 @@ class Valuation:
     @property
     def n_train(self) -> int:
         """Number of training rows."""
-        return self.provenance.n_train
+        return self.origin.n_train
 
     @property
     def n_val(self) -> int:
         """Number of validation points."""
-        return self.provenance.n_val
+        return self.origin.n_val
 
     def __len__(self) -> int:
         return self.n_train
@@ -172,7 +129,7 @@ class Valuation:
 
         Needs matplotlib: pip install 'nearworth[plot]'.
         """
-        over = f"{self.n_val:,} validation points" if self.provenance.validation != "self" else "the other rows"
+        over = f"{self.n_val:,} validation points" if not self.origin.is_leave_one_out else "the other rows"
         what = f"value ({'sum' if self._summed else 'mean'} over {over})"
         if labels is None:
             return plot_values(self.values, what, ax, bins)
@@ -187,33 +144,27 @@ class Valuation:
         was loaded or added up has lost its data and gives NaN there.
         """
         labels, codes = check_owners(owners, self.n_train)
-        totals = np.bincount(codes, weights=self.values, minlength=len(labels))
-        errors = self._group_errors(codes, len(labels))
-        overall = self.values.sum()
-        shares = totals / overall if overall != 0 else np.full(len(labels), np.nan)
-        sizes = np.bincount(codes, minlength=len(labels))
-        ends = [
-            np.bincount(codes, weights=x, minlength=len(labels)).tolist()
-            if self.moments.ends is not None
-            else totals.tolist()
-            for x in (self.lower, self.upper)
-        ]
-        rows = zip(totals.tolist(), errors.tolist(), shares.tolist(), sizes.tolist(), *ends, strict=True)
-        return OwnerValues({label: OwnerValue(*row) for label, row in zip(labels, rows, strict=True)}, self.backend)
+        return sum_by_owner(
+            labels,
+            codes,
+            values=self.values,
+            errors=self._group_errors(codes, len(labels)),
+            lower=self.lower,
+            upper=self.upper,
+            backend=self.backend,
+        )
 
     def _group_errors(self, codes: IntVector, n_groups: int) -> FloatVector:
-        if self.standard_errors is None:
-            return np.full(n_groups, np.nan)
-        if self._moments_by_group is None:
+        errors = None
+        if self.standard_errors is not None and self._moments_by_group is not None:
+            errors = self._errors_of(self._moments_by_group(codes))
+        elif self.standard_errors is not None:
             warnings.warn(
                 "Standard errors of owners' totals need the data, which a loaded or added-up valuation no longer has: "
                 "they are NaN. Call sum_by on the valuation that value() returned.",
                 stacklevel=3,
             )
-            return np.full(n_groups, np.nan)
-        errors = self._errors_of(self._moments_by_group(codes))
-        assert errors is not None
-        return errors
+        return np.full(n_groups, np.nan) if errors is None else errors
 
     def to_frame(self, backend: str | None = None) -> Any:
         """A frame with `row`, `value`, `lower` and `upper` if not exact, `standard_error` if known, and `rank`.
@@ -232,105 +183,80 @@ class Valuation:
         return make_frame(columns, backend, self.backend)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a numpy .npz archive with a JSON description inside; no pickle, atomically."""
-        description = {
-            "format": FORMAT,
-            "provenance": {f.name: getattr(self.provenance, f.name) for f in fields(self.provenance)},
-            "count": self.moments.count,
-            "weight": self.moments.weight,
-            "weight_squares": self.moments.weight_squares,
-            "backend": self.backend,
-            "confidence": self.confidence,
-        }
-        arrays: dict[str, Any] = {
-            "total": self.moments.total,
-            "centre": self.moments.centre,
-            "spread": self.moments.spread,
-            "ends": self.moments.ends,
-            "contributions": self.contributions,
-            "contribution_rows": self.contribution_rows,
-            "values": self.values,  # for readers without this package; load makes them from the sums
-        }
-        with atomic_write(path) as file:
-            np.savez_compressed(
-                file,
-                description=np.array(json.dumps(description)),
-                **{k: v for k, v in arrays.items() if v is not None},
-            )
+        """Write a numpy archive with a JSON description and a checksum; no pickle, atomically."""
+        numbers, arrays = self.moments.state()
+        single = {"contributions": self.contributions, "contribution_rows": self.contribution_rows}
+        write_archive(
+            path,
+            "valuation",
+            {
+                "origin": self.origin.to_json(),
+                "sums": numbers,
+                "backend": self.backend,
+                "confidence": self.confidence,
+            },
+            # The values are for readers without this package; load makes them from the sums.
+            {**arrays, "values": self.values, **{name: array for name, array in single.items() if array is not None}},
+        )
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Valuation:
-        """Read what `save` wrote."""
-        try:
-            with np.load(path, allow_pickle=False) as archive:
-                description = json.loads(str(archive["description"]))
-                arrays = {name: archive[name] for name in archive.files if name != "description"}
-            if description["format"] != FORMAT:
-                raise ValueError(f"its format is {description['format']!r}")
-            return cls._from_parts(description, arrays)
-        except OSError:
-            raise
-        except Exception as error:
-            reason = str(error).splitlines()[0]
-            raise ValueError(f"{str(path)!r} is not a valuation saved by nearworth: {reason}") from error
+        """Read what `save` wrote; a damaged file is a ValueError."""
+        return read_archive(path, "valuation", cls._from_archive)
 
     @classmethod
-    def _from_parts(cls, description: dict[str, Any], arrays: dict[str, Any]) -> Valuation:
-        provenance = description["provenance"]
-        moments = Moments(
-            description["count"],
-            description["weight"],
-            description["weight_squares"],
-            arrays["total"],
-            arrays.get("centre"),
-            arrays.get("spread"),
-            arrays.get("ends"),
-        )
-        return cls(
-            moments,
-            Provenance(**provenance | {"parameters": Parameters(provenance["parameters"])}),
-            arrays.get("contributions"),
-            arrays.get("contribution_rows"),
-            description["backend"],
-            description.get("confidence", 1.0),
-        )
+    def _from_archive(cls, description: dict[str, Any], arrays: Arrays) -> Valuation:
+        origin = Origin.from_json(description["origin"])
+        names = {name for group in OF_MOMENTS for name in group}
+        moments = Moments.of_state(description["sums"], {name: arrays[name] for name in names & arrays.keys()})
+        single, rows = arrays.get("contributions"), arrays.get("contribution_rows")
+        if len(moments.total) != origin.n_train or moments.count != origin.n_val or not moments.weight > 0:
+            raise ValueError("its sums are not those of its training and validation points.")
+        if missing := set(SHOWN) - origin.parameters.keys():
+            raise ValueError(f"it lacks the parameters {', '.join(sorted(missing))}.")
+        if (single is None) != (rows is None):
+            raise ValueError("it has contributions without their rows, or rows without contributions.")
+        if single is not None and rows is not None:
+            if rows.ndim != 1 or rows.dtype.kind != "i" or not ((rows >= 0) & (rows < origin.n_train)).all():
+                raise ValueError("its contribution_rows are not rows of the training set.")
+            if single.shape != (origin.n_val, len(rows)) or single.dtype != np.float64:
+                raise ValueError(f"its contributions have shape {single.shape}, not {(origin.n_val, len(rows))}.")
+        backend, confidence = description["backend"], description["confidence"]
+        if not (backend is None or isinstance(backend, str)) or not 0 <= confidence <= 1:
+            raise ValueError(f"its backend is {backend!r} and its confidence {confidence!r}.")
+        return cls(moments, origin, single, rows, backend, confidence)
 
     @classmethod
     def from_partial(cls, partial: Partial) -> Valuation:
         """The valuation of a part that holds all validation points, such as one merged from parts made by hand."""
         origin, ranges = partial.origin, partial.ranges
-        if "training" not in origin:
+        if not origin.training:
             raise ValueError("This part does not say where it comes from. Make parts with KNNShapley.partial.")
         missing = [(a, b) for (_, a), (b, _) in zip([(0, 0), *ranges], ranges, strict=False) if a < b]
         if missing or not ranges:
             gaps = ", ".join(f"{a} to {b - 1}" for a, b in missing) or "all"
             raise ValueError(f"Validation points are missing: {gaps}. Merge the parts that hold them first.")
-        if origin["sums"].get("search") is not None:
+        if origin.search is not None:
             raise ValueError("What a searcher found is finished by value(checkpoint=...), not from its part.")
-        if "self" in origin["validation"].values():
+        if origin.is_leave_one_out:
             raise ValueError("A training set valued on itself is finished by value(checkpoint=...), not from its part.")
-        moments = partial.finish()
-        parameters = Parameters(origin["parameters"])
-        sets = "+".join(origin["validation"].values())
-        known = (origin["n_train"], moments.count, origin["n_classes"], origin["training"], sets)
-        return cls(moments, Provenance(origin["version"], parameters, *known), partial=partial)
+        return cls(partial.finish(), origin, partial=partial)
 
     def __add__(self, other: Any) -> Valuation:
         if not isinstance(other, Valuation):
             return NotImplemented
-        different = self.provenance.differences(other.provenance)
+        different = self.origin.differences(other.origin, GAME)
         if different:
             raise ValueError(f"These valuations cannot be combined; they differ in {'; '.join(different)}.")
-        if set(self.provenance.validation.split("+")) & set(other.provenance.validation.split("+")):
+        if self.origin.shares_validation(other.origin):
             raise ValueError("These valuations share a validation set; combining them would count its points twice.")
         rows = self.contribution_rows
         alike = (
             rows is not None and other.contribution_rows is not None and np.array_equal(rows, other.contribution_rows)
         )
-        mine, theirs = self.provenance, other.provenance
         return Valuation(
             self.moments + other.moments,
-            replace(mine, n_val=mine.n_val + theirs.n_val, validation=f"{mine.validation}+{theirs.validation}"),
+            self.origin.followed_by(other.origin),
             np.vstack([self.contributions, other.contributions]) if alike else None,  # type: ignore[list-item]
             rows if alike else None,
             self.backend,
@@ -343,12 +269,12 @@ class Valuation:
         return NotImplemented
 
     def __reduce__(self) -> Any:
-        parts = (self.moments, self.provenance, self.contributions, self.contribution_rows, self.backend)
+        parts = (self.moments, self.origin, self.contributions, self.contribution_rows, self.backend)
         return Valuation, (*parts, self.confidence, self.search, self.partial, self.resumed)
 
     @property
     def _summed(self) -> bool:
-        return bool(self.provenance.parameters["aggregate"] == "sum")
+        return bool(self.origin.parameters["aggregate"] == "sum")
 
     def _errors_of(self, moments: Moments) -> FloatVector | None:
         errors = moments.standard_errors()
@@ -356,53 +282,36 @@ class Valuation:
             return None
         return _frozen(errors * moments.weight if self._summed else errors)
 
-    def _summary(self) -> list[tuple[str, str]]:
-        parameters, values = self.provenance.parameters, self.values
+    def _summary(self) -> dict[str, str]:
+        task, utility, semivalue, k, metric, aggregate = (self.origin.parameters[name] for name in SHOWN)
+        values, exact = self.values, self.moments.ends is None
         worst, best = int(values.argmin()), int(values.argmax())
-        on = (
-            "each other (leave-one-out)"
-            if self.provenance.validation == "self"
-            else f"{self.n_val:,} validation points"
-        )
-        return [
-            ("Valuation", f"{self.n_train:,} training points on {on}"),
-            (
-                "game",
-                f"{parameters['task']}, {parameters['utility']} utility, {parameters['semivalue']}, "
-                f"K = {parameters['n_neighbors']}, {parameters['metric']}, "
-                f"{parameters['aggregate']} over validation points",
-            ),
-            (
-                "total",
-                f"{values.sum():.6g} = utility of all - utility of none"
-                if parameters["semivalue"] == "shapley" and self.moments.ends is None
-                else f"{values.sum():.6g}",
-            ),
-            (
-                "range",
-                f"{values[worst]:.4g} (row {worst}) to {values[best]:.4g} (row {best}), mean {values.mean():.4g}",
-            ),
-            ("negative", f"{np.count_nonzero(values < 0):,} of {self.n_train:,} rows"),
-            ("error bound", self._certificate()),
-        ]
-
-    def _certificate(self) -> str:
-        if self.moments.ends is None:
-            return "0 (exact)"
-        sure = "" if self.confidence == 1.0 else f", with {self.confidence:.0%} confidence"
-        return (
-            f"{self.error_bound:.3g} (certified{sure}; typical half-width {np.median(self.upper - self.lower) / 2:.3g})"
-        )
+        on = "each other (leave-one-out)" if self.origin.is_leave_one_out else f"{self.n_val:,} validation points"
+        certificate = "0 (exact)"
+        if not exact:
+            sure = "" if self.confidence == 1.0 else f", with {self.confidence:.0%} confidence"
+            typical = np.median(self.upper - self.lower) / 2
+            certificate = f"{self.error_bound:.3g} (certified{sure}; typical half-width {typical:.3g})"
+        efficient = semivalue == "shapley" and exact
+        return {
+            "Valuation": f"{self.n_train:,} training points on {on}",
+            "game": f"{task}, {utility} utility, {semivalue}, K = {k}, {metric}, {aggregate} over validation points",
+            "total": f"{values.sum():.6g}{' = utility of all - utility of none' if efficient else ''}",
+            "range": f"{values[worst]:.4g} (row {worst}) to {values[best]:.4g} (row {best}), mean {values.mean():.4g}",
+            "negative": f"{np.count_nonzero(values < 0):,} of {self.n_train:,} rows",
+            "error bound": certificate,
+        }
 
     def __repr__(self) -> str:
-        return "\n".join(f"{name:<11} {text}" for name, text in self._summary())
+        return "\n".join(f"{name:<11} {text}" for name, text in self._summary().items())
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{escape(n)}</th><td style='text-align:left'>{escape(t)}</td></tr>"
-            for n, t in self._summary()
+        style = "style='text-align:left'"
+        rows = (
+            f"<tr><th {style}>{escape(name)}</th><td {style}>{escape(text)}</td></tr>"
+            for name, text in self._summary().items()
         )
-        return f"<table>{rows}</table>"
+        return f"<table>{''.join(rows)}</table>"
 
 
 def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -1,15 +1,18 @@
-"""Parts of sums as files: whole or refused, and the same sums in any order."""
+"""Parts of sums: the same bits in any order and grouping, no point twice, as files whole or refused."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import nearworth as nw
-from nearworth.results.moments import CHUNK, Leaf, Moments
+from nearworth._common.archive import read_archive, write_archive
+from nearworth.results.moments import CHUNK, Leaf
 
 
-def summed(values, weights, spread):
+def summed(values, weights, spread=True):
     leaf = Leaf(values.shape[1], spread=spread)
     for row, weight in zip(values, weights, strict=True):
         leaf.add_values(row, float(weight))
@@ -17,8 +20,9 @@ def summed(values, weights, spread):
 
 
 def parts(rng, n_points, spread=True, origin=None, n_train=5):
-    """One part for each leaf of random values."""
+    """One part for each leaf of random values of many sizes."""
     values, weights = rng.normal(size=(n_points, n_train)), rng.uniform(0, 2, n_points)
+    values *= np.repeat(10.0 ** rng.integers(-8, 8, n_points // CHUNK + 1), CHUNK)[:n_points, None]
     made = []
     for number, start in enumerate(range(0, n_points, CHUNK)):
         part = nw.Partial(origin)
@@ -28,9 +32,49 @@ def parts(rng, n_points, spread=True, origin=None, n_train=5):
 
 
 def same(a, b):
-    assert (a.count, a.weight, a.weight_squares) == (b.count, b.weight, b.weight_squares)
-    for name in ("total", "centre", "spread", "ends"):
-        np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
+    assert a.state()[0] == b.state()[0]
+    assert a.arrays().keys() == b.arrays().keys()
+    for name, array in a.arrays().items():
+        np.testing.assert_array_equal(array, b.arrays()[name])
+
+
+@pytest.mark.parametrize("n_points", [64, 128, 192, 448, 512, 800])
+def test_any_order_and_any_grouping_bit_for_bit(n_points, rng):
+    pieces = parts(rng, n_points)
+    expected = pieces[0].merge(pieces[1:]).finish()
+    for _ in range(10):
+        groups = [[pieces[i] for i in group] for group in np.array_split(rng.permutation(len(pieces) - 1), 3)]
+        merged = [group[0].merge(group[1:]) for group in groups if group]
+        merged = [merged[i] for i in rng.permutation(len(merged))]
+        same(pieces[-1].merge(merged).finish(), expected)
+
+
+def test_the_sum_is_right(rng):
+    values, w = rng.normal(size=(700, 5)), rng.uniform(0, 2, 700)
+    partial = nw.Partial()
+    for number, start in enumerate(range(0, 700, CHUNK)):
+        partial.add_leaf(number, summed(values[start : start + CHUNK], w[start : start + CHUNK]))
+    result, mean = partial.finish(), w @ values / w.sum()
+    np.testing.assert_allclose(result.total / result.weight, mean, rtol=1e-12)
+    errors = np.sqrt(700 / 699 * (w**2 @ (values - mean) ** 2)) / w.sum()
+    np.testing.assert_allclose(result.standard_errors(), errors, rtol=1e-12)
+
+
+def test_work_in_order_keeps_few_nodes(rng):
+    partial = nw.Partial()
+    leaf = summed(rng.normal(size=(CHUNK, 3)), np.ones(CHUNK), spread=False)
+    for i in range(1000):
+        partial.add_leaf(i, leaf)
+        assert len(partial._nodes) <= 10  # log2(1000)
+
+
+def test_nothing_is_added_twice(rng):
+    partial = nw.Partial()
+    for n_points in (CHUNK, 3):
+        number, leaf = partial.n_points // CHUNK, summed(rng.normal(size=(n_points, 3)), np.ones(n_points))
+        partial.add_leaf(number, leaf)
+        with pytest.raises(ValueError, match=f"leaf {number} were already added"):
+            partial.add_leaf(number, leaf)
 
 
 @pytest.mark.parametrize("n_points", [1, 64, 65, 500, 1024])
@@ -60,7 +104,7 @@ def test_an_unfinished_leaf_goes_on_from_a_file(cut, spread, rng, tmp_path):
     for row, weight in zip(values[cut:], weights[cut:], strict=True):
         leaf.add_values(row, float(weight))
     assert number == 0
-    same(leaf.moments(), Moments.of(values, weights, spread=spread))
+    same(leaf.moments(), summed(values, weights, spread).moments())
 
 
 def test_no_point_is_counted_twice(rng):
@@ -87,7 +131,7 @@ def test_only_the_last_part_may_be_short(rng):
 
 
 def test_parts_of_other_origins_are_refused_with_what_differs(rng):
-    origin = {"training": "a", "version": "1", "parameters": {"n_neighbors": 5, "ties": "index"}, "kernel": "x"}
+    origin = nw.Origin(training="a", version="1", parameters={"n_neighbors": 5, "ties": "index"}, kernel="x")
     a, _ = parts(rng, 128, origin=origin)
     for change, message in (
         ({"training": "b"}, "differ in the training data"),
@@ -95,9 +139,9 @@ def test_parts_of_other_origins_are_refused_with_what_differs(rng):
         ({"parameters": {"n_neighbors": 6, "ties": "index"}}, "n_neighbors: 5 and 6"),
     ):
         with pytest.raises(ValueError, match=message):
-            a.merge(parts(rng, 128, origin=origin | change)[1])
+            a.merge(parts(rng, 128, origin=replace(origin, **change))[1])
     with pytest.warns(UserWarning, match="unlike processors"):
-        a.merge(parts(rng, 128, origin=origin | {"kernel": "y"})[1])
+        a.merge(parts(rng, 128, origin=replace(origin, kernel="y"))[1])
 
 
 def test_every_flipped_bit_and_every_missing_byte_is_seen(rng, tmp_path):
@@ -117,6 +161,35 @@ def test_every_flipped_bit_and_every_missing_byte_is_seen(rng, tmp_path):
     path.write_bytes(whole + b"x")
     with pytest.raises(ValueError, match="checksum is wrong"):
         nw.Partial.load(path)
+
+
+def test_files_that_do_not_fit_are_refused(rng, tmp_path):
+    """Whole files with right checksums, but not what `save` writes."""
+    path = tmp_path / "a.part"
+    pieces = parts(rng, 3 * CHUNK + 10)
+    pieces[0].merge(pieces[1:]).save(path)
+    description, arrays = read_archive(path, "part", lambda *read: read)
+    (first, second), opened = description["nodes"], description["open"]
+    assert (first[:2], second[:2], opened[0]) == ([0, 2], [1, 0], 3)
+    changes = [
+        {"nodes": [first, first]},
+        {"nodes": [[1, 0, first[2]]]},
+        {"nodes": [[10**9, 0, first[2]]]},
+        {"nodes": [[0, -1, first[2]]]},
+        {"nodes": [[0.5, 0, first[2]]]},
+        {"open": [0, opened[1]]},
+        {"open": [3, second[2][:2]]},
+        {"origin": {}},
+        {"origin": {**description["origin"], "n_train": 6}},
+    ]
+    for change in changes:
+        write_archive(path, "part", {**description, **change}, arrays)
+        with pytest.raises(ValueError, match="is not a part saved by nearworth, or it is damaged: "):
+            nw.Partial.load(path)
+    for name in ("0-2-total", "1-0-centre", "open-shift"):
+        write_archive(path, "part", description, {**arrays, name: np.ones(4)})
+        with pytest.raises(ValueError, match="has shape"):
+            nw.Partial.load(path)
 
 
 def test_an_empty_part_has_no_sum():

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import nearworth as nw
+from nearworth._common.archive import read_archive, write_archive
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def est(problem):
     return nw.KNNShapley(4, standard_errors=True).fit(*problem[:2])
 
 
-def test_fields_and_provenance(est, problem):
+def test_fields_and_origin(est, problem):
     v = est.value(*problem[2:])
     assert v.values.shape == v.standard_errors.shape == (80,)
     assert v.values.dtype == np.float64
@@ -37,19 +38,20 @@ def test_fields_and_provenance(est, problem):
     np.testing.assert_array_equal(v.lower, v.values)
     np.testing.assert_array_equal(v.upper, v.values)
     np.testing.assert_array_equal(np.asarray(v), v.values)
-    p = v.provenance
+    p = v.origin
     assert (p.version, p.n_train, p.n_val, p.n_classes) == (nw.__version__, 80, 150, 3)
     assert p.parameters["n_neighbors"] == 4
-    assert p.training == est.value().provenance.training
-    assert p.validation != est.value(problem[2] + 1, problem[3]).provenance.validation
-    assert est.value().provenance.validation == "self"
+    assert p.training == est.value().origin.training
+    assert p.validation != est.value(problem[2] + 1, problem[3]).origin.validation
+    assert est.value().origin.is_leave_one_out
+    assert not p.is_leave_one_out
 
 
 def test_fingerprints_know_data_from_containers(problem):
     X, y, X_val, y_val = problem
 
     def made_from(X, y):
-        return nw.KNNShapley().fit(X, y).value(X_val, y_val).provenance.training
+        return nw.KNNShapley().fit(X, y).value(X_val, y_val).origin.training
 
     assert made_from(X, y) == made_from(np.asfortranarray(X), y.tolist()) == made_from(X.tolist(), y)
     assert made_from(X, y) != made_from(X + 1e-12, y)
@@ -59,15 +61,15 @@ def test_fingerprints_know_data_from_containers(problem):
 def test_frozen(est, problem):
     v = est.value(*problem[2:])
     with pytest.raises(FrozenInstanceError):
-        v.provenance = None
+        v.origin = None
     with pytest.raises(ValueError, match="read-only"):
         v.values[0] = 1.0
     with pytest.raises(ValueError, match="read-only"):
         v.standard_errors[0] = 1.0
     with pytest.raises(ValueError, match="read-only"):
         v.moments.total[0] = 1.0
-    with pytest.raises(TypeError, match="do not change"):
-        v.provenance.parameters["aggregate"] = "sum"
+    with pytest.raises(TypeError, match="does not support item assignment"):
+        v.origin.parameters["aggregate"] = "sum"
     with pytest.raises(ValueError, match="read-only"):
         pickle.loads(pickle.dumps(v)).values[0] = 1.0
 
@@ -155,7 +157,7 @@ def test_save_and_load(est, problem, tmp_path):
     np.testing.assert_array_equal(again.values, v.values)
     np.testing.assert_array_equal(again.standard_errors, v.standard_errors)
     np.testing.assert_array_equal(again.contributions, v.contributions)
-    assert again.provenance == v.provenance
+    assert again.origin == v.origin
     assert repr(again) == repr(v)
     assert (again + est.value(problem[2] + 1, problem[3])).n_val == 300
     assert [p.name for p in tmp_path.iterdir()] == ["values.npz"]
@@ -168,7 +170,7 @@ def test_the_file_is_open_to_all(est, problem, tmp_path):
     assert zipfile.is_zipfile(tmp_path / "v.npz")
     with np.load(tmp_path / "v.npz", allow_pickle=False) as archive:
         np.testing.assert_array_equal(archive["values"], v.values)
-        assert json.loads(str(archive["description"]))["provenance"]["parameters"]["n_neighbors"] == 4
+        assert json.loads(str(archive["description"]))["origin"]["parameters"]["n_neighbors"] == 4
 
 
 def test_a_failing_save_leaves_the_old_file(est, problem, tmp_path, monkeypatch):
@@ -180,7 +182,7 @@ def test_a_failing_save_leaves_the_old_file(est, problem, tmp_path, monkeypatch)
         file.write(b"half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(np, "savez_compressed", full_disk)
+    monkeypatch.setattr(np, "savez", full_disk)
     with pytest.raises(OSError, match="No space left"):
         v.save(tmp_path / "v.npz")
     assert (tmp_path / "v.npz").read_bytes() == before
@@ -196,9 +198,84 @@ def test_loading_something_else(tmp_path):
     np.savez(tmp_path / "other.npz", values=np.ones(3))
     with pytest.raises(ValueError, match="is not a valuation saved by nearworth"):
         nw.Valuation.load(tmp_path / "other.npz")
-    np.savez(tmp_path / "part.npz", description='{"format": "nearworth valuation 1"}')
-    with pytest.raises(ValueError, match="is not a valuation saved by nearworth"):
-        nw.Valuation.load(tmp_path / "part.npz")
+    np.savez_compressed(tmp_path / "old.npz", description='{"format": "nearworth valuation 1"}', total=np.ones(3))
+    with pytest.raises(ValueError, match="it has no checksum, as files of an earlier version"):
+        nw.Valuation.load(tmp_path / "old.npz")
+    nw.Partial().save(tmp_path / "a.part")
+    with pytest.raises(
+        ValueError, match="its format is 'nearworth part 2', this version reads 'nearworth valuation 2'"
+    ):
+        nw.Valuation.load(tmp_path / "a.part")
+
+
+def test_a_damaged_file_is_refused(est, problem, tmp_path, rng):
+    path = tmp_path / "v.npz"
+    est.value(*problem[2:], contributions=[3, 4]).save(path)
+    whole = path.read_bytes()
+    for position in rng.integers(0, len(whole), 200):
+        damaged = bytearray(whole)
+        damaged[position] ^= 1 << int(rng.integers(8))
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match="its checksum is wrong"):
+            nw.Valuation.load(path)
+    for size in (0, 1, 100, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:size])
+        with pytest.raises(ValueError, match="its checksum is wrong"):
+            nw.Valuation.load(path)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"total": np.ones(79)}, "'centre' has shape|'spread' has shape"),
+        ({"total": np.ones((1, 80))}, "'total' has shape"),
+        ({"centre": np.ones(80, dtype="f4")}, "'centre' has shape"),
+        ({"ends": np.ones((3, 80))}, "'ends' has shape"),
+        ({"contributions": np.ones((150, 3))}, r"contributions have shape \(150, 3\), not \(150, 2\)"),
+        ({"contributions": np.ones((2, 150))}, "contributions have shape"),
+        ({"contribution_rows": np.array([3, 80])}, "not rows of the training set"),
+        ({"contribution_rows": np.array([3.0, 4.0])}, "not rows of the training set"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(est, problem, tmp_path, arrays, message):
+    """Whole files with right checksums, but not what `save` writes."""
+    est.value(*problem[2:], contributions=[3, 4]).save(tmp_path / "v.npz")
+    description, found = read_archive(tmp_path / "v.npz", "valuation", lambda *read: read)
+    write_archive(tmp_path / "v.npz", "valuation", description, {**found, **arrays})
+    with pytest.raises(ValueError, match=message):
+        nw.Valuation.load(tmp_path / "v.npz")
+
+
+def test_descriptions_that_do_not_fit_are_refused(est, problem, tmp_path):
+    est.value(*problem[2:], contributions=[3, 4]).save(tmp_path / "v.npz")
+    description, arrays = read_archive(tmp_path / "v.npz", "valuation", lambda *read: read)
+    origin = description["origin"]
+    changes = [
+        {"sums": []},
+        {"sums": [150, 150, 0, 0]},
+        {"sums": [149, 149, 149.0, 149.0]},
+        {"backend": 3},
+        {"confidence": "high"},
+        {"origin": {}},
+        {"origin": {**origin, "n_train": 81}},
+        {"origin": {**origin, "n_train": "many"}},
+        {"origin": {**origin, "validation": [[0, "150", "hash"]]}},
+        {"origin": {**origin, "parameters": {}}},
+        {"origin": {**origin, "surplus": 1}},
+        {"origin": None},
+    ]
+    for change in changes:
+        write_archive(tmp_path / "v.npz", "valuation", {**description, **change}, arrays)
+        with pytest.raises(ValueError, match="is not a valuation saved by nearworth, or it is damaged: "):
+            nw.Valuation.load(tmp_path / "v.npz")
+    for name in arrays:
+        less = {other: array for other, array in arrays.items() if other != name}
+        write_archive(tmp_path / "v.npz", "valuation", description, less)
+        if name == "values":
+            assert nw.Valuation.load(tmp_path / "v.npz").n_val == 150
+            continue
+        with pytest.raises(ValueError, match="is not a valuation saved by nearworth, or it is damaged: "):
+            nw.Valuation.load(tmp_path / "v.npz")
 
 
 def test_callable_metrics_and_arrays_in_parameters_can_be_saved(problem, tmp_path):
@@ -212,7 +289,7 @@ def test_callable_metrics_and_arrays_in_parameters_can_be_saved(problem, tmp_pat
     ):
         v = nw.KNNShapley(**parameters).fit(X, y).value(X_val[:3], y_val[:3])
         v.save(tmp_path / "v.npz")
-        assert nw.Valuation.load(tmp_path / "v.npz").provenance == v.provenance
+        assert nw.Valuation.load(tmp_path / "v.npz").origin == v.origin
 
 
 def test_pickle(est, problem):
