@@ -96,3 +96,15 @@ def test_a_reader_that_has_seen_enough(tmp_path, rng):
         running.stdout.close()
         assert running.wait(timeout=60) == 0
         assert running.stderr.read() == ""
+
+
+def test_an_internal_error_is_one_line_too(command, tmp_path, monkeypatch):
+    def fail(**_):
+        raise ZeroDivisionError("a\nb")
+
+    monkeypatch.setattr("nearworth.cli.apply.apply", fail)
+    code, out, err = command("apply", "d.csv", "t.csv", "-o", "c.csv")
+    assert (code, out) == (1, "")
+    assert "internal error, please report it: ZeroDivisionError: a b (NEARWORTH_DEBUG=1 shows more)" in one_line(err)
+    monkeypatch.setenv("NEARWORTH_DEBUG", "1")
+    assert "Traceback" in command("apply", "d.csv", "t.csv", "-o", "c.csv")[2]

@@ -135,6 +135,8 @@ def test_merge_refuses_what_is_no_whole(parts, tmp_path):
     for arguments, message in (
         ((files[0], files[2], "-o", tmp_path / "v.csv"), "Validation points are missing: 128 to 319"),
         ((*files, files[0], "-o", tmp_path / "v.csv"), "are in more than one part"),
+        ((*files, "-o", "-"), "merged values go to a file"),
+        ((*files, "-o", tmp_path / "none" / "v.csv"), "there is no folder"),
         ((*files, "-o", tmp_path / "v.txt"), "v.txt: cannot write '.txt'; use .npz, .csv, .parquet"),
         ((*files, __file__, "-o", tmp_path / "v.csv"), "its checksum is wrong"),
     ):
