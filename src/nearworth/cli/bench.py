@@ -9,8 +9,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 import numpy as np
@@ -24,7 +25,8 @@ Clock = Callable[[], float]
 K = 5  # neighbours, throughout
 
 
-class Blobs(NamedTuple):
+@dataclass(frozen=True)
+class Blobs:
     """Gaussian classes that overlap: nearest neighbours are right about nine times in ten."""
 
     X: npt.NDArray[Any]
@@ -43,7 +45,7 @@ class Blobs(NamedTuple):
 
     def first(self, n_val: int) -> Blobs:
         """The same with fewer validation points."""
-        return self._replace(X_val=self.X_val[:n_val], y_val=self.y_val[:n_val])
+        return replace(self, X_val=self.X_val[:n_val], y_val=self.y_val[:n_val])
 
     @property
     def pairs(self) -> int:
