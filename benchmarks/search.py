@@ -21,10 +21,9 @@ from threadpoolctl import threadpool_limits
 
 import nearworth as nw
 from nearworth.cli.bench import Blobs, multiplied
-from nearworth.neighbors.certify import recall
-from nearworth.neighbors.exact import ExactSearch
-from nearworth.neighbors.hashing import HashFamily, HashTables
-from nearworth.neighbors.search import TrueDistances
+from nearworth.neighbors.exact import ExactSearch, TrueDistances
+from nearworth.neighbors.lsh import HashTables
+from nearworth.neighbors.recall import recall
 
 K = 100
 
@@ -75,10 +74,10 @@ def measure_recall() -> None:
                 exact, distances = ExactSearch().fit(data.X).search(data.X_val, k)
                 for wanted in (0.8, 0.95):
                     searcher = nw.LSHSearch(recall=wanted, random_state=0).fit(data.X).prepare(k, data.X_val)
-                    found, _, counts = searcher.collide(data.X_val, k)
+                    found, _, counts = searcher.search_counted(data.X_val, k)
                     predicted, measured = searcher.predicted_recall(distances).mean(), recall(found, exact)
                     tables, hashes, _ = searcher.parameters
-                    candidates = counts[:, 0].mean(), searcher.tuning.choice.candidates
+                    candidates = counts[:, 0].mean(), searcher.tuning.candidates
                     row(
                         f"{name} {n:,} x {d}", k, tables, hashes, predicted, measured, measured - predicted, *candidates
                     )
@@ -101,7 +100,7 @@ def measure_hashing() -> None:
                     build, _ = timed(lsh.fit, data.X)
                     query = fastest(3, lsh.search, data.X_val, k) / n_val
                     scan = fastest(2, exact.search, few.X_val, k) / 128
-                    found, _, counts = lsh.collide(data.X_val, k)
+                    found, _, counts = lsh.search_counted(data.X_val, k)
                     share = recall(found, exact.search(data.X_val, k)[0])
                     times = (1e6 * t for t in (scan, product, whole))
                     row(f"{name} x {d}", k, 1e6 * query, build, counts[:, 0].mean(), share, *times)
@@ -112,12 +111,9 @@ def measure_costs() -> None:
     header("d", "ns per hash", "ns per look-up", "ns per candidate", "ns sorting a point")
     for d in (8, 16, 64):
         X, Q = rng.normal(size=(100_000, d)), rng.normal(size=(1000, d))
-        family = HashFamily.draw(32, 10, 8.0, X, rng)
-        hashing = fastest(5, family, X[:20_000], 0, 16) / (20_000 * 16 * 10)
-        build = fastest(3, HashTables.build, family, X) / (32 * len(X))
-        lonely = HashFamily.draw(32, 10, 1e-3, X, rng)
-        empty, codes = HashTables.build(lonely, X), lonely(Q, 0, 32)
-        look = fastest(5, empty.nearest, Q, codes, X, 1) / (32 * len(Q))
+        hashing = fastest(5, HashTables(X, 32, 10, 8.0, rng).codes, X[:20_000], 0, 16) / (20_000 * 16 * 10)
+        build = fastest(3, HashTables, X, 32, 10, 8.0, rng) / (32 * len(X))
+        look = fastest(5, HashTables(X, 32, 10, 1e-3, rng).nearest, Q, 1) / (32 * len(Q)) - 10 * hashing
         rows = rng.choice(len(X), (100, 5000)).astype(np.intp)
         rank = fastest(3, TrueDistances(X).keys, Q[:100], rows) / rows.size
         row(d, 1e9 * hashing, 1e9 * look, 1e9 * rank, 1e9 * (build - 10 * hashing))

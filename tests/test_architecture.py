@@ -1,4 +1,4 @@
-"""The layers know each other only as the design allows."""
+"""The parts know each other only as the design allows, and each folder says what is in it."""
 
 from __future__ import annotations
 
@@ -7,84 +7,48 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import nearworth
 
 SOURCE = Path(nearworth.__file__).parent
-FOUNDATION = {"_typing", "_version"}
-# Layer -> what it may import from the package, itself aside.
-ALLOWED = {
-    "_typing": set(),
-    "_version": set(),
-    "_compile": set(),
-    "_memory": set(),
-    "sources": FOUNDATION | {"_memory"},
-    "_files": FOUNDATION,
-    "_sealed": {"_files"},
-    "_frames": FOUNDATION,
-    "_validation": FOUNDATION | {"sources"},
-    "_generators": FOUNDATION | {"_validation"},
-    "games": FOUNDATION,
-    "neighbors": FOUNDATION | {"_compile", "_files", "_validation", "sources"},
-    "engine": FOUNDATION | {"_compile", "_files", "_memory", "_sealed", "_validation", "games", "neighbors", "sources"},
-    "utilities": {"games"},
-    "owners": {"_frames"},
-    "plots": FOUNDATION,
-    "detection": FOUNDATION | {"_validation"},
-    "valuation": FOUNDATION | {"_files", "_frames", "_validation", "detection", "engine", "owners", "plots"},
-    "training": FOUNDATION | {"_validation", "games", "neighbors", "engine"},
-    "searching": FOUNDATION | {"engine", "games", "neighbors"},
-    "runs": FOUNDATION | {"_validation", "engine", "valuation"},
-    "estimators": FOUNDATION
-    | {"_validation", "engine", "games", "neighbors", "runs", "searching", "training", "valuation"},
-    "audit": FOUNDATION
-    | {
-        "_frames",
-        "_validation",
-        "detection",
-        "engine",
-        "estimators",
-        "games",
-        "plots",
-        "valuation",
-        "findings",
-        "report",
-    },
-    "curves": FOUNDATION | {"_frames", "_generators", "_validation", "plots"},
-    "datasets": FOUNDATION | {"_generators", "_validation"},
-    "paper": FOUNDATION | {"_files", "_validation", "datasets", "detection", "estimators"},
-    "tables": FOUNDATION | {"_files", "_validation", "sources"},
-    "testing": FOUNDATION | {"neighbors"},
-    "benchmarking": FOUNDATION | {"engine", "estimators"},
-    "planning": FOUNDATION | {"engine", "estimators"},
-    "merging": FOUNDATION | {"_files", "engine", "valuation"},
-    "findings": FOUNDATION | {"detection"},
-    "report": FOUNDATION | {"_files", "findings"},
-    "commands": FOUNDATION
-    | {
-        "_files",
-        "_validation",
-        "audit",
-        "datasets",
-        "engine",
-        "estimators",
-        "findings",
-        "report",
-        "tables",
-        "valuation",
-    },
-    "__main__": {"cli"},
-    "cli": FOUNDATION | {"merging", "planning", "benchmarking", "commands", "findings", "paper"},
+# Part -> what it may import from the package, itself aside. An arrow never points to a part further down.
+ARROWS = {
+    "_common": "",
+    "inputs": "_common",
+    "games": "_common",
+    "neighbors": "_common inputs",
+    "results": "_common inputs",
+    "engine": "_common inputs games neighbors results",
+    "root": "_common inputs games neighbors results engine",
+    "datasets": "_common inputs",
+    "tables": "_common inputs",
+    "report": "_common results",
+    "audit": "_common inputs games results engine root report",
+    "paper": "_common inputs results root datasets",
+    "cli": "_common inputs games neighbors results engine root datasets tables report audit paper",
 }
-# games: rank space, nothing but numpy. Optional libraries may not be needed by anything.
-OUTSIDE = {"games": {"numpy"}}
+OPTIONAL = {"faiss": "faiss_search", "distributed": "cluster", "zarr": "chunked"}  # library -> its only importer
 
 
-def layer(path: Path) -> str:
-    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+def part_of(path: Path) -> str:
+    """A folder, or "root" for the modules beside them; __main__ and __init__ only name the others."""
+    first = path.relative_to(SOURCE).parts[0]
+    return first if (SOURCE / first).is_dir() else "root"
 
 
-def imports(path: Path):
-    for node in ast.walk(ast.parse(path.read_text())):
+def imports(path: Path, *, at_run_time: bool = True):
+    """Modules that a file imports, those for type checkers aside."""
+    tree = ast.parse(path.read_text())
+    for_types = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if at_run_time and node in for_types:
+            continue
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
             yield node.module
@@ -94,18 +58,54 @@ def imports(path: Path):
 
 def test_arrows_point_one_way():
     for path in SOURCE.rglob("*.py"):
-        if path.name == "__init__.py" and path.parent == SOURCE:
+        if path.parent == SOURCE and path.name.startswith("__"):
             continue
+        allowed = {*ARROWS[part_of(path)].split(), part_of(path), "_version"}
         for module in imports(path):
-            parts = module.split(".")
-            if parts[0] == "nearworth":
-                assert parts[1] in ALLOWED[layer(path)] | {layer(path)}, f"{path.name} must not import {module}"
-            elif layer(path) in OUTSIDE and parts[0] not in sys.stdlib_module_names:
-                assert parts[0] in OUTSIDE[layer(path)], f"{path.name} must not import {module}"
+            name, *rest = module.split(".")
+            if name == "nearworth" and rest:
+                target = SOURCE / rest[0]
+                used = rest[0] if target.is_dir() or rest[0] == "_version" else "root"
+                assert used in allowed, f"{path.relative_to(SOURCE)} must not import {module}"
 
 
-def test_every_layer_is_in_the_table():
-    assert {layer(p) for p in SOURCE.rglob("*.py")} - {"__init__"} == set(ALLOWED)
+def test_the_table_lists_every_part_and_no_arrow_points_down():
+    parts = list(ARROWS)
+    assert {part_of(path) for path in SOURCE.rglob("*.py")} == set(parts)
+    for number, (part, allowed) in enumerate(ARROWS.items()):
+        assert set(allowed.split()) <= set(parts[:number]), part
+    assert len(parts) <= 14
+
+
+def test_games_need_nothing_but_numpy():
+    for path in (SOURCE / "games").glob("*.py"):
+        for module in imports(path):
+            name = module.split(".")[0]
+            assert name in {"numpy", "nearworth"} or name in sys.stdlib_module_names, f"{path.name} imports {module}"
+
+
+@pytest.mark.parametrize("folder", [SOURCE, *sorted(p for p in SOURCE.iterdir() if (p / "__init__.py").exists())])
+def test_every_folder_opens_with_an_essay_that_names_its_modules(folder):
+    essay = ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
+    assert essay is not None
+    here = {path.name for path in folder.glob("*.py")} - {"__init__.py", "__main__.py", "_version.py"}
+    if folder == SOURCE:
+        here |= {f"{path.name}/" for path in folder.iterdir() if (path / "__init__.py").exists()}
+    named = {word.strip("`,.:;()") for word in essay.split()}
+    assert here <= named, f"not in the essay of {folder.name}: {sorted(here - named)}"
+    listed = {word for word in named if word.endswith(".py") and "/" not in word}
+    assert listed <= here, f"no longer there: {sorted(listed - here)}"
+
+
+def test_no_two_modules_or_public_classes_share_a_name():
+    classes, modules = {}, {}
+    for path in SOURCE.rglob("*.py"):
+        if not path.name.startswith("__"):
+            modules.setdefault(path.stem, []).append(path)
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                classes.setdefault(node.name, []).append(path)
+    assert not {name: paths for name, paths in {**modules, **classes}.items() if len(paths) > 1}
 
 
 def test_import_is_light():
@@ -119,10 +119,8 @@ def test_import_is_light():
 
 
 def test_optional_libraries_are_imported_in_one_place_each():
-    homes = {"faiss": "faiss_index.py", "distributed": "cluster.py", "ray": "ray_executor.py", "fsspec": "remote.py"}
-    homes["zarr"] = "chunked.py"
-    for library, home in homes.items():
-        assert [path.name for path in SOURCE.rglob("*.py") if library in set(imports(path))] == [home]
+    for library, home in OPTIONAL.items():
+        assert [path.stem for path in SOURCE.rglob("*.py") if library in set(imports(path))] == [home]
 
 
 def test_every_public_name_exists_and_is_documented():
@@ -134,3 +132,12 @@ def test_every_public_name_exists_and_is_documented():
 
 def test_unknown_names_are_attribute_errors():
     assert not hasattr(nearworth, "knn_shaply")
+
+
+def test_functions_stay_short():
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                body = node.body[1:] if ast.get_docstring(node) is not None else node.body
+                length = body[-1].end_lineno - body[0].lineno + 1 if body else 0
+                assert length <= 50, f"{path.relative_to(SOURCE)}: {node.name} has {length} lines"

@@ -6,6 +6,27 @@
     valuation.bottom(20)                  # the rows that hurt most
 
 Names load when first used: importing the package costs next to nothing beyond numpy.
+
+A map of the house. Data walks down the left column; nothing imports upwards, and `tests/test_architecture.py` has the
+arrows in one table.
+
+    estimator.py    KNNShapley: parameters in, calls out
+    inputs/         the one place where inputs are checked: parameters, X and y in any form, files
+    engine/         TrainingSet -> Problem -> Method -> Plan -> run -> Valuation: engine/value.py has that sequence,
+                    engine/classify.py shows how one query is valued
+    games/          what a rank is worth: coefficients, closed forms, ties, the definition; numpy only
+    neighbors/      who is near whom: keys, distances, products, exact search, indexes; never sees a label
+    results/        what a run gives: sums, Partial, Valuation, Detection, owners, plots
+
+    audit/          which labels are wrong: votes, a model of noise, LabelAudit
+    tables/         the user's tables: read, prepare, write       report/    a LabelAudit as one page to look at
+    datasets/       data to try things on, and label noise        paper/     the experiment of Wang & Jia 2023
+    cli/            the command line, on top of everything        _common/   what every part may use
+
+    utilities.py, testing.py    the four utilities as plain functions; checks for searchers of your own
+    curves.py                   what is lost when rows are removed by value
+
+Read first: `engine/__init__.py` for the objects, `engine/value.py`, then `engine/classify.py`.
 """
 
 from __future__ import annotations
@@ -17,7 +38,7 @@ from nearworth._version import __version__
 
 if TYPE_CHECKING:
     from nearworth import datasets, paper, testing, utilities
-    from nearworth.audit.labels import audit_labels
+    from nearworth.audit.audit import audit_labels
     from nearworth.audit.result import LabelAudit
     from nearworth.curves import RemovalCurve, removal_curve
     from nearworth.datasets.noise import add_label_noise
@@ -32,7 +53,7 @@ if TYPE_CHECKING:
     from nearworth.results.owners import OwnerValue, OwnerValues
     from nearworth.results.partial import Partial
     from nearworth.results.valuation import Valuation
-    from nearworth.tables.preparing import TablePreparer
+    from nearworth.tables.prepare import TablePreparer
 
 _HOME = {
     "Detection": "nearworth.results.detection",
@@ -47,10 +68,10 @@ _HOME = {
     "Partial": "nearworth.results.partial",
     "Plan": "nearworth.engine.plan",
     "RemovalCurve": "nearworth.curves",
-    "TablePreparer": "nearworth.tables.preparing",
+    "TablePreparer": "nearworth.tables.prepare",
     "Valuation": "nearworth.results.valuation",
     "add_label_noise": "nearworth.datasets.noise",
-    "audit_labels": "nearworth.audit.labels",
+    "audit_labels": "nearworth.audit.audit",
     "exact_shapley": "nearworth.games.oracle",
     "knn_shapley": "nearworth.estimator",
     "removal_curve": "nearworth.curves",

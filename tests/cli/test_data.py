@@ -17,7 +17,7 @@ import pytest
 
 import nearworth as nw
 from cli.command_line import GOOD, flowers, one_line, write_csv
-from nearworth.tables.reading import read
+from nearworth.tables.read import read
 
 ROWS = pa.table({"a": [1.0, 2.0, 3.0, 4.0], "b": [2.0, 1.0, 2.0, 1.0], "label": ["x", "y", "x", "y"]})
 

@@ -14,7 +14,7 @@ import nearworth
 from cli.command_line import installed
 from nearworth.cli.demo import _program
 from nearworth.datasets import noisy_digits
-from nearworth.tables.reading import read
+from nearworth.tables.read import read
 
 
 def test_demo_finds_most_of_the_wrong_labels(tmp_path):

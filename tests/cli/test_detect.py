@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cli.command_line import WRONG, flowers, one_line, write_csv
-from nearworth.tables.reading import read
+from nearworth.tables.read import read
 
 
 def test_detect_finds_wrong_labels_and_says_what_they_should_be(command, tmp_path, rng):

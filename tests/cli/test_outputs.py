@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cli.command_line import GOOD, START, WRONG, environment, flowers, installed, one_line, write_csv
-from nearworth.tables.reading import read
+from nearworth.tables.read import read
 
 
 def test_formats_and_json(command, tmp_path, rng):

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 import nearworth as nw
 from cli.command_line import flowers, installed, one_line, write_csv
 from nearworth.cli import main
-from nearworth.tables.reading import read
+from nearworth.tables.read import read
 from runs import data, same
 
 

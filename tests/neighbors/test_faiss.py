@@ -12,15 +12,17 @@ import pytest
 
 from nearworth import FaissSearch
 from nearworth.neighbors import faiss_search
-from nearworth.neighbors.certify import Sample, recall
 from nearworth.neighbors.exact import ExactSearch
-from nearworth.neighbors.faiss_index import FaissIndex, import_faiss
+from nearworth.neighbors.faiss_search import FaissIndex, import_faiss
+from nearworth.neighbors.recall import Sample, recall
 
 
 def test_absence_is_told_with_the_remedy(monkeypatch):
     monkeypatch.setitem(sys.modules, "faiss", None)
     with pytest.raises(ImportError, match=r"pip install 'nearworth\[faiss\]'"):
         FaissSearch().fit(np.eye(3))
+    with pytest.raises(ImportError, match=r"pip install 'nearworth\[faiss\]'"):
+        FaissSearch.load("index")
 
 
 @pytest.mark.parametrize(
@@ -135,7 +137,7 @@ def test_saved_and_loaded(points, tmp_path, monkeypatch):
     X, Q = points
     searcher = FaissSearch("IVF16,PQ4x4fs", recall=0.9, n_candidates=7).fit(X)
     searcher.save(tmp_path / "index")
-    monkeypatch.setattr(FaissIndex, "build", None)  # a loaded index is not built again
+    monkeypatch.setattr(FaissIndex, "__init__", None)  # a loaded index is not built again
     loaded = FaissSearch.load(tmp_path / "index").fit(X)
     assert loaded.tuning == searcher.tuning
     assert vars(loaded).keys() == vars(searcher).keys()
@@ -150,7 +152,7 @@ def test_files_that_are_no_index(tmp_path):
     (tmp_path / "text").write_text("hello")
     np.savez(tmp_path / "arrays.npz", index=np.zeros(3, dtype=np.uint8))
     for name in ("text", "arrays.npz"):
-        with pytest.raises(ValueError, match=f"{name}' is not an index"):
+        with pytest.raises(ValueError, match=f"{name}' is not a faiss index"):
             FaissSearch.load(tmp_path / name)
     with pytest.raises(FileNotFoundError):
         FaissSearch.load(tmp_path / "nothing")
@@ -164,7 +166,7 @@ def test_a_torn_file_is_refused_and_a_failed_save_leaves_the_old(points, tmp_pat
     searcher.save(path)
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(ValueError, match="is not an index"):
+    with pytest.raises(ValueError, match="is not a faiss index"):
         FaissSearch.load(path)
     path.write_bytes(whole)
     monkeypatch.setattr(np, "savez", lambda file, **arrays: file.write(b"half") and 1 / 0)

@@ -1,4 +1,4 @@
-"""Tables out, in whichever frame library the user has."""
+"""Result tables as frames of pandas, polars or pyarrow."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ BACKENDS = ("pandas", "polars", "pyarrow")
 
 
 def make_frame(columns: Mapping[str, Any], backend: str | None, preferred: str | None = None) -> Any:
-    """A frame of the named library; by default the one the data came in, else the first one installed."""
+    """A frame of the library `backend`; if None, of `preferred` (that of the data) or the first one installed."""
     import narwhals.stable.v2 as nwl
 
     if backend is None:

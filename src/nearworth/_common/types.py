@@ -1,4 +1,4 @@
-"""Names for the arrays and options that travel through the package."""
+"""Names for array types and options that occur all over the package."""
 
 from __future__ import annotations
 

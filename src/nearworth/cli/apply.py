@@ -19,12 +19,11 @@ import numpy as np
 import pyarrow as pa
 
 from nearworth.cli.messages import print_message
-from nearworth.tables.delimited import Dialect, as_line, find_dialect
+from nearworth.tables.csv_cells import Dialect, as_line, guard, replace_cells, restore
+from nearworth.tables.csv_read import find_dialect
 from nearworth.tables.errors import InputError, listed
-from nearworth.tables.formulas import guard, restore
-from nearworth.tables.reading import read
-from nearworth.tables.splicing import spliced
-from nearworth.tables.writing import FORMATS, STDOUT, check_output, write_bytes, write_columns
+from nearworth.tables.read import read
+from nearworth.tables.write import FORMATS, STDOUT, check_output, write_bytes, write_columns
 
 DECISIONS = ("confirm", "relabel", "skip")
 REQUIRED = ("row", "given", "decision", "label")
@@ -92,7 +91,7 @@ def _apply_to_text(made: Decisions, train: str, target: str, output: str, verbat
         _check_given(train, made[row], restore(found).replace(",", ".") if comma else restore(found))
         return inert(_written_like(found, made[row].label, comma)) if made[row].decision == "relabel" else None
 
-    lines = spliced(Path(train), dialect, table.column_names.index(target), made, change, table.num_rows)
+    lines = replace_cells(Path(train), dialect, table.column_names.index(target), made, change, table.num_rows)
     if output.lower().endswith(".tsv") and dialect.delimiter != "\t":
         lines = _with_tabs(lines, dialect, lambda text: text if text.startswith("'") else inert(text))
     write_bytes(output, lambda file: file.writelines(lines))

@@ -17,7 +17,7 @@ from nearworth.cli.detect import write_page
 from nearworth.cli.messages import print_compile_notice
 from nearworth.cli.value import value_columns
 from nearworth.tables.errors import InputError
-from nearworth.tables.writing import write_columns
+from nearworth.tables.write import write_columns
 
 TRAIN, VALUES, REPORT = "nearworth-demo-train.csv", "nearworth-demo-values.csv", "nearworth-demo-report.html"
 AUDIT_NEIGHBORS = 10  # default of `nearworth detect`

@@ -15,7 +15,7 @@ from nearworth.cli.data import Data, prepare
 from nearworth.cli.messages import collapsed, print_json, print_message, write_results
 from nearworth.cli.options import pop_model
 from nearworth.tables.errors import InputError
-from nearworth.tables.writing import STDOUT, check_output, write_bytes
+from nearworth.tables.write import STDOUT, check_output, write_bytes
 
 
 def detect(*, output: str, force: bool, dry_run: bool, quiet: bool, as_json: bool, **given: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from nearworth.tables.writing import STDOUT, records, write_columns
+from nearworth.tables.write import STDOUT, records, write_columns
 
 LONG_RUN = 6  # this many neighbouring columns with the same treatment become one line
 

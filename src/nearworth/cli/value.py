@@ -14,8 +14,8 @@ from nearworth.cli.data import load, prepare
 from nearworth.cli.messages import print_message, write_results
 from nearworth.cli.options import pop_model
 from nearworth.tables.errors import InputError
-from nearworth.tables.reading import count_rows
-from nearworth.tables.writing import STDOUT, check_output, write_columns
+from nearworth.tables.read import count_rows
+from nearworth.tables.write import STDOUT, check_output, write_columns
 
 
 def value(

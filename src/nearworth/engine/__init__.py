@@ -1,19 +1,24 @@
-"""Plan, run, merge.
+"""From a training set and a question to sums over validation points, and from these to a Valuation.
 
-    problem.py     a checked question, and who answers it query by query
-    plan.py        a memory budget -> threads, batches, which keys      calibrate.py how long that takes here
-    run.py         threads over leaves of validation points; progress, interruption
-    accumulate.py  Partial: sums over validation points along a fixed tree   moments.py   their leaves
-    parts.py       Partial as files   origins.py   where it came from    checkpoint.py   a folder with the latest one
-    distributed.py the same sums on any executor                         stored.py   training sets that workers can read
-    classify.py    marks of keys, pivots, who settles doubts            kernels.py, tables.py   its compiled loops
-    regress.py     compiled loops of regression                         progress.py  bars and callbacks
-    first_run.py   whether the compiler has to run first
+    problem.py   TrainingSet: checked training data with their keys.  Problem: validation points against them
+    method.py    Method: which neighbours are ranked, what finds them, what stands for the others, and why
+    plan.py      Plan: threads, batches, memory (added up from what each owner of arrays states), time
+    run.py       the loop: Evaluator (the one contract), Request, Span, threads, progress, interruption
+    value.py     the one sequence: problem -> method -> plan -> run -> Valuation
 
-        plan ----> run ----> accumulate
-                    |
-        problem ----+----> neighbors (keys, products, exact distances)
-                    +----> games (coefficients)
+    classify.py  the evaluator of classification: how one query is valued, from keys to values
+    kernels.py   its compiled loops
+    regress.py   the evaluator of regression, with its compiled loops
+    truncate.py  the evaluator where few neighbours are ranked: values with certified intervals
+    nearest.py   the candidates for that, from exact search or from a searcher, which is judged on a sample
+    nearest_lists.py   the nearest points of every query, recorded while the queries are valued
+
+    checkpoint.py   a folder with the sums so far
+    cluster.py      the same sums on any executor       storage.py   training sets in files that workers can read
+
+        TrainingSet --> Problem --> Method --> Plan --> run --> Partial --> Valuation
+                                      |                  |
+                                      +--> Evaluator.add(leaf, start, stop, request)
 
 Values are sums over validation points, so batches, threads, machines and checkpoints are all one merge.
 """

@@ -25,9 +25,9 @@ from nearworth._common.types import FloatVector
 from nearworth.engine import kernels
 from nearworth.engine.nearest_lists import NearestLists
 from nearworth.engine.problem import Problem
-from nearworth.neighbors.base import Keys, Rough
-from nearworth.neighbors.distances import Differences
-from nearworth.neighbors.products import Judge, RoughBatch, panel_size
+from nearworth.neighbors.distances import ExactDistances
+from nearworth.neighbors.keys import Keys
+from nearworth.neighbors.products import ApproximateKeys, ExactKeys, Products, panel_size
 from nearworth.results.moments import Leaf
 
 Vector32 = npt.NDArray[np.int32]
@@ -38,13 +38,13 @@ MOST_AMBIGUOUS = 0.02  # share of ambiguous points beyond which float64 products
 class ClassificationEvaluator:
     """Values of validation points; see Evaluator in run.py. One per thread."""
 
-    def __init__(self, problem: Problem, shared: SharedTraining, products: Rough | None, batch: int = 1) -> None:
+    def __init__(self, problem: Problem, shared: SharedTraining, products: Products | None, batch: int = 1) -> None:
         game, n_train = problem.game, problem.n_train
         self._problem, self._products, self._batch = problem, products, batch
         self._pivots = shared.pivots
-        self._precision = Precision(n_train, single=products is not None and products.can_be_narrow)
+        self._precision = Precision(n_train, single=products is not None and products.single_precision)
         self._quantiser = Quantiser(n_train)
-        self._scratch = kernels.make_scratch(n_train, shared.pivots.most)
+        self._scratch = make_scratch(n_train, shared.pivots.most)
         self._distances = np.empty(n_train + shared.pivots.most + 1)
         self._checked = np.linspace(0, n_train - 1, CHECKED).astype(np.int32)
         self._by_index = problem.ties == "index"
@@ -72,11 +72,11 @@ class ClassificationEvaluator:
         while start < stop:
             single = self._precision.single
             queries = np.ascontiguousarray(self._problem.queries[start:stop], dtype=np.float64)
-            batch = self._products(queries, narrow=single)  # type: ignore[misc]
+            batch = self._products(queries, single=single)  # type: ignore[misc]
             for i, row in enumerate(self._quantiser.approximate(batch)):
-                accurate = bool(batch.ordinary[i])
+                accurate = bool(batch.usable[i])
                 if accurate:
-                    n_resolved, accurate = self._value(start, row, batch.judges[i], request.nearest)
+                    n_resolved, accurate = self._value(start, row, batch.exact[i], request.nearest)
                     self._precision.observe(n_resolved, accurate)
                 if accurate:
                     yield
@@ -86,7 +86,7 @@ class ClassificationEvaluator:
                 if single != self._precision.single:
                     break
 
-    def _value(self, query: int, row: QuantisedRow, exact: Judge, nearest: NearestLists | None) -> tuple[int, bool]:
+    def _value(self, query: int, row: QuantisedRow, exact: ExactKeys, nearest: NearestLists | None) -> tuple[int, bool]:
         """Value one query into the scratch arrays: table[slot[i]] is the value of training point i.
 
         Returns for how many points exact distances were needed, and whether they show the tolerance to be right.
@@ -97,7 +97,7 @@ class ClassificationEvaluator:
             nearest.note(query, row.qkeys, row.tolerance, exact, self_index)
         pivots, pivots_match, n_matches = self._pivots.of(label)
         constants = problem.game.added(n_matches - (self_index >= 0))  # the query itself, with its label, takes no part
-        if isinstance(exact, Differences) and isinstance(exact.points, np.ndarray):
+        if isinstance(exact, ExactDistances) and isinstance(exact.points, np.ndarray):
             wanted, accurate = kernels.whole_row(
                 row.qkeys, row.lowest, row.highest, row.tolerance, row.scale, pivots, pivots_match, self_index,
                 self._by_index, exact.query, exact.points, self._checked, self._distances,
@@ -119,7 +119,7 @@ class ClassificationEvaluator:
     @staticmethod
     def memory(n_train: int, n_pivots: int, *, by_product: bool) -> Memory:
         """Bytes of one evaluator: scratch, distances, rank weights; per query its qkeys, or its exact keys."""
-        thread = kernels.scratch_bytes(n_train, n_pivots) + 8 * (n_train + n_pivots) + 2 * 8 * n_train
+        thread = scratch_bytes(n_train, n_pivots) + 8 * (n_train + n_pivots) + 2 * 8 * n_train
         return (
             Memory(per_thread=thread, per_query=4 * n_train)
             if by_product
@@ -175,10 +175,10 @@ class Quantiser:
         kernels.quantise_panel(keys[None, :], self._no_norms, np.array([low]), np.array([scale]), 0, self._qkeys, *ends)
         return QuantisedRow(self._qkeys[0], int(ends[0, 0]), int(ends[1, 0]), tolerance, np.nan)
 
-    def approximate(self, batch: RoughBatch) -> list[QuantisedRow]:
+    def approximate(self, batch: ApproximateKeys) -> list[QuantisedRow]:
         """Approximate keys of a batch of queries, panel by panel while these are in the cache."""
         self._reserve(batch.n_queries, batch.width)
-        limits = zip(batch.low, batch.high, batch.reach, batch.far_reach, batch.border, strict=True)
+        limits = zip(batch.low, batch.high, batch.tolerance, batch.far_tolerance, batch.far_from, strict=True)
         measured = [kernels.quantum(*map(float, limit)) for limit in limits]
         scales = np.array([scale for scale, _ in measured])
         lowest, highest = np.full(len(scales), kernels.TOP), np.zeros(len(scales), dtype=np.int64)
@@ -186,7 +186,7 @@ class Quantiser:
             kernels.quantise_panel(panel, batch.norms, batch.low, scales, start, self._qkeys, lowest, highest)
         rows = zip(self._qkeys, lowest.tolist(), highest.tolist(), measured, strict=False)
         return [
-            QuantisedRow(qkeys, least, most, tolerance, scale if batch.watched else np.nan)
+            QuantisedRow(qkeys, least, most, tolerance, scale if batch.verifiable else np.nan)
             for qkeys, least, most, (scale, tolerance) in rows
         ]
 
@@ -195,6 +195,46 @@ class Quantiser:
             self._qkeys = np.empty((n_queries, self._qkeys.shape[1]), dtype=np.int32)
         if width and self._panel.size < panel_size(n_queries, width):
             self._panel = np.empty(panel_size(n_queries, width))
+
+
+class Scratch(NamedTuple):
+    """Working arrays of one thread for rows of N keys with up to F pivots."""
+
+    slot: npt.NDArray[np.int32]  # N: the slot of each point
+    cells: npt.NDArray[np.int32]  # cells + 3: cells[c + 1] is the slot of cell c, cells[c] its first pivot
+    order: npt.NDArray[np.int32]  # F: pivots by rank
+    ranked: npt.NDArray[np.int32]  # F + 2: their qkeys, between two sentinels beyond any tolerance
+    exact: npt.NDArray[np.float64]  # F: their exact distances where requested, else NaN
+    chain: npt.NDArray[np.int32]  # F + 1: first pivot of the chain of pivots within tolerance of each other
+    chain_end: npt.NDArray[np.int32]  # F: one past the last pivot of the chain that begins here
+    between: npt.NDArray[np.int32]  # F + 2: how many others lie between pivots; at the end, those that take no part
+    tied: npt.NDArray[np.int32]  # F + 1: how many others are tied with the pivots that begin here
+    requested: npt.NDArray[np.int32]  # F: first pivots of the chains whose exact distances are requested
+    ambiguous: npt.NDArray[np.int32]  # N + F + 1: points whose exact distance is requested
+    table: npt.NDArray[np.float64]  # 3F + 3: value of each slot
+
+
+def _scratch_sizes(n_train: int, most_pivots: int) -> dict[str, tuple[int, Any]]:
+    """Length and type of each array of Scratch."""
+    n, f, whole = n_train, most_pivots, np.int32
+    n_cells = min(1 << 20, max(64, 1 << (8 * f).bit_length()))
+    return {
+        "slot": (n, whole), "cells": (n_cells + 3, whole), "order": (f, whole), "ranked": (f + 2, whole),
+        "exact": (f, np.float64), "chain": (f + 1, whole), "chain_end": (f, whole), "between": (f + 2, whole),
+        "tied": (f + 1, whole), "requested": (f, whole), "ambiguous": (n + f + 1, whole),
+        "table": (3 * f + 3, np.float64),
+    }  # fmt: skip
+
+
+def make_scratch(n_train: int, most_pivots: int) -> Scratch:
+    """Arrays for rows of so many points and pivots."""
+    sizes = _scratch_sizes(n_train, most_pivots)
+    return Scratch(**{name: np.empty(size, dtype) for name, (size, dtype) in sizes.items()})
+
+
+def scratch_bytes(n_train: int, most_pivots: int) -> int:
+    """What `make_scratch` allocates."""
+    return sum(size * np.dtype(dtype).itemsize for size, dtype in _scratch_sizes(n_train, most_pivots).values())
 
 
 class Pivots:
@@ -225,7 +265,7 @@ class SharedTraining:
     def __init__(self, keys: Keys, labels: npt.NDArray[Any]) -> None:
         self._keys, self._labels = keys, labels
         self._pivots: Pivots | None = None
-        self._products: dict[bool, Rough] = {}
+        self._products: dict[bool, Products] = {}
         self._lock = threading.Lock()
 
     @property
@@ -235,9 +275,9 @@ class SharedTraining:
             self._pivots = self._pivots or Pivots(self._labels)
             return self._pivots
 
-    def products(self, *, single: bool) -> Rough:
+    def products(self, *, single: bool) -> Products:
         """Approximate keys from matrix products, with a float32 copy of the training set or without."""
         with self._lock:
             if single not in self._products:
-                self._products[single] = self._keys.products(narrow=single)
+                self._products[single] = self._keys.products(single=single)
             return self._products[single]

@@ -31,12 +31,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from nearworth._common.compile import compiled
-from nearworth.neighbors.distances import some_rows
+from nearworth.neighbors.distances import FEW, some_rows, sort_pairs
 
-FEW = 24  # pivots in a cell or chain up to which plain insertion is best
 # Finite keys quantise to MARGIN .. TOP - MARGIN and a tolerance is at most MARGIN / 2. Infinite keys are clipped to 0
 # and TOP, so they are ambiguous only among themselves.
 TOP, MARGIN = 2**30, 2**20
@@ -46,52 +44,12 @@ ONE = np.uint64(1)
 UNIT = 2.0**-53
 
 
-class Scratch(NamedTuple):
-    """Working arrays of one thread for rows of N keys with up to F pivots."""
-
-    slot: npt.NDArray[np.int32]  # N: the slot of each point
-    cells: npt.NDArray[np.int32]  # cells + 3: cells[c + 1] is the slot of cell c, cells[c] its first pivot
-    order: npt.NDArray[np.int32]  # F: pivots by rank
-    ranked: npt.NDArray[np.int32]  # F + 2: their qkeys, between two sentinels beyond any tolerance
-    exact: npt.NDArray[np.float64]  # F: their exact distances where requested, else NaN
-    chain: npt.NDArray[np.int32]  # F + 1: first pivot of the chain of pivots within tolerance of each other
-    chain_end: npt.NDArray[np.int32]  # F: one past the last pivot of the chain that begins here
-    between: npt.NDArray[np.int32]  # F + 2: how many others lie between pivots; at the end, those that take no part
-    tied: npt.NDArray[np.int32]  # F + 1: how many others are tied with the pivots that begin here
-    requested: npt.NDArray[np.int32]  # F: first pivots of the chains whose exact distances are requested
-    ambiguous: npt.NDArray[np.int32]  # N + F + 1: points whose exact distance is requested
-    table: npt.NDArray[np.float64]  # 3F + 3: value of each slot
-
-
 class Tolerance(NamedTuple):
     """How far apart two qkeys must be for their order to be certain: `near` below the qkey `border`, then `far`."""
 
     near: Any
     far: Any
     border: Any
-
-
-def scratch_sizes(n_train: int, most_pivots: int) -> dict[str, tuple[int, Any]]:
-    """Length and type of each array of Scratch."""
-    n, f, whole = n_train, most_pivots, np.int32
-    n_cells = min(1 << 20, max(64, 1 << (8 * f).bit_length()))
-    return {
-        "slot": (n, whole), "cells": (n_cells + 3, whole), "order": (f, whole), "ranked": (f + 2, whole),
-        "exact": (f, np.float64), "chain": (f + 1, whole), "chain_end": (f, whole), "between": (f + 2, whole),
-        "tied": (f + 1, whole), "requested": (f, whole), "ambiguous": (n + f + 1, whole),
-        "table": (3 * f + 3, np.float64),
-    }  # fmt: skip
-
-
-def make_scratch(n_train: int, most_pivots: int) -> Scratch:
-    """Arrays for rows of so many points and pivots."""
-    sizes = scratch_sizes(n_train, most_pivots)
-    return Scratch(**{name: np.empty(size, dtype) for name, (size, dtype) in sizes.items()})
-
-
-def scratch_bytes(n_train: int, most_pivots: int) -> int:
-    """What `make_scratch` allocates."""
-    return sum(size * np.dtype(dtype).itemsize for size, dtype in scratch_sizes(n_train, most_pivots).values())
 
 
 @compiled
@@ -223,25 +181,6 @@ def _insert(values, points):
             values[k], points[k] = values[k - 1], points[k - 1]
             k -= 1
         values[k], points[k] = value, point
-
-
-@compiled
-def sort_pairs(values, points):
-    """Sort both by (value, point) in slot: insertion over shrinking gaps, plain insertion for a few."""
-    size = values.shape[0]
-    gap = 1
-    while size > FEW and 9 * gap < 4 * size:
-        gap = (9 * gap) // 4 + 1
-    while True:
-        for j in range(gap, size):
-            value, point, k = values[j], points[j], j
-            while k >= gap and (values[k - gap] > value or (values[k - gap] == value and points[k - gap] > point)):
-                values[k], points[k] = values[k - gap], points[k - gap]
-                k -= gap
-            values[k], points[k] = value, point
-        if gap == 1:
-            return
-        gap = max(1, (4 * gap) // 9)
 
 
 @compiled

@@ -135,7 +135,7 @@ def make_plan(
             + (products_memory(n_train, width, single=single) if by_product else Memory())
         )
 
-    by_pair, by_product = memory(by_product=False), memory(by_product=True)
+    by_pair = needed = memory(by_product=False)
     many = (truncated or task == "classification") and n_train >= PRODUCT_POINTS
     worthwhile = many and has_products and (truncated or n_val >= PRODUCT_QUERIES)
     budget = max_memory if max_memory is not None else max(default_budget(), by_pair.total())
@@ -144,11 +144,13 @@ def make_plan(
             f"max_memory={max_memory:,} bytes is too little for {n_train:,} training points: "
             f"one validation point at a time needs {by_pair.total():,}. Raise max_memory or leave it None."
         )
-    products = worthwhile and by_product.total() <= budget
     wanted = 1 if method.searcher is not None else min(usable_threads(n_jobs), leaves)  # searchers have their own
-    with_copy = memory(by_product=True, single=True)
-    single = products and not streamed and with_copy.total(wanted, min(GOOD_BATCH, n_val)) <= budget
-    needed = with_copy if single else by_product if products else by_pair
+    products = single = False
+    if worthwhile:
+        by_product, with_copy = memory(by_product=True), memory(by_product=True, single=True)
+        products = by_product.total() <= budget
+        single = products and not streamed and with_copy.total(wanted, min(GOOD_BATCH, n_val)) <= budget
+        needed = with_copy if single else by_product if products else by_pair
     threads = min(wanted, needed.threads(budget))
     shared = min(GOOD_BATCH if products else SHARED_PASS, n_val)
     while streamed and threads > 1 and needed.batch(budget, threads) < shared:

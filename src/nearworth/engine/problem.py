@@ -15,13 +15,13 @@ from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
 from nearworth.inputs.features import Features, check_features, check_same_features
 from nearworth.inputs.fingerprint import fingerprint
-from nearworth.inputs.pairs import open_pair
 from nearworth.inputs.parameters import parse_bytes
+from nearworth.inputs.sources import open_pair
 from nearworth.inputs.targets import Classes, check_classes, check_targets, check_weights
-from nearworth.inputs.warning import warn_user
-from nearworth.neighbors.base import Keys
-from nearworth.neighbors.keys import make_keys
-from nearworth.neighbors.twins import first_equal, first_twins
+from nearworth.inputs.warnings import warn_user
+from nearworth.neighbors.duplicates import first_duplicates, first_equal
+from nearworth.neighbors.keys import Keys
+from nearworth.neighbors.metrics import make_keys
 
 PRECOMPUTED = "precomputed"
 PROMPT = 2**28  # differences after which a run looks whether it should stop
@@ -120,7 +120,8 @@ class TrainingSet:
             )
         if X_val is None:
             return self._self_problem(sample_weight, parameters)
-        X_val, y_val = open_pair(X_val, y_val, ("X_val", "y_val"), budget(parameters))
+        if not _plain_arrays(X_val, y_val):
+            X_val, y_val = open_pair(X_val, y_val, ("X_val", "y_val"), budget(parameters))
         queries = self._check_queries(X_val)
         return Problem(
             keys=self.keys,
@@ -179,7 +180,7 @@ class TrainingSet:
         """For each training point the first one with the same row, label and weight."""
         if self.features is None or self.metric == PRECOMPUTED:
             return np.arange(self.n_rows)
-        return first_equal(first_twins(self.features.data), self.labels, weights)
+        return first_equal(first_duplicates(self.features.data), self.labels, weights)
 
     def _check_queries(self, X_val: Any) -> Features:
         if self.metric == PRECOMPUTED:
@@ -219,7 +220,8 @@ class TrainingSet:
 def make_training_set(X: Any, y: Any, parameters: Mapping[str, Any]) -> TrainingSet:
     """Check the training set and build its geometry."""
     task, metric = parameters["task"], parameters["metric"]
-    X, y = open_pair(X, y, ("X", "y"), budget(parameters))
+    if not _plain_arrays(X, y):
+        X, y = open_pair(X, y, ("X", "y"), budget(parameters))
     features = _check_training_features(X, metric)
     n_rows = None if features is None else features.n_rows
     classes = None if task == "regression" else check_classes(y, "y", n_rows)
@@ -239,6 +241,11 @@ def make_training_set(X: Any, y: Any, parameters: Mapping[str, Any]) -> Training
         classes=classes,
         fingerprint=fingerprint(data, labels, None if classes is None else classes.labels.tolist()),
     )
+
+
+def _plain_arrays(*parts: Any) -> bool:
+    """Whether nothing is to be opened: no path, frame, dataset or memory map."""
+    return all(type(part) is np.ndarray for part in parts)
 
 
 def budget(parameters: Mapping[str, Any]) -> int | None:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import scipy.sparse
 
 from nearworth._common.files import atomic_write
-from nearworth.inputs.filerows import FileRows
+from nearworth.inputs.file_rows import FileRows, row_chunks
 from nearworth.inputs.fingerprint import fingerprint
 
 SPARSE = ("data", "indices", "indptr")
@@ -95,7 +95,7 @@ def _rows_file(rows: FileRows, path: Path) -> ArrayFile:
         with atomic_write(path) as file:
             header = {"descr": rows.dtype.str, "fortran_order": False, "shape": rows.shape}
             np.lib.format.write_array_header_1_0(file, header)
-            for _, piece in rows.pieces():
+            for _, piece in row_chunks(rows):
                 file.write(piece.reshape(-1).view(np.uint8).data)
     return replace(_stored(path), streamed=True)
 

@@ -1,11 +1,21 @@
-"""The one door: every input is checked here, once, and what comes out can be trusted.
+"""Input validation: every input is checked here, once, and code behind it can rely on the result.
 
-    parameters.py   the table of constructor parameters and what each may be
+    parameters.py   the table of constructor parameters and what each may be; seeds to generators
+    sources.py      X and y that are not in memory: paths, datasets, zarr and h5py arrays, y as a column of X
+    npy.py          .npy files and memory maps
+    arrow.py        Parquet, Feather and other Arrow data
+    file_rows.py    rows of a matrix in a file, and temporary files of such rows
     features.py     X in any form -> a numeric matrix with names
-    pairs.py        X and y that lie elsewhere: files, datasets, a column of a frame
-    targets.py      y in any form -> codes of classes, or real targets; weights, row numbers
-    warning.py      warnings that point at the user's own line
-    fingerprint.py  a short hash that says whether two inputs were the same
+    targets.py      y in any form -> codes of classes, or real targets; weights, row numbers, owners
+    fingerprint.py  a short hash that tells whether two inputs were the same
+    warnings.py     warnings that point at the caller's own line
+
+    fit, value --> check_parameters
+               --> open_pair (sources) --> map_npy, open_npy, reopen_map (npy) --> FileRows (file_rows)
+               |                       --> read_arrow (arrow) --> spill (file_rows)
+               --> check_features --> Features
+               --> check_classes, check_targets, check_weights
+               --> fingerprint, warn_user
 
 Every message names the argument, says what was found and what to do about it.
 """

@@ -1,9 +1,8 @@
-"""X in any form: arrays, lists, frames of three libraries, sparse matrices, memory maps, rows of files."""
+"""X in any form (arrays, lists, frames of three libraries, sparse matrices, memory maps, files) to a numeric matrix."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import narwhals.stable.v2 as nwl
@@ -11,22 +10,20 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from nearworth.inputs.filerows import FileRows
-from nearworth.inputs.opening import Opened
+from nearworth.inputs.file_rows import FileRows, row_chunks
 
 # Squares of larger numbers leave no room to be added up in 64-bit floats.
 LARGEST_FEATURE = 1e150
 ROWS_NAMED = 5
-FILE_ENTRIES = 2**17  # entries of a file read at a time
 
 
 @dataclass(frozen=True)
 class Features:
-    """A checked matrix: dense in the dtype it came in (on disk if it was there), or CSR; and its column names."""
+    """A matrix of numbers: dense, in the dtype it was given in and on disk if it was there, or CSR."""
 
     data: npt.NDArray[Any] | FileRows | scipy.sparse.csr_array
-    names: tuple[str, ...] | None = None
-    backend: str | None = None
+    names: tuple[str, ...] | None = None  # of columns
+    backend: str | None = None  # library of the frame it was
 
     @property
     def n_rows(self) -> int:
@@ -40,12 +37,12 @@ class Features:
 
     @property
     def is_sparse(self) -> bool:
-        """Whether most entries are zero and not kept."""
+        """Whether only entries other than zero are stored."""
         return bool(scipy.sparse.issparse(self.data))
 
 
 def check_features(X: Any, name: str, *, allow_nan: bool = False) -> Features:
-    """Numbers in two dimensions, finite and of a sane size; `allow_nan` lets missing entries pass."""
+    """Numbers in two dimensions, finite and small enough to be squared; `allow_nan` lets missing entries pass."""
     if X is None:
         raise ValueError(f"{name} is None. Give a two-dimensional array, a frame or a sparse matrix.")
     if scipy.sparse.issparse(X):
@@ -57,31 +54,31 @@ def check_features(X: Any, name: str, *, allow_nan: bool = False) -> Features:
 
 
 def _dense(X: Any, name: str) -> Features:
-    if isinstance(X, Opened):
-        return Features(_from_array(X.data, name), X.names)
+    if isinstance(X, Features):  # opened by `sources`, not yet checked
+        return replace(X, data=_from_array(X.data, name))
     frame = X if isinstance(X, FileRows) else as_narwhals(X, name)
-    if isinstance(frame, nwl.LazyFrame):
-        raise TypeError(f"{name} is a lazy frame. Call .collect() on it first.")
     return _from_frame(frame, name) if isinstance(frame, nwl.DataFrame) else Features(_from_array(X, name))
 
 
 def as_narwhals(data: Any, name: str) -> Any:
-    """The frame or series as narwhals sees it, or whatever else it is."""
+    """A frame or series as narwhals wraps it; anything else unchanged."""
     if type(data).__name__ == "RecordBatch":  # pyarrow's other table
         import pyarrow
 
         data = pyarrow.table(data)
     try:
-        return nwl.from_native(data, allow_series=True, pass_through=True)
-    except nwl.exceptions.DuplicateError as error:
-        raise ValueError(f"{name} has two columns of one name ({str(error).splitlines()[0]}). Rename one.") from None
+        wrapped = nwl.from_native(data, allow_series=True, pass_through=True)
+        if isinstance(wrapped, nwl.LazyFrame):
+            raise TypeError(f"{name} is a lazy frame. Call .collect() on it first.")
+        if isinstance(wrapped, nwl.DataFrame):
+            _ = wrapped.columns  # where some versions look for duplicates
+    except nwl.exceptions.DuplicateError:
+        raise ValueError(f"{name} has two columns of one name. Rename one.") from None
+    return wrapped
 
 
 def _from_frame(frame: nwl.DataFrame[Any], name: str) -> Features:
-    try:
-        columns = frame.columns
-    except nwl.exceptions.DuplicateError:
-        raise ValueError(f"{name} has two columns of one name. Rename one.") from None
+    columns = frame.columns
     strings = [isinstance(column, str) for column in columns]
     if any(strings) and not all(strings):
         raise TypeError(
@@ -96,7 +93,7 @@ def _from_frame(frame: nwl.DataFrame[Any], name: str) -> Features:
 
 def _numeric_column(series: nwl.Series[Any], name: str) -> npt.NDArray[np.float64]:
     missing = np.flatnonzero(series.is_null().to_numpy())
-    if missing.size and not series.dtype.is_float():  # in a float column they become NaN and are judged as such
+    if missing.size and not series.dtype.is_float():  # in a float column they become NaN, which is checked later
         raise ValueError(
             f"{name} has missing values in column {series.name!r} at {describe_rows(missing)}. "
             "Drop these rows or fill them in."
@@ -151,29 +148,22 @@ def _refuse_long_integers(array: npt.NDArray[Any] | FileRows, name: str) -> None
 
 
 def _check_shape(data: Any, name: str) -> None:
-    if data.ndim == 1:
-        raise ValueError(
-            f"{name} must have two dimensions, one row per point; got shape {data.shape}. Reshape your data: "
-            f"{name}.reshape(-1, 1) if it is one feature, {name}.reshape(1, -1) if it is one point."
-        )
     if data.ndim != 2:
+        one = f"{name}.reshape(-1, 1) if it is one feature, {name}.reshape(1, -1) if it is one point."
+        many = f"{name}.reshape(len({name}), -1) makes one row of each."
         raise ValueError(
             f"{name} must have two dimensions, one row per point; got shape {data.shape}. "
-            f"Reshape your data: {name}.reshape(len({name}), -1) makes one row of each."
+            f"Reshape your data: {one if data.ndim == 1 else many}"
         )
-    if data.shape[0] == 0:
-        raise ValueError(
-            f"{name} has 0 sample(s) (shape={data.shape}) while a minimum of 1 is required. Give some rows."
-        )
-    if data.shape[1] == 0:
-        raise ValueError(
-            f"{name} has 0 feature(s) (shape={data.shape}) while a minimum of 1 is required. Give some columns."
-        )
+    for count, what, more in zip(data.shape, ("sample", "feature"), ("rows", "columns"), strict=True):
+        if count == 0:
+            raise ValueError(
+                f"{name} has 0 {what}(s) (shape={data.shape}) while a minimum of 1 is required. Give some {more}."
+            )
 
 
 def _check_sparse(X: Any, name: str) -> Features:
-    if X.ndim != 2:
-        raise ValueError(f"{name} must have two dimensions, one row per point; got shape {X.shape}.")
+    _check_shape(X, name)
     if X.dtype.kind not in "biuf":
         kind = "Complex data not supported" if X.dtype.kind == "c" else "A sparse matrix must hold numbers"
         raise ValueError(f"{kind}: {name} has dtype {X.dtype}.")
@@ -181,7 +171,6 @@ def _check_sparse(X: Any, name: str) -> Features:
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     matrix.sort_indices()
-    _check_shape(matrix, name)
     largest = np.abs(matrix.data).max(initial=0.0)
     if not largest <= LARGEST_FEATURE:
         entry = int(np.argmax(~(np.abs(matrix.data) <= LARGEST_FEATURE)))
@@ -191,7 +180,7 @@ def _check_sparse(X: Any, name: str) -> Features:
 
 
 def _check_numbers(features: Features, name: str, allow_nan: bool) -> None:
-    if isinstance(features.data, FileRows) and not allow_nan:  # who keeps what one pass over the file says
+    if isinstance(features.data, FileRows) and not allow_nan:  # which remember their extremes after one pass
         smallest, largest = features.data.extremes
         if smallest >= -LARGEST_FEATURE and largest <= LARGEST_FEATURE:
             return
@@ -221,14 +210,6 @@ def _refuse_number(name: str, value: Any, row: int, column: int, names: tuple[st
         f"{name} holds values too large for 64-bit distances: {value:.3g} at {where}{others}. "
         f"Rescale the features; magnitudes up to {LARGEST_FEATURE:.0e} are safe."
     )
-
-
-def row_chunks(data: Any, entries: int = 2**22) -> Iterator[tuple[int, npt.NDArray[Any]]]:
-    """Consecutive rows of a matrix, some millions of entries at a time, so that memory maps stay on disk."""
-    entries = min(entries, FILE_ENTRIES) if isinstance(data, FileRows) else entries
-    step = max(1, entries // max(1, data.shape[1]))
-    for start in range(0, data.shape[0], step):
-        yield start, np.asarray(data[start : start + step])
 
 
 def describe_rows(rows: npt.NDArray[Any]) -> str:

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from nearworth.inputs.features import row_chunks
-from nearworth.inputs.filerows import FileRows
+from nearworth.inputs.file_rows import FileRows, row_chunks
 
 
 def fingerprint(*parts: Any) -> str:

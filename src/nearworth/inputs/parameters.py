@@ -1,4 +1,4 @@
-"""Constructor parameters: one table, one line each."""
+"""Constructor parameters: one table, one line each; and the checks that other functions share with it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ import numbers
 import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Check: TypeAlias = Callable[[str, Any], None]  # takes the name of a parameter and its value; raises if it is wrong
 
 BRIEF = 80
 UNITS = {"": 1, "b": 1}
@@ -37,7 +41,7 @@ def did_you_mean(value: str, options: list[str]) -> str:
 
 
 def brief(value: Any) -> str:
-    """A value in a message: of arrays and frames the shape, of anything else as much as a line holds."""
+    """A value in a message: the shape of arrays and frames, as much of anything else as a line holds."""
     shape = getattr(value, "shape", None)
     if shape:
         return f"{type(value).__name__} of shape {tuple(shape)}"
@@ -45,19 +49,48 @@ def brief(value: Any) -> str:
     return text if len(text) <= BRIEF else f"{text[:BRIEF]} ... ({type(value).__name__})"
 
 
-def one_of(*options: str) -> Callable[[str, Any], None]:
+def parse_bytes(name: str, value: Any) -> int:
+    """Bytes from a number or from text such as "2GB" (10^9) or "2GiB" (2^30)."""
+    if is_whole(value) and value > 0:
+        return int(value)
+    if isinstance(value, str):
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", value)
+        if match and match[2].lower() in UNITS and float(match[1]) > 0:
+            return int(float(match[1]) * UNITS[match[2].lower()])
+    raise ValueError(f"{name} must be a positive number of bytes or a size such as '2GB' or '500MB'; got {value!r}.")
+
+
+def as_generator(random_state: Any) -> np.random.Generator:
+    """A generator from a seed, None or a generator; a legacy RandomState is drawn from to seed one."""
+    seed("random_state", random_state)
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(0, 2**32, size=4, dtype=np.uint32))
+    return np.random.default_rng(random_state)
+
+
+def condition(holds: Callable[[Any], bool], what: str, error: type[Exception] = TypeError) -> Check:
+    """A check of one condition, with what the value must be in words."""
+
+    def check(name: str, value: Any) -> None:
+        if not holds(value):
+            raise error(f"{name} must be {what}; got {brief(value)}.")
+
+    return check
+
+
+def one_of(*options: str) -> Check:
     """One of a few words."""
 
     def check(name: str, value: Any) -> None:
         if not isinstance(value, str):
-            raise TypeError(f"{name} must be one of {', '.join(map(repr, options))}; got {value!r}.")
+            raise TypeError(f"{name} must be one of {', '.join(map(repr, options))}; got {brief(value)}.")
         if value not in options:
             raise ValueError(f"{name}={value!r} is not known. {did_you_mean(value, list(options))}")
 
     return check
 
 
-def whole_number(minimum: int, *, or_none: bool = False) -> Callable[[str, Any], None]:
+def whole_number(minimum: int, *, or_none: bool = False) -> Check:
     """A whole number that is at least `minimum`."""
 
     def check(name: str, value: Any) -> None:
@@ -73,12 +106,6 @@ def whole_number(minimum: int, *, or_none: bool = False) -> Callable[[str, Any],
     return check
 
 
-def true_or_false(name: str, value: Any) -> None:
-    """True or False."""
-    if not isinstance(value, bool) and type(value).__name__ != "bool":  # numpy's bool_ included
-        raise TypeError(f"{name} must be True or False; got {value!r}.")
-
-
 def semivalue(name: str, value: Any) -> None:
     """A name, or ("beta", a, b)."""
     if isinstance(value, tuple | list):
@@ -92,81 +119,47 @@ def semivalue(name: str, value: Any) -> None:
     one_of("shapley", "banzhaf", "loo")(name, value)
 
 
-def metric(name: str, value: Any) -> None:
-    """A name or a function; which names there are is known to the geometry."""
-    if not isinstance(value, str) and not callable(value):
-        raise TypeError(f"{name} must be the name of a metric or a function of two points; got {value!r}.")
-
-
-def mapping_or_none(name: str, value: Any) -> None:
-    """Keyword arguments, or nothing."""
-    if value is not None and not isinstance(value, Mapping):
-        raise TypeError(f"{name} must be a dict of keyword arguments for the metric, or None; got {value!r}.")
-
-
 def search(name: str, value: Any) -> None:
     """A name, or an object that can fit and search."""
     if callable(getattr(value, "fit", None)) and callable(getattr(value, "search", None)):
         return
-    if not isinstance(value, str):
-        raise TypeError(f"{name} must be a name or an object with fit(X) and search(Q, k); got {value!r}.")
+    condition(lambda v: isinstance(v, str), "a name or an object with fit(X) and search(Q, k)")(name, value)
     one_of("exact", "lsh", "faiss", "auto")(name, value)
 
 
-def positive_or_none(name: str, value: Any) -> None:
-    """A positive real number, or nothing."""
-    if value is not None and (not is_real(value) or value <= 0):
-        raise ValueError(f"{name} must be a positive number or None; got {value!r}.")
-
-
 def memory(name: str, value: Any) -> None:
-    """Bytes, or a size in words."""
+    """Bytes, a size in words, or None."""
     if value is not None:
         parse_bytes(name, value)
 
 
 def jobs(name: str, value: Any) -> None:
     """As scikit-learn means it: a count, or -1 for all cores, -2 for all but one."""
-    if value is not None and not is_whole(value):
-        raise TypeError(f"{name} must be a whole number or None (all usable cores); got {value!r}.")
+    condition(lambda v: v is None or is_whole(v), "a whole number or None (all usable cores)")(name, value)
     if value == 0:
         raise ValueError(f"{name}=0 means no worker at all. Use 1 for a single one, -1 or None for all cores.")
 
 
-def seed(name: str, value: Any) -> None:
-    """What scikit-learn accepts as random_state."""
-    if value is None or type(value).__name__ in ("RandomState", "Generator"):
-        return
-    if not is_whole(value) or not 0 <= value < 2**32:
-        raise ValueError(
-            f"{name} must be a whole number from 0 to 2**32 - 1, a numpy generator or None; got {value!r}."
-        )
+positive_or_none = condition(lambda v: v is None or (is_real(v) and v > 0), "a positive number or None", ValueError)
+seed = condition(  # what scikit-learn accepts as random_state, and generators
+    lambda v: (
+        v is None or isinstance(v, np.random.RandomState | np.random.Generator) or (is_whole(v) and 0 <= v < 2**32)
+    ),
+    "a whole number from 0 to 2**32 - 1, a numpy generator or None",
+    ValueError,
+)
 
-
-def progress(name: str, value: Any) -> None:
-    """None, True, False, or a function called with (done, total)."""
-    if value is not None and not isinstance(value, bool) and not callable(value):
-        raise TypeError(f"{name} must be True, False, None or a function of (done, total); got {value!r}.")
-
-
-def parse_bytes(name: str, value: Any) -> int:
-    """Bytes from a number or from text such as "2GB" (10^9) or "2GiB" (2^30)."""
-    if is_whole(value) and value > 0:
-        return int(value)
-    if isinstance(value, str):
-        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", value)
-        if match and match[2].lower() in UNITS and float(match[1]) > 0:
-            return int(float(match[1]) * UNITS[match[2].lower()])
-    raise ValueError(f"{name} must be a positive number of bytes or a size such as '2GB' or '500MB'; got {value!r}.")
-
-
-PARAMETERS: dict[str, Callable[[str, Any], None]] = {
+PARAMETERS: dict[str, Check] = {
     "n_neighbors": whole_number(1),
     "task": one_of("classification", "regression"),
     "utility": one_of("soft", "original"),
     "semivalue": semivalue,
-    "metric": metric,
-    "metric_params": mapping_or_none,
+    "metric": condition(  # which names there are is known to `neighbors`
+        lambda v: isinstance(v, str) or callable(v), "the name of a metric or a function of two points"
+    ),
+    "metric_params": condition(
+        lambda v: v is None or isinstance(v, Mapping), "a dict of keyword arguments for the metric, or None"
+    ),
     "search": search,
     "n_candidates": whole_number(1, or_none=True),
     "max_error": positive_or_none,
@@ -174,11 +167,13 @@ PARAMETERS: dict[str, Callable[[str, Any], None]] = {
     "n_classes": whole_number(1, or_none=True),
     "ties": one_of("average", "index"),
     "aggregate": one_of("mean", "sum"),
-    "standard_errors": true_or_false,
+    "standard_errors": condition(lambda v: isinstance(v, bool | np.bool_), "True or False"),
     "max_memory": memory,
     "n_jobs": jobs,
     "random_state": seed,
-    "progress": progress,
+    "progress": condition(
+        lambda v: v is None or isinstance(v, bool) or callable(v), "True, False, None or a function of (done, total)"
+    ),
 }
 
 

@@ -1,9 +1,10 @@
-"""y in any form: class labels of one kind, or real targets; and what else comes one per row."""
+"""y in any form: class labels of one kind, or real targets; and what else there is one of per row."""
 
 from __future__ import annotations
 
 import numbers
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -20,12 +21,12 @@ from nearworth.inputs.parameters import is_whole
 # within these bounds everything stays a 64-bit float.
 LARGEST_TARGET = 1e50
 SMALLEST_WEIGHT = 1e-40
-NUMBER, TEXT = "numbers", "text"
+NUMBER, TEXT = "numbers", "text"  # kinds of labels; any other kind is the name of a type
 
 
 @dataclass(frozen=True)
 class Classes:
-    """The distinct training labels in order, and how to turn further labels into their positions."""
+    """The distinct training labels in order, and the position of each training label among them."""
 
     labels: npt.NDArray[Any]
     kind: str
@@ -33,7 +34,7 @@ class Classes:
 
     def encode(self, y: Any, name: str, n_rows: int) -> tuple[IntVector, list[Any]]:
         """Codes of further labels, -1 where unseen, and the unseen ones."""
-        values, kind, _ = _labels(y, name, n_rows)
+        values, kind = _labels(y, name, n_rows)
         if kind != self.kind:
             raise TypeError(
                 f"{name} holds {kind}, but y in fit held {self.kind}: they can never match. Use the same kind for both."
@@ -46,29 +47,20 @@ class Classes:
 
 def check_classes(y: Any, name: str, n_rows: int | None = None) -> Classes:
     """Labels for classification: whole numbers, booleans, text, or objects of one kind."""
-    values, kind, original = _labels(y, name, n_rows)
-    if kind in (NUMBER, TEXT):
-        labels, codes = np.unique(original if kind == NUMBER else values, return_inverse=True)
+    values, kind = _labels(y, name, n_rows)
+    if kind == NUMBER:
+        labels, codes = np.unique(values, return_inverse=True)
         return Classes(labels, kind, codes.astype(np.intp))
-    distinct = _in_order(list(dict.fromkeys(values.tolist())))
+    distinct = list(dict.fromkeys(values.tolist()))
+    with suppress(TypeError):  # objects without an order stay in that of their first rows
+        distinct = sorted(distinct)
     lookup = {label: code for code, label in enumerate(distinct)}
-    labels = np.empty(len(distinct), dtype=object)
-    labels[:] = distinct
-    return Classes(labels, kind, np.array([lookup[label] for label in values.tolist()], dtype=np.intp))
+    return Classes(_objects(distinct), kind, np.array([lookup[label] for label in values.tolist()], dtype=np.intp))
 
 
 def check_targets(y: Any, name: str, n_rows: int | None = None) -> FloatVector:
     """Real numbers for regression."""
-    column = _column(y, name, n_rows)
-    strange = _not_numbers(column)
-    if strange:
-        _refuse_missing(np.array([_is_missing(v) for v in column.tolist()], dtype=bool), name, "missing values")
-        raise ValueError(
-            f"{name} must be numbers for task='regression'; got {type(strange[0]).__name__} such as "
-            f"{strange[0]!r}. Use task='classification' for labels."
-        )
-    targets = _as_floats(column, name)
-    _refuse_missing(~np.isfinite(targets), name, "NaN or infinity")
+    targets = _real_numbers(y, name, n_rows, "numbers for task='regression'", "Use task='classification' for labels.")
     if np.abs(targets).max() > LARGEST_TARGET:
         row = int(np.abs(targets).argmax())
         raise ValueError(
@@ -82,12 +74,7 @@ def check_weights(sample_weight: Any, n_rows: int) -> FloatVector:
     name = "sample_weight"
     if sample_weight is None:
         return np.ones(n_rows)
-    column = _column(sample_weight, name, n_rows)
-    strange = _not_numbers(column)
-    if strange:
-        raise ValueError(f"{name} must be numbers, one per validation point; got {strange[0]!r}.")
-    weights = _as_floats(column, name)
-    _refuse_missing(~np.isfinite(weights), name, "NaN or infinity")
+    weights = _real_numbers(sample_weight, name, n_rows, "numbers, one per validation point", "Give a number for each.")
     if (weights < 0).any():
         row = int(np.argmax(weights < 0))
         raise ValueError(f"{name} must not be negative; got {weights[row]:g} at row {row}.")
@@ -128,9 +115,9 @@ def check_owners(owners: Any, n_train: int) -> tuple[list[Any], IntVector]:
     """Any labels, one per training row: the distinct ones in order of appearance, and codes."""
     column = _column(owners, "owners", n_train)
     if column.dtype.kind in "mM":
-        column = column.astype(str)  # dates as people write them
-    _refuse_missing(np.array([_is_missing(owner) for owner in column.tolist()], dtype=bool), "owners", "missing owners")
+        column = column.astype(str)  # dates as text
     plain = column.tolist()
+    _refuse_missing([_is_missing(owner) for owner in plain], "owners", "missing owners")
     if not all(isinstance(owner, Hashable) for owner in plain):
         raise TypeError(
             "owners must be labels that can be compared, such as strings or numbers; got lists or the like."
@@ -140,19 +127,23 @@ def check_owners(owners: Any, n_train: int) -> tuple[list[Any], IntVector]:
     return list(lookup), codes
 
 
-def _not_numbers(column: npt.NDArray[Any]) -> list[Any]:
-    """What among the entries is no real number, as Python objects; dates count as none."""
-    if column.dtype.kind in "biuf":
-        return []
-    entries = column.astype(str).tolist() if column.dtype.kind in "mM" else column.tolist()
-    return [entry for entry in entries if not isinstance(entry, numbers.Real | Decimal)]
-
-
-def _as_floats(column: npt.NDArray[Any], name: str) -> FloatVector:
+def _real_numbers(y: Any, name: str, n_rows: int | None, needed: str, advice: str) -> FloatVector:
+    """A column of finite numbers as 64-bit floats; dates are not numbers."""
+    column = _column(y, name, n_rows)
+    if column.dtype.kind not in "biuf":
+        entries = column.astype(str).tolist() if column.dtype.kind in "mM" else column.tolist()
+        strange = [entry for entry in entries if not isinstance(entry, numbers.Real | Decimal)]
+        if strange:
+            _refuse_missing([_is_missing(entry) for entry in entries], name, "missing values")
+            raise ValueError(
+                f"{name} must be {needed}; got {type(strange[0]).__name__} such as {strange[0]!r}. {advice}"
+            )
     try:
-        return column.astype(np.float64)
+        floats = column.astype(np.float64)
     except OverflowError:
         raise ValueError(f"{name} holds numbers beyond 64-bit floats. Rescale them.") from None
+    _refuse_missing(~np.isfinite(floats), name, "NaN or infinity")
+    return floats
 
 
 def _column(y: Any, name: str, n_rows: int | None) -> npt.NDArray[Any]:
@@ -163,8 +154,6 @@ def _column(y: Any, name: str, n_rows: int | None) -> npt.NDArray[Any]:
             "Give one label or number per row."
         )
     native = as_narwhals(y, name)
-    if isinstance(native, nwl.LazyFrame):
-        raise TypeError(f"{name} is a lazy frame. Call .collect() on it first.")
     if isinstance(native, nwl.DataFrame):
         if len(native.columns) != 1:
             raise ValueError(f"{name} is a frame of {len(native.columns)} columns; give one column.")
@@ -195,25 +184,21 @@ def _array(y: Any, name: str) -> npt.NDArray[Any]:
     if isinstance(y, list | tuple):
         # numpy would turn [1, "a"] into text and [1, None] into objects; keep what was given.
         kinds = {type(label) for label in y}
-        if len(kinds) > 1 and not all(issubclass(kind, bool | int | float | np.number | np.bool_) for kind in kinds):
-            column = np.empty(len(y), dtype=object)
-            column[:] = y
-            return column
+        if len(kinds) > 1 and not _all_numbers(kinds):
+            return _objects(y)
     try:
         return np.asarray(y)
     except ValueError:
         raise ValueError(f"{name} must be one-dimensional, one entry per row; its entries differ in length.") from None
 
 
-def _labels(y: Any, name: str, n_rows: int | None) -> tuple[npt.NDArray[Any], str, npt.NDArray[Any]]:
-    """Comparable labels, their kind in words, and the labels as they came."""
+def _labels(y: Any, name: str, n_rows: int | None) -> tuple[npt.NDArray[Any], str]:
+    """Labels of one kind, and that kind in words."""
     column = _column(y, name, n_rows)
-    original = column
-    if column.dtype.kind == "O":
-        column, kind = _from_objects(column, name)
+    if column.dtype.kind in "OUT":
+        column, kind = _from_objects(column.astype(object), name)
         if kind != NUMBER:
-            return column, kind, column
-        original = column
+            return column, kind
     if column.dtype.kind == "f":
         _refuse_missing(~np.isfinite(column), name, "NaN or infinity")
         if (column != np.trunc(column)).any():
@@ -223,16 +208,13 @@ def _labels(y: Any, name: str, n_rows: int | None) -> tuple[npt.NDArray[Any], st
                 "task='classification' needs classes. Use task='regression', or bin the values."
             )
     if column.dtype.kind in "biuf":
-        # Floats beyond 2^53 may have been whole numbers that are no longer told apart.
+        # Whole numbers beyond 2^53 may have become the same float.
         limit = 2.0**53 if column.dtype.kind == "f" else 2.0**63
         if column.dtype.kind in "uf" and (np.abs(column.astype(np.float64)) >= limit).any():
             raise ValueError(f"{name} holds labels beyond 64-bit integers. Convert them to strings.")
-        return column.astype(np.int64), NUMBER, original
-    if column.dtype.kind in "UT":
-        text, kind = _from_objects(column.astype(object), name)
-        return text, kind, text
+        return column, NUMBER
     if column.dtype.kind == "S":
-        return column.astype(object), "bytes", column
+        return column.astype(object), "bytes"
     raise ValueError(
         f"{name} has dtype {column.dtype}, which cannot name classes. "
         "Convert it with .astype(str) if each value is a class."
@@ -241,9 +223,9 @@ def _labels(y: Any, name: str, n_rows: int | None) -> tuple[npt.NDArray[Any], st
 
 def _from_objects(column: npt.NDArray[Any], name: str) -> tuple[npt.NDArray[Any], str]:
     values = column.tolist()
-    _refuse_missing(np.array([_is_missing(value) for value in values], dtype=bool), name, "missing values")
+    _refuse_missing([_is_missing(value) for value in values], name, "missing values")
     kinds = {type(value) for value in values}
-    if all(issubclass(kind, bool | int | float | np.number | np.bool_) for kind in kinds):
+    if _all_numbers(kinds):
         column = np.array(values)
         if column.dtype.kind == "O":
             raise ValueError(f"{name} holds labels beyond 64-bit integers. Convert them to strings.")
@@ -259,14 +241,25 @@ def _from_objects(column: npt.NDArray[Any], name: str) -> tuple[npt.NDArray[Any]
     )
 
 
+def _all_numbers(kinds: set[type]) -> bool:
+    return all(issubclass(kind, bool | int | float | np.number | np.bool_) for kind in kinds)
+
+
+def _objects(items: Sequence[Any]) -> npt.NDArray[Any]:
+    """One Python object per entry, even where numpy would make a matrix of tuples or lists."""
+    column = np.empty(len(items), dtype=object)
+    column[:] = items
+    return column
+
+
 def _is_missing(value: Any) -> bool:
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, float | np.floating | np.datetime64 | np.timedelta64) and bool(value != value)
 
 
-def _refuse_missing(mask: npt.NDArray[Any], name: str, what: str) -> None:
-    rows = np.flatnonzero(mask)
+def _refuse_missing(mask: npt.ArrayLike, name: str, what: str) -> None:
+    rows = np.flatnonzero(np.asarray(mask, dtype=bool))
     if rows.size:
         raise ValueError(f"{name} has {what} at {describe_rows(rows)}. Drop these rows or fill them in.")
 
@@ -274,10 +267,3 @@ def _refuse_missing(mask: npt.NDArray[Any], name: str, what: str) -> None:
 def _plain(values: npt.NDArray[Any]) -> list[Any]:
     """Python objects that compare and hash alike whatever numeric dtype they came in."""
     return [int(v) if isinstance(v, bool | float) else v for v in values.tolist()]
-
-
-def _in_order(labels: list[Any]) -> list[Any]:
-    try:
-        return sorted(labels)
-    except TypeError:
-        return labels

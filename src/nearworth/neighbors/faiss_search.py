@@ -1,33 +1,36 @@
-"""Nearest neighbours through faiss: which index, how hard it tries, and true distances in the end.
+"""Nearest neighbours through faiss: which index, its search effort, and true distances in the end.
 
 An index is asked for more points than wanted (`overfetch`), and these are ranked by true distances. So codes of a few
-bits per number, which faiss scans many times faster than the numbers, are as good as needed.
+bits per number, which faiss scans many times faster than the numbers, are as good as needed. faiss works in 32 bits:
+points are centred and brought to a scale where squares fit, and its own distances only choose what is ranked.
+This is the only module that imports faiss.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
+import re
+import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
-from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._common.files import atomic_write
-from nearworth._common.types import FloatVector
+from nearworth._common.archive import Arrays, read_archive, write_archive
+from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix
 from nearworth.inputs.fingerprint import fingerprint
 from nearworth.inputs.parameters import whole_number
-from nearworth.neighbors.certify import Sample, recall_by_distance
-from nearworth.neighbors.faiss_index import Effort, FaissIndex, import_faiss
-from nearworth.neighbors.search import (
+from nearworth.neighbors.exact import TrueDistances
+from nearworth.neighbors.recall import Sample, recall_by_distance
+from nearworth.neighbors.searchers import (
     MISSING,
-    Answer,
-    TrueDistances,
+    Neighbours,
+    Searcher,
     check_points,
     check_queries,
     check_share,
@@ -35,15 +38,23 @@ from nearworth.neighbors.search import (
 )
 
 FLAT_POINTS, LISTS_POINTS, CODED_COLUMNS, MOST_CODES = 20_000, 500_000, 8, 64
-SAMPLED_QUERIES, PRINTED_ROWS = 128, 1000
+CODES = re.compile(r"PQ|SQ|RQ|LSH|PCA|ITQ|AQ|RaBitQ|ZnLattice|PRQ|LSQ")  # indexes that hold rounded points only
+TRAINING_ROWS, TRAINING_PER_LIST, TRAINING_ROUNDS, THREADED_LISTS = 16_384, 64, 10, 2048
+SAMPLED_QUERIES, FINGERPRINT_ROWS = 128, 1000
 MOST_OVERFETCH, MOST_EF = 64, 8192
 SCAN, RANK = 1.0, 200.0  # nanoseconds to scan a code, and to rank a point fetched
 SPARE = 8  # points fetched on top, because 32 bits confuse a few at the border
-BLOCK, PART = 2048, 64  # queries per fetch, and per thread that ranks what was fetched
-FORMAT = 1
-PARAMETERS = (
-    "factory", "recall", "nprobe", "ef_search", "overfetch", "ef_construction", "n_candidates", "n_threads",
-)  # fmt: skip
+ROWS_AT_ONCE, BLOCK, PART = 2**16, 2048, 64  # rows added, queries per fetch, and per thread that ranks what was fetched
+INTEGERS = ("nprobe", "ef_search", "overfetch", "ef_construction", "n_candidates", "n_threads")
+
+
+@dataclass(frozen=True)
+class Effort:
+    """Lists visited (IVF), candidates of a walk through a graph (HNSW), points fetched per point asked for."""
+
+    nprobe: int | None = None
+    ef_search: int | None = None
+    overfetch: int = 1
 
 
 @dataclass(frozen=True)
@@ -70,7 +81,7 @@ class FaissTuning:
         return f"{line}\n  warning: {self.warning}" if self.warning else line
 
 
-class FaissSearch:
+class FaissSearch(Searcher):
     """Neighbours from a faiss index, ranked by true distances.
 
     Parameters
@@ -105,15 +116,14 @@ class FaissSearch:
         if not isinstance(factory, str):
             raise TypeError(f'factory must be text such as "auto", "Flat" or "HNSW32"; got {factory!r}.')
         check_share("recall", recall)
+        self.factory, self.recall = factory, recall
         self.nprobe, self.ef_search, self.overfetch = nprobe, ef_search, overfetch
         self.ef_construction, self.n_candidates, self.n_threads = ef_construction, n_candidates, n_threads
-        for name in ("nprobe", "ef_search", "overfetch", "ef_construction", "n_candidates", "n_threads"):
+        for name in INTEGERS:
             whole_number(1, or_none=True)(name, getattr(self, name))
-        self.factory, self.recall = factory, recall
         self.tuning: FaissTuning | None = None
         self._index: FaissIndex | None = None
-        self._effort: Effort | None = None
-        self._built_for: str | None = None  # what the data of a loaded index looked like
+        self._built_for: str | None = None  # fingerprint of the training points of a loaded index
 
     def __repr__(self) -> str:
         return f"FaissSearch({self.factory!r}, recall={self.recall})"
@@ -123,13 +133,13 @@ class FaissSearch:
         points = check_points(X)
         self._truth = TrueDistances(points)
         if self._built_for is not None:
-            if _print_of(points) != self._built_for:
+            if _fingerprint_of_some(points) != self._built_for:
                 raise ValueError(
                     f"this index was saved for other training points than these of shape {points.shape}. "
                     "Fit a new FaissSearch on them."
                 )
             return self
-        self.tuning = self._effort = None
+        self.tuning = None
         self._build(next(self._factories()))
         return self if self.n_candidates is None else self.prepare(self.n_candidates)
 
@@ -139,79 +149,74 @@ class FaissSearch:
         Under "auto", an index that cannot reach the recall gives way to a more faithful one.
         """
         whole_number(1)("k", k)
-        sample = self._sample(k, queries)
+        points, rng = self._truth.points, np.random.default_rng(0)
+        if queries is None:
+            sample = Sample.of_training(points, k, SAMPLED_QUERIES, rng)
+        else:
+            rows = check_queries(queries, points.shape[1], k)
+            some = np.sort(rng.choice(len(rows), min(SAMPLED_QUERIES, len(rows)), replace=False))
+            sample = Sample.of_queries(points, rows[some], k)
         for factory in self._factories():
             if self._built.factory != factory:
                 self._build(factory)
             self.tuning = self._tune(sample)
             if self.tuning.warning is None:
                 break
-        assert self.tuning is not None
-        self._effort = self.tuning.effort
         return self
 
-    def search(self, Q: Any, k: int) -> Answer:
+    def search(self, Q: Any, k: int) -> Neighbours:
         """About the k nearest by true distance; -1 where the index finds fewer."""
-        points = self._truth.points
+        points, threads = self._truth.points, usable_threads(self.n_threads)
         queries = check_queries(Q, points.shape[1], k)
-        if self._effort is None:
+        if self.tuning is None:
             self.prepare(k)
-        assert self._effort is not None
-        count = min(len(points), self._effort.overfetch * k + SPARE)
+        assert self.tuning is not None
+        effort = self.tuning.effort
+        count = min(len(points), effort.overfetch * k + SPARE)
         indices, keys = np.full((len(queries), k), MISSING, dtype=np.intp), np.full((len(queries), k), np.inf)
-        threads = usable_threads(self.n_threads)
+
+        def rank(rows: slice) -> None:
+            nearest, squares = self._truth.order(queries[rows], found[rows.start - start : rows.stop - start])
+            indices[rows, :count], keys[rows, :count] = nearest[:, :k], squares[:, :k]
+
         with ThreadPoolExecutor(threads) as pool:
             for start in range(0, len(queries), BLOCK):
-                block = queries[start : start + BLOCK]
-                found = self._built.fetch(block, count, self._effort, threads)
-                parts = range(0, len(block), PART)
-                ranked = pool.map(
-                    lambda a, b=block, f=found: self._truth.order(b[a : a + PART], f[a : a + PART]), parts
-                )
-                for a, (nearest, squares) in zip(parts, ranked, strict=True):
-                    rows = slice(start + a, start + a + len(nearest))
-                    indices[rows, :count], keys[rows, :count] = nearest[:, :k], squares[:, :k]
-        return indices, self._truth.unsquared(queries, keys)
+                stop = min(start + BLOCK, len(queries))
+                found = self._built.fetch(queries[start:stop], count, effort, threads)
+                list(pool.map(rank, [slice(a, min(a + PART, stop)) for a in range(start, stop, PART)]))
+        return Neighbours(indices, self._truth.unsquared(queries, keys))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the index, its efforts and what its data look like to a file, whole or not at all."""
-        built = self._built
+        """Write the index, its efforts and a fingerprint of its data to a file, whole or not at all."""
+        state = self._built.__getstate__()
+        arrays = {name: state.pop(name) for name in ("index", "centre")}
         about = {
-            "format": FORMAT,
-            "parameters": {name: getattr(self, name) for name in PARAMETERS},
-            "factory": built.factory,
-            "scale": built.scale,
-            "padded": built.padded,
+            "parameters": {name: getattr(self, name) for name in ("factory", "recall", *INTEGERS)},
+            "index": state,
             "tuning": None if self.tuning is None else asdict(self.tuning),
-            "built_for": _print_of(self._truth.points),
+            "built_for": _fingerprint_of_some(self._truth.points),
         }
-        with atomic_write(path) as file:
-            np.savez(file, index=built.to_bytes(), centre=built.centre, about=np.array(json.dumps(about)))
+        write_archive(path, "faiss index", about, arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """What `save` wrote. `fit` it to the same training points, which are not in the file."""
-        import_faiss()
-        try:
-            with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-                about = json.loads(str(archive["about"]))
-                index, centre = FaissIndex.index_from_bytes(archive["index"]), archive["centre"]
-        except (KeyError, ValueError, RuntimeError, BadZipFile, EOFError) as error:
-            raise ValueError(f"{os.fspath(path)!r} is not an index that FaissSearch.save wrote ({error}).") from error
-        if about["format"] != FORMAT:
-            raise ValueError(f"{os.fspath(path)!r} has format {about['format']}; this version reads {FORMAT}.")
+        import_faiss()  # else its absence would be taken for a damaged file
+        return read_archive(path, "faiss index", cls._from_archive)
+
+    @classmethod
+    def _from_archive(cls, about: dict[str, Any], arrays: Arrays) -> Self:
         loaded = cls(**about["parameters"])
-        loaded._index = FaissIndex(index, about["factory"], centre, about["scale"], about["padded"])
-        loaded._built_for = about["built_for"]
+        loaded._index, loaded._built_for = FaissIndex.__new__(FaissIndex), about["built_for"]
+        loaded._index.__setstate__(about["index"] | arrays)
         if about["tuning"] is not None:
-            loaded._effort = Effort(**about["tuning"].pop("effort"))
-            loaded.tuning = FaissTuning(**about["tuning"], effort=loaded._effort)
+            loaded.tuning = FaissTuning(**about["tuning"] | {"effort": Effort(**about["tuning"]["effort"])})
         return loaded
 
     def fingerprint(self) -> str:
         """A hash of the index and the efforts: equal ones give equal answers."""
-        digest = hashlib.blake2b(self._built.to_bytes().data, digest_size=16)
-        digest.update(repr(self._effort).encode())
+        digest = hashlib.blake2b(self._built.__getstate__()["index"].data, digest_size=16)
+        digest.update(repr(None if self.tuning is None else self.tuning.effort).encode())
         return digest.hexdigest()
 
     @property
@@ -223,15 +228,12 @@ class FaissSearch:
     def _build(self, factory: str) -> None:
         points, threads = self._truth.points, usable_threads(self.n_threads)
         padded = _codes(points.shape[1])[1] if self.factory == "auto" else points.shape[1]
-        self._index = FaissIndex.build(
-            points, factory, padded=padded, threads=threads, ef_construction=self.ef_construction
-        )
+        self._index = FaissIndex(points, factory, padded, threads, self.ef_construction)
 
     def _factories(self) -> Iterator[str]:
         """The index asked for; or by size, the fastest first."""
         n_train, n_columns = self._truth.points.shape
-        lists = 2 ** round(np.log2(np.sqrt(n_train) / 4))
-        codes, _ = _codes(n_columns)
+        lists, (codes, _) = 2 ** round(np.log2(np.sqrt(n_train) / 4)), _codes(n_columns)
         if self.factory != "auto":
             yield self.factory
         elif n_train < FLAT_POINTS:
@@ -241,62 +243,136 @@ class FaissSearch:
                 yield f"IVF{lists},PQ{codes}x4fs" if n_train >= LISTS_POINTS else f"PQ{codes}x4fs"
             yield f"IVF{4 * lists},Flat"
 
-    def _sample(self, k: int, queries: Any) -> Sample:
-        points, rng = self._truth.points, np.random.default_rng(0)
-        if queries is None:
-            return Sample.of_training(points, k, SAMPLED_QUERIES, rng)
-        rows = check_queries(queries, points.shape[1], k)
-        some = np.sort(rng.choice(len(rows), min(SAMPLED_QUERIES, len(rows)), replace=False))
-        return Sample.of_queries(points, rows[some], k)
-
     def _tune(self, sample: Sample) -> FaissTuning:
         """The cheapest effort whose recall on the sample is clearly enough, else the one that finds most."""
-        best: tuple[float, FaissTuning] | None = None
-        most: FaissTuning | None = None
-        for effort, cost in self._efforts(sample.k):
-            if best is not None and cost >= best[0]:
+        tried: list[FaissTuning] = []
+        best, least = None, np.inf
+        for scan, cost in self._efforts(sample.k):
+            if cost >= least:
                 break
-            for tried, found in self._try(sample, effort):
-                spread = 2.0 * float(found.std()) / np.sqrt(len(found))
-                mean = float(found.mean())
-                tuning = FaissTuning(self._built.factory, sample.k, tried, mean, len(found), self.recall)
-                total = cost + RANK * sample.k * tried.overfetch
-                if mean - spread >= self.recall and (best is None or total < best[0]):
-                    best = total, tuning
-                if most is None or mean > most.recall:
-                    most = tuning
-        assert most is not None
-        return most if best is None else best[1]
+            for effort, found in self._try(sample, scan):
+                mean, error = float(found.mean()), float(found.std()) / np.sqrt(len(found))
+                tried.append(FaissTuning(self._built.factory, sample.k, effort, mean, len(found), self.recall))
+                total = cost + RANK * sample.k * effort.overfetch
+                if mean - 2.0 * error >= self.recall and total < least:
+                    best, least = tried[-1], total
+        return best or max(tried, key=lambda tuning: tuning.recall)
 
     def _efforts(self, k: int) -> Iterator[tuple[Effort, float]]:
-        """From least to most, and what scanning costs each time."""
-        built, n_train = self._built, len(self._truth.points)
-        if built.n_lists is not None:
-            probes = (
-                (self.nprobe,) if self.nprobe is not None else _doubling(max(1, built.n_lists // 64), built.n_lists)
-            )
-            for nprobe in probes:
-                yield Effort(nprobe=nprobe), SCAN * n_train * nprobe / built.n_lists
-        elif built.is_graph:
-            for ef in (self.ef_search,) if self.ef_search is not None else _doubling(max(16, k), max(MOST_EF, k)):
+        """From least to most, with the cost of the scan."""
+        n_train, n_lists = len(self._truth.points), self._built.n_lists
+        if n_lists is not None:
+            for nprobe in _doubling(max(1, n_lists // 64), n_lists) if self.nprobe is None else [self.nprobe]:
+                yield Effort(nprobe=nprobe), SCAN * n_train * nprobe / n_lists
+        elif "HNSW" in self._built.factory:
+            for ef in _doubling(max(16, k), max(MOST_EF, k)) if self.ef_search is None else [self.ef_search]:
                 yield Effort(ef_search=ef), float(ef)
         else:
             yield Effort(), SCAN * n_train
 
     def _try(self, sample: Sample, effort: Effort) -> Iterator[tuple[Effort, FloatVector]]:
         """Recall of every overfetch, which one search with the largest tells."""
-        given = self.overfetch if self.overfetch is not None else None if self._built.is_coded else 1
-        factors = list(_doubling(1, MOST_OVERFETCH)) if given is None else [given]
-        n_train, threads = len(self._truth.points), usable_threads(self.n_threads)
-        itself = int(sample.rows is not None)
-        count = min(n_train, factors[-1] * (sample.k + itself) + SPARE)
-        found = self._built.fetch(sample.queries, count, effort, threads)
+        coded = CODES.search(self._built.factory) is not None
+        factors = [self.overfetch or 1] if self.overfetch or not coded else list(_doubling(1, MOST_OVERFETCH))
+        wanted = sample.k + (sample.rows is not None)
+        count = min(len(self._truth.points), factors[-1] * wanted + SPARE)
+        found = self._built.fetch(sample.queries, count, effort, usable_threads(self.n_threads))
         keys = sample.truth.keys(sample.queries, found)
         if sample.rows is not None:
             keys[found == sample.rows[:, None]] = np.inf
         for factor in factors:
-            fetched = keys[:, : factor * (sample.k + itself) + SPARE]
-            yield replace(effort, overfetch=factor), recall_by_distance(fetched, sample.keys)
+            yield (
+                replace(effort, overfetch=factor),
+                recall_by_distance(keys[:, : factor * wanted + SPARE], sample.keys),
+            )
+
+
+class FaissIndex:
+    """An index over centred and scaled points, with zero columns added where codes need a round number of them."""
+
+    def __init__(
+        self, points: npt.NDArray[Any], factory: str, padded: int, threads: int, ef_construction: int | None
+    ) -> None:
+        faiss = import_faiss()
+        self.factory, self.padded, self.centre = factory, padded, points.mean(axis=0, dtype=np.float64)
+        spread = float(np.abs(np.stack([points.min(axis=0), points.max(axis=0)]) - self.centre).max())
+        self.scale = -int(np.frexp(spread)[1])
+        try:
+            self.index = faiss.index_factory(padded, factory)
+            few_lists = (self.n_lists or 0) < THREADED_LISTS
+            with _threads(faiss, 1 if few_lists else threads):  # small k-means lose time with threads
+                self._train(faiss, points, ef_construction)
+            with _threads(faiss, threads):
+                for start in range(0, len(points), ROWS_AT_ONCE):
+                    self.index.add(self._narrow(points[start : start + ROWS_AT_ONCE]))
+        except RuntimeError as error:
+            reason = str(error).splitlines()[0].split("Error: ")[-1][:200]
+            raise ValueError(
+                f"factory={factory!r} does not work for {len(points):,} points of {padded} columns: {reason}"
+            ) from error
+
+    @property
+    def n_lists(self) -> int | None:
+        """Number of lists of an IVF index."""
+        ivf = import_faiss().try_extract_index_ivf(self.index)
+        return None if ivf is None else int(ivf.nlist)
+
+    def fetch(self, queries: FloatMatrix, count: int, effort: Effort, threads: int) -> IntMatrix:
+        """About the nearest points of each query, -1 where there are fewer; by faiss' distances."""
+        faiss = import_faiss()
+        space = faiss.ParameterSpace()
+        if effort.nprobe is not None:
+            space.set_index_parameter(self.index, "nprobe", effort.nprobe)
+        if effort.ef_search is not None:
+            space.set_index_parameter(self.index, "efSearch", max(effort.ef_search, count))
+        with _threads(faiss, threads):
+            return np.asarray(self.index.search(self._narrow(queries), count)[1], dtype=np.intp)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "index": np.asarray(import_faiss().serialize_index(self.index))}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        index = import_faiss().deserialize_index(np.ascontiguousarray(state["index"]))
+        self.__dict__.update({**state, "index": index})
+
+    def _train(self, faiss: Any, points: npt.NDArray[Any], ef_construction: int | None) -> None:
+        wanted, ivf = TRAINING_ROWS, faiss.try_extract_index_ivf(self.index)
+        if ivf is not None:
+            wanted = max(wanted, TRAINING_PER_LIST * ivf.nlist)
+            ivf.cp.niter, ivf.cp.min_points_per_centroid = TRAINING_ROUNDS, 1
+            ivf.cp.max_points_per_centroid = TRAINING_PER_LIST
+        if ef_construction is not None:
+            faiss.ParameterSpace().set_index_parameter(self.index, "efConstruction", ef_construction)
+        if not self.index.is_trained:
+            some = np.random.default_rng(0).choice(len(points), min(wanted, len(points)), replace=False)
+            self.index.train(self._narrow(points[np.sort(some)]))
+
+    def _narrow(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+        out = np.zeros((len(rows), self.padded), dtype=np.float32)
+        with np.errstate(over="ignore"):  # a query too far out finds nothing in particular
+            out[:, : rows.shape[1]] = np.clip(np.ldexp(rows - self.centre, self.scale), -1e15, 1e15)
+        return out
+
+
+def import_faiss() -> Any:
+    """The library, or an error that says how to install it."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # its wrappers use what Python is about to drop
+            import faiss
+    except ImportError as error:
+        raise ImportError("FaissSearch needs faiss, which is not installed: pip install 'nearworth[faiss]'") from error
+    return faiss
+
+
+@contextmanager
+def _threads(faiss: Any, count: int) -> Iterator[None]:
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(count)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(before)
 
 
 def _codes(n_columns: int) -> tuple[int, int]:
@@ -313,7 +389,7 @@ def _doubling(first: int, last: int) -> Iterator[int]:
     yield last
 
 
-def _print_of(points: npt.NDArray[Any]) -> str:
+def _fingerprint_of_some(points: npt.NDArray[Any]) -> str:
     """A hash of the shape and of some rows: enough to notice other data, cheap enough for any."""
-    rows = np.linspace(0, len(points) - 1, min(PRINTED_ROWS, len(points))).astype(np.intp)
+    rows = np.linspace(0, len(points) - 1, min(FINGERPRINT_ROWS, len(points))).astype(np.intp)
     return fingerprint(points[rows], points.shape)

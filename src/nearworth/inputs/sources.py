@@ -1,0 +1,149 @@
+"""Rows and labels that are not in memory: paths, pyarrow datasets, zarr and h5py arrays; labels in a column of X."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain
+from typing import Any
+
+import narwhals.stable.v2 as nwl
+import numpy as np
+import numpy.typing as npt
+
+from nearworth._common.memory import default_budget
+from nearworth.inputs.features import Features, as_narwhals
+from nearworth.inputs.file_rows import PIECE, FileRows, spill
+from nearworth.inputs.npy import map_npy, open_npy, reopen_map
+
+FORMATS = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "feather", ".ipc": "feather"}
+ARROW = {"Dataset", "Scanner", "RecordBatchReader"}  # classes of pyarrow that are read in batches
+ZARR = ("zarr.json", ".zarray", ".zgroup")  # one of them is in every folder of zarr
+
+
+def open_pair(X: Any, y: Any, names: tuple[str, str], max_memory: int | None) -> tuple[Any, Any]:
+    """Rows and labels as `check_features` and the checks of targets take them; arrays and frames come back unchanged.
+
+    `y` may be the path of a .npy file, or the name of a column of X, which then is not a feature. Rows stay on disk
+    under a memory limit; without one they are read if they take no more than the default budget.
+    """
+    label = None
+    if isinstance(y, str | os.PathLike):
+        if _extension(y) == ".npy":
+            with _naming(names[1]):
+                y = np.array(map_npy(y, f"{names[1]}: {y}"))
+        elif isinstance(y, str):
+            label = y
+        else:
+            raise ValueError(f"{names[1]}: {y} is not a .npy file. Give labels, a .npy file, or the name of a column.")
+    with _naming(names[0]):
+        features, labels = _open(X, label, names[0], max_memory)
+    if label is None:
+        return X if features is None else features, y
+    if features is None:
+        return _split_frame(X, label, names)
+    if labels is None:
+        raise _no_columns(label, names)
+    return features, labels
+
+
+def _open(X: Any, label: str | None, argument: str, max_memory: int | None) -> tuple[Features | None, Any]:
+    """Rows of a path, dataset or array on disk, not yet checked, and the labels beside them; None for anything else."""
+    given, names, labels = X, None, None
+    if isinstance(X, np.memmap):
+        rows = reopen_map(X) if max_memory is not None and label is None else None
+        return None if rows is None else Features(rows), None
+    if isinstance(X, str | os.PathLike):
+        X = _open_path(os.fspath(X), argument)
+    if ARROW & {kind.__name__ for kind in type(X).__mro__ if kind.__module__.startswith("pyarrow")}:
+        from nearworth.inputs.arrow import read_arrow
+
+        X, names, labels = read_arrow(X, label, argument)
+    elif _is_chunked(X):
+        X = spill(_blocks(X), X.dtype, int(X.shape[0]))
+    if isinstance(X, FileRows) and max_memory is None and X.nbytes <= default_budget():
+        X = X[:]
+    return None if X is given else Features(X, names), labels
+
+
+def _open_path(path: str, argument: str) -> Any:
+    """Rows, a dataset or an array of zarr, by extension or by what is in the folder."""
+    if "://" not in path and not os.path.exists(path):
+        raise FileNotFoundError(f"{argument}: there is no file or folder {path!r}.")
+    if _extension(path) == ".npy":
+        return open_npy(path, argument)
+    is_zarr = path.rstrip("/\\").endswith((".zarr", ".zarr.zip"))
+    if is_zarr or any(os.path.exists(os.path.join(path, name)) for name in ZARR):
+        return _open_zarr(path, argument)
+    inside = (name for _, _, names in os.walk(path) for name in sorted(names))
+    kind = next((FORMATS[_extension(name)] for name in chain([path], inside) if _extension(name) in FORMATS), None)
+    if kind is None:
+        raise ValueError(
+            f"{argument}: {path!r} is not known as data. Give a .npy, Parquet, Feather or zarr file, a folder of "
+            "Parquet or Feather files, or an array."
+        )
+    import pyarrow.dataset as ds
+
+    return ds.dataset(path, format=kind)
+
+
+def _open_zarr(path: str, argument: str) -> Any:
+    try:
+        import zarr
+    except ImportError:
+        raise ImportError(f"{argument}: {path} needs zarr: pip install 'nearworth[zarr]'.") from None
+    opened = zarr.open(path, mode="r")
+    if not hasattr(opened, "shape"):
+        raise ValueError(f"{argument}: {path} is a group of arrays. Give one: {path}/name.")
+    return opened
+
+
+def _extension(path: str | os.PathLike[str]) -> str:
+    return os.path.splitext(os.fspath(path))[1].lower()
+
+
+def _is_chunked(X: Any) -> bool:
+    """Whether it is a matrix of numbers that is read by slices, as those of zarr and h5py are."""
+    has_all = hasattr(X, "chunks") and hasattr(X, "__getitem__") and isinstance(getattr(X, "dtype", None), np.dtype)
+    return has_all and X.dtype.kind in "biuf" and X.dtype.itemsize <= 8 and len(getattr(X, "shape", ())) == 2
+
+
+def _blocks(X: Any) -> Iterator[npt.NDArray[Any]]:
+    """Whole chunks, several at a time if they are small."""
+    n_rows, width = (int(size) for size in X.shape)
+    most = max(1, PIECE // max(1, width * X.dtype.itemsize))
+    tall = X.chunks[0] if X.chunks and isinstance(X.chunks[0], int) else 1
+    step = tall * max(1, most // tall)
+    for start in range(0, n_rows, step):
+        yield np.asarray(X[start : min(start + step, n_rows)])
+
+
+@contextmanager
+def _naming(argument: str) -> Iterator[None]:
+    """Name the argument where the system or a library only says what went wrong."""
+    try:
+        yield
+    except Exception as error:
+        foreign = isinstance(error, OSError) or type(error).__module__ != "builtins"
+        if not foreign or str(error).startswith(argument):
+            raise
+        first = (str(error).splitlines() or [""])[0]
+        raise ValueError(f"{argument}: cannot be read: {type(error).__name__}: {first}") from error
+
+
+def _split_frame(X: Any, label: str, names: tuple[str, str]) -> tuple[Any, Any]:
+    frame = as_narwhals(X, names[0])
+    if not isinstance(frame, nwl.DataFrame):
+        raise _no_columns(label, names)
+    if label not in frame.columns:
+        some = ", ".join(map(repr, frame.columns[:12]))
+        raise ValueError(f"{names[0]} has no column {label!r} for the labels; it has {some}.")
+    return frame.drop(label).to_native(), frame.get_column(label).to_native()
+
+
+def _no_columns(label: str, names: tuple[str, str]) -> ValueError:
+    return ValueError(
+        f"{names[1]}={label!r} names a column, but {names[0]} has no named columns. "
+        "Give one label per row, or the path of a .npy file."
+    )

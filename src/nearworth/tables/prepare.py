@@ -1,0 +1,155 @@
+"""TablePreparer: a mixed table becomes the matrix that distances are taken in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import narwhals.stable.v2 as nwl
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from nearworth._common.types import FloatMatrix
+from nearworth.inputs.parameters import one_of, whole_number
+from nearworth.tables.columns import Column, kind_of, learn_column, missing_cells, missing_error
+from nearworth.tables.errors import InputError, listed, plural
+
+MAX_CATEGORIES = 40
+MOST_PROBLEMS = 5
+
+
+class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Turn a table of mixed columns into numbers whose distances mean something.
+
+    Numbers are standardised (dates are days, truth values 0 and 1), text from a short list becomes a 0/1 column for
+    each category, lists of numbers are embeddings and used as they are, columns that never change are left out.
+    Long lists of categories, free text, infinite and missing values are refused with advice. `columns_` says what
+    became of each column.
+
+    Parameters
+    ----------
+    missing : {"error", "median"}
+        Refuse missing values, or fill numbers with the median and make missing text a category of its own.
+    max_categories : int, default=40
+        Text columns with more distinct values are refused.
+    as_they_are : bool, default=False
+        Take all numbers as they are, as parts of an embedding.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, nearworth as nw
+    >>> table = pa.table({"size": [1.0, 2.0, 3.0], "colour": ["red", "blue", "red"]})
+    >>> nw.TablePreparer().fit_transform(table).round(2)
+    array([[-1.22,  0.  ,  1.  ],
+           [ 0.  ,  1.  ,  0.  ],
+           [ 1.22,  0.  ,  1.  ]])
+    """
+
+    def __init__(self, missing: str = "error", max_categories: int = MAX_CATEGORIES, as_they_are: bool = False) -> None:
+        self.missing = missing
+        self.max_categories = max_categories
+        self.as_they_are = as_they_are
+
+    def fit(self, X: Any, y: Any = None) -> TablePreparer:  # noqa: ARG002
+        """Learn from a training table (pandas, polars, pyarrow) what each column becomes."""
+        one_of("error", "median")("missing", self.missing)
+        whole_number(1)("max_categories", self.max_categories)
+        table = _as_arrow(X)
+        self.columns_: list[Column] = self._learn(table)
+        self.kinds_ = {name: kind_of(table[name]) for name in table.column_names}
+        self.feature_names_in_ = np.array(table.column_names, dtype=object)
+        self.n_features_in_ = table.num_columns
+        if not any(column.names for column in self.columns_):
+            raise InputError("no column is left to compare rows by: all are left out.")
+        return self
+
+    def transform(self, X: Any) -> FloatMatrix:
+        """The matrix (N, columns made), float64. Columns may come in any order, but all must be there."""
+        check_is_fitted(self)
+        table = _as_arrow(X)
+        self._check_columns(table)
+        self._refuse_missing(table)
+        matrix = np.empty((table.num_rows, sum(len(column.names) for column in self.columns_)))
+        start = 0
+        for column in self.columns_:
+            stop = start + len(column.names)
+            column.encode(table[column.name], matrix[:, start:stop])
+            start = stop
+        return matrix
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:  # noqa: ARG002
+        """Names of the columns of the matrix."""
+        check_is_fitted(self)
+        return np.array([name for column in self.columns_ for name in column.names], dtype=object)
+
+    def describe(self) -> list[str]:
+        """What became of each column, one line each."""
+        check_is_fitted(self)
+        return [f"{column.name}: {column.words}" for column in self.columns_]
+
+    def unseen(self, X: Any) -> dict[str, list[str]]:
+        """Categories that training did not have, by column; their 0/1 columns are all 0."""
+        table = _as_arrow(X)
+        found = {column.name: column.unseen(table[column.name]) for column in self.columns_}
+        return {name: labels for name, labels in found.items() if labels}
+
+    def _learn(self, table: Any) -> list[Column]:
+        """What each column becomes; the problems of all columns are reported together."""
+        columns, problems = [], []
+        try:
+            self._refuse_missing(table)
+        except InputError as problem:
+            problems.append(problem)
+        for name in table.column_names:
+            try:
+                columns.append(learn_column(name, table[name], self.missing, self.max_categories, self.as_they_are))
+            except InputError as problem:
+                problems.append(problem)
+        if len(problems) > 1:
+            first = " ".join(f"({number}) {p}" for number, p in enumerate(problems[:MOST_PROBLEMS], start=1))
+            rest = f" And {len(problems) - MOST_PROBLEMS:,} more." if len(problems) > MOST_PROBLEMS else ""
+            raise InputError(f"{len(problems):,} problems: {first}{rest}")
+        if problems:
+            raise problems[0]
+        return columns
+
+    def _refuse_missing(self, table: Any) -> None:
+        if self.missing != "error":
+            return
+        masks = {name: missing_cells(table[name]) for name in table.column_names}
+        masks = {name: mask for name, mask in masks.items() if mask.any() and not mask.all()}
+        if masks:
+            raise missing_error(masks)
+
+    def _check_columns(self, table: Any) -> None:
+        lost = sorted(set(self.kinds_) - set(table.column_names))
+        extra = sorted(set(table.column_names) - set(self.kinds_))
+        if lost:
+            instead = f"; it has {listed(extra)} instead" if extra else ""
+            verb = "is" if len(lost) == 1 else "are"
+            raise InputError(f"{plural('column', lost)} {listed(lost)} {verb} missing, which training had{instead}.")
+        if extra:
+            verb, them = ("was", "it") if len(extra) == 1 else ("were", "them")
+            raise InputError(
+                f"{plural('column', extra)} {listed(extra)} {verb} not there in training; --ignore {them}."
+            )
+        for name, kind in self.kinds_.items():
+            found = kind_of(table[name])
+            usable = found == kind or "nothing" in (found, kind) or {found, kind} == {"number", "truth"}
+            if not usable and not (kind == "text" and found in ("number", "truth", "date")):
+                raise InputError(f"column {name!r} holds {_plural(kind)} in training but {_plural(found)} here.")
+
+
+def _plural(kind: str) -> str:
+    return {"number": "numbers", "truth": "true/false", "date": "dates", "list": "lists"}.get(kind, kind)
+
+
+def _as_arrow(X: Any) -> Any:
+    if isinstance(X, pa.Table):
+        return X
+    try:
+        return nwl.from_native(X, eager_only=True).to_arrow()
+    except TypeError:
+        raise TypeError(f"X must be a table: pandas, polars or pyarrow; got {type(X).__name__}.") from None

@@ -1,0 +1,159 @@
+"""The memory that may be used: of the machine, or of the container around the process."""
+
+from __future__ import annotations
+
+import pytest
+
+from nearworth._common import memory
+from nearworth._common.memory import default_budget, free_memory
+
+MACHINE = 64 * 2**30
+UNLIMITED = "9223372036854771712"  # how version 1 says that there is no limit
+
+
+@pytest.fixture
+def system(tmp_path):
+    """A /proc of one's own, whose mounts lead to made-up control groups."""
+
+    class System:
+        proc, mounts = tmp_path / "proc", tmp_path / "cgroup"
+
+        def __init__(self):
+            (self.proc / "self").mkdir(parents=True)
+            self.mounts.mkdir()
+            (self.proc / "meminfo").write_text(f"MemTotal: 99999999 kB\nMemAvailable: {MACHINE // 1024} kB\n")
+
+        def runs_in(self, *lines):
+            (self.proc / "self/cgroup").write_text("".join(f"{line}\n" for line in lines))
+
+        def mounted(self, *lines):
+            first = "22 27 0:21 / /proc rw,relatime - proc proc rw"
+            (self.proc / "self/mountinfo").write_text("".join(f"{line}\n" for line in (first, *lines)))
+
+        def group(self, path, **files):
+            folder = self.mounts / path
+            folder.mkdir(parents=True, exist_ok=True)
+            for name, text in files.items():
+                (folder / f"memory.{name}").write_text(f"{text}\n")
+
+        def version_2(self, path="/", root="/"):
+            self.runs_in(f"0::{path}")
+            self.mounted(f"31 23 0:28 {root} {self.mounts} rw,relatime - cgroup2 cgroup2 rw,nsdelegate")
+
+        def version_1(self, path="/", root="/"):
+            self.runs_in("5:devices:/elsewhere", f"4:hugetlb,memory:{path}", "0::/")
+            self.mounted(
+                f"34 31 0:31 / {self.mounts}/devices rw - cgroup cgroup rw,devices",
+                f"35 31 0:32 {root} {self.mounts} rw,relatime shared:9 - cgroup cgroup rw,hugetlb,memory",
+            )
+
+        @property
+        def free(self):
+            return free_memory(self.proc)
+
+    return System()
+
+
+def test_the_machine_alone(system):
+    assert system.free == MACHINE  # no control groups at all
+    system.version_2()
+    assert system.free == MACHINE  # groups without files of memory
+
+
+def test_a_limit_less_what_is_used_and_cannot_be_dropped(system):
+    system.version_2("/app")
+    system.group("app", max=10**9, high="max", current=6 * 10**8, stat="anon 5\ninactive_file 200000000\nslab 3")
+    assert system.free == 10**9 - 4 * 10**8
+
+
+def test_the_softer_limit_counts_too(system):
+    system.version_2("/app")
+    system.group("app", max=10**9, high=7 * 10**8, current=10**8)
+    assert system.free == 6 * 10**8
+
+
+def test_limits_of_groups_above(system):
+    system.version_2("/pod/app/worker")
+    system.group("pod/app/worker", max="max", high="max", current=10**8)
+    system.group("pod/app", max=10**10, current=10**9)
+    system.group("pod", max=4 * 10**9, current=3 * 10**9, stat="inactive_file 0")
+    assert system.free == 10**9
+
+
+def test_version_1(system):
+    system.version_1("/docker/abc")
+    system.group(
+        "docker/abc",
+        limit_in_bytes=2 * 10**9,
+        usage_in_bytes=10**9,
+        stat="inactive_file 1\ntotal_inactive_file 300000000",
+    )
+    system.group("docker", limit_in_bytes=UNLIMITED, usage_in_bytes=10**12)
+    assert system.free == 13 * 10**8
+
+
+@pytest.mark.parametrize("path", ["/docker/abc", "/docker/abc/inner", "/../elsewhere", "/"])
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_container_sees_its_group_as_the_mount_point(system, version, path):
+    """Names in /proc/self/cgroup may be those of the machine, while the mount shows only the container."""
+    limit, used = ("limit_in_bytes", "usage_in_bytes") if version == 1 else ("max", "current")
+    (system.version_1 if version == 1 else system.version_2)(path, root="/docker/abc")
+    system.group("", **{limit: 10**9, used: 10**8})
+    assert system.free == 9 * 10**8
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"max": "max", "current": 10**9},
+        {"max": UNLIMITED, "current": 10**9},
+        {"max": "9" * 40, "current": 1},
+        {"max": 10**9},  # usage unknown
+        {"current": 10**9},
+        {"max": "", "current": ""},
+        {"max": "-1", "current": "junk"},
+    ],
+)
+def test_no_limit_or_none_that_can_be_understood(system, files):
+    system.version_2("/app")
+    system.group("app", **files)
+    assert system.free == MACHINE
+
+
+def test_a_group_that_is_full_has_nothing_free(system):
+    system.version_2("/app")
+    system.group("app", max=10**9, current=2 * 10**9)
+    assert system.free == 0
+    system.group("app", max=10**9, current=10**8, stat="inactive_file 900000000")  # counted at different moments
+    assert system.free == 10**9
+
+
+@pytest.mark.parametrize(
+    "text", ["", "garbage", "1:2", "0::", "36 35 98:0 /a", "a b c d e - cgroup2", "a - cgroup2 b c", " - - "]
+)
+@pytest.mark.parametrize("name", ["cgroup", "mountinfo"])
+def test_files_that_cannot_be_understood(system, name, text):
+    system.version_2("/app")
+    (system.proc / "self" / name).write_text(text)
+    assert system.free == MACHINE
+
+
+def test_a_limit_is_known_where_the_machine_says_nothing(system, monkeypatch):
+    (system.proc / "meminfo").unlink()
+    monkeypatch.delattr("os.sysconf")
+    assert system.free is None
+    system.version_2("/app")
+    system.group("app", max=10**9, current=0)
+    assert system.free == 10**9
+
+
+def test_the_default_budget_is_a_share_of_it(system, monkeypatch):
+    monkeypatch.setattr(memory, "free_memory", lambda: 4 * 10**8)
+    assert default_budget() == 10**8
+    monkeypatch.setattr(memory, "free_memory", lambda: None)
+    assert default_budget() == 10**9
+
+
+def test_here():
+    free = free_memory()
+    assert free is None or free >= 0

@@ -1,0 +1,95 @@
+"""Exact search, and exact order of what others found."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nearworth.neighbors.exact import PRODUCT_POINTS, ExactSearch, TrueDistances
+from nearworth.neighbors.metrics import make_keys
+from nearworth.neighbors.searchers import check_answer
+
+
+def brute_force(X, Q, k):
+    """The definition, in an arithmetic of its own."""
+    squares = ((np.asarray(Q, dtype=np.longdouble)[:, None] - X[None]) ** 2).sum(axis=2)
+    order = np.argsort(squares, axis=1, kind="stable")[:, :k]
+    return order, np.sqrt(np.take_along_axis(squares, order, axis=1)).astype(np.float64)
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.0**400, 2.0**-400, 2.0**-1000])
+def test_true_distances_order_whatever_order_comes(rng, scale):
+    X, Q = rng.integers(-3, 4, (60, 2)) * scale, rng.integers(-3, 4, (9, 2)) * scale
+    exact, far = brute_force(X, Q, 60)
+    truth = TrueDistances(X)
+    found, keys = truth.order(Q, rng.permuted(exact, axis=1))
+    np.testing.assert_array_equal(found, exact)
+    np.testing.assert_allclose(truth.unsquared(Q, keys), far, rtol=1e-15)
+
+
+def test_true_distances_leave_missing_ones_at_the_end(rng):
+    X = rng.normal(size=(9, 3))
+    found, keys = TrueDistances(X).order(X[:2], np.array([[3, 0, -1], [-1, -1, -1]]))
+    assert found.tolist() == [[0, 3, -1], [-1, -1, -1]]
+    assert np.isinf(keys[found < 0]).all()
+    assert keys[0, 0] == 0
+
+
+@pytest.mark.parametrize("n_train", [1, 7, 500, PRODUCT_POINTS + 100])
+@pytest.mark.parametrize("kind", ["floats", "grid", "far away", "identical"])
+def test_exact_search_is_exact(rng, n_train, kind):
+    X, Q = {
+        "floats": lambda: (rng.normal(size=(n_train, 5)), rng.normal(size=(30, 5))),
+        "grid": lambda: (rng.integers(0, 3, (n_train, 3)), rng.integers(0, 3, (30, 3))),
+        "far away": lambda: (rng.normal(size=(n_train, 4)) + 1e6, rng.normal(size=(30, 4)) + 1e6),
+        "identical": lambda: (np.ones((n_train, 2)), np.ones((3, 2))),
+    }[kind]()
+    for k in (1, 20, n_train + 2):
+        exact, far = brute_force(X, Q, k)
+        indices, distances = ExactSearch().fit(X).search(Q, k)
+        check_answer(indices, distances, n_train, k, n_queries=len(Q))
+        np.testing.assert_array_equal(indices[:, :n_train], exact)
+        np.testing.assert_allclose(distances[:, :n_train], far, rtol=1e-14, atol=0)
+        assert (indices[:, n_train:] == -1).all()
+
+
+def test_one_strange_query_does_not_spoil_the_others(rng):
+    X, Q = rng.normal(size=(PRODUCT_POINTS, 3)), rng.normal(size=(4, 3))
+    Q[1] *= 1e140
+    np.testing.assert_array_equal(ExactSearch().fit(X).search(Q, 5)[0], brute_force(X, Q, 5)[0])
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner_product", "manhattan"])
+@pytest.mark.parametrize("n_train", [50, PRODUCT_POINTS + 700])
+def test_nearest_of_any_metric(rng, metric, n_train):
+    X, Q = rng.normal(size=(n_train, 5)), rng.normal(size=(70, 5))
+    keys = make_keys(X, metric, None)
+    every = keys(Q)
+    for k in (3, 60):
+        indices, found = ExactSearch().fit_keys(keys, n_train).nearest(Q, k)
+        order = np.argsort(every, axis=1, kind="stable")[:, :k]
+        np.testing.assert_array_equal(indices[:, : order.shape[1]], order)
+        np.testing.assert_array_equal(found[:, : order.shape[1]], np.take_along_axis(every, order, axis=1))
+
+
+def test_more_duplicates_than_there_is_room_for(rng):
+    """Rough keys cannot tell them apart, so all exact keys are asked."""
+    X = np.concatenate([rng.normal(size=(100, 3)), np.ones((20_000, 3))])
+    indices, _ = ExactSearch().fit(X).search(np.ones((2, 3)), 5)
+    assert indices.tolist() == [[100, 101, 102, 103, 104]] * 2
+
+
+def test_a_broken_promise_is_noticed(rng, monkeypatch):
+    """Rough keys that err more than they say are not believed."""
+    X, Q = rng.normal(size=(PRODUCT_POINTS, 3)), rng.normal(size=(5, 3))
+    searcher = ExactSearch().fit(X)
+    products = searcher._products
+    monkeypatch.setattr(products, "_norms", products._norms + rng.normal(size=len(X)))
+    np.testing.assert_array_equal(searcher.search(Q, 9)[0], brute_force(X, Q, 9)[0])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ">f8", np.int8, bool])
+def test_any_type_of_points(rng, dtype):
+    X = (3 * rng.normal(size=(PRODUCT_POINTS + 5, 6))).astype(dtype)
+    indices, _ = ExactSearch().fit(X).search(X[:9], 20)
+    np.testing.assert_array_equal(indices, brute_force(X.astype(float), X[:9], 20)[0])

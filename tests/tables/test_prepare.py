@@ -1,0 +1,132 @@
+"""Mixed tables become numbers whose distances mean something, or are refused with advice."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import nearworth as nw
+from nearworth.tables.errors import InputError
+
+MIXED = {
+    "size": [1.0, 2.0, 3.0, 6.0],
+    "colour": ["red", "blue", "red", "green"],
+    "sold": [True, False, True, True],
+    "day": np.array(["2024-01-01", "2024-01-03", "2024-01-02", "2024-01-05"], dtype="datetime64[ms]"),
+    "vector": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]],
+    "same": [7, 7, 7, 7],
+}
+
+
+def test_mixed_columns_become_what_one_expects():
+    preparer = nw.TablePreparer()
+    matrix = preparer.fit_transform(pa.table(MIXED))
+    names = preparer.get_feature_names_out().tolist()
+    assert names == ["size", "colour=blue", "colour=green", "colour=red", "sold", "day", "vector[0]", "vector[1]"]
+    sizes = np.array(MIXED["size"])
+    np.testing.assert_allclose(matrix[:, 0], (sizes - sizes.mean()) / sizes.std())
+    np.testing.assert_array_equal(matrix[:, 1:4], [[0, 0, 1], [1, 0, 0], [0, 0, 1], [0, 1, 0]])
+    np.testing.assert_allclose(matrix[:, 4:6].mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(matrix[:, 4:6].std(axis=0), 1)
+    np.testing.assert_array_equal(matrix[:, 6:], MIXED["vector"])
+    assert "left out: the same in every row" in preparer.describe()[-1]
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_frames_of_other_libraries(library):
+    frame = pytest.importorskip(library).DataFrame({k: v for k, v in MIXED.items() if k != "vector"})
+    expected = nw.TablePreparer().fit_transform(pa.table({k: v for k, v in MIXED.items() if k != "vector"}))
+    np.testing.assert_allclose(nw.TablePreparer().fit_transform(frame), expected)
+
+
+def test_order_of_columns_does_not_matter_but_names_and_types_do():
+    preparer = nw.TablePreparer().fit(pa.table(MIXED))
+    table = pa.table(MIXED)
+    np.testing.assert_array_equal(preparer.transform(table.select(sorted(MIXED))), preparer.transform(table))
+    with pytest.raises(InputError, match=r"'size' is missing.*'length' instead"):
+        preparer.transform(table.rename_columns(["length", *list(MIXED)[1:]]))
+    with pytest.raises(InputError, match="'size' holds numbers in training but text here"):
+        preparer.transform(pa.table(MIXED | {"size": ["a", "b", "c", "d"]}))
+    with pytest.raises(InputError, match="'extra' was not there"):
+        preparer.transform(pa.table(MIXED | {"extra": [1, 2, 3, 4]}))
+    other = pa.table(MIXED | {"colour": ["red", "pink", "red", "red"]})
+    assert preparer.unseen(other) == {"colour": ["pink"]}
+    assert preparer.transform(other)[1, 1:4].tolist() == [0, 0, 0]
+
+
+def test_missing_values_are_named_or_filled():
+    table = pa.table({"a": [1.0, None, 3.0, 8.0], "b": ["x", "y", "", "x"], "c": [1.0, 2.0, float("nan"), 4.0]})
+    with pytest.raises(InputError, match=r"3 missing values in columns 'a', 'b', 'c' at rows 1, 2 \(0-based\)"):
+        nw.TablePreparer().fit(table)
+    preparer = nw.TablePreparer(missing="median")
+    matrix = preparer.fit_transform(table)
+    assert np.isfinite(matrix).all()
+    known = np.array([1.0, 3.0, 8.0])
+    assert matrix[1, 0] == pytest.approx((3 - known.mean()) / known.std())
+    assert "b=" in preparer.get_feature_names_out()
+    with pytest.raises(InputError, match="missing"):
+        nw.TablePreparer().fit(pa.table({"a": [1.0, 2.0]})).transform(pa.table({"a": [1.0, None]}))
+
+
+def test_medians_fill_what_only_later_rows_miss():
+    preparer = nw.TablePreparer(missing="median").fit(pa.table({"a": [1.0, 2.0, 6.0]}))
+    assert preparer.describe() == ["a: number, standardised"]
+    filled = preparer.transform(pa.table({"a": [None, 2.0, 1.0]}))
+    assert filled[0] == filled[1]
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ([f"name {i}" for i in range(100)], "--id"),
+        ([f"a long sentence about the thing number {i % 60} that goes on" for i in range(100)], "free text"),
+        ([f"town {i % 60}" for i in range(100)], "--max-categories"),
+        ([float("inf"), *range(99)], "infinite at row 0"),
+        ([[1.0]] * 99 + [[1.0, 2.0]], "row 99 holds 2 numbers where others hold 1"),
+        ([["a"]] * 100, "only lists of numbers"),
+        ([{"x": 1}] * 100, "has no distance"),
+    ],
+)
+def test_columns_without_a_distance_are_refused_with_advice(column, message):
+    with pytest.raises(InputError, match=message):
+        nw.TablePreparer().fit_transform(pa.table({"good": list(range(100)), "bad": column}))
+
+
+def test_problems_are_told_together():
+    columns = {"a": [1.0, None] * 50, "town": [f"town {i % 60}" for i in range(100)], "far": [float("inf"), *range(99)]}
+    with pytest.raises(InputError, match=r"^3 problems: \(1\) 50 missing values in column 'a' .*") as caught:
+        nw.TablePreparer().fit(pa.table(columns))
+    assert "(2) column 'town': 60 distinct texts" in str(caught.value)
+    assert "(3) column 'far': infinite at row 0" in str(caught.value)
+
+
+def test_what_categories_hide_is_told():
+    preparer = nw.TablePreparer(missing="median").fit(
+        pa.table({"age": ["1", "2", "?", ""] + ["3"] * 4, "ward": ["A", "B", "", "A"] * 2, "grade": ["1", "A"] * 4})
+    )
+    age, ward, grade = preparer.describe()
+    assert age.startswith("age: 5 categories (missing is one of them)")
+    assert "most are numbers, but not '?' (row 2)" in age
+    assert ward == "ward: 3 categories (missing is one of them), one 0/1 column each"
+    assert grade == "grade: 2 categories, one 0/1 column each"
+    clean = nw.TablePreparer().fit(pa.table({"b": ["x", "y", "1"]}))
+    assert clean.describe() == ["b: 3 categories, one 0/1 column each"]
+
+
+def test_huge_and_tiny_numbers_stay_finite():
+    matrix = nw.TablePreparer().fit_transform(pa.table({"a": [1e300, -1e300, 0.0], "b": [1e-300, 2e-300, 3e-300]}))
+    assert np.isfinite(matrix).all()
+    np.testing.assert_allclose(matrix.std(axis=0), 1)
+
+
+def test_nothing_to_compare_by():
+    with pytest.raises(InputError, match="no column is left"):
+        nw.TablePreparer().fit(pa.table({"a": [1, 1]}))
+
+
+def test_empty_lists_are_left_out_but_one_is_refused():
+    nothing = nw.TablePreparer().fit(pa.table({"a": [1, 2], "e": pa.array([[], []], pa.list_(pa.float64()))}))
+    assert nothing.describe()[1] == "e: left out: every cell is empty"
+    with pytest.raises(InputError, match="row 1 holds 0 numbers where others hold 2"):
+        nw.TablePreparer().fit_transform(pa.table({"e": [[1.0, 2.0], []]}))

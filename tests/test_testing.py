@@ -1,0 +1,135 @@
+"""The suite that users run on their searchers: ours pass, wrong ones are caught."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nearworth import FaissSearch, GraphSearch, LSHSearch
+from nearworth.neighbors.exact import ExactSearch
+from nearworth.testing import check_searcher
+
+
+class ThroughGraph(ExactSearch):
+    """Writes the exact neighbours into a graph and reads them from there."""
+
+    def search(self, Q, k):
+        return GraphSearch(*super().search(Q, k)).fit(self._distances.points).search(Q, k)
+
+
+@pytest.mark.parametrize("make", [ExactSearch, ThroughGraph])
+def test_exact_searchers_pass(make):
+    check_searcher(make, recall=1.0)
+
+
+@pytest.mark.parametrize("parameters", [{}, {"n_tables": 3, "n_hashes": 2, "width": 1.0}, {"recall": 0.5}])
+def test_lsh_passes(parameters):
+    check_searcher(lambda: LSHSearch(random_state=0, **parameters), recall=0.0 if "width" in parameters else 0.5)
+
+
+@pytest.mark.parametrize("factory", ["auto", "HNSW16"])
+def test_faiss_passes(factory):
+    pytest.importorskip("faiss")
+    check_searcher(lambda: FaissSearch(factory, n_threads=1), recall=0.9)
+
+
+def broken(change):
+    """An exact searcher whose answers go through a change."""
+
+    class Broken(ExactSearch):
+        def search(self, Q, k):
+            return change(self, Q, *super().search(Q, k))
+
+    return Broken
+
+
+def repeats(self, Q, indices, distances):
+    return np.where(indices >= 0, indices[:, :1], -1), distances
+
+
+def shuffled(self, Q, indices, distances):
+    indices = indices.copy()
+    found = (indices >= 0).sum(axis=1).min()
+    indices[:, :found] = indices[:, :found][:, ::-1]
+    return indices, distances
+
+
+def unordered(self, Q, indices, distances):
+    return indices[:, ::-1], distances[:, ::-1]
+
+
+def strangers(self, Q, indices, distances):
+    """The farthest points, in their right order."""
+    n_train, k = len(self._distances.points), indices.shape[1]
+    far, keys = self.nearest(Q, n_train)
+    return (far[:, -k:], keys[:, -k:]) if k < n_train else (indices, distances)
+
+
+def off_by_one(self, Q, indices, distances):
+    return np.where(indices >= 0, indices + 1, -1), distances
+
+
+def squeezed(self, Q, indices, distances):
+    return indices[:, : len(self._distances.points)], distances[:, : len(self._distances.points)]
+
+
+def padded_with_zero(self, Q, indices, distances):
+    return np.maximum(indices, 0), np.where(indices >= 0, distances, distances[:, :1].max())
+
+
+def moody(self, Q, indices, distances):
+    self.mood = not getattr(self, "mood", False)
+    return (indices, distances) if self.mood else (indices[::-1], distances[::-1])
+
+
+def meddling(self, Q, indices, distances):
+    Q += 1.0
+    return indices, distances
+
+
+CAUGHT = {
+    repeats: "a neighbour twice",
+    shuffled: "nearest first",
+    unordered: "a neighbour after -1|a farther point before",
+    strangers: "0% of the neighbours",
+    off_by_one: "nearest first|outside",
+    squeezed: "instead of",
+    padded_with_zero: "a neighbour twice|farther point",
+    moody: "two different answers",
+    meddling: "changed its input",
+}
+
+
+@pytest.mark.parametrize("change", CAUGHT, ids=lambda change: change.__name__)
+def test_wrong_searchers_are_caught(change):
+    with pytest.raises(AssertionError, match=CAUGHT[change]):
+        check_searcher(broken(change))
+
+
+def test_a_crash_is_told_with_its_question():
+    class Impatient(ExactSearch):
+        def search(self, Q, k):
+            if k > len(self._distances.points):
+                raise RuntimeError("k is too large")
+            return super().search(Q, k)
+
+    with pytest.raises(AssertionError, match="more neighbours than points .7 points, 20 queries, k = 12.: k is too"):
+        check_searcher(Impatient)
+
+
+def test_fit_must_return_the_searcher():
+    class Silent(ExactSearch):
+        def fit(self, X):
+            super().fit(X)
+
+    with pytest.raises(AssertionError, match="fit must return"):
+        check_searcher(Silent)
+
+
+def test_a_searcher_stuck_to_its_first_points_is_caught():
+    class Stuck(ExactSearch):
+        def fit(self, X):
+            return self if hasattr(self, "_distances") else super().fit(X)
+
+    with pytest.raises(AssertionError, match="second time"):
+        check_searcher(Stuck)
