@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from pathlib import Path
 
@@ -13,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from command_line import one_line
-from nearworth.tables.splicing import records, spans, value
 
 HEAD = "row,id,target,given,decision,label"
 ROWS = [(f"r{i}", i * 1.5, "cat" if i % 2 else "dog") for i in range(8)]
@@ -138,13 +135,3 @@ def test_latin_1_stays(command, tmp_path):
     decide({0: ("süß", "日本")})
     Path("c.csv").unlink()
     assert "cannot write the label" in refused(command, "d.json", "t.csv")
-
-
-def test_cells_are_found_as_the_csv_module_finds_them(rng):
-    for _ in range(500):
-        text = "".join(rng.choice(list('ab,,""\n\r'), 30))
-        expected = list(csv.reader(io.StringIO(text, newline="")))
-        found = list(records(io.StringIO(text, newline=""), ","))
-        assert "".join(found) == text
-        cells = [[value(record[a:b]) for a, b in spans(record, ",")] for record in found]
-        assert [c if record.strip("\r\n") else [] for c, record in zip(cells, found, strict=True)] == expected, text

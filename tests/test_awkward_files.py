@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from command_line import START, environment, flowers, installed, one_line, write_csv
-from nearworth.tables.reading import read
+from nearworth.tables.read import read
 
 GOOD = "a,b,label\n1,2,x\n2,1,y\n3,2,x\n4,1,y\n"
 ROWS = pa.table({"a": [1.0, 2.0, 3.0, 4.0], "b": [2.0, 1.0, 2.0, 1.0], "label": ["x", "y", "x", "y"]})

@@ -152,6 +152,7 @@ def test_the_page_is_renewed_between_its_marks_only(results):
 
 def test_the_page_tells_the_last_results():
     from plot import renewed
+
     from results import Results
 
     page = (ROOT / "docs" / "peers.md").read_text()

@@ -13,7 +13,7 @@ import pytest
 import nearworth
 from nearworth.cli.demonstrating import _program
 from nearworth.datasets import noisy_digits
-from nearworth.tables.reading import read
+from nearworth.tables.read import read
 
 
 def run(*arguments):

@@ -16,7 +16,7 @@ import pytest
 import nearworth as nw
 from command_line import START, environment, flowers, installed, one_line, write_csv
 from nearworth.cli import main
-from nearworth.tables.reading import read
+from nearworth.tables.read import read
 
 WRONG = (4, 31, 62)
 COLUMNS = "a,b,label\n"

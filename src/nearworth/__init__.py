@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from nearworth.results.owners import OwnerValue, OwnerValues
     from nearworth.results.partial import Partial
     from nearworth.results.valuation import Valuation
-    from nearworth.tables.preparing import TablePreparer
+    from nearworth.tables.prepare import TablePreparer
 
 _HOME = {
     "Detection": "nearworth.results.detection",
@@ -68,7 +68,7 @@ _HOME = {
     "Partial": "nearworth.results.partial",
     "Plan": "nearworth.engine.plan",
     "RemovalCurve": "nearworth.curves",
-    "TablePreparer": "nearworth.tables.preparing",
+    "TablePreparer": "nearworth.tables.prepare",
     "Valuation": "nearworth.results.valuation",
     "add_label_noise": "nearworth.datasets.noise",
     "audit_labels": "nearworth.audit.audit",

@@ -1,4 +1,4 @@
-"""Does the value matter? What happens to a model when the least or the most valuable rows are taken away."""
+"""Removal curves: the score of a model as the least, or the most, valuable rows are removed."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ FRACTIONS = tuple(percent / 100 for percent in range(0, 55, 5))
 class RemovalCurve:
     """Scores of a model trained without a growing share of its rows. Made by `removal_curve`.
 
-    `lowest` and `highest` hold the score when the rows of lowest or highest value go first, `random` the scores of
-    random removal, one row per repeat; all over `fractions`. NaN where the model could not be fitted.
+    `lowest` and `highest` hold the score when the rows of lowest or highest value are removed first, `random` the
+    scores of random removal, one row per repeat; all over `fractions`. NaN where the model could not be fitted.
     """
 
     fractions: FloatVector
@@ -34,34 +34,29 @@ class RemovalCurve:
     @property
     def random_mean(self) -> FloatVector:
         """Mean score of random removal."""
-        mean: FloatVector = self.random.mean(axis=0)
-        return mean
+        return np.asarray(self.random.mean(axis=0))
 
     @property
     def random_spread(self) -> FloatVector:
         """Standard deviation of the score over the repeats of random removal; 0 for a single repeat."""
-        spread: FloatVector = self.random.std(axis=0, ddof=1 if len(self.random) > 1 else 0)
-        return spread
+        return np.asarray(self.random.std(axis=0, ddof=1 if len(self.random) > 1 else 0))
 
     def to_frame(self, backend: str | None = None) -> Any:
         """A pandas, polars or pyarrow frame with one row per fraction."""
-        columns = {
-            "fraction": self.fractions.copy(),
-            "lowest": self.lowest.copy(),
-            "highest": self.highest.copy(),
-            "random_mean": self.random_mean,
-            "random_spread": self.random_spread,
-        }
-        return make_frame(columns, backend)
+        names = ("fraction", "lowest", "highest", "random_mean", "random_spread")
+        return make_frame(dict(zip(names, map(np.copy, self._columns()), strict=True)), backend)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the curve on matplotlib axes, made if not given. Needs matplotlib: pip install 'nearworth[plot]'."""
         random = self.random_mean, self.random_spread
         return plot_removal(self.fractions, self.lowest, self.highest, random, self.scoring, ax)
 
+    def _columns(self) -> tuple[FloatVector, ...]:
+        return self.fractions, self.lowest, self.highest, self.random_mean, self.random_spread
+
     def __repr__(self) -> str:
         lines = [f"{'removed':>8}  {'lowest':>8}  {'highest':>8}  {'at random':>17}   ({self.scoring})"]
-        rows = zip(self.fractions, self.lowest, self.highest, self.random_mean, self.random_spread, strict=True)
+        rows = zip(*self._columns(), strict=True)
         lines += [f"{f:8.0%}  {low:8.4f}  {high:8.4f}  {m:8.4f} ± {s:6.4f}" for f, low, high, m, s in rows]
         return "\n".join(lines)
 
@@ -82,8 +77,8 @@ def removal_curve(
 ) -> RemovalCurve:
     """Score of a model as the rows of lowest, or of highest, value are removed, against removal at random.
 
-    Rows that a good value calls harmful should leave the score as it is or better when they go; valuable ones should
-    hurt sooner than random ones. Use other validation data here than the values were computed on, or the comparison
+    If the values are good, removing rows of low value keeps or raises the score, and removing rows of high value lowers
+    it faster than random removal. Use other validation data here than the values were computed on, or the comparison
     flatters them.
 
     Parameters
@@ -106,7 +101,7 @@ def removal_curve(
         Seeds the random orders, also among rows of equal value.
     """
     from sklearn.metrics import check_scoring
-    from sklearn.utils import indexable
+    from sklearn.utils import _safe_indexing, indexable
 
     shares = _check_fractions(fractions)
     whole_number(1)("n_repeats", n_repeats)
@@ -114,8 +109,12 @@ def removal_curve(
     values = _check_values(v, len(y))
     scorer = check_scoring(model, scoring=scoring)
     counts = np.minimum(np.round(shares * len(values)).astype(int), len(values) - 1)
-    orders = list(_orders(values, n_repeats, random_state))
-    scores = _score_all(orders, counts, n_jobs, lambda rows: _score(model, scorer, X, y, rows, X_val, y_val))
+
+    def score(rows: IntVector) -> float:
+        fitted = _fit(model, _safe_indexing(X, rows), _safe_indexing(y, rows))
+        return float("nan") if fitted is None else float(scorer(fitted, X_val, y_val))
+
+    scores = _score_all(list(_orders(values, n_repeats, random_state)), counts, n_jobs, score)
     if np.isnan(scores).any():
         warnings.warn(
             "Where only one class was left the model could not be fitted; the score there is NaN.", stacklevel=2
@@ -124,7 +123,7 @@ def removal_curve(
 
 
 def _orders(values: FloatVector, n_repeats: int, random_state: Any) -> Iterator[IntVector]:
-    """Orders in which rows go: lowest value first, highest value first, and at random; ties at random too."""
+    """Orders of removal: lowest value first, highest value first, then random ones; ties are in random order."""
     rng = as_generator(random_state)
     for sign in (1.0, -1.0):
         shuffled = rng.permutation(len(values))
@@ -136,28 +135,26 @@ def _orders(values: FloatVector, n_repeats: int, random_state: Any) -> Iterator[
 def _score_all(
     orders: list[IntVector], counts: IntVector, n_jobs: int | None, score: Callable[[IntVector], float]
 ) -> FloatMatrix:
-    """Scores with the first rows of each order gone (orders x counts)."""
+    """Scores without the first rows of each order (orders x counts)."""
     from joblib import Parallel, delayed
 
     # With nothing removed all orders are alike, and one fit does for all.
     keys = [[(i if count else 0, count) for count in counts.tolist()] for i in range(len(orders))]
-    kept = {(i, count): np.sort(orders[i][count:]) for row in keys for i, count in row}
-    found = dict(zip(kept, Parallel(n_jobs=n_jobs)(delayed(score)(rows) for rows in kept.values()), strict=True))
+    rest = {(i, count): np.sort(orders[i][count:]) for row in keys for i, count in row}
+    found = dict(zip(rest, Parallel(n_jobs=n_jobs)(delayed(score)(rows) for rows in rest.values()), strict=True))
     return np.array([[found[key] for key in row] for row in keys], dtype=np.float64)
 
 
-def _score(model: Any, scorer: Any, X: Any, y: Any, rows: IntVector, X_val: Any, y_val: Any) -> float:
+def _fit(model: Any, X: Any, y: Any) -> Any:
+    """The model fitted anew; None where it cannot be because y has one class only."""
     from sklearn.base import clone
-    from sklearn.utils import _safe_indexing
 
-    labels = _safe_indexing(y, rows)
     try:
-        fitted = clone(model).fit(_safe_indexing(X, rows), labels)
+        return clone(model).fit(X, y)
     except ValueError:
-        if len(np.unique(np.asarray(labels))) > 1:
+        if len(np.unique(np.asarray(y))) > 1:
             raise
-        return float("nan")
-    return float(scorer(fitted, X_val, y_val))
+        return None
 
 
 def _scoring_name(model: Any, scoring: Any) -> str:

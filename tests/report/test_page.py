@@ -20,8 +20,8 @@ from nearworth.datasets import noisy_digits
 from nearworth.report.content import Rows
 from nearworth.report.page import inert_json, render_report
 from nearworth.tables.errors import InputError
-from nearworth.tables.reading import read
-from nearworth.tables.writing import write_columns
+from nearworth.tables.read import read
+from nearworth.tables.write import write_columns
 from report_pages import embedded, made_up
 
 HOSTILE = [

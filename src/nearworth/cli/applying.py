@@ -14,12 +14,11 @@ import pyarrow as pa
 
 from nearworth.cli.decisions import Decision, check_given, check_rows, check_table, read_decisions
 from nearworth.cli.telling import tell
-from nearworth.tables.delimited import Dialect, as_line, find_dialect
+from nearworth.tables.csv_cells import Dialect, as_line, guard, replace_cells, restore
+from nearworth.tables.csv_read import find_dialect
 from nearworth.tables.errors import InputError
-from nearworth.tables.formulas import guard, restore
-from nearworth.tables.reading import read
-from nearworth.tables.splicing import spliced
-from nearworth.tables.writing import FORMATS, check_output, write_bytes, write_columns
+from nearworth.tables.read import read
+from nearworth.tables.write import FORMATS, check_output, write_bytes, write_columns
 
 DELIMITED = (".csv", ".tsv", ".txt")
 
@@ -75,7 +74,7 @@ def _apply_text(made: dict[int, Decision], train: str, target: str, output: str,
             return None
         return inert(_written_like(found, made[row].label, comma))
 
-    lines = spliced(Path(train), dialect, table.column_names.index(target), made, change, table.num_rows)
+    lines = replace_cells(Path(train), dialect, table.column_names.index(target), made, change, table.num_rows)
     if output.lower().endswith(".tsv") and dialect.delimiter != "\t":
         lines = _with_tabs(lines, dialect, lambda text: text if text.startswith("'") else inert(text))
     write_bytes(output, lambda file: file.writelines(lines))

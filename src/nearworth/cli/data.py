@@ -12,9 +12,9 @@ from nearworth.cli.naming import meant, meant_pattern, what_it_has
 from nearworth.cli.targets import array_target, check_target, column_target
 from nearworth.cli.warning import many_classes, row_numbers
 from nearworth.inputs.features import check_features
-from nearworth.tables.cells import kind_of
+from nearworth.tables.columns import kind_of
 from nearworth.tables.errors import InputError, listed
-from nearworth.tables.reading import Source, read
+from nearworth.tables.read import Source, read
 
 MOST_CELLS = 16
 
@@ -69,7 +69,7 @@ def load(wanted: Wanted) -> Data:
 
 
 def _from_table(source: Source, other: Source | None, wanted: Wanted) -> Data:
-    from nearworth.tables.preparing import TablePreparer  # scikit-learn: bad files are refused before it loads
+    from nearworth.tables.prepare import TablePreparer  # scikit-learn: bad files are refused before it loads
 
     target = _target_name(source, wanted.target)
     y = column_target(source, target, wanted.task)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nearworth.tables.errors import InputError, listed
-from nearworth.tables.reading import read
+from nearworth.tables.read import read
 
 DECISIONS = ("confirm", "relabel", "skip")
 REQUIRED = ("row", "given", "decision", "label")

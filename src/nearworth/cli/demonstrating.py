@@ -20,7 +20,7 @@ from nearworth.cli.valuing import value_columns
 from nearworth.datasets import noisy_digits
 from nearworth.estimator import KNNShapley
 from nearworth.tables.errors import InputError
-from nearworth.tables.writing import write_columns
+from nearworth.tables.write import write_columns
 
 TRAIN, VALUES, REPORT = "nearworth-demo-train.csv", "nearworth-demo-values.csv", "nearworth-demo-report.html"
 AUDIT_NEIGHBORS = 10  # as `nearworth detect` has it without -k

@@ -11,7 +11,7 @@ from nearworth._version import __version__
 from nearworth.cli.data import Data, Wanted, load
 from nearworth.cli.telling import print_json, tell, tell_compiling, tell_data
 from nearworth.tables.errors import InputError
-from nearworth.tables.writing import STDOUT, check_output, records, write_columns
+from nearworth.tables.write import STDOUT, check_output, records, write_columns
 
 if TYPE_CHECKING:  # the audit loads compiled code, which an error about the input need not wait for
     from nearworth.audit.result import LabelAudit

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from nearworth.cli.data import Wanted, load
-from nearworth.tables.reading import count_rows
+from nearworth.tables.read import count_rows
 
 
 def plan_of_file(wanted: Wanted, parameters: dict[str, Any]) -> Any:

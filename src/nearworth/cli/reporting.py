@@ -12,7 +12,7 @@ from nearworth.cli.telling import collapsed, print_json, tell
 from nearworth.report.content import Rows
 from nearworth.report.page import render_report
 from nearworth.tables.errors import InputError
-from nearworth.tables.writing import check_output, write_bytes
+from nearworth.tables.write import check_output, write_bytes
 
 if TYPE_CHECKING:  # the audit loads compiled code, which an error about the input need not wait for
     from nearworth.audit.result import LabelAudit

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nearworth.tables.cells import kind_of, missing_cells
+from nearworth.tables.columns import kind_of, missing_cells
 from nearworth.tables.errors import InputError, listed
-from nearworth.tables.reading import ARRAYS, Source, read_labels
+from nearworth.tables.read import ARRAYS, Source, read_labels
 
 
 def column_target(source: Source, name: str, task: str, like: Any = None) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 from nearworth.cli.cluster import cluster_client, threads_of
 from nearworth.cli.data import Wanted, load
 from nearworth.cli.telling import print_json, tell, tell_compiling, tell_data
-from nearworth.tables.writing import STDOUT, check_output, records, write_columns
+from nearworth.tables.write import STDOUT, check_output, records, write_columns
 
 if TYPE_CHECKING:
     from nearworth.results.valuation import Valuation

@@ -1,15 +1,14 @@
 """Data to try things on.
 
-noisy_digits      handwritten digits with some wrong training labels; comes with scikit-learn
-add_label_noise   wrong labels for data of your own
-load              the thirteen datasets of Wang & Jia's Table 1, from a local folder or from OpenML
+noise.py       noisy_digits: handwritten digits with some wrong training labels, which come with scikit-learn;
+               add_label_noise: wrong labels for data of your own
+catalogue.py   load: the thirteen datasets of Wang & Jia's Table 1, from a local folder or from OpenML
+balance.py     balance: two classes of equal size, the paper's way; called by load
 """
 
 from nearworth.datasets.balance import balance
-from nearworth.datasets.catalogue import NAMES
-from nearworth.datasets.digits import NoisyDigits, noisy_digits
-from nearworth.datasets.loading import DatasetUnavailableError, PaperDataset, load
-from nearworth.datasets.noise import add_label_noise
+from nearworth.datasets.catalogue import NAMES, DatasetUnavailableError, PaperDataset, load
+from nearworth.datasets.noise import NoisyDigits, add_label_noise, noisy_digits
 
 __all__ = [
     "NAMES",

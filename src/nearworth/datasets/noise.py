@@ -1,8 +1,8 @@
-"""Wrong labels on purpose."""
+"""Labels made wrong on purpose: for data of the user's own, and digits to try things on."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -62,13 +62,38 @@ def add_label_noise(
         rows, weights = _class_rows(classes.codes, count, rng), _preferences(n_classes, rng)
     else:
         rows = rng.choice(len(noisy), size=count, replace=False)
-        weights = _next_class(n_classes) if kind == "pair" else 1.0 - np.eye(n_classes)
+        weights = np.roll(np.eye(n_classes), 1, axis=1) if kind == "pair" else 1.0 - np.eye(n_classes)
     noisy[rows] = _draw(weights[noisy[rows]], rng)
     return _like(y, classes.labels[noisy])
 
 
-def _next_class(n_classes: int) -> FloatMatrix:
-    return np.roll(np.eye(n_classes), 1, axis=1)
+class NoisyDigits(NamedTuple):
+    """Handwritten digits, some of whose training labels were changed to a wrong one."""
+
+    X: FloatMatrix
+    y: npt.NDArray[np.int64]
+    X_val: FloatMatrix
+    y_val: npt.NDArray[np.int64]
+    flipped: IntVector
+
+
+def noisy_digits(fraction: float = 0.1, random_state: int = 0) -> NoisyDigits:
+    """scikit-learn's 1,797 digits (8 x 8 pixels): two thirds to train on, with wrong labels, one third to validate.
+
+    >>> digits = noisy_digits()
+    >>> digits.X.shape, digits.X_val.shape, len(digits.flipped)
+    ((1198, 64), (599, 64), 120)
+    """
+    from sklearn.datasets import load_digits
+
+    X, y = load_digits(return_X_y=True)
+    rng = np.random.default_rng(random_state)
+    order = rng.permutation(len(y))
+    train, val = order[: len(y) * 2 // 3], order[len(y) * 2 // 3 :]
+    flipped = np.sort(rng.choice(len(train), size=round(fraction * len(train)), replace=False))
+    noisy = y[train].copy()
+    noisy[flipped] = (noisy[flipped] + rng.integers(1, 10, size=len(flipped))) % 10
+    return NoisyDigits(X[train], noisy, X[val], y[val], flipped)
 
 
 def _preferences(n_classes: int, rng: np.random.Generator) -> FloatMatrix:
@@ -79,10 +104,9 @@ def _preferences(n_classes: int, rng: np.random.Generator) -> FloatMatrix:
 def _draw(weights: FloatMatrix, rng: np.random.Generator) -> IntVector:
     """One class per row, with probabilities in proportion to the row's weights; weight 0 is never drawn."""
     cumulative = np.cumsum(weights, axis=1)
-    # In (0, total]: the first class whose cumulative weight reaches the mark has positive weight.
-    marks = (1.0 - rng.random(len(weights))) * cumulative[:, -1]
-    drawn: IntVector = np.argmax(cumulative >= marks[:, None], axis=1)
-    return drawn
+    # In (0, total]: the first class whose cumulative weight is at least this has positive weight.
+    levels = (1.0 - rng.random(len(weights))) * cumulative[:, -1]
+    return np.asarray(np.argmax(cumulative >= levels[:, None], axis=1))
 
 
 def _class_rows(codes: IntVector, count: int, rng: np.random.Generator) -> IntVector:
@@ -95,11 +119,11 @@ def _class_rows(codes: IntVector, count: int, rng: np.random.Generator) -> IntVe
 
 
 def _spread(count: int, room: IntVector, weights: npt.NDArray[np.float64], rng: np.random.Generator) -> IntVector:
-    """`count` handed out in proportion to weights, nobody more than there is room for; all room if that is less."""
+    """`count` divided at random in proportion to the weights, each share at most its `room`; all room if it is less."""
     given = np.zeros_like(room)
-    while (left := min(count, int(room.sum())) - int(given.sum())) > 0:
+    while (rest := min(count, int(room.sum())) - int(given.sum())) > 0:
         open_weights = np.where(given < room, np.maximum(weights, np.finfo(float).tiny), 0.0)
-        more = rng.multinomial(left, open_weights / open_weights.sum())
+        more = rng.multinomial(rest, open_weights / open_weights.sum())
         given = np.minimum(given + more, room)
     return given
 

@@ -3,8 +3,9 @@
     for row in table1("folder with the data"):
         print(row)
 
-`protocol` makes the training and validation sets as the authors' code did, `printed` holds the digits of the paper and
-judges ours against them, `table` runs one row after the other.
+table.py      runs one row after the other: a split, values, scores
+protocol.py   makes the training and validation sets as the authors' code did
+printed.py    holds the digits of the paper, and what ours may be without being wrong
 """
 
 from nearworth.paper.printed import CELLS, PRINTED, judge

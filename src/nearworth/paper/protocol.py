@@ -11,14 +11,15 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._common.types import BoolMatrix, IntVector
+from nearworth._common.types import BoolVector, IntVector
 from nearworth.datasets.balance import SEED, balance, rows_of, smaller_class
-from nearworth.datasets.loading import PaperDataset
+from nearworth.datasets.catalogue import PaperDataset
 from nearworth.inputs.parameters import one_of
 
 Protocol = Literal["table", "released"]
 Flip = Literal["first", "last"]
 Labels = npt.NDArray[np.int64]
+Sets = tuple[npt.NDArray[Any], Labels, npt.NDArray[Any], Labels]  # X, y, X_val, y_val
 
 N_TRAIN = 2_000
 N_FLIPPED = 200
@@ -28,13 +29,13 @@ N_VAL_IMAGES = 2_000
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """What is valued on what: `y` holds the noisy labels, `flipped` tells which."""
+    """Training and validation rows: `y` holds the noisy labels, `flipped` is True where they are wrong."""
 
     X: npt.NDArray[Any]
     y: Labels
     X_val: npt.NDArray[Any]
     y_val: Labels
-    flipped: BoolMatrix
+    flipped: BoolVector
 
 
 def make_split(dataset: PaperDataset, protocol: Protocol = "table", n_val: int = N_VAL, flip: Flip = "first") -> Split:
@@ -45,7 +46,7 @@ def make_split(dataset: PaperDataset, protocol: Protocol = "table", n_val: int =
     dataset : PaperDataset
         As `load(name, balance=False)` gives it; the balancing of tables is a step of the protocol.
     protocol : {"table", "released"}
-        For tables; images know one protocol only. "table" gives the printed digits: validation rows first, training
+        For tables; images have one protocol only. "table" gives the printed digits: validation rows first, training
         rows drawn class by class from the rest, so that all flipped labels come from one class. "released" is what
         the published code runs: the first rows train, the next ones validate.
     n_val : int
@@ -62,15 +63,12 @@ def make_split(dataset: PaperDataset, protocol: Protocol = "table", n_val: int =
         raise ValueError(f"{dataset.name} is balanced already. Load it with balance=False.")
     else:
         X, y, X_val, y_val = _table(dataset, n_val, protocol)
-    flipped = np.zeros(len(y), dtype=np.bool_)
-    flipped[:N_FLIPPED] = True
+    flipped = np.arange(len(y)) < N_FLIPPED
     flipped = flipped if flip == "first" else flipped[::-1]
     return Split(X, _flip(y, flipped), X_val, y_val, flipped)
 
 
-def _table(
-    dataset: PaperDataset, n_val: int, protocol: Protocol
-) -> tuple[npt.NDArray[Any], Labels, npt.NDArray[Any], Labels]:
+def _table(dataset: PaperDataset, n_val: int, protocol: Protocol) -> Sets:
     rng = np.random.RandomState(SEED)
     X, y = balance(dataset.X, dataset.y, rng)
     if protocol == "released":
@@ -88,25 +86,23 @@ def _table(
 def _standardised(X: npt.NDArray[Any], reference: IntVector) -> npt.NDArray[Any]:
     """All rows, by the means and deviations of the reference rows."""
     rows = X[reference]
-    scaled: npt.NDArray[Any] = (X - rows.mean(axis=0)) / np.maximum(rows.std(axis=0), 1e-12)
-    return scaled
+    return np.asarray((X - rows.mean(axis=0)) / np.maximum(rows.std(axis=0), 1e-12))
 
 
-def _images(dataset: PaperDataset) -> tuple[npt.NDArray[Any], Labels, npt.NDArray[Any], Labels]:
+def _images(dataset: PaperDataset) -> Sets:
     assert dataset.X_test is not None
     assert dataset.y_test is not None
     rng = np.random.RandomState(SEED)
-    train = _equally_many_of_each(dataset.y, N_TRAIN, rng)
-    val = _equally_many_of_each(dataset.y_test, N_VAL_IMAGES, rng)
+    train = _balanced_rows(dataset.y, N_TRAIN, rng)
+    val = _balanced_rows(dataset.y_test, N_VAL_IMAGES, rng)
     return _pixels(dataset.X[train]), dataset.y[train], _pixels(dataset.X_test[val]), dataset.y_test[val]
 
 
-def _equally_many_of_each(y: Labels, n: int, rng: np.random.RandomState) -> IntVector:
-    """`n` row numbers, as many of each class, in random order."""
+def _balanced_rows(y: Labels, n: int, rng: np.random.RandomState) -> IntVector:
+    """`n` row numbers, equally many of each class, in random order."""
     labels = np.unique(y).tolist()
     parts = [rng.choice(rows_of(y, label), size=n // len(labels), replace=False) for label in labels]
-    rows: IntVector = np.concatenate(parts)[rng.permutation(n)]
-    return rows
+    return np.concatenate(parts)[rng.permutation(n)]
 
 
 def _pixels(images: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
@@ -115,7 +111,7 @@ def _pixels(images: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     return images.astype(np.float32) / scale
 
 
-def _flip(y: Labels, flipped: BoolMatrix) -> Labels:
+def _flip(y: Labels, flipped: BoolVector) -> Labels:
     """A wrong class for each flipped row, drawn row by row from the other classes."""
     rng = np.random.RandomState(SEED)
     labels = np.unique(y)

@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nearworth._common.files import atomic_write
-from nearworth._common.types import BoolMatrix, FloatVector, Ties
-from nearworth.datasets.catalogue import NAMES
-from nearworth.datasets.loading import DatasetUnavailableError, load
+from nearworth._common.types import BoolVector, FloatVector, Ties
+from nearworth.datasets.catalogue import NAMES, DatasetUnavailableError, load
 from nearworth.estimator import KNNShapley
 from nearworth.inputs.parameters import one_of, whole_number
 from nearworth.paper.printed import CELLS, PRINTED, Verdict, judge
@@ -119,12 +118,11 @@ def _row(name: str, data_home: str | os.PathLike[str] | None, protocol: Protocol
         est = KNNShapley(K, utility=utility, ties=ties, aggregate="sum", progress=False)  # type: ignore[arg-type]
         values = est.fit(split.X, split.y).value(split.X_val, split.y_val).values
         scores |= {f"{utility}_{what}": score for what, score in score_values(values, split.flipped).items()}
-    ordered = {score: scores[score] for score in SCORES}
-    return Row(name, protocol, len(split.y_val), dataset.source, dataset.stand_in, scores=ordered)
+    return Row(name, protocol, len(split.y_val), dataset.source, dataset.stand_in, scores=scores)
 
 
-def score_values(values: FloatVector, flipped: BoolMatrix) -> dict[str, float]:
-    """How well low values tell flipped labels: F1 of both rules, AUROC and average precision."""
+def score_values(values: FloatVector, flipped: BoolVector) -> dict[str, float]:
+    """How well low values find flipped labels: F1 of both rules, AUROC and average precision."""
     from sklearn.metrics import average_precision_score, roc_auc_score
 
     scores = {short: _f1(detect(values, rule).mask, flipped) for short, rule in RULES.items()}
@@ -133,7 +131,7 @@ def score_values(values: FloatVector, flipped: BoolMatrix) -> dict[str, float]:
     return scores
 
 
-def _f1(flagged: BoolMatrix, wrong: BoolMatrix) -> float:
+def _f1(flagged: BoolVector, wrong: BoolVector) -> float:
     return float(2 * (flagged & wrong).sum() / (flagged.sum() + wrong.sum()))
 
 

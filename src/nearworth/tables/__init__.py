@@ -1,11 +1,16 @@
 """Tables in files: read, prepared for distances, written.
 
-reading.py     path -> Table or arrays; every strange file is one InputError that names it
-delimited.py   CSV and TSV: encoding, delimiter, quotes, shape
-formulas.py    cells a spreadsheet would run, made inert and restored
-cells.py       what cells hold, whatever their Arrow type
-columns.py     what one column becomes: numbers, 0/1 columns, an embedding, nothing
-learning.py    from a training column to what it becomes, or a refusal with advice
-preparing.py   TablePreparer, the scikit-learn transformer over all columns
-writing.py     format by extension, atomic, never over an existing file unasked
+    path --> read.py --> Source(table) --> prepare.py: TablePreparer --> matrix
+               |                              |
+          csv_read.py                     columns.py
+               |
+          csv_cells.py <-- write.py <-- results
+
+errors.py      InputError, and the words that messages share
+read.py        a path to a Source (a table, or arrays): CSV, TSV, Parquet, Feather, npz, npy
+csv_read.py    CSV of any origin: encoding, delimiter, decimal comma
+csv_cells.py   the text of CSV cells: formula guard, quotes, new labels in place of old ones
+columns.py     what each kind of column becomes: numbers, categories, embedding
+prepare.py     TablePreparer, the scikit-learn transformer over all columns
+write.py       columns to a file: CSV, TSV, Parquet, Feather, JSON; atomic
 """

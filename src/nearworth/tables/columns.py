@@ -1,4 +1,8 @@
-"""What one column becomes. Each kind learns from training values and turns further ones into numbers."""
+"""What each kind of column becomes: numbers, 0/1 columns, an embedding, or nothing.
+
+Each kind is a subclass of Column: `learn` makes it from a training column, or refuses it with advice, and `encode`
+writes any column as numbers. For a further kind, write a subclass and a line in `learn_column`.
+"""
 
 from __future__ import annotations
 
@@ -9,140 +13,240 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nearworth._common.types import FloatMatrix
-from nearworth.tables.cells import as_text, floats, is_number, missing_values, refuse_infinite
-from nearworth.tables.errors import InputError
+from nearworth._common.types import BoolVector, FloatMatrix, FloatVector
+from nearworth.tables.errors import InputError, listed, plural
+
+MILLISECONDS_PER_DAY = 86_400_000.0
+LONG_TEXT = 40  # characters on average: a sentence, not a name
+MOSTLY = 0.5  # share of cells
+NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 
 
 @dataclass(frozen=True)
-class Numbers:
+class Column:
+    """What one column of a table becomes: in words, and the names of its columns in the matrix.
+
+    The class itself stands for a column that is left out.
+    """
+
+    name: str
+    words: str
+    names: tuple[str, ...] = ()
+
+    def encode(self, cells: Any, out: FloatMatrix) -> None:
+        """Write an Arrow column into `out` (rows, names)."""
+
+    def unseen(self, cells: Any) -> list[str]:  # noqa: ARG002
+        """Categories that training did not have."""
+        return []
+
+
+def learn_column(name: str, cells: Any, missing: str, max_categories: int, as_they_are: bool) -> Column:
+    """What a training column becomes, by the parameters of TablePreparer; or a refusal with advice."""
+    kind = kind_of(cells)
+    if kind in ("number", "truth", "date"):
+        return Numbers.learn(name, cells, kind, missing, as_they_are)
+    if kind == "list":
+        return Embedding.learn(name, cells)
+    if kind == "nothing":
+        return Column(name, "left out: every cell is empty")
+    if kind != "text":
+        raise InputError(f"column {name!r}: holds {kind}, which has no distance. Leave it out with --ignore {name!r}.")
+    if as_they_are:
+        raise InputError(f"column {name!r}: is text, but --features take numbers as they are.")
+    return Categories.learn(name, _text(cells), max_categories)
+
+
+@dataclass(frozen=True)
+class Numbers(Column):
     """Numbers, dates (as days) and truth values (0 and 1), standardised unless they are parts of an embedding."""
 
-    name: str
-    kind: str
-    centre: float
-    scale: float
-    fill: float | None
-    width: int = 1
+    kind: str = "number"
+    centre: float = 0.0
+    scale: float = 1.0
+    median: float | None = None  # takes the place of missing values
 
-    def fill_matrix(self, column: Any, out: FloatMatrix) -> None:
-        """Write the column into `out` (N, 1)."""
-        values = floats(column, self.name, self.kind)
+    @classmethod
+    def learn(cls, name: str, cells: Any, kind: str, missing: str, as_they_are: bool) -> Column:
+        """Mean, standard deviation and, where missing values are filled, the median."""
+        values = _floats(name, cells, kind)
+        known = values[~np.isnan(values)]
+        if not known.size:
+            return Column(name, "left out: every cell is empty")
+        size = float(np.abs(known).max()) or 1.0  # the squares of large numbers would overflow
+        centre, scale = float((known / size).mean() * size), float((known / size).std() * size)
+        if as_they_are:
+            centre, scale = 0.0, 1.0
+        elif scale == 0 and known.size == values.size:
+            return Column(name, "left out: the same in every row")
+        median = float(np.median(known)) if missing == "median" else None
+        what = {"number": "number", "date": "date, as days", "truth": "true/false, as 1/0"}[kind]
+        scaled = "used as it is" if (centre, scale or 1.0) == (0.0, 1.0) else "standardised"
+        filled = known.size < values.size and median is not None
+        words = f"{what}, {scaled}" + (f", missing filled with the median {median:.6g}" if filled else "")
+        return cls(name, words, (name,), kind, centre, scale or 1.0, median)
+
+    def encode(self, cells: Any, out: FloatMatrix) -> None:
+        """Write the numbers; missing ones are the median."""
+        values = _floats(self.name, cells, self.kind)
         missing = np.isnan(values)
         if missing.any():
-            if self.fill is None:
-                raise missing_values({self.name: missing})
-            values[missing] = self.fill
-        refuse_infinite(self.name, values)
+            if self.median is None:
+                raise missing_error({self.name: missing})
+            values[missing] = self.median
         out[:, 0] = (values - self.centre) / self.scale
-
-    def describe(self) -> str:
-        """What is done, in words."""
-        what = {"number": "number", "date": "date, as days", "truth": "true/false, as 1/0"}[self.kind]
-        scaled = "used as it is" if self.scale == 1 and self.centre == 0 else "standardised"
-        filled = "" if self.fill is None else f", missing filled with the median {self.fill:.6g}"
-        return f"{what}, {scaled}{filled}"
-
-    def names(self) -> list[str]:
-        """Names of the columns made."""
-        return [self.name]
 
 
 @dataclass(frozen=True)
-class Categories:
-    """Text from a short list: a column of 0 and 1 for each."""
+class Categories(Column):
+    """Text from a short list: a 0/1 column for each category, all 0 for a category that training did not have."""
 
-    name: str
-    labels: tuple[str, ...]
-    odd: str = ""  # the cells without which this would be a column of numbers
-    kind: str = "text"
+    labels: tuple[str, ...] = ()
 
-    @property
-    def width(self) -> int:
-        """How many columns are made."""
-        return len(self.labels)
+    @classmethod
+    def learn(cls, name: str, text: Any, max_categories: int) -> Column:
+        """The distinct texts, if they are not too many."""
+        labels = tuple(sorted(pc.unique(text).to_pylist()))
+        if len(labels) == 1:
+            return Column(name, f"left out: {'the same in every row' if labels[0] else 'every cell is empty'}")
+        odd = _odd_cells(text)
+        if len(labels) > max_categories:
+            raise InputError(
+                f"column {name!r}: {len(labels):,} distinct texts, more than the {max_categories} that may become 0/1 "
+                f"columns. {_advice(name, text, len(labels), odd)}"
+            )
+        among = " (missing is one of them)" if "" in labels else ""
+        doubt = f"; most are numbers, but not {odd}: repair or empty these cells" if odd else ""
+        words = f"{len(labels)} categories{among}, one 0/1 column each{doubt}"
+        return cls(name, words, tuple(f"{name}={label}" for label in labels), labels)
 
-    def fill_matrix(self, column: Any, out: FloatMatrix) -> None:
-        """Write the column into `out` (N, width); categories never seen are zero everywhere."""
+    def encode(self, cells: Any, out: FloatMatrix) -> None:
+        """Write 1 for the category of each row, 0 for the others."""
         out[:] = 0.0
-        found = pc.index_in(as_text(column), value_set=pa.array(self.labels, pa.string()))
+        found = pc.index_in(_text(cells), value_set=pa.array(self.labels, pa.string()))
         codes = pc.fill_null(found, -1).to_numpy()
         rows = np.flatnonzero(codes >= 0)
         out[rows, codes[rows]] = 1.0
 
-    def unseen(self, column: Any) -> list[str]:
+    def unseen(self, cells: Any) -> list[str]:
         """Categories that training did not have."""
-        return sorted(set(pc.unique(as_text(column)).to_pylist()) - set(self.labels))
-
-    def describe(self) -> str:
-        """What is done, in words."""
-        among = " (missing is one of them)" if "" in self.labels else ""
-        doubt = f"; most are numbers, but not {self.odd}: repair or empty these cells" if self.odd else ""
-        return f"{self.width} categories{among}, one 0/1 column each{doubt}"
-
-    def names(self) -> list[str]:
-        """Names of the columns made."""
-        return [f"{self.name}={label}" for label in self.labels]
+        return sorted(set(pc.unique(_text(cells)).to_pylist()) - set(self.labels))
 
 
 @dataclass(frozen=True)
-class Embedding:
+class Embedding(Column):
     """A list of numbers in each cell, used as it is."""
 
-    name: str
-    width: int
-    kind: str = "list"
+    @classmethod
+    def learn(cls, name: str, cells: Any) -> Column:
+        """The length of the lists."""
+        lengths = pc.drop_null(pc.list_value_length(cells))
+        if not pc.max(lengths).as_py():
+            return Column(name, "left out: every cell is empty")
+        size = int(lengths[0].as_py())
+        return cls(name, f"embedding of {size} numbers, used as it is", tuple(f"{name}[{i}]" for i in range(size)))
 
-    def fill_matrix(self, column: Any, out: FloatMatrix) -> None:
-        """Write the lists into `out` (N, width)."""
-        array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        lengths = pc.list_value_length(array).to_numpy(zero_copy_only=False)
-        wrong = np.flatnonzero(lengths != self.width)
+    def encode(self, cells: Any, out: FloatMatrix) -> None:
+        """Write the lists, if all are equally long and hold finite numbers."""
+        size = len(self.names)
+        array = cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
+        lengths = pc.fill_null(pc.list_value_length(array), -1).to_numpy(zero_copy_only=False)
+        wrong = np.flatnonzero(lengths != size)
         if wrong.size:
-            got = "nothing" if lengths[wrong[0]] != lengths[wrong[0]] else f"{int(lengths[wrong[0]])} numbers"
+            got = "nothing" if lengths[wrong[0]] < 0 else f"{lengths[wrong[0]]} numbers"
             raise InputError(
-                f"column {self.name!r}: row {wrong[0]} holds {got} where others hold {self.width}. "
+                f"column {self.name!r}: row {wrong[0]} holds {got} where others hold {size}. "
                 "Lists must be equally long; drop or repair the row."
             )
         flat = pc.list_flatten(array)
-        if not is_number(flat.type):
+        if not _is_number(flat.type):
             raise InputError(
                 f"column {self.name!r}: holds lists of {flat.type}; only lists of numbers can be compared."
             )
-        values = np.asarray(flat.to_numpy(zero_copy_only=False), dtype=np.float64)
-        if not np.isfinite(values).all():
-            row = int(np.argmin(np.isfinite(values))) // self.width
-            raise InputError(f"column {self.name!r}: the list in row {row} holds a missing or infinite number.")
-        out[:] = values.reshape(-1, self.width)
-
-    def describe(self) -> str:
-        """What is done, in words."""
-        return f"embedding of {self.width} numbers, used as it is"
-
-    def names(self) -> list[str]:
-        """Names of the columns made."""
-        return [f"{self.name}[{part}]" for part in range(self.width)]
+        values = np.asarray(flat.to_numpy(zero_copy_only=False), dtype=np.float64).reshape(len(array), size)
+        broken = np.flatnonzero(~np.isfinite(values).all(axis=1))
+        if broken.size:
+            raise InputError(f"column {self.name!r}: the list in row {broken[0]} holds a missing or infinite number.")
+        out[:] = values
 
 
-@dataclass(frozen=True)
-class Nothing:
-    """A column that says nothing about distances."""
-
-    name: str
-    why: str
-    width: int = 0
-    kind: str = "any"
-
-    def fill_matrix(self, column: Any, out: FloatMatrix) -> None:
-        """Nothing to write."""
-
-    def describe(self) -> str:
-        """Why it is left out."""
-        return f"left out: {self.why}"
-
-    def names(self) -> list[str]:
-        """No columns are made."""
-        return []
+def _advice(name: str, text: Any, n_distinct: int, odd: str) -> str:
+    if odd:
+        return f"Most are numbers, but not {odd}: repair or empty these cells, or use --ignore {name!r}."
+    if pc.mean(pc.utf8_length(text)).as_py() > LONG_TEXT:
+        return f"It looks like free text: embed it first and keep the list of numbers, or use --ignore {name!r}."
+    if n_distinct > 0.9 * len(text):
+        return f"It looks like a name for each row: use --id {name!r} or --ignore {name!r}."
+    return f"Use --ignore {name!r}, group rare ones, or raise --max-categories."
 
 
-Column = Numbers | Categories | Embedding | Nothing
+def _odd_cells(text: Any) -> str:
+    """The cells that keep a column from being numbers, if they are few; empty ones do not."""
+    numbers, empty = pc.match_substring_regex(text, NUMBER), pc.equal(text, "")
+    rows = np.flatnonzero(~pc.or_(numbers, empty).to_numpy())
+    if not len(rows) or pc.mean(numbers).as_py() <= MOSTLY:
+        return ""
+    odd = listed(dict.fromkeys(text.take(rows[:100]).to_pylist()))
+    return f"{odd} ({plural('row', rows)} {listed(rows.tolist())})"
+
+
+def kind_of(cells: Any) -> str:
+    """What an Arrow column holds: "number", "truth", "date", "text", "list", "nothing" or the name of its type."""
+    kind = cells.type.value_type if pa.types.is_dictionary(cells.type) else cells.type
+    if pa.types.is_boolean(kind):
+        return "truth"
+    if _is_number(kind):
+        return "number"
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return "date"
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return "text"
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return "list"
+    return "nothing" if pa.types.is_null(kind) else str(kind)
+
+
+def missing_cells(cells: Any) -> BoolVector:
+    """Which cells are empty: null, NaN, or text without a character."""
+    empty = pc.is_null(cells, nan_is_null=True)
+    if kind_of(cells) == "text":
+        empty = pc.or_(empty, pc.equal(_text(cells), ""))
+    return np.asarray(empty.to_numpy(), dtype=bool)
+
+
+def missing_error(masks: dict[str, BoolVector]) -> InputError:
+    """The refusal of missing values: how many, in which columns and rows."""
+    rows = np.flatnonzero(np.logical_or.reduce(list(masks.values())))
+    count = sum(int(mask.sum()) for mask in masks.values())
+    return InputError(
+        f"{count:,} missing {'value' if count == 1 else 'values'} in {plural('column', masks)} {listed(masks)} "
+        f"at {plural('row', rows)} {listed(rows.tolist())} (0-based). "
+        f"Drop or fill {'this row' if len(rows) == 1 else 'these rows'}, --ignore the {plural('column', masks)}, "
+        "or use --missing median."
+    )
+
+
+def _is_number(kind: Any) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _text(cells: Any) -> Any:
+    """Text cells, empty ones as "": a category of its own where missing values are allowed."""
+    return pc.fill_null(cells.cast(pa.string()), "")
+
+
+def _floats(name: str, cells: Any, kind: str) -> FloatVector:
+    """Numbers, NaN where a cell is empty; always a copy. Infinite ones are refused."""
+    if pa.types.is_dictionary(cells.type):
+        cells = cells.cast(cells.type.value_type)
+    if kind == "date":
+        moments = cells.cast(pa.timestamp("ms", tz=getattr(cells.type, "tz", None)), safe=False).cast(pa.int64())
+        cells = pc.divide(pc.cast(moments, pa.float64()), MILLISECONDS_PER_DAY)
+    try:
+        values = np.array(cells.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+    except pa.ArrowInvalid as error:
+        raise InputError(f"column {name!r}: {error}") from error
+    infinite = np.flatnonzero(np.isinf(values)).tolist()
+    if infinite:
+        raise InputError(f"column {name!r}: infinite at row {listed(infinite)} (0-based). Repair or drop these rows.")
+    return values

@@ -1,4 +1,4 @@
-"""What is wrong with an input, in one line."""
+"""InputError, and the words that its messages share."""
 
 from __future__ import annotations
 
@@ -8,19 +8,6 @@ from typing import Any
 
 class InputError(ValueError):
     """Bad input: the message says what was found, where, and what to do."""
-
-
-def all_together(problems: list[InputError], most: int = 5) -> InputError:
-    """Several refusals as one, so that a file can be repaired at once.
-
-    >>> print(all_together([InputError("a is empty."), InputError("b is text.")]))
-    2 problems: (1) a is empty. (2) b is text.
-    """
-    if len(problems) == 1:
-        return problems[0]
-    told = " ".join(f"({number}) {problem}" for number, problem in enumerate(problems[:most], start=1))
-    rest = f" And {len(problems) - most:,} more." if len(problems) > most else ""
-    return InputError(f"{len(problems):,} problems: {told}{rest}")
 
 
 def plural(word: str, items: Sized) -> str:

@@ -1,20 +1,24 @@
-"""Results into files: format by extension, complete or not at all, never over an existing file unasked."""
+"""Columns to files: the format by extension, complete or not at all, never over an existing file unasked.
+
+All CSV that nearworth writes comes from here (or, in `apply`, from csv_cells), so that no cell of it runs in a
+spreadsheet.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from nearworth._common.files import atomic_write
+from nearworth.tables.csv_cells import guard, guard_column
 from nearworth.tables.errors import InputError
-from nearworth.tables.formulas import guard, guard_column
 
 FORMATS = (".csv", ".tsv", ".parquet", ".feather", ".json")
 STDOUT = "-"
@@ -23,39 +27,40 @@ STDOUT = "-"
 def check_output(
     path: str, force: bool, formats: tuple[str, ...] = FORMATS, inputs: tuple[str | None, ...] = ()
 ) -> None:
-    """Refuse, before any work is done, what could not be written afterwards, or would destroy what is read."""
+    """Refuse, before any work is done, an output that could not be written or that would replace an input."""
     if path == STDOUT:
         return
     target = Path(path)
+    folder = target.absolute().parent
     if target.suffix.lower() not in formats:
         raise InputError(
             f"{path}: cannot write {target.suffix or 'a file without extension'!r}; use {', '.join(formats)}."
         )
     if target.is_dir():
         raise InputError(f"{path}: is a directory; name a file in it.")
-    if not target.absolute().parent.is_dir():
+    if not folder.is_dir():
         raise InputError(f"{path}: there is no folder {str(target.parent)!r} to write to.")
-    if not os.access(target.absolute().parent, os.W_OK):
-        raise InputError(f"{path}: no permission to write to the folder {str(target.absolute().parent)!r}.")
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"{path}: no permission to write to the folder {str(folder)!r}.")
     if any(name and os.path.exists(name) and target.exists() and target.samefile(name) for name in inputs):
-        raise InputError(f"{path}: is what the data are read from. Give the output another name.")
+        raise InputError(f"{path}: is one of the files that data are read from. Give the output another name.")
     if target.exists() and not force:
         raise InputError(f"{path}: exists already. Use --force to replace it, or another name.")
 
 
-def write_columns(columns: Mapping[str, Any], path: str) -> None:
-    """Write columns of equal length; "-" is CSV on standard output."""
-    table = pa.table(dict(columns))
+def write_columns(columns: dict[str, Any] | pa.Table, path: str) -> None:
+    """Write a mapping of columns or an Arrow table; "-" is CSV on standard output."""
+    table = pa.table(columns)
+    suffix = Path(path).suffix.lower()
     if path == STDOUT:
         _write_csv(table, sys.stdout.buffer, ",")
         sys.stdout.buffer.flush()
-        return
-    suffix = Path(path).suffix.lower()
-    write_bytes(path, lambda file: _write(table, file, suffix))
+    else:
+        write_bytes(path, lambda file: _write(table, file, suffix))
 
 
-def write_bytes(path: str, write: Any) -> None:
-    """Have `write` fill a file that appears only when complete; troubles with the disk are the user's to know."""
+def write_bytes(path: str, write: Callable[[IO[bytes]], Any]) -> None:
+    """Have `write` fill a file that appears only when complete."""
     try:
         with atomic_write(path) as file:
             write(file)
@@ -63,13 +68,13 @@ def write_bytes(path: str, write: Any) -> None:
         raise InputError(f"{path}: could not be written: {error.strerror or error}.") from error
 
 
-def records(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
+def records(columns: dict[str, Any] | pa.Table) -> list[dict[str, Any]]:
     """The columns as a list of rows for JSON, NaN as null."""
-    rows = pa.table(dict(columns)).to_pylist()
+    rows = pa.table(columns).to_pylist()
     return [{name: None if cell != cell else cell for name, cell in row.items()} for row in rows]
 
 
-def _write(table: Any, file: Any, suffix: str) -> None:
+def _write(table: Any, file: IO[bytes], suffix: str) -> None:
     if suffix in (".csv", ".tsv"):
         _write_csv(table, file, "\t" if suffix == ".tsv" else ",")
     elif suffix == ".parquet":
@@ -81,18 +86,17 @@ def _write(table: Any, file: Any, suffix: str) -> None:
 
         feather.write_feather(table, file, compression="zstd")
     else:
-        rows = records({name: table[name] for name in table.column_names})
-        file.write(json.dumps(rows, indent=1, allow_nan=False, default=str).encode())
+        file.write(json.dumps(records(table), indent=1, allow_nan=False, default=str).encode())
 
 
-def _write_csv(table: Any, file: Any, delimiter: str) -> None:
+def _write_csv(table: Any, file: IO[bytes], delimiter: str) -> None:
     columns = [_as_cells(name, table[name]) for name in table.column_names]
     guarded = pa.table(columns, names=[guard(name) for name in table.column_names])
     pa_csv.write_csv(guarded, file, pa_csv.WriteOptions(delimiter=delimiter, quoting_style="needed"))
 
 
 def _as_cells(name: str, column: Any) -> Any:
-    """A column as CSV can hold it: text in any of Arrow's forms is guarded."""
+    """A column in a form that CSV has; text of every Arrow type is guarded."""
     kind = column.type
     if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         raise InputError(f"column {name!r} holds {kind}, for which CSV has no form; write .parquet or .feather.")

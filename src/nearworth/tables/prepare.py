@@ -13,12 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearworth._common.types import FloatMatrix
 from nearworth.inputs.parameters import one_of, whole_number
-from nearworth.tables.cells import kind_of, missing_cells, missing_values
-from nearworth.tables.columns import Categories, Column
-from nearworth.tables.errors import InputError, all_together, listed, plural
-from nearworth.tables.learning import learn
+from nearworth.tables.columns import Column, kind_of, learn_column, missing_cells, missing_error
+from nearworth.tables.errors import InputError, listed, plural
 
 MAX_CATEGORIES = 40
+MOST_PROBLEMS = 5
 
 
 class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -62,7 +61,7 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.kinds_ = {name: kind_of(table[name]) for name in table.column_names}
         self.feature_names_in_ = np.array(table.column_names, dtype=object)
         self.n_features_in_ = table.num_columns
-        if not sum(column.width for column in self.columns_):
+        if not any(column.names for column in self.columns_):
             raise InputError("no column is left to compare rows by: all are left out.")
         return self
 
@@ -72,31 +71,32 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         table = _as_arrow(X)
         self._check_columns(table)
         self._refuse_missing(table)
-        matrix = np.empty((table.num_rows, sum(column.width for column in self.columns_)))
+        matrix = np.empty((table.num_rows, sum(len(column.names) for column in self.columns_)))
         start = 0
         for column in self.columns_:
-            column.fill_matrix(table[column.name], matrix[:, start : start + column.width])
-            start += column.width
+            stop = start + len(column.names)
+            column.encode(table[column.name], matrix[:, start:stop])
+            start = stop
         return matrix
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:  # noqa: ARG002
         """Names of the columns of the matrix."""
         check_is_fitted(self)
-        return np.array([name for column in self.columns_ for name in column.names()], dtype=object)
+        return np.array([name for column in self.columns_ for name in column.names], dtype=object)
 
     def describe(self) -> list[str]:
         """What became of each column, one line each."""
         check_is_fitted(self)
-        return [f"{column.name}: {column.describe()}" for column in self.columns_]
+        return [f"{column.name}: {column.words}" for column in self.columns_]
 
     def unseen(self, X: Any) -> dict[str, list[str]]:
         """Categories that training did not have, by column; their 0/1 columns are all 0."""
         table = _as_arrow(X)
-        found = {c.name: c.unseen(table[c.name]) for c in self.columns_ if isinstance(c, Categories)}
+        found = {column.name: column.unseen(table[column.name]) for column in self.columns_}
         return {name: labels for name, labels in found.items() if labels}
 
     def _learn(self, table: Any) -> list[Column]:
-        """What each column becomes; what is wrong with any of them is told together."""
+        """What each column becomes; the problems of all columns are reported together."""
         columns, problems = [], []
         try:
             self._refuse_missing(table)
@@ -104,35 +104,36 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             problems.append(problem)
         for name in table.column_names:
             try:
-                columns.append(learn(name, table[name], self.missing, self.max_categories, self.as_they_are))
+                columns.append(learn_column(name, table[name], self.missing, self.max_categories, self.as_they_are))
             except InputError as problem:
                 problems.append(problem)
+        if len(problems) > 1:
+            first = " ".join(f"({number}) {p}" for number, p in enumerate(problems[:MOST_PROBLEMS], start=1))
+            rest = f" And {len(problems) - MOST_PROBLEMS:,} more." if len(problems) > MOST_PROBLEMS else ""
+            raise InputError(f"{len(problems):,} problems: {first}{rest}")
         if problems:
-            raise all_together(problems)
+            raise problems[0]
         return columns
 
     def _refuse_missing(self, table: Any) -> None:
         if self.missing != "error":
             return
-        masks = {
-            name: missing_cells(table[name]) for name in table.column_names if table[name].null_count != len(table)
-        }
+        masks = {name: missing_cells(table[name]) for name in table.column_names}
         masks = {name: mask for name, mask in masks.items() if mask.any() and not mask.all()}
         if masks:
-            raise missing_values(masks)
+            raise missing_error(masks)
 
     def _check_columns(self, table: Any) -> None:
-        known, given = set(self.kinds_), set(table.column_names)
-        if known - given:
-            instead = f"; it has {listed(sorted(given - known))} instead" if given - known else ""
-            lost = sorted(known - given)
+        lost = sorted(set(self.kinds_) - set(table.column_names))
+        extra = sorted(set(table.column_names) - set(self.kinds_))
+        if lost:
+            instead = f"; it has {listed(extra)} instead" if extra else ""
             verb = "is" if len(lost) == 1 else "are"
             raise InputError(f"{plural('column', lost)} {listed(lost)} {verb} missing, which training had{instead}.")
-        if given - known:
-            extra, one = sorted(given - known), len(given - known) == 1
+        if extra:
+            verb, them = ("was", "it") if len(extra) == 1 else ("were", "them")
             raise InputError(
-                f"{plural('column', extra)} {listed(extra)} {'was' if one else 'were'} not there in training; "
-                f"--ignore {'it' if one else 'them'}."
+                f"{plural('column', extra)} {listed(extra)} {verb} not there in training; --ignore {them}."
             )
         for name, kind in self.kinds_.items():
             found = kind_of(table[name])
@@ -142,8 +143,7 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _plural(kind: str) -> str:
-    words = {"number": "numbers", "truth": "true/false", "date": "dates", "list": "lists", "nothing": "nothing"}
-    return words.get(kind, kind)
+    return {"number": "numbers", "truth": "true/false", "date": "dates", "list": "lists"}.get(kind, kind)
 
 
 def _as_arrow(X: Any) -> Any:
