@@ -11,7 +11,7 @@ inputs    --> memory, types
 games     --> types
 neighbors --> compile, files, memory, types
 results   --> archive --> files
-          --> compile, files, frames, types
+          --> compile, frames, types
 engine    --> compile, files, memory, types
 audit, curves --> frames, types
 tables, report, paper, cli --> files, types

@@ -1,7 +1,7 @@
 """Files of one JSON description and some arrays: numpy archives with a checksum over every byte behind them.
 
 numpy.load reads them too. Nothing that a file says of its own sizes is believed: arrays are stored as they are, so that
-none can be larger than the file, and what is built from them is checked by whoever builds it.
+none can be larger than the file, and `build` checks what it makes of them.
 """
 
 from __future__ import annotations

@@ -99,11 +99,6 @@ class Moments:
         _check_state(numbers, arrays, OF_MOMENTS)
         return cls(*numbers, **arrays)
 
-    @staticmethod
-    def bytes_per_point(*, spread: bool, truncated: bool) -> int:
-        """Memory per training point."""
-        return 8 * (1 + 2 * spread + 2 * truncated)
-
 
 class Truncated(NamedTuple):
     """Sums of truncated values and both ends (3, N), and what it takes to go on: of near points (3, N), of far ones."""
@@ -136,13 +131,13 @@ class Leaf:
         """How many validation points were added."""
         return self._count
 
-    def add(self, table: FloatVector, place: npt.NDArray[np.int32], weight: float) -> None:
-        """Add one validation point, whose value of training point i is table[place[i]]."""
+    def add(self, table: FloatVector, slot: npt.NDArray[np.int32], weight: float) -> None:
+        """Add one validation point, whose value of training point i is table[slot[i]]."""
         if self._spread:
             fresh = self._positive == 0
-            fold_with_spread(self._total, self._shift, self._first, self._second, table, place, weight, fresh)
+            fold_with_spread(self._total, self._shift, self._first, self._second, table, slot, weight, fresh)
         else:
-            fold(self._total, table, place, weight)
+            fold(self._total, table, slot, weight)
         self._count_one(weight)
 
     def add_values(self, values: FloatVector, weight: float) -> None:
@@ -199,11 +194,6 @@ class Leaf:
         """The same sums, to go on with while these stay."""
         return Leaf.of_state(*self.state())
 
-    @staticmethod
-    def bytes_per_point(*, spread: bool, truncated: bool) -> int:
-        """Memory per training point."""
-        return 8 * (1 + 3 * spread + 6 * truncated)
-
 
 def _check_state(
     numbers: Sequence[Any], arrays: Mapping[str, npt.NDArray[Any]], groups: Sequence[Sequence[str]]
@@ -227,18 +217,18 @@ def _check_state(
 
 
 @compiled
-def fold(total, table, place, weight):
-    """Add one query's values, by place, to the running sums of all points."""
+def fold(total, table, slot, weight):
+    """Add one query's values, by slot, to the running sums of all points."""
     for i in range(total.shape[0]):
-        total[i] += weight * table[np.uint64(place[i])]
+        total[i] += weight * table[np.uint64(slot[i])]
 
 
 @compiled
-def fold_with_spread(total, shift, first, second, table, place, weight, fresh):
+def fold_with_spread(total, shift, first, second, table, slot, weight, fresh):
     """The same with sums of w^2 (phi - shift) and w^2 (phi - shift)^2; the first query of a leaf sets the shift."""
     square = weight * weight
     for i in range(total.shape[0]):
-        value = table[np.uint64(place[i])]
+        value = table[np.uint64(slot[i])]
         total[i] += weight * value
         if fresh:
             shift[i] = value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,37 +28,28 @@ class OwnerValue(NamedTuple):
     upper: float
 
 
-class OwnerValues(Mapping[Any, OwnerValue]):
+class OwnerValues(dict[Any, OwnerValue]):
     """Owner -> OwnerValue, in order of first appearance; prints as a table."""
 
     def __init__(self, rows: Mapping[Any, OwnerValue], backend: str | None = None) -> None:
-        self._rows: dict[Any, OwnerValue] = dict(rows)
+        super().__init__(rows)
         self._backend = backend
-
-    def __getitem__(self, owner: Any) -> OwnerValue:
-        return self._rows[owner]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._rows)
-
-    def __len__(self) -> int:
-        return len(self._rows)
 
     def to_frame(self, backend: str | None = None) -> Any:
         """A pandas, polars or pyarrow frame with one row per owner."""
-        columns: dict[str, list[Any]] = {"owner": list(self._rows)}
+        columns: dict[str, list[Any]] = {"owner": list(self)}
         for field in OwnerValue._fields[: None if self._inexact else -2]:
-            columns[field] = [getattr(row, field) for row in self._rows.values()]
+            columns[field] = [getattr(row, field) for row in self.values()]
         return make_frame(columns, backend, self._backend)
 
     @property
     def _inexact(self) -> bool:
-        return any(row.lower < row.upper for row in self._rows.values())
+        return any(row.lower < row.upper for row in self.values())
 
     def __repr__(self) -> str:
-        width = max(5, *(len(str(owner)) for owner in self._rows))
+        width = max(5, *(len(str(owner)) for owner in self))
         lines = [f"{'owner':<{width}}  {'rows':>8}  {'total':>12}  {'std. error':>10}  {'share':>7}"]
-        for owner, row in self._rows.items():
+        for owner, row in self.items():
             lines.append(
                 f"{owner!s:<{width}}  {row.n_rows:>8,}  {row.total:>12.6g}"
                 f"  {row.standard_error:>10.2g}  {row.share:>7.1%}"

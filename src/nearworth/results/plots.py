@@ -31,18 +31,8 @@ def plot_values(values: FloatVector, what: str, ax: Any = None, bins: int = 50) 
     """Histogram of values: hatched where rows hurt (below zero), plain where they help."""
     ax = make_axes(ax)
     edges = _edges_around_zero(values, bins)
-    negative, positive = values[values < 0], values[values >= 0]
-    styles = (
-        (negative, f"below zero: {_rows(len(negative))}", {"facecolor": "white", "hatch": "//////"}),
-        (positive, f"zero or above: {_rows(len(positive))}", {"facecolor": LIGHT}),
-    )
-    for part, label, style in styles:
-        if len(part):
-            ax.hist(part, bins=edges, label=label, edgecolor=DARK, linewidth=0.6, **style)
-    ax.axvline(0, color=DARK, linewidth=1.2)
+    _histogram(ax, values, edges, 0.0, ("below zero", "zero or above"))
     ax.set(xlabel=what, ylabel="training rows")
-    _tidy(ax)
-    ax.legend(frameon=False)
     return ax
 
 
@@ -95,19 +85,21 @@ def plot_audit(quality: FloatVector, limit: float, ax: Any = None, bins: int = 4
     """Histogram of the probability that a label is right: hatched below the limit. The counts are logarithmic."""
     ax = make_axes(ax)
     edges = np.linspace(0.0, 1.0, 2 * max(1, bins // 2) + 1)
-    suspect, other = quality[quality < limit], quality[quality >= limit]
-    styles = (
-        (suspect, f"more likely wrong: {_rows(len(suspect))}", {"facecolor": "white", "hatch": "//////"}),
-        (other, f"more likely right: {_rows(len(other))}", {"facecolor": LIGHT}),
-    )
-    for part, label, style in styles:
-        if len(part):
-            ax.hist(part, bins=edges, label=label, edgecolor=DARK, linewidth=0.6, **style)
-    ax.axvline(limit, color=DARK, linewidth=1.2)
+    _histogram(ax, quality, edges, limit, ("more likely wrong", "more likely right"))
     ax.set(xlabel="probability that the given label is right", ylabel="rows (logarithmic)", yscale="log", xlim=(0, 1))
+    return ax
+
+
+def _histogram(ax: Any, values: FloatVector, edges: FloatVector, limit: float, names: tuple[str, str]) -> None:
+    """Bars hatched below the limit and plain above it, with the number of rows on either side."""
+    sides = ((values < limit, {"facecolor": "white", "hatch": "//////"}), (values >= limit, {"facecolor": LIGHT}))
+    for name, (side, style) in zip(names, sides, strict=True):
+        if count := int(side.sum()):
+            label = f"{name}: {count:,} row{'s' * (count != 1)}"
+            ax.hist(values[side], bins=edges, label=label, edgecolor=DARK, linewidth=0.6, **style)
+    ax.axvline(limit, color=DARK, linewidth=1.2)
     _tidy(ax)
     ax.legend(frameon=False)
-    return ax
 
 
 def _edges_around_zero(values: FloatVector, bins: int) -> FloatVector:
@@ -115,10 +107,6 @@ def _edges_around_zero(values: FloatVector, bins: int) -> FloatVector:
     low, high = min(float(values.min()), 0.0), max(float(values.max()), 0.0)
     width = (high - low) / bins or 1.0
     return width * np.arange(np.floor(low / width), np.ceil(high / width) + 1.5)
-
-
-def _rows(count: int) -> str:
-    return f"{count:,} row{'s' * (count != 1)}"
 
 
 def _tidy(ax: Any) -> None:

@@ -19,7 +19,7 @@ from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.inputs.parameters import is_whole
 from nearworth.inputs.targets import check_classes, check_owners
 from nearworth.results.detection import Detection, detect
-from nearworth.results.moments import OF_MOMENTS, Moments
+from nearworth.results.moments import Moments
 from nearworth.results.origin import GAME, Origin
 from nearworth.results.owners import OwnerValues, sum_by_owner
 from nearworth.results.partial import Partial
@@ -186,18 +186,10 @@ class Valuation:
         """Write a numpy archive with a JSON description and a checksum; no pickle, atomically."""
         numbers, arrays = self.moments.state()
         single = {"contributions": self.contributions, "contribution_rows": self.contribution_rows}
-        write_archive(
-            path,
-            "valuation",
-            {
-                "origin": self.origin.to_json(),
-                "sums": numbers,
-                "backend": self.backend,
-                "confidence": self.confidence,
-            },
-            # The values are for readers without this package; load makes them from the sums.
-            {**arrays, "values": self.values, **{name: array for name, array in single.items() if array is not None}},
-        )
+        description = {"origin": self.origin.to_json(), "sums": numbers, "backend": self.backend}
+        # The values are for readers without this package; load makes them from the sums.
+        arrays = {**arrays, "values": self.values, **{k: array for k, array in single.items() if array is not None}}
+        write_archive(path, "valuation", {**description, "confidence": self.confidence}, arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Valuation:
@@ -207,24 +199,28 @@ class Valuation:
     @classmethod
     def _from_archive(cls, description: dict[str, Any], arrays: Arrays) -> Valuation:
         origin = Origin.from_json(description["origin"])
-        names = {name for group in OF_MOMENTS for name in group}
-        moments = Moments.of_state(description["sums"], {name: arrays[name] for name in names & arrays.keys()})
-        single, rows = arrays.get("contributions"), arrays.get("contribution_rows")
-        if len(moments.total) != origin.n_train or moments.count != origin.n_val or not moments.weight > 0:
+        sums = {name: array for name, array in arrays.items() if name in ("total", "centre", "spread", "ends")}
+        moments = Moments.of_state(description["sums"], sums)
+        valuation = cls(
+            moments,
+            origin,
+            arrays.get("contributions"),
+            arrays.get("contribution_rows"),
+            description["backend"],
+            description["confidence"],
+        )
+        if (moments.total.size, moments.count) != (origin.n_train, origin.n_val) or not moments.weight > 0:
             raise ValueError("its sums are not those of its training and validation points.")
-        if missing := set(SHOWN) - origin.parameters.keys():
-            raise ValueError(f"it lacks the parameters {', '.join(sorted(missing))}.")
-        if (single is None) != (rows is None):
-            raise ValueError("it has contributions without their rows, or rows without contributions.")
-        if single is not None and rows is not None:
-            if rows.ndim != 1 or rows.dtype.kind != "i" or not ((rows >= 0) & (rows < origin.n_train)).all():
+        known = set(SHOWN) <= origin.parameters.keys() and isinstance(valuation.backend, str | None)
+        if not known or not 0 <= valuation.confidence <= 1:
+            raise ValueError("its description is not complete.")
+        if "contributions" in arrays or "contribution_rows" in arrays:
+            shape, rows = (origin.n_val, arrays["contribution_rows"].size), arrays["contribution_rows"]
+            if rows.dtype.kind != "i" or not np.isin(rows, np.arange(origin.n_train)).all():
                 raise ValueError("its contribution_rows are not rows of the training set.")
-            if single.shape != (origin.n_val, len(rows)) or single.dtype != np.float64:
-                raise ValueError(f"its contributions have shape {single.shape}, not {(origin.n_val, len(rows))}.")
-        backend, confidence = description["backend"], description["confidence"]
-        if not (backend is None or isinstance(backend, str)) or not 0 <= confidence <= 1:
-            raise ValueError(f"its backend is {backend!r} and its confidence {confidence!r}.")
-        return cls(moments, origin, single, rows, backend, confidence)
+            if arrays["contributions"].shape != shape or arrays["contributions"].dtype != np.float64:
+                raise ValueError(f"its contributions have shape {arrays['contributions'].shape}, not {shape}.")
+        return valuation
 
     @classmethod
     def from_partial(cls, partial: Partial) -> Valuation:
