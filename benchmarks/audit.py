@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 import nearworth as nw
-from nearworth.audit.evidence import Neighbours, vote_shares
+from nearworth.audit.votes import Voters, vote_shares
 
 KINDS, FRACTIONS, ASKED = ("uniform", "class-dependent"), (0.05, 0.1, 0.2, 0.4), (0.1, 0.2, 0.3)
 K = 10
@@ -84,17 +84,17 @@ def logistic_probabilities(X: np.ndarray, y: np.ndarray, n_classes: int) -> np.n
 
 def simple_scores(audit: nw.LabelAudit, y: np.ndarray, n_classes: int) -> dict[str, np.ndarray]:
     """What one can do with values and neighbours without a model: all that was tried."""
-    near, value, rows = audit._neighbours, audit.value, np.arange(len(y))
+    near, value, rows = audit._voters, audit.value, np.arange(len(y))
     distances = np.sqrt(near.keys[:, :K])
     closeness = 1.0 - 0.5 * (distances / np.maximum(distances[:, -1:], 1e-12)) ** 2
-    same = y[near.points[:, :K]] == y[:, None]
+    same = y[near.rows[:, :K]] == y[:, None]
     agreement = (closeness * same).sum(axis=1) / closeness.sum(axis=1)
     priors = np.bincount(y, minlength=n_classes) / len(y)
     forward, reverse = near.forward(y, n_classes), near.reverse(y, len(y), n_classes)
     both = vote_shares(forward + reverse, priors)
     trust = both[rows, y] / both.max(axis=1)
-    trusting = Neighbours(near.points, near.keys, near.weights * trust[near.points])
-    trusted = Neighbours(near.points, near.keys, near.weights * trust[:, None])
+    trusting = Voters(near.rows, near.keys, near.weights * trust[near.rows])
+    trusted = Voters(near.rows, near.keys, near.weights * trust[:, None])
     again = vote_shares(trusting.forward(y, n_classes) + trusted.reverse(y, len(y), n_classes), priors)
     rivals = reverse.copy()
     rivals[rows, y] = -np.inf
@@ -124,7 +124,7 @@ def z_within(values: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def knn_probabilities(audit: nw.LabelAudit, y: np.ndarray, n_classes: int) -> np.ndarray:
-    votes = np.stack([(y[audit._neighbours.points[:, :K]] == c).mean(axis=1) for c in range(n_classes)], axis=1)
+    votes = np.stack([(y[audit._voters.rows[:, :K]] == c).mean(axis=1) for c in range(n_classes)], axis=1)
     return votes / votes.sum(axis=1, keepdims=True)
 
 
@@ -163,7 +163,7 @@ def run(sets: dict, seed: int, cleanlab: str | None, quick: bool = False) -> lis
                     scores["self-confidence, logistic regression"] = probabilities[np.arange(len(y)), y]
                     scores["audit_labels with pred_probs"] = helped.quality
                     cases |= {
-                        f"{len(rows)}|y": y, f"{len(rows)}|near": audit._neighbours.points[:, :K],
+                        f"{len(rows)}|y": y, f"{len(rows)}|near": audit._voters.rows[:, :K],
                         f"{len(rows)}|knn": knn_probabilities(audit, y, n_classes), f"{len(rows)}|lr": probabilities,
                     }  # fmt: skip
                 row = {"dataset": name, "kind": kind, "fraction": fraction, "wrong": wrong}
@@ -256,7 +256,7 @@ def targets(folder: Path, n_rows: int, seed: int) -> list[dict]:
                 y[some] = clean[some] + shift if kind == "moved" else np.roll(clean[some], 1)
                 wrong = y != clean
                 audit = nw.audit_labels(X, y, K, task="regression")
-                near = audit._neighbours.points[:, :K]
+                near = audit._voters.rows[:, :K]
                 scores = {
                     "value alone": audit.value,
                     "residual alone": -np.abs(y - y[near].mean(axis=1)),

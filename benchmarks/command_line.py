@@ -31,7 +31,7 @@ REPORT_ROWS, REPORT_SUSPECTS = 100_000, 2_000
 WITHOUT_VALUATION = """
 import sys, time, resource
 import numpy as np
-import nearworth.audit.labels as labels
+import nearworth.audit.audit as audit
 from types import SimpleNamespace
 
 def no_audit(X, y, **parameters):
@@ -44,7 +44,7 @@ def no_audit(X, y, **parameters):
         why=lambda self, row: "of its 10 nearest rows 10 are this", __len__=lambda self: n,
     ))()
 
-labels.audit_labels = no_audit
+audit.audit_labels = no_audit
 from nearworth.cli import main
 try:
     main(sys.argv[1:], prog_name="nearworth")
@@ -103,7 +103,7 @@ def report_cost(folder: Path) -> None:
 
     from nearworth.report.content import Rows
     from nearworth.report.page import render_report
-    from test_report import made_up
+    from report_pages import made_up
 
     rng = np.random.default_rng(0)
     audit = made_up(rng, REPORT_ROWS, REPORT_SUSPECTS, [f"class {i}" for i in range(10)])

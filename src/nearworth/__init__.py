@@ -38,7 +38,7 @@ from nearworth._version import __version__
 
 if TYPE_CHECKING:
     from nearworth import datasets, paper, testing, utilities
-    from nearworth.audit.labels import audit_labels
+    from nearworth.audit.audit import audit_labels
     from nearworth.audit.result import LabelAudit
     from nearworth.curves import RemovalCurve, removal_curve
     from nearworth.datasets.noise import add_label_noise
@@ -71,7 +71,7 @@ _HOME = {
     "TablePreparer": "nearworth.tables.prepare",
     "Valuation": "nearworth.results.valuation",
     "add_label_noise": "nearworth.datasets.noise",
-    "audit_labels": "nearworth.audit.labels",
+    "audit_labels": "nearworth.audit.audit",
     "exact_shapley": "nearworth.games.oracle",
     "knn_shapley": "nearworth.estimator",
     "removal_curve": "nearworth.curves",

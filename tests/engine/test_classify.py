@@ -122,13 +122,13 @@ def test_a_broken_promise_is_noticed(rng, monkeypatch):
     X, y, X_val, y_val = make(rng, "random", "ten classes")
     est = nw.KNNShapley(5).fit(X, y)
     expected = est.value(X_val, y_val).values
-    panels = rough.RoughBatch.panels
+    panels = rough.ApproximateKeys.panels
 
     def noisy(self, space):
         for start, panel in panels(self, space):
             yield start, panel + rng.normal(size=panel.shape).astype(panel.dtype)
 
-    monkeypatch.setattr(rough.RoughBatch, "panels", noisy)
+    monkeypatch.setattr(rough.ApproximateKeys, "panels", noisy)
     np.testing.assert_array_equal(est.value(X_val, y_val).values, expected)
 
 
@@ -255,10 +255,10 @@ def test_narrow_products_of_codes_and_real_queries(rng):
     T = X[:64] + 0.03 * rng.normal(size=(64, 300))
     keys = nw.KNNShapley().fit(X, rng.integers(0, 2, 2_400)).training_set_.keys
     exact = keys(T)
-    batch = keys.products(narrow=True)(T, narrow=True)
+    batch = keys.products(single=True)(T, single=True)
     products = np.hstack([panel.copy() for _, panel in batch.panels(np.empty(rough.panel_size(64, 300)))])
     errors = products.astype(float) + batch.norms - batch.low[:, None] - exact
-    assert (np.abs(errors) <= batch.reach[:, None] / 2).all()
+    assert (np.abs(errors) <= batch.tolerance[:, None] / 2).all()
 
 
 def test_overlapping_runs_give_the_blas_its_threads_back(rng):

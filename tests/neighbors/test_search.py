@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nearworth.neighbors.exact import PRODUCT_POINTS, ExactSearch, NearestKeys
-from nearworth.neighbors.keys import make_keys
+from nearworth.neighbors.metrics import make_keys
 from nearworth.neighbors.search import Searcher, TrueDistances, check_answer, drop_self
 
 

@@ -15,10 +15,9 @@ import numpy.typing as npt
 
 from nearworth._common.frames import make_frame
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
-from nearworth.audit.errors import ErrorCount, cautious, longest_list
-from nearworth.audit.evidence import Neighbours
-from nearworth.audit.explanation import Explanation, Neighbour, extremes, plain
-from nearworth.audit.relabelling import effects_of
+from nearworth.audit.error_count import ErrorCount, cautious, longest_list
+from nearworth.audit.explain import Explanation, Neighbour, effects_of, extremes, plain
+from nearworth.audit.votes import Voters
 from nearworth.estimator import KNNShapley
 from nearworth.inputs.features import Features
 from nearworth.inputs.parameters import is_real, is_whole
@@ -66,7 +65,7 @@ class LabelAudit:
     classes: npt.NDArray[Any] | None = None
     label_probabilities: FloatMatrix | None = None
     suggested_range: FloatMatrix | None = None
-    _neighbours: Neighbours
+    _voters: Voters
     _estimator: KNNShapley
     _features: Features | None = None
     _validation: tuple[Any, Any] = (None, None)
@@ -127,14 +126,14 @@ class LabelAudit:
     def explain(self, i: int) -> Explanation:
         """Why row i has the quality it has: an object that prints itself.
 
-        Whom the row helps and hurts, and its value under other labels, take two more passes over all pairs.
+        What the row does to others, and its value under other labels, take two more passes over all pairs.
         """
         if not is_whole(i) or not -len(self) <= i < len(self):
             raise ValueError(f"i must be a row number, 0 to {len(self) - 1}; got {i!r}.")
         row = int(i) % len(self)
         X_val, y_val = self._validation
-        effects = effects_of(self._estimator, row, X_val, y_val)
-        helped, hurt = extremes(effects.on_others, self.given if y_val is None else np.asarray(y_val))
+        on_others, under = effects_of(self._estimator, row, X_val, y_val)
+        helped, hurt = extremes(on_others, self.given if y_val is None else np.asarray(y_val))
         labels = [] if self.classes is None else [plain(label) for label in self.classes]
         bounds = None if self.suggested_range is None else tuple(self.suggested_range[row].tolist())
         return Explanation(
@@ -144,7 +143,7 @@ class LabelAudit:
             probability_right=float(self.quality[row]),
             confidence=float(self.confidence[row]),
             value=float(self.value[row]),
-            value_under=dict(zip(labels, effects.under.tolist(), strict=True)),
+            value_under=dict(zip(labels, under.tolist(), strict=True)),
             neighbours=self.nearest(row),
             helped=helped,
             hurt=hurt,
@@ -167,10 +166,10 @@ class LabelAudit:
 
     def nearest(self, row: int) -> list[Neighbour]:
         """The K nearest other rows of a row, nearest first."""
-        points, keys = self._neighbours.points[row], self._neighbours.keys[row]
+        rows, keys = (lists[row, : self._estimator.n_neighbors] for lists in (self._voters.rows, self._voters.keys))
         squared = self._estimator.metric in ("euclidean", "l2")
-        shown = [(int(p), float(k)) for p, k in zip(points, keys, strict=True) if p >= 0][: self._estimator.n_neighbors]
-        return [Neighbour(p, plain(self.given[p]), k**0.5 if squared else k) for p, k in shown]
+        distances = (np.sqrt(keys) if squared else keys).tolist()
+        return [Neighbour(r, plain(self.given[r]), d) for r, d in zip(rows.tolist(), distances, strict=True) if r >= 0]
 
     @staticmethod
     def describe_selection(selection: Mapping[str, Any]) -> str:
@@ -197,7 +196,7 @@ class LabelAudit:
     @property
     def n_voters(self) -> int:
         """How many nearest rows vote on each label."""
-        return int(self._neighbours.points.shape[1])
+        return int(self._voters.rows.shape[1])
 
     def to_frame(self, backend: str | None = None) -> Any:
         """One line per row, with columns `is_label_issue` and `label_score` named as in cleanlab beside ours."""

@@ -11,7 +11,7 @@ from typing import Any
 import click
 import numpy as np
 
-from nearworth.audit.labels import audit_labels
+from nearworth.audit.audit import audit_labels
 from nearworth.audit.result import LabelAudit
 from nearworth.cli.data import Data
 from nearworth.cli.reporting import write_page

@@ -54,7 +54,7 @@ def find(
     if dry_run:
         tell("Dry run: nothing was computed or written.", quiet)
         return None
-    from nearworth.audit.labels import audit_labels
+    from nearworth.audit.audit import audit_labels
 
     tell_compiling(quiet)
     return data, audit_labels(data.X, data.y, X_val=data.X_val, y_val=data.y_val, **parameters)

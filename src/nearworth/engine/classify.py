@@ -25,9 +25,9 @@ from nearworth._common.types import FloatVector
 from nearworth.engine import kernels
 from nearworth.engine.nearest_lists import NearestLists
 from nearworth.engine.problem import Problem
-from nearworth.neighbors.base import Keys, Rough
-from nearworth.neighbors.distances import Differences
-from nearworth.neighbors.products import Judge, RoughBatch, panel_size
+from nearworth.neighbors.distances import ExactDistances
+from nearworth.neighbors.keys import Keys
+from nearworth.neighbors.products import ApproximateKeys, ExactKeys, Products, panel_size
 from nearworth.results.moments import Leaf
 
 Vector32 = npt.NDArray[np.int32]
@@ -38,11 +38,11 @@ MOST_AMBIGUOUS = 0.02  # share of ambiguous points beyond which float64 products
 class ClassificationEvaluator:
     """Values of validation points; see Evaluator in run.py. One per thread."""
 
-    def __init__(self, problem: Problem, shared: SharedTraining, products: Rough | None, batch: int = 1) -> None:
+    def __init__(self, problem: Problem, shared: SharedTraining, products: Products | None, batch: int = 1) -> None:
         game, n_train = problem.game, problem.n_train
         self._problem, self._products, self._batch = problem, products, batch
         self._pivots = shared.pivots
-        self._precision = Precision(n_train, single=products is not None and products.can_be_narrow)
+        self._precision = Precision(n_train, single=products is not None and products.single_precision)
         self._quantiser = Quantiser(n_train)
         self._scratch = make_scratch(n_train, shared.pivots.most)
         self._distances = np.empty(n_train + shared.pivots.most + 1)
@@ -72,11 +72,11 @@ class ClassificationEvaluator:
         while start < stop:
             single = self._precision.single
             queries = np.ascontiguousarray(self._problem.queries[start:stop], dtype=np.float64)
-            batch = self._products(queries, narrow=single)  # type: ignore[misc]
+            batch = self._products(queries, single=single)  # type: ignore[misc]
             for i, row in enumerate(self._quantiser.approximate(batch)):
-                accurate = bool(batch.ordinary[i])
+                accurate = bool(batch.usable[i])
                 if accurate:
-                    n_resolved, accurate = self._value(start, row, batch.judges[i], request.nearest)
+                    n_resolved, accurate = self._value(start, row, batch.exact[i], request.nearest)
                     self._precision.observe(n_resolved, accurate)
                 if accurate:
                     yield
@@ -86,7 +86,7 @@ class ClassificationEvaluator:
                 if single != self._precision.single:
                     break
 
-    def _value(self, query: int, row: QuantisedRow, exact: Judge, nearest: NearestLists | None) -> tuple[int, bool]:
+    def _value(self, query: int, row: QuantisedRow, exact: ExactKeys, nearest: NearestLists | None) -> tuple[int, bool]:
         """Value one query into the scratch arrays: table[slot[i]] is the value of training point i.
 
         Returns for how many points exact distances were needed, and whether they show the tolerance to be right.
@@ -97,7 +97,7 @@ class ClassificationEvaluator:
             nearest.note(query, row.qkeys, row.tolerance, exact, self_index)
         pivots, pivots_match, n_matches = self._pivots.of(label)
         constants = problem.game.added(n_matches - (self_index >= 0))  # the query itself, with its label, takes no part
-        if isinstance(exact, Differences) and isinstance(exact.points, np.ndarray):
+        if isinstance(exact, ExactDistances) and isinstance(exact.points, np.ndarray):
             wanted, accurate = kernels.whole_row(
                 row.qkeys, row.lowest, row.highest, row.tolerance, row.scale, pivots, pivots_match, self_index,
                 self._by_index, exact.query, exact.points, self._checked, self._distances,
@@ -175,10 +175,10 @@ class Quantiser:
         kernels.quantise_panel(keys[None, :], self._no_norms, np.array([low]), np.array([scale]), 0, self._qkeys, *ends)
         return QuantisedRow(self._qkeys[0], int(ends[0, 0]), int(ends[1, 0]), tolerance, np.nan)
 
-    def approximate(self, batch: RoughBatch) -> list[QuantisedRow]:
+    def approximate(self, batch: ApproximateKeys) -> list[QuantisedRow]:
         """Approximate keys of a batch of queries, panel by panel while these are in the cache."""
         self._reserve(batch.n_queries, batch.width)
-        limits = zip(batch.low, batch.high, batch.reach, batch.far_reach, batch.border, strict=True)
+        limits = zip(batch.low, batch.high, batch.tolerance, batch.far_tolerance, batch.far_from, strict=True)
         measured = [kernels.quantum(*map(float, limit)) for limit in limits]
         scales = np.array([scale for scale, _ in measured])
         lowest, highest = np.full(len(scales), kernels.TOP), np.zeros(len(scales), dtype=np.int64)
@@ -186,7 +186,7 @@ class Quantiser:
             kernels.quantise_panel(panel, batch.norms, batch.low, scales, start, self._qkeys, lowest, highest)
         rows = zip(self._qkeys, lowest.tolist(), highest.tolist(), measured, strict=False)
         return [
-            QuantisedRow(qkeys, least, most, tolerance, scale if batch.watched else np.nan)
+            QuantisedRow(qkeys, least, most, tolerance, scale if batch.verifiable else np.nan)
             for qkeys, least, most, (scale, tolerance) in rows
         ]
 
@@ -265,7 +265,7 @@ class SharedTraining:
     def __init__(self, keys: Keys, labels: npt.NDArray[Any]) -> None:
         self._keys, self._labels = keys, labels
         self._pivots: Pivots | None = None
-        self._products: dict[bool, Rough] = {}
+        self._products: dict[bool, Products] = {}
         self._lock = threading.Lock()
 
     @property
@@ -275,9 +275,9 @@ class SharedTraining:
             self._pivots = self._pivots or Pivots(self._labels)
             return self._pivots
 
-    def products(self, *, single: bool) -> Rough:
+    def products(self, *, single: bool) -> Products:
         """Approximate keys from matrix products, with a float32 copy of the training set or without."""
         with self._lock:
             if single not in self._products:
-                self._products[single] = self._keys.products(narrow=single)
+                self._products[single] = self._keys.products(single=single)
             return self._products[single]

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from nearworth._common.compile import compiled
 from nearworth._common.types import FloatVector
 from nearworth.engine.kernels import Tolerance
-from nearworth.neighbors.products import Judge
+from nearworth.neighbors.products import ExactKeys
 
 MISSING = -1
 ROOM = 256  # candidates beyond four times k that are kept before the list is cut
@@ -38,7 +38,9 @@ class NearestLists:
         self.points = np.full((n_queries, size), MISSING, dtype=np.int32)
         self.keys = np.full((n_queries, size), np.inf)
 
-    def note(self, query: int, qkeys: npt.NDArray[np.int32], tolerance: Tolerance, judge: Judge, left_out: int) -> None:
+    def note(
+        self, query: int, qkeys: npt.NDArray[np.int32], tolerance: Tolerance, judge: ExactKeys, left_out: int
+    ) -> None:
         """Take the nearest of one query from its marks, which must still be whole."""
         near = candidates(qkeys, min(self.size + 1, len(qkeys)), int(max(tolerance.near, tolerance.far)))
         near = near[near != left_out]

@@ -19,9 +19,9 @@ from nearworth.inputs.parameters import parse_bytes
 from nearworth.inputs.sources import open_pair
 from nearworth.inputs.targets import Classes, check_classes, check_targets, check_weights
 from nearworth.inputs.warnings import warn_user
-from nearworth.neighbors.base import Keys
-from nearworth.neighbors.keys import make_keys
-from nearworth.neighbors.twins import first_equal, first_twins
+from nearworth.neighbors.duplicates import first_duplicates, first_equal
+from nearworth.neighbors.keys import Keys
+from nearworth.neighbors.metrics import make_keys
 
 PRECOMPUTED = "precomputed"
 PROMPT = 2**28  # differences after which a run looks whether it should stop
@@ -180,7 +180,7 @@ class TrainingSet:
         """For each training point the first one with the same row, label and weight."""
         if self.features is None or self.metric == PRECOMPUTED:
             return np.arange(self.n_rows)
-        return first_equal(first_twins(self.features.data), self.labels, weights)
+        return first_equal(first_duplicates(self.features.data), self.labels, weights)
 
     def _check_queries(self, X_val: Any) -> Features:
         if self.metric == PRECOMPUTED:

@@ -1,13 +1,17 @@
 """Geometry: from points to ranks. Nothing here ever sees a label.
 
-    base.py       what rank keys are: a batch of queries -> (Q, N), smaller is nearer, equal is tied
-    keys.py       those of every metric         cosine.py, inner.py   of angles and inner products
+    metrics.py    the name of a metric -> its keys; the metrics that scikit-learn computes
+    keys.py       what rank keys are: a batch of queries -> (Q, N), smaller is nearer, equal is a tie; those of
+                  distances and inner products         cosine.py   those of angles
+    products.py   approximate keys from a matrix product, with bounds of their errors
+    distances.py  exact distances and inner products pair by pair: of all pairs, or of a few
+    underflow.py  where squared differences would vanish, and the scale at which they do not
     rows.py       training rows as kernels read them, converted in blocks where they must be
-    distances.py  squared distances from differences: all pairs, or a few
-    sparse.py     the same for sparse rows
-    products.py   rough distances from a matrix product, and how far to trust them
+    duplicates.py which training rows are identical
     ranking.py    rank keys -> the order of the training points and where ties begin
-    twins.py      which training rows are identical
+
+    metrics ---> keys, cosine ---> products ---> distances ---> rows
+                     +---> underflow ---> duplicates ------------^
 
 Nearest neighbours only, found by searchers (`fit(X)`, `search(Q, k)`), none of which is believed:
 
@@ -18,7 +22,6 @@ Nearest neighbours only, found by searchers (`fit(X)`, `search(Q, k)`), none of 
     graph.py      neighbours that somebody found before
     certify.py    recall on a sample, and what it says about the rest
 
-A key need not be a distance; any increasing function of it ranks alike. What matters is that equal distances
-give equal keys, so keys are computed pair by pair in 64-bit floats from differences of the data as given.
-|x|^2 - 2 x.t moves ties apart and drowns small distances far from the origin: it serves as a hint only.
+Equal distances must give equal keys, so keys are computed pair by pair in 64-bit floats from differences of the data as
+given. |x|^2 - 2 x.t moves ties apart and drowns small distances far from the origin, so it never decides.
 """

@@ -1,172 +1,167 @@
-"""Cosine distances: squared distances between directions."""
+"""Keys of cosine and correlation: squared distances between directions, rounded so that equal angles tie.
+
+The direction of a row is the row divided by its length. The distance c between two directions, from 0 to 2, decides:
+c^2 / 2 is the cosine distance, but c also tells small angles apart, where cosines all round to 1. Directions are
+rounded, so c is off by some 1e-16, and equal angles would be ordered by rounding. Hence the definition: two training
+rows tie if their distances c from the direction of the query are equal after rounding to a multiple of GRID.
+
+Rows of small whole numbers (counts) need no rounding: their cosines are compared as fractions, exactly.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from nearworth._common.types import FloatMatrix, FloatVector
-from nearworth.inputs.file_rows import FileRows
-from nearworth.neighbors.base import Keys
-from nearworth.neighbors.distances import squared_distances
-from nearworth.neighbors.products import Products, RoughBatch
-from nearworth.neighbors.rows import Converted, blocks, streamed
-from nearworth.neighbors.sparse import sparse_distances
+from nearworth._common.compile import compiled
+from nearworth._common.types import BoolVector, FloatMatrix, FloatVector
+from nearworth.neighbors.distances import distances_to, squared_distances
+from nearworth.neighbors.keys import Keys, Stored
+from nearworth.neighbors.products import ApproximateKeys, DistanceProducts, ExactKeys, Products
+from nearworth.neighbors.rows import Converted, blocks
 
-Mask = npt.NDArray[np.bool_]
+# Coarse beside the rounding of directions, so that equal angles nearly always share a multiple (and right angles always
+# do: sqrt(2) is a quarter of a step away from where rounding changes), and fine beside any angle that data can mean.
+GRID = 2.0**-40
+CONSTANT = 2.0**-50  # relative differences within a row that are nothing but rounding
+EXACT = 2.0**52  # fractions of whole numbers below it are told apart by floats
+LARGEST_WHOLE = 2.0**26  # the square is EXACT
+RIGHT_ANGLE = (round(2.0**0.5 / GRID) * GRID) ** 2
 
 
 class CosineKeys(Keys):
-    """Squared distances between directions: twice the cosine distance, without its cancellation.
+    """Squared distances between directions, of dense or sparse rows; of `centred` rows, the correlation distance."""
 
-    Whole numbers (counts) often have equal cosines, which rounded directions would tell apart. Where all products
-    are exact, the key is minus the signed square of the cosine instead: one division, and equal fractions round alike.
-    With `centred` rows, this is the correlation distance.
-    """
-
-    def __init__(self, X: npt.NDArray[Any] | FileRows, *, centred: bool = False) -> None:
-        self._rows = Converted(X, lambda rows: _scaled_rows(rows, centred))
-        self._directions = Converted(X, lambda rows: _directions(_scaled_rows(rows, centred), centred)[0])
-        self._centred = centred
-        self._nowhere = np.zeros(len(X), dtype=bool)
-        self._largest_square, whole = 0.0, True
-        for start, rows in blocks(self._rows):
-            self._nowhere[start : start + len(rows)] = _directions(rows, centred)[1]
-            whole &= bool(_whole(rows).all())
-            self._largest_square = max(self._largest_square, float(_squares(rows).max()))
-        self._whole = whole
-
-    @property
-    def width(self) -> int:
-        """See Keys."""
-        return self._rows.shape[1]
-
-    @property
-    def streamed(self) -> bool:
-        """See Keys."""
-        return streamed(self._rows)
-
-    @property
-    def has_products(self) -> bool:
-        """See Keys; rows without direction are at distance 1 of everything, which no product says."""
-        return not self._nowhere.any()
-
-    def products(self, *, narrow: bool) -> Products:
-        """See Keys."""
-        return CosineProducts(self, self._directions, narrow)
+    def __init__(self, X: Stored | scipy.sparse.csr_array, *, centred: bool = False) -> None:
+        self._convert: Callable[[Any], Any] = partial(_scaled_rows, centred=centred)
+        dense = not scipy.sparse.issparse(X)
+        super().__init__(Converted(X, self._convert) if dense else self._convert(X))
+        self._directions = Converted(self._points, _directions) if dense else _directions(self._points)
+        self._zero = np.zeros(X.shape[0], dtype=bool)
+        self._whole, self._largest_square = True, 0.0
+        for start, rows in blocks(self._points):
+            squares = _squares(rows)
+            self._zero[start : start + rows.shape[0]] = squares == 0.0
+            self._whole &= bool(_whole(rows).all())
+            self._largest_square = max(self._largest_square, float(squares.max()))
+        self.has_products = dense and not self._zero.any()  # no product says that a zero row is at distance 1
 
     def __call__(self, queries: Any) -> FloatMatrix:
-        """See Keys."""
-        rows = _scaled_rows(np.asarray(queries), self._centred)
-        directions, nowhere = _directions(rows, self._centred)
-        keys = squared_distances(directions, self._directions)
-        keys[:, self._nowhere] = 2.0  # a point without direction is at cosine distance 1 of everything
-        keys[nowhere, :] = 2.0
-        exact = self._exactly_comparable(rows)
+        rows = self._convert(queries)
+        keys = _on_grid(squared_distances(_directions(rows), self._directions))
+        keys[:, self._zero] = keys[_squares(rows) == 0.0] = RIGHT_ANGLE
+        exact = self._is_exact(rows)
         if exact.any():
             keys[exact] = self._fractions(rows[exact])
         return keys
 
-    def queries(self, queries: Any) -> tuple[FloatMatrix, Mask]:
-        """Directions of queries, and for which of them these alone decide."""
-        rows = _scaled_rows(np.asarray(queries), self._centred)
-        directions, nowhere = _directions(rows, self._centred)
-        return directions, ~nowhere & ~self._exactly_comparable(rows)
+    def products(self, *, single: bool) -> Products:
+        return CosineProducts(self._directions, self.directions_of, single=single)
 
-    def _exactly_comparable(self, rows: FloatMatrix) -> Mask:
-        """Queries whose cosines with all training rows are fractions of whole numbers that floats can tell apart."""
+    def directions_of(self, queries: Any) -> tuple[FloatMatrix, BoolVector]:
+        """Directions of queries, and for which of them these decide."""
+        rows = self._convert(queries)
+        return _directions(rows), (_squares(rows) > 0.0) & ~self._is_exact(rows)
+
+    def _is_exact(self, queries: Any) -> BoolVector:
+        """Queries whose cosines with all training rows are fractions of whole numbers that floats tell apart."""
         if not self._whole:
-            return np.zeros(rows.shape[0], dtype=bool)
-        with np.errstate(over="ignore"):
-            return np.asarray(_whole(rows) & (self._largest_square**2 * _squares(rows) < 2.0**52))
+            return np.zeros(queries.shape[0], dtype=bool)
+        largest = self._largest_square * self._largest_square
+        return _whole(queries) & (largest * _squares(queries) < EXACT)
 
-    def _fractions(self, queries: FloatMatrix) -> FloatMatrix:
-        keys = np.empty((len(queries), len(self._rows)))
-        for start, rows in blocks(self._rows):
-            keys[:, start : start + len(rows)] = _signed_squares(queries @ rows.T, _squares(rows))
+    def _fractions(self, queries: Any) -> FloatMatrix:
+        """Minus the signed squares of the cosines, times |query|^2: one division, so equal fractions round alike."""
+        keys = np.empty((queries.shape[0], self._points.shape[0]))
+        for start, rows in blocks(self._points):
+            dots, squares = queries @ rows.T, _squares(rows)
+            dots = dots.toarray() if scipy.sparse.issparse(dots) else dots
+            keys[:, start : start + rows.shape[0]] = -dots * np.abs(dots) / np.where(squares > 0.0, squares, 1.0)
         return keys
 
 
-class CosineProducts(Products):
-    """Rough distances between directions."""
+class CosineProducts(DistanceProducts):
+    """Approximate squared distances between directions."""
 
-    def __init__(self, keys: CosineKeys, directions: Converted, narrow: bool) -> None:
-        super().__init__(directions, narrow=narrow)
-        self._keys = keys
+    def __init__(self, directions: Converted, directions_of: Callable[[Any], Any], *, single: bool) -> None:
+        super().__init__(directions, single=single)
+        self._directions_of = directions_of
 
-    def __call__(self, queries: FloatMatrix, *, narrow: bool) -> RoughBatch:
-        """Rough distances of a batch of queries, unless directions do not decide."""
-        directions, ordinary = self._keys.queries(queries)
-        batch = super().__call__(directions, narrow=narrow)
-        batch.ordinary &= ordinary
+    def __call__(self, queries: FloatMatrix, *, single: bool) -> ApproximateKeys:
+        """See Products."""
+        directions, usable = self._directions_of(queries)
+        batch = super().__call__(directions, single=single)
+        batch.usable &= usable
+        # Rounding to the grid moves a squared distance by up to 2 GRID, two by 4; once more, to be safe.
+        batch.tolerance = batch.tolerance + 8.0 * GRID
+        batch.far_tolerance = batch.far_tolerance + 8.0 * GRID
         return batch
 
-
-class SparseCosineKeys(Keys):
-    """The same for sparse rows."""
-
-    def __init__(self, X: scipy.sparse.csr_array) -> None:
-        self._directions, self._nowhere = _sparse_directions(X)
-        self._rows = X if _whole(X).all() else None
-        self._squares = _squares(X)
-
-    def __call__(self, queries: Any) -> FloatMatrix:
-        """See Keys."""
-        directions, nowhere = _sparse_directions(queries)
-        keys = sparse_distances(directions, self._directions, 2)
-        keys[:, self._nowhere] = 2.0
-        keys[nowhere, :] = 2.0
-        with np.errstate(over="ignore"):
-            small = self._squares.max() ** 2 * _squares(queries) < 2.0**52
-        exact = _whole(queries) & small
-        if self._rows is not None and exact.any():
-            dots = (queries[exact] @ self._rows.T).toarray()
-            keys[exact] = _signed_squares(dots, self._squares)
-        return keys
+    def exact_keys(self, query: FloatVector) -> ExactKeys:
+        """See DistanceProducts."""
+        return lambda rows: _on_grid(distances_to(query, self._points, rows))
 
 
-def _scaled_rows(X: npt.NDArray[Any], centred: bool) -> FloatMatrix:
-    """Rows scaled by powers of two, which rounds nothing, and centred without a division if asked for.
+def _scaled_rows(X: Any, centred: bool) -> Any:
+    """Rows scaled by powers of two, which rounds nothing, and centred without a division if `centred`.
 
-    Whole rows stay whole.
+    Whole numbers stay whole where they are small.
     """
+    if scipy.sparse.issparse(X):
+        exponents = np.repeat(_exponents(X), np.diff(X.indptr))
+        return scipy.sparse.csr_array((np.ldexp(X.data, exponents), X.indices, X.indptr), X.shape)
     rows = np.array(X, dtype=np.float64, order="C")
-    exponents = np.where(_whole(rows), 0, -np.frexp(np.abs(rows).max(axis=1))[1])
-    rows = np.ldexp(rows, exponents[:, None])
+    if centred:
+        largest = np.abs(rows).max(axis=1)
+        rows -= rows[:, :1].copy()  # an offset drops out unrounded
+        rows[np.abs(rows).max(axis=1) <= CONSTANT * largest] = 0.0
+    rows = np.ldexp(rows, _exponents(rows)[:, None])
     return rows * rows.shape[1] - rows.sum(axis=1, keepdims=True) if centred else rows
 
 
-def _directions(rows: FloatMatrix, centred: bool) -> tuple[FloatMatrix, Mask]:
-    """Rows of length one, and which rows have no direction (for centred rows: nothing but rounding is left)."""
-    largest = np.abs(rows).max(axis=1, keepdims=True)
-    nowhere = largest <= (4e-16 * rows.shape[1] ** 2 if centred else 0.0)
-    scaled = rows / np.where(nowhere, 1.0, largest)
-    length = np.sqrt(_squares(scaled))[:, None]
-    return scaled / np.where(nowhere, 1.0, length), nowhere[:, 0]
+def _exponents(rows: Any) -> npt.NDArray[np.int32]:
+    """Binary exponents that bring the largest number of each row near 1; 0 for small whole numbers."""
+    largest = abs(rows).max(axis=1)
+    largest = largest.toarray().ravel() if scipy.sparse.issparse(rows) else largest
+    return np.where(_whole(rows) & (largest < LARGEST_WHOLE), 0, -np.frexp(largest)[1])
 
 
-def _sparse_directions(rows: scipy.sparse.csr_array) -> tuple[scipy.sparse.csr_array, Mask]:
-    entries = np.diff(rows.indptr)
-    largest = abs(rows).max(axis=1).toarray().ravel()
-    scaled = scipy.sparse.csr_array((rows.data / np.repeat(largest, entries), rows.indices, rows.indptr), rows.shape)
-    data = scaled.data / np.repeat(np.sqrt(_squares(scaled)), entries)
-    return scipy.sparse.csr_array((data, rows.indices, rows.indptr), rows.shape), entries == 0
-
-
-def _signed_squares(dots: FloatMatrix, squares: FloatVector) -> FloatMatrix:
-    return np.asarray(-dots * np.abs(dots) / np.where(squares > 0, squares, 1.0))
+def _directions(rows: Any) -> Any:
+    """Rows of length 1; rows of zeros stay as they are."""
+    squares = _squares(rows)
+    lengths = np.sqrt(np.where(squares > 0.0, squares, 1.0))
+    if not scipy.sparse.issparse(rows):
+        return rows / lengths[:, None]
+    data = rows.data / np.repeat(lengths, np.diff(rows.indptr))
+    return scipy.sparse.csr_array((data, rows.indices, rows.indptr), rows.shape)
 
 
 def _squares(rows: Any) -> FloatVector:
-    with np.errstate(over="ignore"):
-        return np.asarray((rows * rows).sum(axis=1)).ravel()
+    """Squared lengths, added in the order of the columns: sparse and dense rows have the same."""
+    origin = scipy.sparse.csr_array((1, rows.shape[1])) if scipy.sparse.issparse(rows) else np.zeros((1, rows.shape[1]))
+    return np.asarray(squared_distances(origin, rows)[0])
 
 
-def _whole(rows: Any) -> Mask:
+def _whole(rows: Any) -> BoolVector:
     if scipy.sparse.issparse(rows):
         fractional = scipy.sparse.csr_array((rows.data != np.trunc(rows.data), rows.indices, rows.indptr), rows.shape)
         return np.asarray(fractional.sum(axis=1) == 0).ravel()
     return np.asarray((rows == np.trunc(rows)).all(axis=1))
+
+
+def _on_grid(squares: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Squares of the same distances rounded to GRID, in place."""
+    _round_roots(squares.reshape(-1))
+    return squares
+
+
+@compiled
+def _round_roots(squares: FloatVector) -> None:
+    for i in range(squares.shape[0]):
+        root = np.rint(np.sqrt(squares[i]) / GRID) * GRID
+        squares[i] = root * root

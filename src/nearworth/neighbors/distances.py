@@ -1,7 +1,7 @@
-"""Squared Euclidean distances from differences: every pair, or a few.
+"""Distances and inner products pair by pair: of all pairs, or of a few.
 
-Both kernels add the squares of one pair in the order of the columns, in 64 bits, whatever the type of the points
-and wherever the pair stands. So they agree to the bit with each other, and with `sparse.py`.
+All kernels add the terms of one pair in the order of the columns, in 64 bits, whatever the type of the points and
+wherever the pair stands. So a few pairs agree to the bit with all pairs, and sparse rows with dense ones.
 """
 
 # Kernels take arrays of several types and are typed by numba when first called.
@@ -9,10 +9,13 @@ and wherever the pair stands. So they agree to the bit with each other, and with
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse
 
 from nearworth._common.compile import compiled
 from nearworth._common.types import FloatMatrix, FloatVector
@@ -21,8 +24,10 @@ from nearworth.neighbors.rows import BLOCK, Rows, blocks
 PANEL = 128  # training points whose columns stay in the first cache, fewer if they are very long
 
 
-def squared_distances(queries: FloatMatrix, points: Rows) -> FloatMatrix:
-    """Squared distances of every query and point, (Q, N)."""
+def squared_distances(queries: Any, points: Any) -> FloatMatrix:
+    """Squared distances of every query and point, (Q, N), both dense or both sparse."""
+    if scipy.sparse.issparse(points):
+        return sparse_distances(queries, points, 2)
     width = points.shape[1]
     out, panel = np.empty((len(queries), len(points))), np.empty((width, max(4, min(PANEL, BLOCK // max(1, width)))))
     for start, rows in blocks(points):
@@ -30,28 +35,55 @@ def squared_distances(queries: FloatMatrix, points: Rows) -> FloatMatrix:
     return out
 
 
+def sparse_distances(queries: scipy.sparse.csr_array, points: scipy.sparse.csr_array, power: int) -> FloatMatrix:
+    """Sums of |difference|^power, power 1 or 2, of every pair of sparse rows, (Q, N)."""
+    out = np.empty((queries.shape[0], points.shape[0]))
+    q, x = queries, points
+    _merge_rows(q.indptr, q.indices, q.data, x.indptr, x.indices, x.data, power, out)
+    return out
+
+
+def minus_inner_products(queries: FloatMatrix, points: Rows) -> FloatMatrix:
+    """Minus the inner product of every query and point, (Q, N)."""
+    out = np.empty((len(queries), len(points)))
+    for start, rows in blocks(points):
+        every = np.arange(len(rows), dtype=np.int32)
+        for query, row in zip(np.ascontiguousarray(queries), out, strict=True):
+            _some_products(query, rows, every, row[start : start + len(rows)])
+    return out
+
+
+def distances_to(query: FloatVector, points: Rows, rows: npt.NDArray[np.int32]) -> FloatVector:
+    """Squared distances of one query to the points in these rows."""
+    return _of_rows(some_rows, query, points, rows)
+
+
+def minus_inner_products_with(query: FloatVector, points: Rows, rows: npt.NDArray[np.int32]) -> FloatVector:
+    """Minus the inner products of one query with the points in these rows."""
+    return _of_rows(_some_products, query, points, rows)
+
+
 @dataclass(frozen=True)
-class Differences:
-    """One query, ready to be compared with the points of any rows."""
+class ExactDistances:
+    """Squared distances of one query to the points in any rows."""
 
     query: FloatVector
     points: Rows
 
     def __call__(self, rows: npt.NDArray[np.int32]) -> FloatVector:
-        """Squared distances of the query to the points of some rows."""
         return distances_to(self.query, self.points, rows)
 
 
-def distances_to(query: FloatVector, points: Rows, rows: npt.NDArray[np.int32]) -> FloatVector:
-    """Squared distances of one query to the points in these rows."""
+def _of_rows(kernel: Callable[..., Any], query: FloatVector, points: Rows, rows: npt.NDArray[np.int32]) -> FloatVector:
+    """Rows that are not in memory as the kernel reads them are fetched some at a time."""
     out = np.empty(len(rows))
     if isinstance(points, np.ndarray):
-        some_rows(query, points, rows, out)
+        kernel(query, points, rows, out)
         return out
     step = max(1, BLOCK // points.shape[1])
     for start in range(0, len(rows), step):
         some = points[rows[start : start + step]]
-        some_rows(query, some, np.arange(len(some), dtype=np.int32), out[start : start + step])
+        kernel(query, some, np.arange(len(some), dtype=np.int32), out[start : start + step])
     return out
 
 
@@ -121,3 +153,36 @@ def some_rows(query, points, rows, out):
             total += (points[rows[k], j] - query[j]) * (points[rows[k], j] - query[j])
         out[k] = total
         k += 1
+
+
+@compiled
+def _some_products(query, points, rows, out):
+    for k in range(rows.shape[0]):
+        row, total = rows[k], 0.0
+        for j in range(query.shape[0]):
+            total += points[row, j] * query[j]
+        out[k] = -total
+
+
+@compiled
+def _merge_rows(
+    q_start: Any, q_column: Any, q_value: Any, x_start: Any, x_column: Any, x_value: Any, power: int, out: FloatMatrix
+) -> None:
+    for a in range(out.shape[0]):
+        for b in range(out.shape[1]):
+            i, i_end = q_start[a], q_start[a + 1]
+            j, j_end = x_start[b], x_start[b + 1]
+            total = 0.0
+            while i < i_end or j < j_end:
+                if j == j_end or (i < i_end and q_column[i] < x_column[j]):
+                    difference = q_value[i]
+                    i += 1
+                elif i == i_end or x_column[j] < q_column[i]:
+                    difference = x_value[j]
+                    j += 1
+                else:
+                    difference = q_value[i] - x_value[j]
+                    i += 1
+                    j += 1
+                total += difference * difference if power == 2 else abs(difference)
+            out[a, b] = total

@@ -13,9 +13,8 @@ import numpy.typing as npt
 
 from nearworth._common.compile import compiled
 from nearworth._common.types import FloatVector, IntVector
-from nearworth.neighbors.base import Keys
-from nearworth.neighbors.keys import EuclideanKeys
-from nearworth.neighbors.products import RoughBatch, panel_size
+from nearworth.neighbors.keys import EuclideanKeys, Keys
+from nearworth.neighbors.products import ApproximateKeys, panel_size
 from nearworth.neighbors.search import MISSING, Answer, TrueDistances
 
 PRODUCT_POINTS = 2048  # below, exact keys of all pairs are as fast as a product and its doubts
@@ -35,7 +34,7 @@ class NearestKeys:
         self._keys, self._n_train = keys, n_train
         self._batch = batch or max(1, min(BATCH, BLOCK_PAIRS // n_train))
         wanted = keys.has_products and n_train >= PRODUCT_POINTS
-        self._products = keys.products(narrow=narrow) if wanted else None
+        self._products = keys.products(single=narrow) if wanted else None
 
     def ranked(self, queries: Any, k: int) -> Answer:
         """Indices and keys, equal keys by index; -1 and infinity beyond the last training point.
@@ -56,9 +55,9 @@ class NearestKeys:
             yield from (_smallest(keys, np.arange(len(keys)), k) for keys in self._keys(queries))
             return
         queries = np.ascontiguousarray(queries, dtype=np.float64)
-        rough = self._products(queries, narrow=self._products.can_be_narrow)
+        rough = self._products(queries, single=self._products.single_precision)
         for q, found in enumerate(candidates(rough, k)):
-            exact = None if found is None else rough.settle(q, *found)
+            exact = None if found is None else rough.resolve(q, *found)
             if found is None or exact is None:
                 every = self._keys(queries[q : q + 1])[0]
                 yield _smallest(every, np.arange(len(every)), k)
@@ -86,7 +85,7 @@ class ExactSearch:
         return self._truth.order(Q, indices)
 
 
-def candidates(rough: RoughBatch, k: int) -> list[tuple[npt.NDArray[np.int32], FloatVector] | None]:
+def candidates(rough: ApproximateKeys, k: int) -> list[tuple[npt.NDArray[np.int32], FloatVector] | None]:
     """For each query all points that may be among its k nearest, with their keys; None where they are too many.
 
     One pass over the panels of the product: whoever is beyond the k-th nearest so far, by more than keys can be off,
@@ -95,8 +94,8 @@ def candidates(rough: RoughBatch, k: int) -> list[tuple[npt.NDArray[np.int32], F
     room = 2 * k + ROOM
     keys, points = np.empty((rough.n_queries, room)), np.empty((rough.n_queries, room), dtype=np.int32)
     counts, limits = np.zeros(rough.n_queries, dtype=np.int64), np.full(rough.n_queries, np.inf)
-    counts[~rough.ordinary] = -1
-    slack = np.maximum(rough.reach, rough.far_reach)
+    counts[~rough.usable] = -1
+    slack = np.maximum(rough.tolerance, rough.far_tolerance)
     for start, panel in rough.panels(np.empty(panel_size(rough.n_queries, rough.width))):
         _sift(panel, rough.norms, start, k, slack, limits, keys, points, counts)
     return [None if count < 0 else (points[q, :count], keys[q, :count]) for q, count in enumerate(counts.tolist())]

@@ -1,9 +1,7 @@
-"""Rank keys of every metric."""
+"""What rank keys are, and those of distances and inner products."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,55 +10,49 @@ import scipy.sparse
 
 from nearworth._common.types import FloatMatrix
 from nearworth.inputs.file_rows import FileRows
-from nearworth.inputs.parameters import did_you_mean
-from nearworth.neighbors.base import Keys, Rough
-from nearworth.neighbors.cosine import CosineKeys, SparseCosineKeys
-from nearworth.neighbors.distances import squared_distances
-from nearworth.neighbors.inner import InnerProducts, minus_inner_products
-from nearworth.neighbors.products import Products
-from nearworth.neighbors.rows import Converted, Rows, blocks, readable, streamed
-from nearworth.neighbors.sparse import sparse_distances
+from nearworth.neighbors.distances import minus_inner_products, sparse_distances, squared_distances
+from nearworth.neighbors.products import DistanceProducts, InnerProducts, Products, scale_queries
+from nearworth.neighbors.rows import blocks, readable, scaled, streamed
+from nearworth.neighbors.underflow import TINY, Underflow
 
-EUCLIDEAN = ("euclidean", "l2", "sqeuclidean")
-MANHATTAN = ("manhattan", "l1", "cityblock")
-BOOLEAN = ("dice", "jaccard", "rogerstanimoto", "russellrao", "sokalmichener", "sokalsneath", "yule")
-EXTREME = 300  # binary exponents whose squares come near the limits of floats
 Stored: TypeAlias = npt.NDArray[Any] | FileRows
-INNER = "inner_product"
-WITHOUT_PARAMETERS = (*EUCLIDEAN, INNER, "cosine", "correlation", "nan_euclidean")
+EXTREME = 300  # binary exponents whose squares come near the limits of floats
 
 
-def make_keys(X: Any, metric: Any, metric_params: Mapping[str, Any] | None) -> Keys:
-    """The keys of a metric on a checked training matrix (None where the user brings distances)."""
-    params = dict(metric_params or {})
-    if metric == "precomputed":
-        return GivenKeys()
-    _check_metric(metric, params)
-    if metric == "cosine":
-        return SparseCosineKeys(X) if scipy.sparse.issparse(X) else CosineKeys(X)
-    if scipy.sparse.issparse(X):
-        return SparseKeys(X, metric)
-    if metric in EUCLIDEAN:
-        return EuclideanKeys(X)
-    if metric == INNER:
-        return InnerProductKeys(X)
-    if metric == "nan_euclidean":
-        return NanEuclideanKeys(X)
-    if metric == "correlation":
-        return CosineKeys(X, centred=True)
-    return PairwiseKeys(X, metric, params)
+class Keys:
+    """Rank keys of a metric: `keys(queries)` gives one number for each query and training point, (Q, N).
 
+    Smaller is nearer, equal is a tie. A key need not be a distance: any increasing function of it ranks alike, and the
+    keys of one query may be scaled as it suits that query. The keys of a query depend on it and on the training set
+    alone: to the bit the same whatever else is in its batch, and whether the numbers are stored dense or sparse, in
+    memory or in a file, in 32 bits or in 64.
 
-def _check_metric(metric: Any, params: Mapping[str, Any]) -> None:
-    if callable(metric):
-        return
-    from sklearn.neighbors import VALID_METRICS
+    Where `has_products`, a matrix product gives approximate keys much faster (`products.py`). They never decide: points
+    that they cannot tell apart are compared by exact keys of the pair, which rank as those of `keys(queries)`.
+    """
 
-    known = sorted({*VALID_METRICS["brute"], *EUCLIDEAN, *BOOLEAN, INNER, "precomputed"})
-    if metric not in known:
-        raise ValueError(f"metric={metric!r} is not known. {did_you_mean(metric, known)}")
-    if params and metric in WITHOUT_PARAMETERS:
-        raise ValueError(f"metric_params={dict(params)!r} has no meaning for metric={metric!r}, which takes none.")
+    has_products = False
+
+    def __init__(self, points: Any = None) -> None:
+        self._points = points  # training rows as they are compared; None if queries are distances
+
+    def __call__(self, queries: Any) -> FloatMatrix:
+        """Exact keys of a batch of queries."""
+        raise NotImplementedError
+
+    def products(self, *, single: bool) -> Products:
+        """Approximate keys; from a copy of the training points in single precision if `single` and it serves."""
+        raise NotImplementedError
+
+    @property
+    def width(self) -> int:
+        """Numbers in a dense query, of which a few copies are made; 0 for others."""
+        return 0 if self._points is None or scipy.sparse.issparse(self._points) else int(self._points.shape[1])
+
+    @property
+    def streamed(self) -> bool:
+        """Whether every pass over the training points reads a file."""
+        return streamed(self._points)
 
 
 class GivenKeys(Keys):
@@ -71,184 +63,94 @@ class GivenKeys(Keys):
 
 
 class EuclideanKeys(Keys):
-    """Squared distances from differences."""
+    """Squared distances from differences, of dense rows."""
 
     def __init__(self, X: Stored) -> None:
+        super().__init__(readable(X))
         self.data = X
-        self._points = readable(X)
-        self._largest = max(float(X.max()), -float(X.min()))
-
-    @property
-    def width(self) -> int:
-        return int(self._points.shape[1])
-
-    @property
-    def streamed(self) -> bool:
-        return streamed(self._points)
-
-    @property
-    def has_products(self) -> bool:
-        return abs(int(np.frexp(self._largest)[1])) < EXTREME  # else squares would have to be scaled
-
-    def products(self, *, narrow: bool) -> Rough:
-        return Products(self._points, narrow=narrow)
+        self._underflow = Underflow(X)
+        self.has_products = TINY <= self._underflow.largest < 2.0**EXTREME
 
     def __call__(self, queries: Any) -> FloatMatrix:
-        rows = np.ascontiguousarray(queries, dtype=np.float64)
-        # Tiny numbers would vanish when squared. A power of two changes no rounding and no rank.
-        exponents = -np.frexp(np.maximum(self._largest, np.abs(rows).max(axis=1)))[1]
-        if (np.abs(exponents) < EXTREME).all():
-            return squared_distances(rows, self._points)
-        keys = np.empty((len(rows), len(self._points)))
-        for exponent in np.unique(exponents):
-            some = exponents == exponent
-            keys[some] = squared_distances(np.ldexp(rows[some], exponent), _scaled(self._points, int(exponent)))
-        return keys
+        return _squared_keys(np.ascontiguousarray(queries, dtype=np.float64), self._points, self._underflow)
+
+    def scales(self, queries: FloatMatrix) -> npt.NDArray[np.int32]:
+        """Binary exponents by which each query and the points are scaled before squaring, nearly always 0."""
+        return self._underflow.exponents(queries)
+
+    def products(self, *, single: bool) -> Products:
+        return DistanceProducts(self._points, self._underflow, single=single)
 
 
-def _scaled(points: Rows, exponent: int) -> Converted:
-    return Converted(points, lambda rows: np.ldexp(rows.astype(np.float64), exponent))
+class SparseEuclideanKeys(Keys):
+    """The same bits from sparse rows."""
 
-
-class InnerProductKeys(Keys):
-    """Minus the inner product: the most similar point is the nearest."""
-
-    def __init__(self, X: Stored) -> None:
-        self._points = readable(X)
-
-    @property
-    def width(self) -> int:
-        return int(self._points.shape[1])
-
-    @property
-    def streamed(self) -> bool:
-        return streamed(self._points)
-
-    @property
-    def has_products(self) -> bool:
-        return True
-
-    def products(self, *, narrow: bool) -> Rough:  # noqa: ARG002 - there is no such copy here
-        return InnerProducts(self._points)
+    def __init__(self, X: scipy.sparse.csr_array) -> None:
+        super().__init__(X)
+        self._underflow = Underflow(X)
 
     def __call__(self, queries: Any) -> FloatMatrix:
-        return _refuse_undefined(minus_inner_products(np.asarray(queries, dtype=np.float64), self._points), INNER)
+        return _squared_keys(queries, self._points, self._underflow)
+
+
+class SparseManhattanKeys(Keys):
+    """Sums of absolute differences of sparse rows."""
+
+    def __call__(self, queries: Any) -> FloatMatrix:
+        return sparse_distances(queries, self._points, 1)
 
 
 class NanEuclideanKeys(Keys):
     """scikit-learn's nan_euclidean: squared differences where both are present, scaled up for the absent ones."""
 
     def __init__(self, X: Stored) -> None:
-        self._points = readable(X)
-
-    @property
-    def width(self) -> int:
-        return int(self._points.shape[1])
-
-    @property
-    def streamed(self) -> bool:
-        return streamed(self._points)
+        super().__init__(readable(X))
+        self._underflow = Underflow(X, missing=True)
 
     def __call__(self, queries: Any) -> FloatMatrix:
+        queries = np.asarray(queries, dtype=np.float64)
         keys = np.empty((len(queries), len(self._points)))
+        exponents = self._underflow.exponents(queries)
         for start, rows in blocks(self._points):
-            for key, query in zip(keys, np.asarray(queries, dtype=np.float64), strict=True):
-                squares = (rows - query) ** 2
+            for key, query, exponent in zip(keys, queries, exponents, strict=True):
+                differences = rows - query
+                squares = (np.ldexp(differences, exponent) if exponent else differences) ** 2
                 present = np.count_nonzero(~np.isnan(squares), axis=1)
                 with np.errstate(invalid="ignore"):
                     share = squares.shape[1] / np.where(present, present, np.nan)
                     key[start : start + len(rows)] = np.nansum(squares, axis=1) * share
-        return _refuse_undefined(keys, "nan_euclidean")
+        return refuse_undefined(keys, "nan_euclidean")
 
 
-class SparseKeys(Keys):
-    """Euclidean and Manhattan keys of sparse rows, from differences."""
+class InnerProductKeys(Keys):
+    """Minus the inner product: the most similar point is the nearest."""
 
-    def __init__(self, X: scipy.sparse.csr_array, metric: Any) -> None:
-        if metric not in (*EUCLIDEAN, *MANHATTAN):
-            allowed = ", ".join(map(repr, (*EUCLIDEAN, *MANHATTAN, "cosine")))
-            raise ValueError(f"metric={metric!r} does not work on sparse data. Use one of {allowed}, or X.toarray().")
-        self._points = X
-        self._power = 1 if metric in MANHATTAN else 2
+    has_products = True
 
-    def __call__(self, queries: Any) -> FloatMatrix:
-        return sparse_distances(queries, self._points, self._power)
-
-
-class PairwiseKeys(Keys):
-    """Any other metric, through scikit-learn."""
-
-    def __init__(self, X: Stored, metric: Any, params: dict[str, Any]) -> None:
-        self._metric = metric
-        self._points = Converted(X, partial(self._convert, name="X"))
-        self._params = params | _scale_of_the_training_set(self._points, metric, params)
-        if metric in BOOLEAN:
-            for _ in blocks(self._points):  # all other numbers are refused here
-                pass
-        self(self._points[:1])  # a metric that cannot work should say so in fit
+    def __init__(self, X: Stored) -> None:
+        super().__init__(readable(X))
+        self._exponent = int(np.frexp(max(float(X.max()), -float(X.min())))[1])
 
     def __call__(self, queries: Any) -> FloatMatrix:
-        from sklearn.metrics import pairwise_distances
+        rows, _ = scale_queries(np.asarray(queries, dtype=np.float64), self._exponent)
+        return minus_inner_products(rows, self._points)
 
-        rows = self._convert(queries, "X_val")
-        keys = np.empty((len(rows), len(self._points)))
-        try:
-            for start, points in blocks(self._points):
-                some = pairwise_distances(rows, points, metric=self._metric, **self._params)
-                keys[:, start : start + len(points)] = some
-        except (TypeError, ValueError) as error:
-            reason = str(error).splitlines()[0][:200]
-            raise ValueError(f"metric={self._metric!r} does not work on these data: {reason}") from error
-        return _refuse_undefined(keys, self._metric)
-
-    @property
-    def width(self) -> int:
-        return int(self._points.shape[1])
-
-    @property
-    def streamed(self) -> bool:
-        return streamed(self._points)
-
-    def _convert(self, X: Any, name: str) -> npt.NDArray[Any]:
-        if self._metric not in BOOLEAN:
-            return np.ascontiguousarray(X, dtype=np.float64)
-        rows = np.asarray(X)
-        if rows.dtype != bool and not np.isin(rows, (0, 1)).all():
-            raise ValueError(
-                f"metric={self._metric!r} compares truths, but {name} holds other numbers than 0 and 1. "
-                f"Use {name} != 0."
-            )
-        return np.ascontiguousarray(rows, dtype=bool)
+    def products(self, *, single: bool) -> Products:  # noqa: ARG002 - single precision would not serve here
+        return InnerProducts(self._points, self._exponent)
 
 
-def _scale_of_the_training_set(points: Converted, metric: Any, params: Mapping[str, Any]) -> dict[str, Any]:
-    """What scipy would otherwise estimate anew from each batch of queries."""
-    if metric not in ("seuclidean", "mahalanobis") or params.keys() & {"V", "VI"}:
-        return {}
-    if len(points) < 2:
-        raise ValueError(f"metric={metric!r} takes its scale from at least 2 training points, or from metric_params.")
-    if metric == "seuclidean":
-        return {"V": np.diag(_covariance(points)).copy()}
-    try:
-        return {"VI": np.linalg.inv(_covariance(points)).T}
-    except np.linalg.LinAlgError:
-        raise ValueError(
-            "metric='mahalanobis' cannot invert the covariance of X: some features depend on others. "
-            "Drop these, or give metric_params={'VI': ...}."
-        ) from None
+def _squared_keys(queries: Any, points: Any, underflow: Underflow) -> FloatMatrix:
+    exponents = underflow.exponents(queries)
+    if not exponents.any():
+        return squared_distances(queries, points)
+    keys = np.empty((queries.shape[0], points.shape[0]))
+    for exponent in np.unique(exponents).tolist():
+        some = exponents == exponent
+        keys[some] = squared_distances(scaled(queries[some], exponent)[:], scaled(points, exponent))
+    return keys
 
 
-def _covariance(points: Converted) -> FloatMatrix:
-    """Of all columns with each other, some rows at a time."""
-    mean, total = np.zeros(points.shape[1]), np.zeros(2 * (points.shape[1],))
-    for _, rows in blocks(points):
-        mean += rows.sum(axis=0) / len(points)
-    for _, rows in blocks(points):
-        total += (rows - mean).T @ (rows - mean)
-    return total / (len(points) - 1)
-
-
-def _refuse_undefined(keys: FloatMatrix, metric: Any) -> FloatMatrix:
+def refuse_undefined(keys: FloatMatrix, metric: Any) -> FloatMatrix:
     """NaN ranks nowhere; infinity from a named metric is an overflow that would tie what is not tied."""
     strange = np.isnan(keys) if callable(metric) else ~np.isfinite(keys)
     if strange.any():

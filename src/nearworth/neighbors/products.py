@@ -1,143 +1,159 @@
-"""Rough distances of all points from one matrix product, with a promise how far they may be off.
+"""Approximate keys of all points from one matrix product, with bounds of their errors.
 
-|x - t|^2 = |x|^2 - 2 x.t + |t|^2, and |t|^2 changes no rank. The product is made in 32 bits of centred data, or in 64
-bits of the data as they are. Nobody relies on the result beyond its `reach`: two points closer than that are compared
-by exact distances (`engine/kernels.py`), so neither the precision nor the order of summation inside the BLAS shows in
-any value.
+|x - t|^2 = |x|^2 - 2 x.t + |t|^2, and |t|^2 changes no rank. The product is made in single precision of centred data,
+or in double precision of the data as they are. Keys that differ by no more than a tolerance are compared by exact ones
+(`engine/kernels.py`), so neither the precision nor the order of summation inside the BLAS shows in any value.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from nearworth._common.memory import Memory
-from nearworth._common.types import FloatMatrix, FloatVector
-from nearworth.neighbors.distances import Differences
-from nearworth.neighbors.rows import Rows, streamed
+from nearworth._common.types import BoolVector, FloatMatrix, FloatVector
+from nearworth.neighbors.distances import ExactDistances, minus_inner_products_with
+from nearworth.neighbors.rows import Rows, blocks, streamed
+from nearworth.neighbors.underflow import Underflow
 
-Judge = Callable[[npt.NDArray[np.int32]], FloatVector]  # exact distances to the training points in these rows
+ExactKeys: TypeAlias = Callable[[npt.NDArray[np.int32]], FloatVector]  # exact keys of the training points in these rows
 
 UNIT_32, UNIT_64 = 2.0**-24, 2.0**-53
-# Errors are told in units of (rounding unit) (|x| + |t|)^2, with the longest |x| for all. In 64 bits 2d + 16 covers
-# the worst case. In 32 bits that would put nearly everybody in doubt, so the errors are measured on a sample, where
-# they are largest, and multiplied; and whoever settles doubts looks whether the promise is kept (`engine/kernels.py`).
+# Errors are in units of (rounding unit) (|x| + |t|)^2, with the longest |x| for all. In 64 bits 2d + 16 covers the
+# worst case. In 32 bits that would make nearly all points ambiguous, so the errors are measured on a sample, where they
+# are largest, and multiplied; and each exact key asked for is also used to check the bound (`engine/kernels.py`).
 SAFETY_32, LEAST_32 = 2.5, 1.0 / 16.0  # the least one times sqrt(d)
 FAR = 0.5  # share of |t|^2 + (median |x|^2) from which a squared distance counts as far
 LARGEST_32, SMALLEST_32, LARGEST_64 = 1e15, 1e-12, 1e90
 SAMPLE = 512
+PRODUCT_TOP = 600  # binary exponent of the largest product of a query's and a point's numbers
 PANEL = 2048
 
 
 @dataclass
-class RoughBatch:
-    """What some queries have, one number each.
+class ApproximateKeys:
+    """Approximate keys of a batch of queries, with an error bound per query.
 
-    A key is a product plus a norm. Keys lie between `low`, where the distance is zero, and `high`; two of them must be
-    `reach` apart to be surely in the right order, or `far_reach` beyond the key `border`. Queries that are not
-    `ordinary` are too long for all this. Whether the promise holds can be `watched`
-    where keys minus `low` are distances.
+    A key is a product plus a norm. Keys lie between `low`, where the distance is zero, and `high`. Two keys farther
+    apart than `tolerance` are surely in the right order; from the key `far_from` on, `far_tolerance` is enough.
+    Queries that are not `usable` need exact keys of all points. Where `verifiable`, a key minus `low` approximates the
+    exact key, which shows whether the bound holds.
     """
 
     norms: FloatVector
     low: FloatVector
     high: FloatVector
-    reach: FloatVector
-    far_reach: FloatVector
-    border: FloatVector
-    ordinary: npt.NDArray[np.bool_]
-    watched: bool
-    judges: list[Judge]  # exact distances of each query to the points of some rows
-    _queries: npt.NDArray[Any]
-    _points: Rows
+    tolerance: FloatVector
+    far_tolerance: FloatVector
+    far_from: FloatVector
+    usable: BoolVector
+    verifiable: bool
+    exact: list[ExactKeys]
+    queries: npt.NDArray[Any]  # as multiplied with the points
+    points: Rows
 
-    def settle(self, query: int, rows: npt.NDArray[np.int32], keys: FloatVector) -> FloatVector | None:
-        """Exact distances of one query to some points; None if they show that keys are farther off than promised."""
-        distances = self.judges[query](rows)
-        off = np.abs(keys - self.low[query] - distances).max(initial=0.0)
-        return None if self.watched and off > 0.5 * self.reach[query] else distances
+    def resolve(self, query: int, rows: npt.NDArray[np.int32], keys: FloatVector) -> FloatVector | None:
+        """Exact keys of one query in some rows; None if they show approximate keys beyond their error bound."""
+        exact = self.exact[query](rows)
+        error = np.abs(keys - self.low[query] - exact).max(initial=0.0)
+        return None if self.verifiable and error > 0.5 * self.tolerance[query] else exact
 
     @property
     def n_queries(self) -> int:
         """Number of queries."""
-        return len(self._queries)
+        return len(self.queries)
 
     @property
     def width(self) -> int:
         """Number of features."""
-        return int(self._queries.shape[1])
+        return int(self.queries.shape[1])
 
     def panels(self, space: FloatVector) -> Iterator[tuple[int, npt.NDArray[Any]]]:
         """Products of all queries with some points after the other, and the first point; each overwrites the last.
 
         `space` holds one panel (see `panel_size`), small enough to stay in the cache until it is read.
         """
-        queries, step = self._queries, panel_rows(self._queries.shape[1])
+        queries, step = self.queries, panel_rows(self.width)
         space = space.view(queries.dtype)
-        for start in range(0, len(self._points), step):
-            rows = self._points[start : start + step].astype(queries.dtype, copy=False)
+        for start in range(0, len(self.points), step):
+            rows = self.points[start : start + step].astype(queries.dtype, copy=False)
             panel = space[: len(queries) * len(rows)].reshape(len(queries), len(rows))
-            with np.errstate(over="ignore", invalid="ignore"):  # of queries that are not ordinary
+            with np.errstate(over="ignore", invalid="ignore"):  # of queries that are not usable
                 np.matmul(queries, rows.T, out=panel)
             yield start, panel
 
 
-class Products:
-    """Knows the training points; makes rough distances of batches of queries, narrow (32 bits) or wide (64)."""
+class Products(Protocol):
+    """Knows the training points; turns a batch of queries into approximate keys."""
 
-    def __init__(self, points: Rows, *, narrow: bool = True) -> None:
-        self._points = points
-        self._centre, norms = _centre_and_norms(points)
-        self._longest = float(np.sqrt(norms.max()))
-        self._level = float(np.median(norms))
-        self._norms = norms
-        narrow = narrow and not streamed(points)  # of rows in a file there is no copy, and single ones are dear
-        self._error, self._far_error = self._errors_32() if narrow else (np.inf, np.inf)
-        self.can_be_narrow = bool(np.isfinite(self._error))
-        if self.can_be_narrow:
+    single_precision: bool  # whether products can be made in single precision
+
+    def __call__(self, queries: FloatMatrix, *, single: bool) -> ApproximateKeys:
+        """Approximate keys of a batch of queries, from a product in single or double precision."""
+        ...
+
+
+class DistanceProducts:
+    """Approximate squared distances; with `single`, a copy of the points in single precision is made."""
+
+    def __init__(self, points: Rows, underflow: Underflow | None = None, *, single: bool = True) -> None:
+        self._points, self._underflow = points, underflow
+        self._centre, self._norms = _centre_and_norms(points)
+        self._longest = float(np.sqrt(self._norms.max()))
+        self._median = float(np.median(self._norms))
+        single = single and not streamed(points)  # no copy of a file, where fetching single rows is slow besides
+        self._error, self._far_error = self._errors_32() if single else (np.inf, np.inf)
+        self.single_precision = bool(np.isfinite(self._error))
+        if self.single_precision:
             step = panel_rows(points.shape[1])
-            self._narrow = np.empty(points.shape, dtype=np.float32)
+            self._copy = np.empty(points.shape, dtype=np.float32)
             for start in range(0, len(points), step):
-                self._narrow[start : start + step] = points[start : start + step] - self._centre
+                self._copy[start : start + step] = points[start : start + step] - self._centre
 
-    def __call__(self, queries: FloatMatrix, *, narrow: bool) -> RoughBatch:
-        """Rough distances of a batch of queries."""
-        return self._in_32_bits(queries) if narrow else self._in_64_bits(queries)
-
-    def _judges(self, queries: FloatMatrix) -> list[Judge]:
-        return [Differences(query, self._points) for query in queries]
-
-    def _in_32_bits(self, queries: FloatMatrix) -> RoughBatch:
+    def __call__(self, queries: FloatMatrix, *, single: bool) -> ApproximateKeys:
+        """See Products."""
         centred = queries - self._centre
         squares = (centred * centred).sum(axis=1)
         unit = (self._longest + np.sqrt(squares)) ** 2
-        border = FAR * (squares + self._level) - squares
-        with np.errstate(over="ignore"):
-            narrow = (-2.0 * centred).astype(np.float32)
-        return RoughBatch(
-            self._norms, -squares, unit - squares, 2.0 * self._error * unit, 2.0 * self._far_error * unit, border,
-            squares < LARGEST_32**2, True, self._judges(queries), narrow, self._narrow,
-        )  # fmt: skip
+        factors = -2.0 * centred
+        if single:
+            low, far_from = -squares, FAR * (squares + self._median) - squares
+            tolerance, far_tolerance = 2.0 * self._error * unit, 2.0 * self._far_error * unit
+            usable = squares < LARGEST_32**2
+            with np.errstate(over="ignore"):
+                factors = factors.astype(np.float32)
+        else:  # the points are not centred, which adds the same to every product of a query
+            low = far_from = factors @ self._centre - squares
+            error = (2.0 * queries.shape[1] + 16.0) * UNIT_64
+            tolerance = far_tolerance = 2.0 * error * (np.sqrt(unit) + np.sqrt(self._centre @ self._centre)) ** 2
+            usable = np.abs(queries).max(axis=1) < LARGEST_64
+        if self._underflow is not None:
+            usable &= ~self._underflow.concerns(queries)
+        return ApproximateKeys(
+            norms=self._norms,
+            low=low,
+            high=low + unit,
+            tolerance=tolerance,
+            far_tolerance=far_tolerance,
+            far_from=far_from,
+            usable=usable,
+            verifiable=True,
+            exact=[self.exact_keys(query) for query in queries],
+            queries=factors,
+            points=self._copy if single else self._points,
+        )
 
-    def _in_64_bits(self, queries: FloatMatrix) -> RoughBatch:
-        centred = queries - self._centre
-        squares = (centred * centred).sum(axis=1)
-        unit = (self._longest + np.sqrt(squares)) ** 2
-        low = -squares - 2.0 * centred @ self._centre  # the points are not centred, which adds this to every product
-        error = (2.0 * queries.shape[1] + 16.0) * UNIT_64
-        reach = 2.0 * error * (np.sqrt(unit) + np.sqrt(self._centre @ self._centre)) ** 2
-        ordinary = np.abs(queries).max(axis=1) < LARGEST_64
-        return RoughBatch(
-            self._norms, low, low + unit, reach, reach, low,
-            ordinary, True, self._judges(queries), -2.0 * centred, self._points,
-        )  # fmt: skip
+    def exact_keys(self, query: FloatVector) -> ExactKeys:
+        """Exact keys of one query, on demand."""
+        return ExactDistances(query, self._points)
 
     def _errors_32(self) -> tuple[float, float]:
-        """Relative errors of 32-bit products, of all points and of far ones.
+        """Relative errors of products in single precision, of all points and of far ones.
 
         From pairs of sampled points, each with itself, and the longest ones: near points have the largest errors,
         because their products are the largest.
@@ -151,14 +167,62 @@ class Products:
         queries = np.concatenate([some[::16], some[-16:]])
         # Queries need not be as round as the training data (codes, counts): shake the sampled ones.
         queries = queries + 1e-3 * np.random.default_rng(0).normal(size=queries.shape) * self._longest
-        rough = (-2.0 * queries).astype(np.float32) @ some.astype(np.float32).T
+        products = (-2.0 * queries).astype(np.float32) @ some.astype(np.float32).T
         right = -2.0 * queries @ some.T
         squares = (queries * queries).sum(axis=1, keepdims=True)
-        errors = np.abs(rough - right) / (self._longest + np.sqrt(squares)) ** 2
-        far = right + (some * some).sum(axis=1) >= FAR * (squares + self._level) - squares
+        errors = np.abs(products - right) / (self._longest + np.sqrt(squares)) ** 2
+        far = right + (some * some).sum(axis=1) >= FAR * (squares + self._median) - squares
         least = LEAST_32 * UNIT_32 * np.sqrt(queries.shape[1])
         worst, worst_far = errors.max(), errors[far].max(initial=0.0)
         return max(SAFETY_32 * worst, least), max(SAFETY_32 * worst_far, least)
+
+
+class InnerProducts:
+    """Approximate inner products, in double precision; the error bound comes from the longest training point.
+
+    No number of the points is larger than 2**exponent.
+    """
+
+    single_precision = False
+
+    def __init__(self, points: Rows, exponent: int) -> None:
+        self._points, self._exponent = points, exponent
+        self._no_norms = np.zeros(len(points))
+        self._longest = 0.0  # of the points divided by 2**exponent, lest squares vanish
+        for _, rows in blocks(points):
+            units = np.ldexp(rows.astype(np.float64), -exponent)
+            self._longest = max(self._longest, float(np.sqrt(np.einsum("ij,ij->i", units, units).max())))
+
+    def __call__(self, queries: FloatMatrix, *, single: bool) -> ApproximateKeys:
+        """See Products."""
+        assert not single
+        scaled, top = scale_queries(queries, self._exponent)
+        units = np.ldexp(scaled, self._exponent - top)
+        high = np.ldexp(self._longest * np.sqrt((units * units).sum(axis=1)), top)
+        tolerance = 2.0 * (2.0 * queries.shape[1] + 4.0) * UNIT_64 * high
+        return ApproximateKeys(
+            norms=self._no_norms,
+            low=-high,
+            high=high,
+            tolerance=tolerance,
+            far_tolerance=tolerance,
+            far_from=-high,
+            usable=np.ones(len(queries), dtype=bool),
+            verifiable=False,
+            exact=[partial(minus_inner_products_with, query, self._points) for query in scaled],
+            queries=-scaled,
+            points=self._points,
+        )
+
+
+def scale_queries(queries: FloatMatrix, exponent: int) -> tuple[FloatMatrix, int]:
+    """Queries scaled by powers of two, so that their products with numbers up to 2**exponent reach 2**top and no more.
+
+    Then none vanishes that could matter beside the largest. Returns `top` too.
+    """
+    top = min(PRODUCT_TOP, 1000 + exponent)  # queries themselves must not overflow
+    own = np.frexp(np.abs(queries).max(axis=1, keepdims=True))[1]
+    return np.ldexp(queries, top - exponent - own), top
 
 
 def panel_rows(width: int) -> int:

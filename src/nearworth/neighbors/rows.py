@@ -1,21 +1,23 @@
-"""Training rows that kernels can read: as they are, or converted some at a time."""
+"""Training rows as kernels read them: as they are, or converted some at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse
 
 from nearworth.inputs.file_rows import FileRows
 
 BLOCK = 2**16  # numbers in a block: half a megabyte
-AT_ONCE = 2**14  # numbers converted at a time, so that the copies this takes stay in a cache
+CONVERTED = 2**14  # numbers converted at a time, so that the copies this takes stay in a cache
 
 
 class Converted:
-    """Rows made from others whenever they are asked for, so that there is never a converted copy of all of them."""
+    """Rows made from others whenever they are read, so that there is never a converted copy of all of them."""
 
     def __init__(self, X: Rows, convert: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> None:
         self._X = X
@@ -25,15 +27,13 @@ class Converted:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, rows: Any) -> npt.NDArray[Any]:
+    def __getitem__(self, rows: slice | npt.NDArray[np.integer[Any]]) -> npt.NDArray[Any]:
         """Converted some at a time, because conversions need a few copies."""
-        wanted = range(len(self))[rows] if isinstance(rows, slice) else np.asarray(rows)
-        step = max(4, AT_ONCE // max(1, self.shape[1]))
-        if not isinstance(wanted, range) and wanted.dtype == bool:
-            wanted = np.flatnonzero(wanted)
-        if np.ndim(wanted) == 0 or len(wanted) <= step:
-            return self._convert(self._X[rows])
+        wanted = range(len(self))[rows] if isinstance(rows, slice) else rows
+        step = max(4, CONVERTED // max(1, self.shape[1]))
         first = self._convert(self._some(wanted[:step]))
+        if len(wanted) <= step:
+            return first
         out = np.empty((len(wanted), first.shape[1]), dtype=first.dtype)
         out[:step] = first
         for start in range(step, len(wanted), step):
@@ -50,7 +50,7 @@ Rows: TypeAlias = npt.NDArray[Any] | FileRows | Converted
 
 
 def streamed(rows: Any) -> bool:
-    """Whether the rows come from a file whenever they are asked for."""
+    """Whether the rows come from a file whenever they are read."""
     return streamed(rows._X) if isinstance(rows, Converted) else isinstance(rows, FileRows)
 
 
@@ -64,8 +64,21 @@ def readable(X: npt.NDArray[Any] | FileRows) -> Rows:
     return X
 
 
-def blocks(points: Rows) -> Iterator[tuple[int, npt.NDArray[Any]]]:
-    """All rows, some at a time, each with the number of its first row."""
-    step = max(4, BLOCK // max(1, points.shape[1]))
-    for start in range(0, len(points), step):
+def blocks(points: Any) -> Iterator[tuple[int, Any]]:
+    """All rows, some at a time, each block with the number of its first row; sparse rows are one block."""
+    step = points.shape[0] if scipy.sparse.issparse(points) else max(4, BLOCK // max(1, points.shape[1]))
+    for start in range(0, points.shape[0], step):
         yield start, points[start : start + step]
+
+
+def scaled(rows: Any, exponent: int) -> Any:
+    """Rows times 2**exponent, which rounds nothing; dense ones are scaled when they are read."""
+    if exponent == 0:
+        return rows
+    if scipy.sparse.issparse(rows):
+        return scipy.sparse.csr_array((np.ldexp(rows.data, exponent), rows.indices, rows.indptr), rows.shape)
+    return Converted(rows, partial(_ldexp, exponent=exponent))
+
+
+def _ldexp(rows: npt.NDArray[Any], exponent: int) -> npt.NDArray[Any]:
+    return np.asarray(np.ldexp(rows.astype(np.float64), exponent))

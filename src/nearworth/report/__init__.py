@@ -1,10 +1,9 @@
 """The report: one HTML file to look at suspects, decide on them and take the decisions away.
 
-    page.write_report        LabelAudit and what else is known of the rows -> file
-      content.py             what the page says: summary, classes, confusions, suspects
-      pictures.py            inline SVG, drawn here, without a plotting library
-      projection.py          the rows on a plane
-      images.py              thumbnails: pixels of rows, or files that a column names
+    page.py                  write_report: a LabelAudit and other columns of the rows -> file
+      content.py             what the page says: summary, classes, confusions, suspects, the rows on a plane
+        images.py            thumbnails: pixels of rows, or files that a column names
+      svg.py                 inline SVG, drawn without a plotting library
       page.html.j2  page.css  page.js
 
 Nothing is fetched or sent: a content security policy allows one script and one style sheet, by their hashes.

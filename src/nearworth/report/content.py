@@ -1,4 +1,4 @@
-"""What the page says, as plain data."""
+"""What the page says and shows, as plain data. `suspects` are row numbers, worst first, from `LabelAudit.suspects`."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nearworth._common.types import IntVector
-from nearworth.report.images import image_files, order_of_need, pixels
+from nearworth._common.types import FloatMatrix, FloatVector, IntVector
+from nearworth.report.images import image_files, image_order, pixels
 
 if TYPE_CHECKING:
     from nearworth.audit.result import LabelAudit
 
 MOST_SUSPECTS = 5_000
-MOST_CLASSES = 30
-MOST_CONFUSED = 15
+MOST_POINTS = 6_000  # drawn besides the suspects
+MOST_CLASSES, MOST_TICKS, MOST_CONFUSED = 30, 500, 15
+FIT_ROWS = 5_000  # rows that the projection is fitted to
 CELL_LENGTH, MOST_CELLS = 120, 16
 
 
 @dataclass(frozen=True)
 class Rows:
-    """What is known of the rows besides the audit: all optional."""
+    """Everything about the rows that the audit does not know: all optional."""
 
     X: Any = None
     target: str = "label"
@@ -40,7 +41,7 @@ class Rows:
 
 def shown(label: Any) -> str:
     """A label as text: 1.0 and 1 alike, as they are written in a file."""
-    plain = label.item() if isinstance(label, np.generic) else label
+    plain = _plain(label)
     return f"{plain:.6g}" if isinstance(plain, float) else str(plain)
 
 
@@ -50,7 +51,7 @@ def id_text(cell: Any) -> str:
     >>> id_text(20231234567.0), id_text(0.1), id_text("x"), id_text(None)
     ('20231234567', '0.1', 'x', '')
     """
-    plain = cell.item() if isinstance(cell, np.generic) else cell
+    plain = _plain(cell)
     if plain is None or plain != plain:
         return ""
     return str(int(plain)) if isinstance(plain, float) and plain.is_integer() else str(plain)
@@ -84,20 +85,20 @@ def suspects_data(audit: LabelAudit, suspects: IntVector, rows: Rows) -> dict[st
     }
     if rows.ids is not None:
         data["id"] = [id_text(cell) for cell in _take(rows.ids, listed)]
-    needed = order_of_need(listed, [[int(n[0]) for n in group] for group in near])
+    needed = image_order(listed, [[int(n[0]) for n in group] for group in near])
     if rows.image_shape is not None:
         data |= pixels(rows.X, rows.image_shape, needed)
     elif rows.image_names is not None:
         names = _take(rows.image_names, np.array(needed, dtype=np.intp))
         data |= image_files(rows.image_folder, dict(zip(needed, map(str, names), strict=True)))
     data |= {"labels": list(labels), "nClasses": n_classes, "target": rows.target}
-    data |= {"idName": rows.id_name, "ofRows": len(audit.given)}
+    data |= {"idName": rows.id_name, "ofRows": len(audit)}
     return data
 
 
 def summary(audit: LabelAudit, suspects: IntVector, selection: Mapping[str, Any], rows: Rows) -> list[str]:
     """What was found, in plain words."""
-    n, listed = len(audit.given), len(suspects)
+    n, listed = len(audit), len(suspects)
     kind = "labels" if audit.suggested_range is None else "targets"
     count, rule = audit.n_errors, audit.describe_selection(selection)
     verb = "is" if f"{count.estimate:.0f}" == "1" else "are"
@@ -173,17 +174,52 @@ def matrix(audit: LabelAudit, suspects: IntVector) -> dict[str, Any] | None:
     return {"labels": labels, "lines": lines, "left_out": max(0, len(involved) - MOST_CONFUSED)}
 
 
-def sample(audit: LabelAudit, suspects: IntVector, most: int, seed: int = 0) -> IntVector:
-    """Rows to draw: every listed suspect, and others at random."""
-    n, listed = len(audit.given), suspects[:MOST_SUSPECTS]
-    others = np.setdiff1d(np.arange(n), listed)
-    if len(others) > most:
-        others = np.random.default_rng(seed).choice(others, most, replace=False)
+def rows_to_draw(audit: LabelAudit, suspects: IntVector) -> IntVector:
+    """Every listed suspect, in their order, and others at random."""
+    listed = suspects[:MOST_SUSPECTS]
+    others = np.setdiff1d(np.arange(len(audit)), listed)
+    if len(others) > MOST_POINTS:
+        others = np.random.default_rng(0).choice(others, MOST_POINTS, replace=False)
     return np.concatenate([listed, np.sort(others)])
+
+
+def project(X: Any, rows: IntVector) -> FloatMatrix:
+    """Two principal components of some rows, (len(rows), 2), fitted to a sample of all; missing values are means."""
+    from sklearn.decomposition import PCA
+    from sklearn.impute import SimpleImputer
+    from sklearn.pipeline import make_pipeline
+
+    n = X.shape[0]
+    sample = np.sort(np.random.default_rng(0).choice(n, FIT_ROWS, replace=False)) if n > FIT_ROWS else np.arange(n)
+    with np.errstate(invalid="ignore"):  # the share of no variance, if all rows are alike
+        plane = make_pipeline(SimpleImputer(keep_empty_features=True), PCA(2, random_state=0)).fit(_dense(X, sample))
+    return np.asarray(plane.transform(_dense(X, rows)))
+
+
+def values_by_class(audit: LabelAudit, suspects: IntVector) -> list[tuple[str, FloatVector, FloatVector]]:
+    """Name, values of all rows and values of suspects of each class, those with most suspects first."""
+    if audit.suggested_range is not None:
+        return [("all rows", audit.value, audit.value[suspects])]
+    suspect = np.isin(np.arange(len(audit)), suspects)
+    names = np.array([shown(label) for label in audit.given.tolist()], dtype=object)
+    groups = []
+    for line in class_table(audit, suspects)[:MOST_CLASSES]:
+        members = names == line["label"]
+        groups.append((line["label"], audit.value[members], audit.value[members & suspect][:MOST_TICKS]))
+    return groups
+
+
+def _dense(X: Any, rows: IntVector) -> FloatMatrix:
+    part = X[rows]
+    return np.asarray(part.toarray() if hasattr(part, "toarray") else part, dtype=np.float64)
 
 
 def _level(count: int, most: int) -> int:
     return 0 if count == 0 else 1 + min(3, int(4 * count / (most + 1)))
+
+
+def _plain(cell: Any) -> Any:
+    return cell.item() if isinstance(cell, np.generic) else cell
 
 
 def _rounded(values: Any, digits: int) -> list[float]:

@@ -26,7 +26,7 @@ def pixels(X: Any, shape: tuple[int, ...], rows: list[int]) -> dict[str, Any]:
 
 
 def image_files(folder: Path, names: dict[int, str]) -> dict[str, Any]:
-    """Image files inside the page, as far as there is room. What is no image is left out, whatever its name says."""
+    """Image files as data URLs, as many as fit. A file that is no image is skipped, whatever its name says."""
     found, room = {}, ALL_FILES_BYTES
     for row, name in names.items():
         content = _image(folder / name)
@@ -36,7 +36,7 @@ def image_files(folder: Path, names: dict[int, str]) -> dict[str, Any]:
     return {"pictures": found}
 
 
-def order_of_need(suspects: IntVector, near: list[list[int]]) -> list[int]:
+def image_order(suspects: IntVector, near: list[list[int]]) -> list[int]:
     """Suspects first, then the nearest of each, then the second nearest."""
     return list(dict.fromkeys([*suspects.tolist(), *(n for group in zip(*near, strict=False) for n in group)]))
 

@@ -19,14 +19,12 @@ from markupsafe import Markup
 from nearworth._common.files import atomic_write
 from nearworth._common.types import IntVector
 from nearworth._version import __version__
-from nearworth.report import content, pictures
+from nearworth.report import content, svg
 from nearworth.report.content import Rows
-from nearworth.report.projection import project
 
 if TYPE_CHECKING:
     from nearworth.audit.result import LabelAudit
 
-MOST_POINTS = 6_000
 NO_SELECTION: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -43,7 +41,7 @@ def render_report(audit: LabelAudit, rows: Rows, selection: Mapping[str, Any] = 
     """The report as HTML; `selection` are the keywords of `LabelAudit.suspects`."""
     suspects = audit.suspects(**selection)
     data = content.suspects_data(audit, suspects, rows)
-    drawn = _pictures(audit, suspects, audit.threshold(selection), rows, data)
+    pictures = _pictures(audit, suspects, audit.threshold(selection), rows, data)
     data["key"] = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
     data["agreementIs"] = agreement_is(audit)
     style, script = _asset("page.css"), _asset("page.js")
@@ -55,7 +53,7 @@ def render_report(audit: LabelAudit, rows: Rows, selection: Mapping[str, Any] = 
         summary=content.summary(audit, suspects, selection, rows),
         classes=content.class_table(audit, suspects),
         matrix=content.matrix(audit, suspects),
-        pictures=drawn,
+        pictures=pictures,
         rows=rows,
         n_rows=len(audit),
         n_suspects=len(data["row"]),
@@ -82,37 +80,40 @@ def _pictures(
     audit: LabelAudit, suspects: IntVector, threshold: float | None, rows: Rows, data: dict[str, Any]
 ) -> dict[str, Any]:
     drawn: dict[str, Any] = {
-        "quality": pictures.histogram(audit.quality, threshold),
-        "values": pictures.boxes(_groups(audit, suspects)),
+        "quality": svg.histogram(audit.quality, threshold),
+        "values": svg.boxes(content.values_by_class(audit, suspects)),
     }
-    chosen = content.sample(audit, suspects, MOST_POINTS)
-    suspect = np.isin(chosen, suspects)
-    quality = audit.quality[chosen]
-    words = {
-        "title": "Value against agreement", "description": "Each row; suspects are crosses.", "ticks": "yes",
-        "x": _agreement_axis(audit), "y": "value",
-    }  # fmt: skip
-    both = np.column_stack([audit.agreement[chosen], _trimmed(audit.value[chosen])])
-    drawn["agreement"], _ = pictures.scatter(both, quality, suspect.tolist(), words)
+    chosen = content.rows_to_draw(audit, suspects)
+    suspect, quality = np.isin(chosen, suspects), audit.quality[chosen]
+    value = audit.value[chosen]
+    trimmed = np.clip(value, *np.percentile(value, [0.1, 99.9]))
+    of_votes = "share of neighbours' votes for the label, nearer ones count more"
+    drawn["agreement"], _ = svg.scatter(
+        np.column_stack([audit.agreement[chosen], trimmed]),
+        quality,
+        suspect,
+        title="Value against agreement",
+        description="Each row; suspects are crosses.",
+        x=of_votes if audit.suggested_range is None else "agreement with what neighbours suggest",
+        y="value",
+    )
     if rows.X is not None and rows.X.shape[1] > 1:
-        words = {
-            "title": "Map of the rows", "description": "Two principal components; suspects are crosses.",
-            "x": "first principal component", "y": "second principal component",
-        }  # fmt: skip
-        points = project(rows.X, chosen)
-        drawn["map"], places = pictures.scatter(points, quality, suspect.tolist(), words)
-        data["place"] = places[: len(data["row"])].round(1).tolist()
+        drawn["map"], positions = svg.scatter(
+            content.project(rows.X, chosen),
+            quality,
+            suspect,
+            title="Map of the rows",
+            description="Two principal components; suspects are crosses.",
+            x="first principal component",
+            y="second principal component",
+            ticks=False,
+        )
+        data["place"] = positions[: len(data["row"])].round(1).tolist()
     return drawn
 
 
-def _agreement_axis(audit: LabelAudit) -> str:
-    if audit.suggested_range is not None:
-        return "agreement with what neighbours suggest"
-    return "share of neighbours' votes for the label, nearer ones count more"
-
-
 def agreement_is(audit: LabelAudit) -> str:
-    """What agreement means, for those who compare it with the few neighbours shown."""
+    """What agreement means, to compare it with the few neighbours shown."""
     if audit.suggested_range is not None:
         return "Agreement: 1 / (1 + distance from what neighbours suggest, in units of its usual size)."
     return (
@@ -121,27 +122,8 @@ def agreement_is(audit: LabelAudit) -> str:
     )
 
 
-def _trimmed(values: Any) -> Any:
-    low, high = np.percentile(values, [0.1, 99.9])
-    return np.clip(values, low, high)
-
-
-def _groups(audit: LabelAudit, suspects: IntVector) -> list[Any]:
-    suspect = np.zeros(len(audit), dtype=bool)
-    suspect[suspects] = True
-    if audit.suggested_range is not None:
-        return [("all rows", audit.value, audit.value[suspect])]
-    names = [line["label"] for line in content.class_table(audit, suspects)[: content.MOST_CLASSES]]
-    shown = np.array([content.shown(label) for label in audit.given.tolist()], dtype=object)
-    groups = []
-    for name in names:
-        members = shown == name
-        groups.append((name, audit.value[members], audit.value[members & suspect][:500]))
-    return groups
-
-
 def _policy(style: str, script: str) -> str:
-    """Only our script and our style, known by their hashes; no address is ever fetched."""
+    """Allow this script and this style by their hashes, and no address."""
     return (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
         "img-src data:; base-uri 'none'; form-action 'none'"

@@ -1,4 +1,4 @@
-"""The way in: data to audit, audit out."""
+"""audit_labels: parameters in, calls out."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import Any
 import numpy as np
 
 from nearworth._common.types import FloatMatrix, Task, Utility
-from nearworth.audit.errors import ErrorCount, count_errors
-from nearworth.audit.evidence import Neighbours, vote_shares
-from nearworth.audit.levels import believe, fitted_rows
-from nearworth.audit.noise import make_features
-from nearworth.audit.residuals import LISTED as RESIDUAL_LISTED
-from nearworth.audit.residuals import fit_targets
+from nearworth.audit.error_count import count_errors
+from nearworth.audit.noise_level import fitted_rows, label_posterior
+from nearworth.audit.noise_model import make_features
+from nearworth.audit.regression import LISTED as LISTED_FOR_TARGETS
+from nearworth.audit.regression import fit_targets
 from nearworth.audit.result import LabelAudit
+from nearworth.audit.votes import Voters, vote_shares
 from nearworth.engine.nearest_lists import BYTES
 from nearworth.engine.value import value_and_nearest
 from nearworth.estimator import KNNShapley
 from nearworth.inputs.features import check_features
 from nearworth.inputs.parameters import one_of, parse_bytes, whole_number
+from nearworth.results.valuation import Valuation
 
 LISTED, LISTED_PER_NEIGHBOR = 100, 5  # neighbours whose votes count: beyond, weights and errors are small
 GRAPH_SHARE = 0.5  # of max_memory: lists of neighbours, and what counting their votes takes
 COUNTING_BYTES = 40  # per query and neighbour, while votes are counted
-MISCOUNT = 4.0  # so many times too large or small a count of wrong targets may be: tails of right ones look alike
-SCALES, WITHIN = (10, 30), 4  # neighbours whose votes are counted; so many times fewer than a class has rows, if few
+SCALES, WITHIN = (10, 30), 4  # neighbours whose labels are counted; so many times fewer than a class has rows, if few
 PROBABILITY_FLOOR = 0.01  # pred_probs are mixed with so much of the class shares: no model is ever that sure
 
 
@@ -69,7 +69,7 @@ def audit_labels(
     metric, metric_params, n_jobs, max_memory, progress
         As in `KNNShapley`.
     utility, semivalue, search, max_error
-        As in `KNNShapley`, and for `value` only, except that a searcher also finds the neighbours who vote.
+        As in `KNNShapley`, and for `value` only, except that a searcher also finds the neighbours that vote.
 
     Returns
     -------
@@ -101,98 +101,92 @@ def _audit_classes(estimator: KNNShapley, X_val: Any, y_val: Any, pred_probs: An
     training = estimator.training_set_
     assert training.classes is not None
     codes, labels = training.classes.codes, training.classes.labels
-    if len(labels) < 2:
+    n_rows, n_classes = len(codes), len(labels)
+    if n_classes < 2:
         raise ValueError(
             f"y has one class only ({labels.tolist()[0]!r}): there is no other label to suggest. Give two or more."
         )
-    priors = np.bincount(codes) / len(codes)
-    given = None if pred_probs is None else _check_probabilities(pred_probs, len(codes), len(labels))
-    valuation, neighbours = _value_and_neighbours(estimator)
-    forward = neighbours.forward(codes, len(labels))
-    reverse = neighbours.reverse(codes, len(codes), len(labels))
-    flat = neighbours.levelled()
-    alike = flat.forward(codes, len(labels)) + flat.reverse(codes, len(codes), len(labels))
-    shares = [vote_shares(votes, priors) for votes in (forward, reverse, forward + reverse, alike)]
+    priors = np.bincount(codes) / n_rows
+    probabilities = None if pred_probs is None else _check_probabilities(pred_probs, n_rows, n_classes)
+    size = max(LISTED, LISTED_PER_NEIGHBOR * estimator.n_neighbors)
+    valuation, voters = _value_and_voters(estimator, _affordable(estimator, size))
+    forward, reverse = voters.forward(codes, n_classes), voters.reverse(codes, n_rows, n_classes)
+    equal = voters.with_equal_weights()
+    unweighted = equal.forward(codes, n_classes) + equal.reverse(codes, n_rows, n_classes)
+    shares = [vote_shares(votes, priors) for votes in (forward, reverse, forward + reverse, unweighted)]
     if X_val is not None or y_val is not None:
-        valuation, trusted = _validation_votes(estimator, X_val, y_val)
-        shares.append(vote_shares(trusted, priors))
-    if given is not None:
-        shares.append((given + PROBABILITY_FLOOR * priors) / (1.0 + PROBABILITY_FLOOR))
-    some = fitted_rows(len(codes))
-    votes = [neighbours.heads(some, codes, len(labels), size) for size in _scales(len(codes), len(labels))]
-    belief = believe(make_features(shares, bent=shares[2]), codes, votes)
-    best, rows = belief.evidence.argmax(axis=1), np.arange(len(codes))
+        valuation, trusted = _value_and_voters(estimator, size, X_val, y_val)
+        val_codes, _ = training.classes.encode(y_val, "y_val", len(trusted.rows))
+        shares.append(vote_shares(trusted.reverse(val_codes, n_rows, n_classes), priors))
+    if probabilities is not None:
+        shares.append((probabilities + PROBABILITY_FLOOR * priors) / (1.0 + PROBABILITY_FLOOR))
+    some = fitted_rows(n_rows)
+    counts = [voters.label_counts(some, codes, n_classes, scale) for scale in _scales(n_rows, n_classes)]
+    posterior = label_posterior(make_features(shares, squared=shares[2]), codes, counts)
+    best, rows = posterior.evidence.argmax(axis=1), np.arange(n_rows)
     return LabelAudit(
         given=labels[codes],
-        quality=belief.quality,
+        quality=posterior.quality,
         agreement=shares[0][rows, codes],
         suggested=labels[best],
-        confidence=belief.labels[rows, best],
-        n_errors=count_errors(belief.right, belief.weights),
+        confidence=posterior.labels[rows, best],
+        n_errors=count_errors(posterior.right, posterior.weights),
         valuation=valuation,
         classes=labels,
-        label_probabilities=belief.labels,
-        _neighbours=neighbours,
+        label_probabilities=posterior.labels,
+        _voters=voters,
         _estimator=estimator,
         _features=training.features,
         _validation=(X_val, y_val),
     )
 
 
-def _scales(n_rows: int, n_classes: int) -> list[int]:
-    """Numbers of neighbours within which votes are compared from row to row."""
-    near = max(1, min(SCALES[0], n_rows // (WITHIN * n_classes)))
-    return [min(near * size // SCALES[0], n_rows - 1) for size in SCALES]
-
-
 def _audit_targets(estimator: KNNShapley, X_val: Any, y_val: Any) -> LabelAudit:
-    targets = np.asarray(estimator.training_set_.labels, dtype=np.float64)
-    valuation, neighbours = _value_and_neighbours(estimator, RESIDUAL_LISTED * estimator.n_neighbors)
+    training = estimator.training_set_
+    targets = np.asarray(training.labels, dtype=np.float64)
+    size = _affordable(estimator, LISTED_FOR_TARGETS * estimator.n_neighbors)
+    valuation, voters = _value_and_voters(estimator, size)
     if X_val is not None or y_val is not None:
         valuation = estimator.value(X_val, y_val)
-    model = fit_targets(neighbours, targets)
-    wrong = float((1.0 - model.right).sum())
-    n_errors = ErrorCount(wrong, wrong / MISCOUNT, min(float(len(targets)), 1.0 + wrong * MISCOUNT))
+    model = fit_targets(voters, targets)
     return LabelAudit(
         given=targets,
         quality=model.right,
         agreement=model.agreement,
         suggested=model.suggested,
         confidence=np.full(len(targets), 0.9),
-        n_errors=n_errors,
+        n_errors=model.n_errors,
         valuation=valuation,
         suggested_range=model.ranges,
-        _neighbours=neighbours,
+        _voters=voters,
         _estimator=estimator,
-        _features=estimator.training_set_.features,
+        _features=training.features,
         _validation=(X_val, y_val),
     )
 
 
-def _value_and_neighbours(estimator: KNNShapley, wanted: int | None = None) -> tuple[Any, Neighbours]:
-    """Values of the rows on each other, and the neighbours of each, in one pass."""
-    size = wanted or max(LISTED, LISTED_PER_NEIGHBOR * estimator.n_neighbors)
-    if estimator.max_memory is not None:
-        room = GRAPH_SHARE * parse_bytes("max_memory", estimator.max_memory)
-        size = max(1, min(size, int(room / ((BYTES + COUNTING_BYTES) * estimator.training_set_.n_rows))))
-    valuation, lists = _value_and_nearest(estimator, size)
-    return valuation, Neighbours.of(lists.points, lists.keys, estimator.n_neighbors)
+def _value_and_voters(
+    estimator: KNNShapley, size: int, X_val: Any = None, y_val: Any = None
+) -> tuple[Valuation, Voters]:
+    """Values of the rows, on each other or on a validation set, and the nearest rows of each point, in one pass."""
+    training, parameters = estimator.training_set_, estimator.get_params(deep=False)
+    problem = training.problem(X_val, y_val, None, parameters)
+    valuation, lists = value_and_nearest(training, problem, parameters, size)
+    return valuation, Voters.of(lists.points, lists.keys, estimator.n_neighbors)
 
 
-def _value_and_nearest(estimator: KNNShapley, size: int, X_val: Any = None, y_val: Any = None) -> Any:
-    parameters, training = estimator.get_params(deep=False), estimator.training_set_
-    return value_and_nearest(training, training.problem(X_val, y_val, None, parameters), parameters, size)
+def _affordable(estimator: KNNShapley, size: int) -> int:
+    """How many neighbours of each row fit in max_memory."""
+    if estimator.max_memory is None:
+        return size
+    room = GRAPH_SHARE * parse_bytes("max_memory", estimator.max_memory)
+    return max(1, min(size, int(room / ((BYTES + COUNTING_BYTES) * estimator.training_set_.n_rows))))
 
 
-def _validation_votes(estimator: KNNShapley, X_val: Any, y_val: Any) -> tuple[Any, FloatMatrix]:
-    """Values on the validation set, and what its labels say about each training row."""
-    size = max(LISTED, LISTED_PER_NEIGHBOR * estimator.n_neighbors)
-    valuation, lists = _value_and_nearest(estimator, size, X_val, y_val)
-    training = estimator.training_set_
-    assert training.classes is not None
-    codes, _ = training.classes.encode(y_val, "y_val", len(lists.points))
-    neighbours = Neighbours.of(lists.points, lists.keys, estimator.n_neighbors)
-    return valuation, neighbours.reverse(codes, training.n_rows, len(training.classes.labels))
+def _scales(n_rows: int, n_classes: int) -> list[int]:
+    """Numbers of neighbours among which labels are counted."""
+    near = max(1, min(SCALES[0], n_rows // (WITHIN * n_classes)))
+    return [min(near * size // SCALES[0], n_rows - 1) for size in SCALES]
 
 
 def _check_probabilities(pred_probs: Any, n_rows: int, n_classes: int) -> FloatMatrix:

@@ -1,4 +1,4 @@
-"""Identical training rows."""
+"""Identical rows."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from nearworth.neighbors.rows import blocks
 SIZE = 16  # bytes of a hash, enough never to collide
 
 
-def first_twins(X: Any) -> IntVector:
+def first_duplicates(X: Any) -> IntVector:
     """For each row, the number of the first row equal to it (its own where there is none)."""
-    digests = np.empty((X.shape[0], SIZE // 8), dtype=np.uint64)
-    for row, digest in zip(digests, _digests(X), strict=True):
+    hashes = np.empty((X.shape[0], SIZE // 8), dtype=np.uint64)
+    for row, digest in zip(hashes, digests(X), strict=True):
         row[:] = np.frombuffer(digest, dtype=np.uint64)
-    return first_equal(*digests.T)
+    return first_equal(*hashes.T)
 
 
 def first_equal(*columns: npt.NDArray[Any]) -> IntVector:
@@ -35,11 +35,12 @@ def first_equal(*columns: npt.NDArray[Any]) -> IntVector:
     return first
 
 
-def _digests(X: Any) -> Iterator[bytes]:
-    """A hash of each row."""
+def digests(X: Any) -> Iterator[bytes]:
+    """A hash of each row, the same for all numeric types; sparse rows have other hashes than dense ones."""
     if scipy.sparse.issparse(X):
+        columns = X.indices.astype(np.int64, copy=False)
         for a, b in pairwise(X.indptr.tolist()):
-            yield blake2b(X.indices[a:b].tobytes() + X.data[a:b].tobytes(), digest_size=SIZE).digest()
+            yield blake2b(columns[a:b].tobytes() + X.data[a:b].tobytes(), digest_size=SIZE).digest()
     else:
         for _, rows in blocks(X):
             for row in rows.astype(np.float64) + 0.0:  # turns -0.0, which equals 0.0, into it

@@ -9,16 +9,12 @@ import re
 import shutil
 import time
 from html import unescape
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import nearworth as nw
-from nearworth.audit.errors import ErrorCount
-from nearworth.audit.evidence import Neighbours
-from nearworth.audit.result import LabelAudit
 from nearworth.cli.applying import apply
 from nearworth.datasets import noisy_digits
 from nearworth.report.content import Rows
@@ -26,37 +22,12 @@ from nearworth.report.page import inert_json, render_report
 from nearworth.tables.errors import InputError
 from nearworth.tables.read import read
 from nearworth.tables.write import write_columns
+from report_pages import embedded, made_up
 
 HOSTILE = [
     "</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "{{ 7 * 7 }}", '"><svg onload=alert(1)>',
     "=HYPERLINK(\"http://evil\")", "\u2028alert(1)", "<!--<script>", "javascript:alert(1)", "&lt;b&gt;",
 ]  # fmt: skip
-
-
-def made_up(rng, n, n_suspects, labels):
-    """An audit of nothing, as large as wanted."""
-    labels = np.array(labels, dtype=object)
-    codes = rng.integers(0, len(labels), n)
-    quality = rng.uniform(0.5, 1.0, n)
-    suspects = rng.choice(n, n_suspects, replace=False)
-    quality[suspects] = np.sort(rng.uniform(0.0, 0.4, n_suspects))
-    near = rng.integers(0, n, (n, 10)).astype(np.int32)
-    return LabelAudit(
-        given=labels[codes],
-        quality=quality,
-        agreement=rng.uniform(size=n),
-        suggested=labels[(codes + 1) % len(labels)],
-        confidence=rng.uniform(size=n),
-        n_errors=ErrorCount(n_suspects, n_suspects / 2, n_suspects * 2),
-        valuation=SimpleNamespace(values=rng.normal(size=n) / n, error_bound=0.0),
-        classes=labels,
-        _neighbours=Neighbours.of(near, np.tile(np.arange(10.0), (n, 1)), 10),
-        _estimator=nw.KNNShapley(10),
-    )
-
-
-def embedded(page):
-    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S).group(1))
 
 
 @pytest.fixture(scope="module")
@@ -140,17 +111,6 @@ def test_large_reports_stay_small(rng):
     page = render_report(audit, Rows(rng.normal(size=(100_000, 20)), cells=cells))
     assert len(page.encode()) < 5_000_000
     assert time.process_time() - began < 10
-
-
-def test_image_files_are_embedded_and_others_are_not(rng, tmp_path):
-    (tmp_path / "good.png").write_bytes(b"\x89PNG\r\n\x1a\n rest")
-    (tmp_path / "secret.png").write_text("not an image")
-    names = np.array([("good.png", "secret.png", "absent.png", "\0")[i % 4] for i in range(40)], dtype=object)
-    audit = made_up(rng, 40, 40, ["a", "b"])
-    page = render_report(audit, Rows(image_names=names, image_folder=tmp_path))
-    pictures = embedded(page)["pictures"]
-    assert {int(row) for row in pictures} == {row for row in range(40) if row % 4 == 0}
-    assert all(picture.startswith("data:image/png;base64,") for picture in pictures.values())
 
 
 def test_from_the_api(tmp_path, rng):

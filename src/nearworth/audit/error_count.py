@@ -6,12 +6,15 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit, logit, ndtr
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 
 LEVEL = 0.95
 TINY = 1e-9
-CAUTION, CAUTIOUS_ODDS = 1.0, 1.35
+EXTRA_FALSE_ALARMS = 1.0
+CAUTIOUS_ODDS = 1.35
 MISCOUNTED = 0.3  # relative standard error of the number of wrong labels among those with one given label
 MISFIT = 0.25  # relative standard error of the number of errors from what no model here has: measured, docs/audit.md
 
@@ -35,22 +38,27 @@ class ErrorCount:
 def count_errors(right: FloatMatrix, weights: FloatVector) -> ErrorCount:
     """Expected number of wrong labels, given how likely each is right under each model, and weights of the models.
 
-    The interval joins three uncertainties: which model holds, which labels are wrong if it does (a sum of coin tosses),
-    and that models are only models.
+    The interval joins three uncertainties: which model holds, which labels are wrong if it does (a sum of independent
+    events), and that models are only models. It is that of a mixture of normal distributions, one per model.
     """
     n = right.shape[1]
     means = n - right.sum(axis=1)
     spreads = np.sqrt((right * (1.0 - right)).sum(axis=1) + (MISFIT * means) ** 2 + 1.0)
+    ends = float((means - 9 * spreads).min()), float((means + 9 * spreads).max())
+
+    def quantile(share: float) -> float:
+        return float(brentq(lambda count: weights @ ndtr((count - means) / spreads) - share, *ends))
+
     estimate = float(weights @ means)
-    low, high = (_quantile(share, weights, means, spreads) for share in ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
+    low, high = quantile((1 - LEVEL) / 2), quantile((1 + LEVEL) / 2)
     return ErrorCount(estimate, min(max(low, 0.0), estimate), max(min(high, float(n)), estimate))
 
 
 def cautious(right: FloatVector, given: IntVector) -> FloatVector:
-    """With higher odds of every label to be right: so far the model errs on data that are not as it assumes.
+    """With higher odds of every label to be right, by as much as the model errs on data that break its assumptions.
 
-    Where nearly all rows of a given label seem wrong, moreover, their number may well be too high but not too low. The
-    expectation has to mind that: else rare classes would be wrong altogether as soon as there is noise.
+    Where nearly all rows of a given label seem wrong, moreover, their number may be too high but not too low, and the
+    expected number accounts for that. Else every row of a rare class would be wrong as soon as there is noise.
     """
     wrong = 1.0 - np.minimum(right, 1.0)
     careful = np.minimum(CAUTIOUS_ODDS * right / (CAUTIOUS_ODDS * right + wrong), 1.0)
@@ -61,48 +69,37 @@ def cautious(right: FloatVector, given: IntVector) -> FloatVector:
 
 
 def _expected_right(right: FloatVector) -> float:
-    """Of how many rows, if the number of the others has a standard error but neither can be below zero."""
+    """Mean number of right labels if that of wrong ones is normal with a standard error, and neither is below zero."""
     wrong = float((1.0 - right).sum())
     if wrong < TINY:
         return float(right.sum())
     spread = math.sqrt(wrong + (MISCOUNTED * wrong) ** 2)
-    none, all_of_them = (wrong - len(right)) / spread, wrong / spread  # right ones, in standard errors
-    inside = math.erfc(-all_of_them / math.sqrt(2)) / 2 - math.erfc(-none / math.sqrt(2)) / 2
-    densities = (math.exp(-(none**2) / 2) - math.exp(-(all_of_them**2) / 2)) / math.sqrt(2 * math.pi)
-    return len(right) - wrong + spread * densities / max(inside, TINY)
+    low, high = (wrong - len(right)) / spread, wrong / spread  # no right label and all of them, in standard errors
+    densities = (math.exp(-(low**2) / 2) - math.exp(-(high**2) / 2)) / math.sqrt(2 * math.pi)
+    return len(right) - wrong + spread * densities / float(ndtr(high) - ndtr(low))
 
 
 def _raised(right: FloatVector, total: float) -> FloatVector:
-    """With such odds, all higher by the same factor, that the sum is `total`, if that is more than it is."""
-    if right.sum() >= total:
+    """With odds higher by a common factor, so that the sum is `total`, if that is more than it is."""
+    scores = logit(right)
+
+    def gap(shift: float) -> float:
+        return float(expit(scores + shift).sum() - total)
+
+    if gap(0.0) >= 0.0:
         return right
-    low, high = 0.0, 40.0 - math.log(max(float(right.min()), 1e-300))
-    for _ in range(60):
-        middle = (low + high) / 2
-        raised = right / np.maximum(right + (1.0 - right) * math.exp(-middle), 1e-300)
-        low, high = (middle, high) if raised.sum() < total else (low, middle)
-    return np.asarray(raised)
+    highest = 40.0 - math.log(max(float(right.min()), 1e-300))
+    return np.asarray(expit(scores + (highest if gap(highest) <= 0.0 else brentq(gap, 0.0, highest))))
 
 
 def longest_list(order: IntVector, right: FloatVector, max_fdr: float) -> int:
     """How many rows, worst first, have an expected share of right labels of at most `max_fdr`.
 
-    One right label is added to every list, so that a few rows alone are never within a small share: what is expected
-    of a few says little about them.
+    One right label is added to every list: expectations about very few rows say little, so a short list is never
+    within a small share.
     """
     if max_fdr >= 1.0:
         return len(order)
-    shares = (np.cumsum(right[order]) + CAUTION) / np.arange(1, len(order) + 1)
+    shares = (np.cumsum(right[order]) + EXTRA_FALSE_ALARMS) / np.arange(1, len(order) + 1)
     within = np.flatnonzero(shares <= max_fdr)
     return int(within[-1]) + 1 if len(within) else 0
-
-
-def _quantile(share: float, weights: FloatVector, means: FloatVector, spreads: FloatVector) -> float:
-    """Of a mixture of normal distributions, by halving."""
-    low, high = float((means - 9 * spreads).min()), float((means + 9 * spreads).max())
-    for _ in range(60):
-        middle = (low + high) / 2
-        parts = zip(weights, (means - middle) / spreads, strict=True)
-        below = sum(weight * math.erfc(distance / math.sqrt(2)) / 2 for weight, distance in parts)
-        low, high = (middle, high) if below < share else (low, middle)
-    return (low + high) / 2

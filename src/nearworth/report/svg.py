@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from markupsafe import Markup, escape
 
 from nearworth._common.types import FloatMatrix, FloatVector
@@ -20,7 +21,7 @@ FEW = 1_000  # points that may be drawn larger
 
 @dataclass(frozen=True)
 class Axis:
-    """From numbers to places in the picture."""
+    """From numbers to positions in the picture."""
 
     low: float
     high: float
@@ -28,7 +29,7 @@ class Axis:
     stop: float
 
     def __call__(self, values: FloatVector | float) -> FloatVector:
-        """Where these numbers are."""
+        """The positions of numbers."""
         span = self.high - self.low or 1.0
         return np.asarray(self.start + (np.asarray(values) - self.low) / span * (self.stop - self.start))
 
@@ -87,8 +88,8 @@ def boxes(groups: Sequence[tuple[str, FloatVector, FloatVector]]) -> Markup:
     low, high = np.percentile(every, [0.5, 99.5])
     x = axis_of(np.array([low, high]), margin, WIDTH - RIGHT, include=(0.0,))
     parts = [f'<line class="zero" x1="{float(x(0.0)):.1f}" x2="{float(x(0.0)):.1f}" y1="4" y2="{height - 46}"/>']
-    for place, (name, values, suspects) in enumerate(groups):
-        middle = row * place + row // 2 - 1
+    for number, (name, values, suspects) in enumerate(groups):
+        middle = row * number + row // 2 - 1
         five, first, median, third, ninety = np.clip(x(np.percentile(values, [5, 25, 50, 75, 95])), margin, WIDTH)
         shown = name if len(name) <= 16 else f"{name[:15]}…"
         parts.append(
@@ -99,7 +100,7 @@ def boxes(groups: Sequence[tuple[str, FloatVector, FloatVector]]) -> Markup:
             f'<line class="median" x1="{median:.1f}" x2="{median:.1f}" y1="{middle - 8}" y2="{middle + 8}"/>'
         )
         if len(suspects):
-            ticks = "".join(f"M{place:.1f} {middle + 9}v6" for place in np.clip(x(suspects), margin, WIDTH - 2))
+            ticks = "".join(f"M{at:.1f} {middle + 9}v6" for at in np.clip(x(suspects), margin, WIDTH - 2))
             parts.append(f'<path class="ticks" d="{ticks}"/>')
     parts += [_x_tick(float(x(t)), f"{t:.3g}", height - 46) for t in x.ticks()]
     return _svg(
@@ -109,26 +110,26 @@ def boxes(groups: Sequence[tuple[str, FloatVector, FloatVector]]) -> Markup:
 
 
 def scatter(
-    points: FloatMatrix, quality: FloatVector, suspect: Sequence[bool], words: dict[str, str]
-) -> tuple[Markup, FloatMatrix]:
-    """Points coloured by quality, suspects as crosses; also where each point is in the picture."""
-    x = axis_of(points[:, 0], LEFT, WIDTH - RIGHT)
-    y = axis_of(points[:, 1], HEIGHT - BOTTOM, TOP)
-    places = np.column_stack([x(points[:, 0]), y(points[:, 1])])
-    crosses = np.asarray(suspect, dtype=bool)
+    points: FloatMatrix, quality: FloatVector, suspect: npt.NDArray[np.bool_], *, title: str, description: str, x: str,
+    y: str, ticks: bool = True,
+) -> tuple[Markup, FloatMatrix]:  # fmt: skip
+    """Points coloured by quality, suspects as crosses; also the position of each point in the picture."""
+    x_axis = axis_of(points[:, 0], LEFT, WIDTH - RIGHT)
+    y_axis = axis_of(points[:, 1], HEIGHT - BOTTOM, TOP)
+    positions = np.column_stack([x_axis(points[:, 0]), y_axis(points[:, 1])])
     level = np.minimum((quality * LEVELS).astype(int), LEVELS - 1)
     parts = []
     for step in range(LEVELS - 1, -1, -1):
-        some = places[(level == step) & ~crosses]
+        some = positions[(level == step) & ~suspect]
         if len(some):
             parts.append(f'<path class="dots q{step}" d="{"".join(f"M{a:.1f} {b:.1f}h0" for a, b in some)}"/>')
-    marks = "".join(f"M{a - 3:.1f} {b - 3:.1f}l6 6m0-6l-6 6" for a, b in places[crosses])
+    marks = "".join(f"M{a - 3:.1f} {b - 3:.1f}l6 6m0-6l-6 6" for a, b in positions[suspect])
     parts.append(f'<path class="crosses" d="{marks}"/>')
-    if words.get("ticks") == "yes":
-        parts += [_x_tick(float(x(t)), f"{t:.3g}") for t in x.ticks()]
-        parts += [_y_tick(float(y(t)), f"{t:.3g}") for t in y.ticks()]
+    if ticks:
+        parts += [_x_tick(float(x_axis(t)), f"{t:.3g}") for t in x_axis.ticks()]
+        parts += [_y_tick(float(y_axis(t)), f"{t:.3g}") for t in y_axis.ticks()]
     kind = ' class="few"' if len(points) < FEW else ""
-    return _svg(words["title"], words["description"], parts, words["x"], words["y"], kind=kind), places
+    return _svg(title, description, parts, x, y, kind=kind), positions
 
 
 def _x_tick(at: float, text: str, base: float = HEIGHT - BOTTOM) -> str:

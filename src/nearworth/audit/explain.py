@@ -1,0 +1,159 @@
+"""Why a row is suspected, or not, in numbers and in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nearworth._common.types import FloatVector
+from nearworth.engine.problem import Problem
+from nearworth.engine.value import single_values
+from nearworth.estimator import KNNShapley
+from nearworth.games.classification import ClassificationGame
+
+SHOWN = 5
+
+
+class Neighbour(NamedTuple):
+    """A training row near the one explained: its number, its label and how far it is."""
+
+    row: int
+    label: Any
+    distance: float
+
+
+class Effect(NamedTuple):
+    """What the row explained is worth to another: that one's number and label, and the value."""
+
+    row: int
+    label: Any
+    value: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Everything about one row; `print` it.
+
+    `helped` and `hurt` are the validation points (or other training rows, without a validation set) to which the row
+    is worth most and least; `value_under` is its value if it had had another label, all else unchanged.
+    """
+
+    row: int
+    label: Any
+    suggested: Any
+    probability_right: float
+    confidence: float
+    value: float
+    value_under: dict[Any, float]
+    neighbours: list[Neighbour]
+    helped: list[Effect]
+    hurt: list[Effect]
+    others: str
+    suggested_range: tuple[float, float] | None = None
+
+    @property
+    def sentence(self) -> str:
+        """The gist, for a person."""
+        kind = "label" if self.suggested_range is None else "target"
+        verdict = f"The {kind} is wrong with a probability of about {1 - self.probability_right:.0%}."
+        return f"{self._neighbourhood()} {self._consequence()} {verdict}"
+
+    def _neighbourhood(self) -> str:
+        if self.suggested_range is not None:
+            low, high = self.suggested_range
+            return (
+                f"Row {self.row} has the target {_show(self.label)}; rows like it suggest {_show(self.suggested)}, "
+                f"mostly between {_show(low)} and {_show(high)}."
+            )
+        same, others = (sum(n.label == label for n in self.neighbours) for label in (self.label, self.suggested))
+        near = len(self.neighbours)
+        text = f"Row {self.row} is labelled {_show(self.label)}, as are {same} of its {near} nearest neighbours"
+        return f"{text}." if self.suggested == self.label else f"{text}; {others} are {_show(self.suggested)}."
+
+    def _consequence(self) -> str:
+        if self.suggested not in self.value_under or self.suggested == self.label:
+            return f"Its value is {self.value:.3g}, which {'hurts' if self.value < 0 else 'helps'} the {self.others}."
+        return (
+            f"As {_show(self.label)} it is worth {self.value:.3g} to the {self.others}; as {_show(self.suggested)} "
+            f"it would be worth {self.value_under[self.suggested]:.3g}."
+        )
+
+    def __str__(self) -> str:
+        lines = [self.sentence, "", "nearest neighbours"]
+        lines += [f"  row {n.row:<8} {_show(n.label):<16} distance {n.distance:.4g}" for n in self.neighbours]
+        for title, effects in (("helped most", self.helped), ("hurt most", self.hurt)):
+            lines.append(f"{title} ({self.others})" if effects else f"{title}: none")
+            lines += [f"  row {e.row:<8} {_show(e.label):<16} value {e.value:+.4g}" for e in effects]
+        if self.value_under:
+            lines.append("value under each label")
+            lines += [
+                f"  {_show(label):<21} {value:+.4g}{'   (given)' * bool(label == self.label)}"
+                for label, value in sorted(self.value_under.items(), key=lambda item: -item[1])
+            ]
+        return "\n".join(lines)
+
+
+def extremes(on_others: FloatVector, labels: Any) -> tuple[list[Effect], list[Effect]]:
+    """The points that a row helps most and hurts most."""
+    order = np.argsort(on_others, kind="stable")
+    low, high = (
+        [Effect(int(r), plain(labels[r]), float(on_others[r])) for r in rows[:SHOWN]] for rows in (order, order[::-1])
+    )
+    return [effect for effect in high if effect.value > 0], [effect for effect in low if effect.value < 0]
+
+
+def effects_of(
+    estimator: KNNShapley, row: int, X_val: Any = None, y_val: Any = None
+) -> tuple[FloatVector, FloatVector]:
+    """The value of a row for each validation point, and in all under each label it might have (none for regression).
+
+    Exact, in two passes over the validation points: one for the value of the row, one for its ranks. With its ranks
+    known, another label changes a sum only: phi = worth(rank) [match] + terms that do not depend on the row's own
+    label, and for the soft utility what the counts of the classes add.
+    """
+    training, parameters = estimator.training_set_, estimator.get_params(deep=False)
+
+    def values_of_row(problem: Problem) -> FloatVector:
+        return single_values(training, problem, parameters, np.array([row]))[:, 0]
+
+    problem = training.problem(X_val, y_val, None, parameters)
+    game = problem.game
+    if not isinstance(game, ClassificationGame):
+        return values_of_row(problem), np.empty(0)
+    soft = estimator.utility == "soft"
+    votes = min(estimator.n_neighbors, game.n_players) if soft else estimator.n_neighbors
+    n_classes = len(estimator.classes_)
+    linear_game = ClassificationGame(game.n_players, votes, n_classes, "original", estimator.semivalue)
+    linear = values_of_row(replace(problem, game=linear_game))
+    only_row = (np.arange(problem.n_train) == row).astype(np.intp)
+    always = np.ones(problem.n_val, dtype=np.intp)
+    worth = values_of_row(replace(problem, game=linear_game, labels=only_row, query_labels=always))
+    given = int(problem.labels[row])
+    rest = linear - worth * (problem.query_labels == given)
+    under = [rest + worth * (problem.query_labels == c) + _added(problem, game, row, c) for c in range(n_classes)]
+    total = problem.weights.sum()
+    return under[given], np.array([problem.weights @ effect / total for effect in under])
+
+
+def _added(problem: Problem, game: ClassificationGame, row: int, label: int) -> FloatVector:
+    """What the soft utility adds to the value of the row, if that were its label, for each validation point."""
+    labels, queries = problem.labels.copy(), problem.query_labels
+    labels[row] = label
+    counts = np.bincount(labels, minlength=max(int(queries.max()) + 1, 1)).astype(np.float64)
+    matches = np.where(queries >= 0, counts[queries], 0.0) - problem.leave_one_out
+    of_match, of_other = game.added(matches)
+    added = np.where(queries == label, of_match, of_other)
+    if problem.leave_one_out:
+        added[row] = 0.0  # it takes no part in its own game
+    return np.asarray(added, dtype=np.float64)
+
+
+def plain(label: Any) -> Any:
+    """A label as a Python object."""
+    return label.item() if isinstance(label, np.generic) else label
+
+
+def _show(label: Any) -> str:
+    return f"{label:.4g}" if isinstance(label, float) else repr(label) if isinstance(label, str) else str(label)

@@ -1,0 +1,261 @@
+"""The level of noise: how likely each level is, and the model of wrong labels averaged over the likely ones.
+
+Labels alone do not always tell noise from classes that overlap: a label that differs from those of its neighbours may
+be wrong, or its class may just be rare there. Both explanations then fit alike, at different levels of noise. How the
+counts of votes are distributed over the rows says more; what it leaves open is averaged over.
+
+Count the labels c among a row and its m nearest neighbours: m + 1 trials that each show c with probability
+
+    p = inflow + (1 - inflow - error rate) * eta,        eta ~ Beta(mean * size, (1 - mean) * size) over the rows.
+
+eta is the share of the true class c around the row. From classes that are apart (size near 0) to classes that overlap
+everywhere (large) its distribution is one smooth family, and this is what tells noise from overlap: noise moves both
+ends of the distribution inwards and leaves a sharp edge, overlap fills the middle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import brentq
+from scipy.special import betainc, expit, log_softmax, logit, logsumexp, softmax
+
+from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix, IntVector
+from nearworth.audit.noise_model import RARE, NoiseFit, NoiseModel
+
+FIT_ROWS = 6_000  # rows from which the few parameters are learnt
+LEVELS: FloatVector = np.array(
+    [0.002, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.125, 0.15, 0.18, 0.21, 0.25, 0.3, 0.35, 0.4, 0.45]
+)
+USUAL_LEVEL = 1.0 / 15.0  # mean of the exponential prior: most labels of most data are right
+UNLIKELY = 25.0  # levels that vote counts make so many nats less likely than the best are not fitted
+NEGLIGIBLE = 1e-4  # levels with a smaller weight are dropped
+
+# A label is part of as many counts as a count has trials. Likelihoods are taken per trial, and so many times: all
+# counts together say about as much as this many independent counts for every m + 1 rows.
+WORTH = 4.0
+# Sizes and offsets of error rates (in the logit of twice the rate) are normal before looking, sizes in their logarithm.
+SIZES: FloatVector = np.geomspace(0.003, 60.0, 28)
+SIZE_MEAN, SIZE_SPREAD = 0.0, 1.0
+OFFSETS, OFFSET_SPREAD = np.array([-3.0, -2.25, -1.5, -0.75, 0.0, 0.75, 1.5, 2.25, 3.0]), 0.8
+INFLOWS, INFLOW_SPREAD = np.array([0.4, 1.0, 2.5]), 0.7  # times the error rate shared out among all wrong classes
+TRICKLE = 0.05  # share of an even inflow that still comes from the others if nearly all comes from one
+MOST_INFLOW, MOST_TILT = 0.49, 1e6
+MOST_CLASSES = 20  # the largest; they tell enough, and each takes time
+_EVEN: FloatVector = np.linspace(0.0, 1.0, 49)
+_DENSE: FloatVector = _EVEN**2 * (3.0 - 2.0 * _EVEN)  # at both ends
+EDGES: FloatVector = _DENSE**2 * (3.0 - 2.0 * _DENSE)  # of the cells of eta, far denser there: most of it may be there
+CENTRES: FloatVector = (EDGES[1:] + EDGES[:-1]) / 2.0
+MEANS: FloatVector = expit(np.linspace(-12.0, 12.0, 121))  # for which cells are tabulated
+
+Flows = Sequence[tuple[float, npt.NDArray[np.float64]]]  # shares of the rows, and the inflow that those rows have
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """What the levels together make of each row."""
+
+    weights: FloatVector  # of the levels
+    right: FloatMatrix  # P(given label is right), one line per level
+    evidence: FloatMatrix  # P(true label | evidence without the given label)
+    labels: FloatMatrix  # P(true label | evidence and given label)
+
+    @property
+    def quality(self) -> FloatVector:
+        """P(given label is right)."""
+        return np.minimum(self.weights @ self.right, 1.0)
+
+
+class LevelFit(NamedTuple):
+    """What the vote counts say about each level of noise."""
+
+    likelihood: FloatVector  # logarithm, up to a constant
+    offsets: FloatMatrix  # levels x classes: how far the error rate of each class is off it, in the logit of 2 e
+
+
+def fitted_rows(n_rows: int) -> IntVector:
+    """The rows from which the model is learnt: all, or a sample that is enough."""
+    if n_rows <= FIT_ROWS:
+        return np.arange(n_rows)
+    return np.sort(np.random.default_rng(0).choice(n_rows, FIT_ROWS, replace=False))
+
+
+def label_posterior(features: npt.NDArray[np.float64], codes: IntVector, votes: Sequence[IntMatrix] = ()) -> Posterior:
+    """Learn from some rows how likely each label is, and apply that to all. Features must not know a row's own label.
+
+    `votes` are counts of labels among the nearest neighbours of each of the `fitted_rows`, few of them and then more.
+    """
+    some = fitted_rows(len(codes))
+    models, weights = _fit_levels(features[:, some], codes[some], votes)
+    evidence, labels = np.zeros(features.shape[1:]), np.zeros(features.shape[1:])
+    right = np.empty((len(models), len(codes)))
+    for number, model in enumerate(models):
+        of_evidence, of_labels = model.posterior(features, codes)
+        right[number] = of_labels[np.arange(len(codes)), codes]
+        evidence += weights[number] * of_evidence
+        labels += weights[number] * of_labels
+    return Posterior(weights, right, evidence, labels)
+
+
+def _fit_levels(
+    features: npt.NDArray[np.float64], codes: IntVector, votes: Sequence[IntMatrix]
+) -> tuple[list[NoiseModel], FloatVector]:
+    """Models at the levels that matter, and the weight of each."""
+    no_votes = LevelFit(np.zeros(len(LEVELS)), np.zeros((len(LEVELS), features.shape[2])))
+    counted = level_likelihood(votes, codes, LEVELS) if votes else no_votes
+    likely = counted.likelihood - LEVELS / USUAL_LEVEL
+    fit = NoiseFit(features, codes)
+    near = np.flatnonzero(likely > likely.max() - UNLIKELY)
+    models = [fit.model(float(LEVELS[number]), counted.offsets[number]) for number in near]
+    weights = softmax(likely[near] - np.array([model.loss for model in models]))
+    chosen = np.flatnonzero(weights > NEGLIGIBLE)
+    return [models[number] for number in chosen], weights[chosen] / weights[chosen].sum()
+
+
+def level_likelihood(votes: Sequence[IntMatrix], codes: IntVector, levels: FloatVector) -> LevelFit:
+    """From label counts (rows x classes) among ever more neighbours, the same number of them for all rows."""
+    shares = np.bincount(codes, minlength=votes[0].shape[1]) / len(codes)
+    # By size, and classes of a size by how their votes are spread: what a class is called does not matter.
+    order = np.lexsort((-(votes[-1].astype(np.float64) ** 2).sum(axis=0), -shares))
+    common = order[: max(2, int((shares >= RARE / len(shares)).sum()))]
+    largest = common[:MOST_CLASSES]
+    tallies = [[_tally(v, codes, int(label)) for v in votes] for label in largest]
+    weights = shares[largest] / shares[largest].sum()
+    if len(common) == 2:
+        likelihood, found = _of_two(tallies[0], levels, weights)
+    else:
+        likelihood, found = _of_many(tallies, levels, weights, len(common))
+    offsets = np.zeros((len(levels), len(shares)))
+    offsets[:, largest] = found
+    return LevelFit(likelihood, offsets)
+
+
+def _of_two(tallies: list[FloatVector], levels: FloatVector, shares: FloatVector) -> tuple[FloatVector, FloatMatrix]:
+    """From the tallies of the first of two classes: what flows into it is what the other one loses."""
+    rates = [_rate(levels[:, None], OFFSETS * side) for side in (shares[1], -shares[0])]
+    fits = _likelihoods(tallies, rates[0], [(1.0, rates[1])], WORTH) + _normal_logs(OFFSETS / OFFSET_SPREAD)
+    expected = _expected_offset(fits)
+    return logsumexp(fits, axis=1), np.stack([shares[1] * expected, -shares[0] * expected], axis=1)
+
+
+def _of_many(
+    tallies: list[list[FloatVector]], levels: FloatVector, shares: FloatVector, n_classes: int
+) -> tuple[FloatVector, FloatMatrix]:
+    """Each class against all others, whatever flows into it: from all of them alike, or nearly all from one.
+
+    Each counts half, as of two classes, each of which determines the other.
+    """
+    rates = _rate(levels[:, None], OFFSETS)
+    patterns = _inflow_patterns(np.broadcast_to(levels[:, None], rates.shape), n_classes)
+    fits = [
+        logsumexp(np.stack([prior + _likelihoods(tally, rates, flows, WORTH / 2.0) for prior, flows in patterns]), 0)
+        for tally in tallies
+    ]
+    return _balanced(np.stack(fits) + _normal_logs(OFFSETS / OFFSET_SPREAD), shares)
+
+
+def _inflow_patterns(levels: FloatMatrix, n_classes: int) -> list[tuple[float, Flows]]:
+    """Logarithms of how likely each is before looking, and what flows from the others into a class.
+
+    All at the level: what other classes lose beyond it is not known while this class is looked at.
+    """
+    even = 1.0 / (n_classes - 1)
+    alike = [[(1.0, np.minimum(times * even * levels, MOST_INFLOW))] for times in INFLOWS]
+    from_one = [(even, levels), (1.0 - even, TRICKLE * even * levels)]
+    logs = np.append(_normal_logs(np.log(INFLOWS) / INFLOW_SPREAD), 0.0) - np.log(2.0)
+    return list(zip(logs.tolist(), [*alike, from_one], strict=True))
+
+
+def _balanced(fits: npt.NDArray[np.float64], shares: FloatVector) -> tuple[FloatVector, FloatMatrix]:
+    """Likelihoods and expected offsets (levels x classes) if the offsets of all classes, weighted, add up to nothing.
+
+    Else a level of 2 % with all classes above it would do for 5 %. The tilt of the offsets at which their expected sum
+    is nothing gives the likelihood up to small terms, by the saddle-point approximation.
+    """
+    pull = shares[:, None] * OFFSETS
+
+    def excess(tilt: float, fit: FloatMatrix) -> float:
+        return float(shares @ _expected_offset(fit - tilt * pull))
+
+    by_level = fits.transpose(1, 0, 2)  # levels x classes x offsets
+    tilted = [fit - brentq(excess, -MOST_TILT, MOST_TILT, (fit,)) * pull for fit in by_level]
+    return logsumexp(tilted, axis=2).sum(axis=1), np.array([_expected_offset(fit) for fit in tilted])
+
+
+def _expected_offset(logs: FloatMatrix) -> FloatVector:
+    """Mean of OFFSETS in every row, which holds a logarithm of the weight of each."""
+    weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+    return np.asarray(weights @ OFFSETS / weights.sum(axis=1))
+
+
+def _rate(level: FloatMatrix, offset: FloatVector) -> FloatMatrix:
+    """Error rates, at most a half."""
+    return np.asarray(0.5 * expit(logit(2.0 * level) + offset))
+
+
+def _tally(votes: IntMatrix, codes: IntVector, label: int) -> FloatVector:
+    """How many rows see the label 0, 1, ... times among their neighbours and in themselves."""
+    size = int(np.bincount(votes.sum(axis=1)).argmax())  # rows with more or fewer neighbours than most are dropped
+    full = votes.sum(axis=1) == size
+    return np.bincount(votes[full, label] + (codes[full] == label), minlength=size + 2).astype(np.float64)
+
+
+def _likelihoods(tallies: list[FloatVector], rates: FloatMatrix, flows: Flows, worth: float) -> FloatMatrix:
+    """Logarithms, one for each error rate and inflow (shaped alike), sizes averaged out; mean of the scales."""
+    size_prior = _normal_logs((np.log(SIZES) - SIZE_MEAN) / SIZE_SPREAD)
+    flat = [(share, inflows.ravel()) for share, inflows in flows]
+    fits = [logsumexp(worth * _tally_likelihood(tally, rates.ravel(), flat) + size_prior, axis=1) for tally in tallies]
+    return np.asarray(np.mean(fits, axis=0).reshape(rates.shape))
+
+
+def _tally_likelihood(tally: FloatVector, rates: FloatVector, flows: Flows) -> FloatMatrix:
+    """Logarithm of the likelihood of a tally, per trial: error rates x sizes.
+
+    The mean of eta is the one at which the expected number of votes is the observed one, or the nearest there is: error
+    rates at which more votes would flow in than there are fit badly, as they should.
+    """
+    trials = len(tally) - 1
+    counts = np.flatnonzero(tally)
+    rows = tally[counts]
+    inflow = np.sum([share * inflows for share, inflows in flows], axis=0)
+    cells = _cells((rows @ counts / (rows.sum() * trials) - inflow) / (1.0 - inflow - rates))
+    logs = [np.log(share) + _log_chances(counts, trials, rates, inflows, cells) for share, inflows in flows]
+    total = logs[0] if len(logs) == 1 else np.logaddexp(*logs)
+    return np.asarray(np.einsum("k,pks->ps", rows, total) / trials)
+
+
+def _log_chances(
+    counts: IntVector, trials: int, rates: FloatVector, inflows: FloatVector, cells: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """Of each count, in one order of its trials: error rates x counts x sizes."""
+    chance = inflows[:, None] + (1.0 - inflows - rates)[:, None] * CENTRES
+    logs = np.log(chance)[:, None, :] * counts[:, None] + np.log1p(-chance)[:, None, :] * (trials - counts)[:, None]
+    highest = logs.max(axis=2, keepdims=True)
+    return np.asarray(np.log(np.exp(logs - highest) @ cells) + highest)
+
+
+def _cells(means: FloatVector) -> npt.NDArray[np.float64]:
+    """Probabilities of the cells of eta for each mean (means x cells x sizes), interpolated between tabulated ones."""
+    means = np.clip(means, MEANS[0], MEANS[-1])
+    after = np.clip(np.searchsorted(MEANS, means), 1, len(MEANS) - 1)
+    part = ((means - MEANS[after - 1]) / (MEANS[after] - MEANS[after - 1]))[:, None, None]
+    table = _table()
+    return np.asarray((1.0 - part) * table[after - 1] + part * table[after])
+
+
+@cache
+def _table() -> npt.NDArray[np.float64]:
+    a, b = MEANS[:, None, None] * SIZES, (1.0 - MEANS)[:, None, None] * SIZES
+    chances = np.maximum(np.diff(betainc(a, b, EDGES[:, None]), axis=1), 1e-300)
+    # Near one, differences of what is nearly one say nothing; there the mirrored distribution does.
+    return np.asarray(np.where(CENTRES[:, None] < 0.5, chances, chances[::-1, ::-1]))
+
+
+def _normal_logs(off: FloatVector) -> FloatVector:
+    """Logarithms of normal weights that add up to one."""
+    return np.asarray(log_softmax(-(off**2) / 2.0))

@@ -1,0 +1,175 @@
+"""One model of votes and wrong labels, at a given level of noise.
+
+    P(true label c | evidence)   proportional to  exp(a_c + sum_f b_f log share_f(c))
+    P(given label g | true c)    1 - e_c if g = c, else e_c r_cg
+
+Shares f are those of forward votes, reverse votes and other evidence for a class. Weights b, shifts a, the error rate
+e_c of each class and its preferences r among the wrong labels maximise the likelihood of the given labels, with weak
+priors (below). So the data at hand decide how much each kind of evidence counts. Shifts correct votes that are
+themselves full of errors of one kind.
+
+The level of noise is the one thing that data may leave open: `noise_level.py` fits this model at several levels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize
+from scipy.special import logit, softmax
+
+from nearworth._common.types import FloatMatrix, FloatVector, IntVector
+
+# Priors are normal: mean weight around one over their number (their sum may be large where votes are noisy), weights
+# around their mean, shifts, class error rates around what the vote counts say (in the logit of twice the rate: no class
+# is more than half wrong). Logarithms of preferences are around none with heavy tails: mostly wrong labels are of all
+# kinds, but where people mistake one class for another, they are all of one.
+MEAN_SPREAD, WEIGHT_SPREAD, SHIFT_SPREAD, RATE_SPREAD, PREFERENCE_SPREAD = 10.0, 0.7, 2.0, 0.5, 0.25
+MANY_CLASSES = 40  # with more, no preferences among wrong labels: they would be as many as classes squared
+RARE = 0.05  # times one over the number of classes: a share of rows below which a class is a rare one
+OPTIONS = {"maxiter": 300, "ftol": 1e-10}  # levels are compared by their losses, to a hundredth
+TINY = 1e-300
+
+
+@dataclass(frozen=True)
+class NoiseModel:
+    """Weights of the kinds of evidence, shifts of the classes, confusion (true labels in rows), and the loss."""
+
+    weights: FloatVector
+    shifts: FloatVector
+    confusion: FloatMatrix
+    loss: float
+
+    def posterior(self, features: npt.NDArray[np.float64], codes: IntVector) -> tuple[FloatMatrix, FloatMatrix]:
+        """P(true label | evidence) without and with the given label, for rows with the same kinds of features."""
+        evidence = softmax(np.tensordot(self.weights, features, 1) + self.shifts, axis=1)
+        joint = evidence * self.confusion.T[codes]
+        return evidence, np.asarray(joint / np.maximum(joint.sum(axis=1, keepdims=True), TINY))
+
+
+class Parameters(NamedTuple):
+    """What a vector of the optimiser stands for."""
+
+    weights: FloatVector
+    shifts: FloatVector
+    rates: FloatVector
+    preferences: FloatMatrix
+    confusion: FloatMatrix
+
+
+class NoiseFit:
+    """Fits models to the same rows at one level of noise after another, each from where the last one ended."""
+
+    def __init__(self, features: npt.NDArray[np.float64], codes: IntVector) -> None:
+        order = np.argsort(codes, kind="stable")
+        n_kinds, _, self.n_classes = features.shape
+        self.codes = codes[order]
+        self.features, self.mixing = _decorrelate(features[:, order])
+        self.prior_weights = np.full(n_kinds, 1.0 / n_kinds)
+        self.offsets = np.zeros(self.n_classes)
+        self.class_shares = np.bincount(codes, minlength=self.n_classes) / len(codes)
+        self.present, self.starts = np.unique(self.codes, return_index=True)
+        # Other labels are rarely mistaken for one that hardly any row has.
+        self.rarity = np.log(np.clip(self.class_shares * self.n_classes / RARE, 1e-6, 1.0))
+        has_preferences = 2 < self.n_classes <= MANY_CLASSES
+        sizes = [n_kinds, self.n_classes, self.n_classes, self.n_classes**2 if has_preferences else 0]
+        self.cuts = np.cumsum(sizes)[:-1]
+        self.at = np.concatenate([np.linalg.solve(self.mixing, 2 * self.prior_weights), np.zeros(sum(sizes[1:]))])
+
+    def model(self, level: float, offsets: FloatVector | None = None) -> NoiseModel:
+        """The best model with class error rates around `level`, each expected to be `offsets` off it."""
+        level_logit = float(logit(2 * level))
+        self.offsets = np.zeros(self.n_classes) if offsets is None else offsets
+        found = minimize(self.loss, self.at, (level_logit,), "L-BFGS-B", jac=True, options=OPTIONS)
+        self.at = found.x
+        best = self._read(found.x, level_logit)
+        return NoiseModel(best.weights, best.shifts, best.confusion, float(found.fun))
+
+    def loss(self, at: FloatVector, level_logit: float) -> tuple[float, FloatVector]:
+        """Minus the logarithm of likelihood times priors, and its gradient."""
+        weights, shifts, rates, preferences, confusion = self._read(at, level_logit)
+        mixed_weights, _, rate_offsets, preference_logs = np.split(at, self.cuts)
+        evidence = softmax(np.tensordot(mixed_weights, self.features, 1) + shifts, axis=1)
+        joint = evidence * confusion.T[self.codes]
+        given = np.maximum(joint.sum(axis=1), TINY)
+        joint /= given[:, None]
+        counts = np.zeros((self.n_classes, self.n_classes))  # expected rows by true and given label
+        counts[:, self.present] = np.add.reduceat(joint, self.starts, axis=0).T
+        right = np.diag(counts)
+        wrong = counts.sum(axis=1) - right
+        by_score = evidence - joint
+        by_rate = (1.0 - 2.0 * rates) * (right * rates / (1.0 - rates) - wrong)
+        surprise = rate_offsets - self.offsets
+        mean = np.mean(weights - self.prior_weights)
+        contrast = weights - self.prior_weights - mean
+        pull = contrast / WEIGHT_SPREAD**2 + mean / (len(weights) * MEAN_SPREAD**2)
+        slopes = [
+            np.tensordot(self.features, by_score, 2) + pull @ self.mixing,
+            by_score.sum(axis=0) + shifts / SHIFT_SPREAD**2,
+            by_rate - self.class_shares * by_rate.sum() + surprise / RATE_SPREAD**2,
+        ]
+        value = (
+            _normal_loss(contrast, WEIGHT_SPREAD)
+            + _normal_loss(np.array([mean]), MEAN_SPREAD)
+            + _normal_loss(shifts, SHIFT_SPREAD)
+            + _normal_loss(surprise, RATE_SPREAD)
+        )
+        if len(preference_logs):
+            by_preference = _with_diagonal(wrong[:, None] * preferences - counts, 0.0).ravel()
+            cost, slope = _student_loss(preference_logs, PREFERENCE_SPREAD)
+            slopes.append(by_preference + slope)
+            value += cost
+        return value - float(np.log(given).sum()), np.concatenate(slopes)
+
+    def _read(self, at: FloatVector, level_logit: float) -> Parameters:
+        mixed_weights, shifts, offsets, preference_logs = np.split(at, self.cuts)
+        rate_logits = level_logit + offsets - self.class_shares @ offsets
+        rates = 0.5 / (1.0 + np.exp(-np.clip(rate_logits, -30.0, 30.0)))
+        scores = np.broadcast_to(self.rarity, (self.n_classes, self.n_classes))
+        if len(preference_logs):
+            scores = scores + preference_logs.reshape(scores.shape)
+        preferences = softmax(_with_diagonal(scores, -np.inf), axis=1)
+        confusion = _with_diagonal(rates[:, None] * preferences, 1.0 - rates)
+        return Parameters(self.mixing @ mixed_weights, shifts, rates, preferences, confusion)
+
+
+def make_features(shares: list[FloatMatrix], squared: FloatMatrix | None = None) -> npt.NDArray[np.float64]:
+    """Logarithms of shares, one layer per kind of evidence; those of `squared` also squared, with their sign.
+
+    The signed square lets clear evidence weigh more or less than in proportion, as the data say.
+    """
+    layers = [np.log(share) for share in shares]
+    if squared is not None:
+        logs = np.log(squared)
+        logs -= logs.mean(axis=1, keepdims=True)
+        layers.append(logs * np.abs(logs))
+    return np.stack(layers)
+
+
+def _decorrelate(features: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], FloatMatrix]:
+    """Features mixed so that they are uncorrelated (the optimiser then takes few rounds), and the mixing matrix."""
+    centred = features - features.mean(axis=2, keepdims=True)
+    flat = centred.reshape(len(features), -1)
+    products = flat @ flat.T / features.shape[1]
+    products += (1e-4 * np.trace(products) + 1e-12) * np.eye(len(features))
+    mixing = np.linalg.inv(np.linalg.cholesky(products)).T
+    return np.tensordot(mixing.T, centred, 1), mixing
+
+
+def _with_diagonal(matrix: FloatMatrix, diagonal: FloatVector | float) -> FloatMatrix:
+    changed = matrix.copy()
+    np.fill_diagonal(changed, diagonal)
+    return changed
+
+
+def _normal_loss(off: FloatVector, spread: float) -> float:
+    return float(off @ off) / (2.0 * spread**2)
+
+
+def _student_loss(off: FloatVector, spread: float) -> tuple[float, FloatVector]:
+    """Minus the logarithm of Student's t (3 degrees of freedom), and its slope: large values are not ruled out."""
+    scale = 3.0 * spread**2
+    return 2.0 * float(np.log1p(off**2 / scale).sum()), 4.0 * off / (scale + off**2)

@@ -1,0 +1,67 @@
+"""The number of wrong labels, and lists with a limited share of false alarms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nearworth.audit.error_count import ErrorCount, cautious, count_errors, longest_list
+
+
+@pytest.mark.parametrize("share", [0.0, 0.03, 0.5, 1.0])
+def test_interval_of_the_count(share):
+    count = count_errors(np.full((1, 1000), 1 - share), np.ones(1))
+    assert 0 <= count.lower <= count.estimate <= count.upper <= 1000
+    np.testing.assert_allclose(count.estimate, 1000 * share)
+
+
+def test_models_that_disagree_widen_the_interval():
+    right = np.array([np.full(1000, 0.9), np.full(1000, 0.6)])
+    alone = [count_errors(right[[number]], np.ones(1)) for number in (0, 1)]
+    both = count_errors(right, np.array([0.5, 0.5]))
+    np.testing.assert_allclose(both.estimate, 250)
+    assert both.lower < 100
+    assert both.upper > 400
+    # The outer halves of each alone are all that remains of the tails.
+    assert both.lower > alone[0].lower
+    assert both.upper < alone[1].upper
+
+
+def test_caution_keeps_the_order_and_the_certain(rng):
+    right, given = np.sort(rng.random(50)), np.zeros(50, dtype=int)
+    assert (cautious(right, given) > right).all()
+    assert (np.diff(cautious(right, given)) > 0).all()
+    np.testing.assert_allclose(cautious(np.array([0.0, 1.0]), np.array([0, 0])), [0.0, 1.0])
+
+
+def test_a_rare_class_is_not_wrong_altogether(rng):
+    """Twenty rows with one label, all of which seem wrong: as many wrong ones were to be expected, but not for sure."""
+    given = np.repeat([0, 1], [980, 20])
+    right = np.concatenate([rng.uniform(0.9, 1.0, 980), rng.uniform(0.0, 0.05, 20)])
+    careful = cautious(right, given)
+    # A normal variable with mean 0 and spread s is 0.8 s on the average of its upper half.
+    assert careful[given == 1].sum() == pytest.approx(0.8 * np.sqrt(19 + (0.3 * 19) ** 2), rel=0.2)
+    alone = cautious(right[given == 0], given[given == 0])
+    np.testing.assert_allclose(careful[given == 0], alone)
+
+
+def test_longest_list_from_the_definition(rng):
+    right = np.sort(rng.random(200) ** 2)
+    order = np.arange(200)
+    for asked in (0.05, 0.2, 0.3):
+        n = longest_list(order, right, asked)
+        expected = max([m for m in range(1, 201) if (right[:m].sum() + 1) / m <= asked], default=0)
+        assert n == expected
+    assert longest_list(order, right, 1.0) == 200
+    assert longest_list(order, right, 0.0) == 0
+
+
+def test_count_prints_itself():
+    assert str(ErrorCount(12.4, 8.0, 20.0)) == "12 (95% interval 8 to 20)"
+    assert float(ErrorCount(12.4, 8.0, 20.0)) == 12.4
+
+
+def test_caution_survives_rounding():
+    np.testing.assert_allclose(cautious(np.array([1 - 1e-16, 1 + 2.3e-16]), np.array([0, 1])), 1.0)
+    lonely = cautious(np.array([1e-30]), np.array([0]))
+    assert 0.3 < lonely[0] < 0.7  # one row of its class, whatever is thought of it

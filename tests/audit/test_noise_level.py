@@ -1,0 +1,161 @@
+"""The level of noise from counts of votes, and probabilities averaged over the levels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import gammaln
+from scipy.stats import betabinom
+
+from nearworth.audit import noise_level
+from nearworth.audit.noise_level import LEVELS, label_posterior, level_likelihood
+from nearworth.audit.noise_model import make_features
+from noisy_labels import drawn
+
+
+def uniform_noise(level, n_classes):
+    off = level / (n_classes - 1)
+    return np.full((n_classes, n_classes), off) + (1.0 - level - off) * np.eye(n_classes)
+
+
+def drawn_votes(rng, size, confusion, n=3000, scales=(10, 30)):
+    """Votes and given labels of rows around which classes are shared out by a Dirichlet distribution of this size."""
+    n_classes = len(confusion)
+    chances = rng.dirichlet(np.full(n_classes, size / n_classes), n) @ np.asarray(confusion)
+    chances /= chances.sum(axis=1, keepdims=True)
+    codes = np.array([rng.choice(n_classes, p=p) for p in chances])
+    return [np.array([rng.multinomial(m, p) for p in chances]) for m in scales], codes
+
+
+@pytest.mark.parametrize("mean", [0.05, 0.5, 0.8])
+def test_without_noise_counts_are_beta_binomial(rng, mean):
+    trials = 11
+    seen = rng.binomial(trials, rng.beta(2 * mean, 2 * (1 - mean), 500))
+    tally, counts = np.bincount(seen, minlength=trials + 1).astype(float), np.arange(trials + 1)
+    share = seen.mean() / trials
+    choose = gammaln(trials + 1) - gammaln(counts + 1) - gammaln(trials - counts + 1)
+    found = noise_level._tally_likelihood(tally, np.zeros(1), [(1.0, np.zeros(1))])[0] * trials
+    likely = np.flatnonzero((noise_level.SIZES > 0.2) & (noise_level.SIZES < 10))
+    for number in likely:
+        size = noise_level.SIZES[number]
+        exact = tally @ (betabinom.logpmf(counts, trials, share * size, (1 - share) * size) - choose)
+        np.testing.assert_allclose(found[number], exact, rtol=3e-3)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 6])
+@pytest.mark.parametrize("level", [0.002, 0.03, 0.1, 0.21])
+def test_the_level_is_found(rng, n_classes, level):
+    votes, codes = drawn_votes(rng, 0.5, uniform_noise(level, n_classes))
+    likelihood = level_likelihood(votes, codes, LEVELS).likelihood
+    best = LEVELS[likelihood.argmax()]
+    assert level / 1.7 <= best <= max(1.7 * level, 0.01)
+    assert likelihood.max() - likelihood[min(2 * level + 0.05, 0.42) < LEVELS].max() > 10
+
+
+@pytest.mark.parametrize("size", [0.01, 1.0, 3.0])
+def test_overlap_is_not_noise(rng, size):
+    """However far classes overlap: nothing moves the ends of the distribution inwards."""
+    votes, codes = drawn_votes(rng, size, np.eye(2))
+    likelihood = level_likelihood(votes, codes, LEVELS).likelihood
+    assert LEVELS[likelihood.argmax()] <= 0.02
+    assert likelihood.max() - likelihood[LEVELS >= 0.1].max() > 3
+
+
+def test_two_classes_that_lose_unequally(rng):
+    votes, codes = drawn_votes(rng, 0.4, [[0.97, 0.03], [0.27, 0.73]])
+    found = level_likelihood(votes, codes, LEVELS)
+    off = found.offsets[found.likelihood.argmax()]
+    assert off[0] < -0.4 < 0.4 < off[1]
+    level = LEVELS[found.likelihood.argmax()]
+    rates = 0.5 / (1 + np.exp(-(np.log(2 * level / (1 - 2 * level)) + off)))
+    np.testing.assert_allclose(rates, (0.03, 0.27), atol=0.06)
+
+
+def test_one_of_many_classes_loses_most(rng):
+    confusion = uniform_noise(0.05, 4)
+    confusion[2] = (0.1, 0.1, 0.7, 0.1)
+    votes, codes = drawn_votes(rng, 0.4, confusion)
+    found = level_likelihood(votes, codes, LEVELS)
+    off = found.offsets[found.likelihood.argmax()]
+    assert off.argmax() == 2
+    assert off[2] > np.delete(off, 2).max() + 1
+
+
+@pytest.mark.parametrize("n_classes", [2, 5, 25])
+def test_offsets_are_off_the_level_in_both_directions(rng, n_classes):
+    votes, codes = drawn_votes(rng, 1.0, uniform_noise(0.1, n_classes), n=1500)
+    shares = np.bincount(codes, minlength=n_classes) / len(codes)
+    found = level_likelihood(votes, codes, LEVELS)
+    near = found.likelihood > found.likelihood.max() - 20
+    np.testing.assert_allclose(found.offsets[near] @ shares, 0, atol=0.02)
+
+
+def test_labels_by_another_name_say_the_same(rng):
+    votes, codes = drawn_votes(rng, 0.7, [[0.95, 0.05], [0.2, 0.8]], n=800)
+    found = level_likelihood(votes, codes, LEVELS)
+    renamed = level_likelihood([v[:, ::-1] for v in votes], 1 - codes, LEVELS)
+    np.testing.assert_allclose(renamed.offsets[:, ::-1], found.offsets, atol=1e-6)
+    np.testing.assert_allclose(renamed.likelihood, found.likelihood, atol=1e-6)
+
+
+def test_rows_with_fewer_neighbours_are_left_out(rng):
+    votes, codes = drawn_votes(rng, 0.7, uniform_noise(0.1, 2), n=400)
+    whole = level_likelihood(votes, codes, LEVELS)
+    short = [np.concatenate([v, np.zeros((50, 2), dtype=v.dtype)]) for v in votes]
+    some = level_likelihood(short, np.concatenate([codes, np.zeros(50, dtype=codes.dtype)]), LEVELS)
+    assert LEVELS[some.likelihood.argmax()] == pytest.approx(LEVELS[whole.likelihood.argmax()], abs=0.05)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_handful_of_rows(n_classes):
+    """Nothing to learn from is no reason to fail."""
+    codes = np.arange(n_classes)
+    found = level_likelihood([np.eye(n_classes, dtype=np.intp)[::-1]], codes, LEVELS)
+    assert np.isfinite(found.likelihood).all()
+    assert np.isfinite(found.offsets).all()
+
+
+@pytest.mark.parametrize("rates", [(0.02, 0.02, 0.02), (0.05, 0.2, 0.3), (0.4, 0.4, 0.4)])
+def test_calibrated_whatever_the_level(rng, rates):
+    shares, true, given = drawn(rng, rates=rates)
+    quality = label_posterior(make_features([shares]), given).quality
+    assert abs(quality.mean() - (given == true).mean()) < 0.03
+    for low in (0.0, 0.5, 0.9):
+        some = (quality >= low) & (quality < low + 0.4)
+        if some.sum() > 300:
+            assert abs(quality[some].mean() - (given == true)[some].mean()) < 0.1
+
+
+def test_votes_that_lean_are_righted(rng):
+    """One class loses more labels than the other: where votes are split evenly, it is the likelier one."""
+    n = 4000
+    true = rng.integers(0, 2, n)
+    given = np.where(rng.random(n) < np.where(true == 1, 0.35, 0.05), 1 - true, true)
+    votes = rng.binomial(60, np.where(true == 1, 0.65, 0.05)) / 60
+    posterior = label_posterior(make_features([0.99 * np.stack([1 - votes, votes], axis=1) + 0.005]), given)
+    assert (posterior.evidence.argmax(axis=1) == true).mean() > 0.95
+    wrong = given != true
+    assert posterior.quality[wrong].mean() < 0.4 < 0.8 < posterior.quality[~wrong].mean()
+
+
+def test_levels_that_explain_nothing_get_no_weight(rng):
+    shares, true, given = drawn(rng, rates=(0.05, 0.05, 0.05))
+    posterior = label_posterior(make_features([shares]), given)
+    np.testing.assert_allclose(posterior.weights.sum(), 1.0)
+    errors = (1.0 - posterior.right).sum(axis=1)
+    assert posterior.weights[errors > 4 * (given != true).sum()].sum() < 0.01
+
+
+def test_probabilities_of_labels_agree_with_those_of_being_right(rng):
+    shares, _, given = drawn(rng, 300)
+    posterior = label_posterior(make_features([shares]), given)
+    np.testing.assert_allclose(posterior.labels.sum(axis=1), 1)
+    np.testing.assert_allclose(posterior.evidence.sum(axis=1), 1)
+    np.testing.assert_allclose(posterior.labels[np.arange(300), given], posterior.quality)
+
+
+def test_evidence_without_information_says_nothing(rng):
+    given = rng.integers(0, 2, 500)
+    quality = label_posterior(make_features([np.full((500, 2), 0.5)]), given).quality
+    assert quality.min() > 0.5
+    assert np.ptp(quality[given == 0]) < 1e-9

@@ -1,0 +1,61 @@
+"""The model of wrong labels: its gradient, and what it recovers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nearworth.audit.noise_model import NoiseFit, make_features
+from noisy_labels import drawn
+
+
+def assert_gradient(fit, at):
+    """The slope of the loss is what differences of the loss say."""
+    slope = fit.loss(at, -1.0)[1]
+    for j in range(len(at)):
+        shift = np.zeros(len(at))
+        shift[j] = 1e-5
+        numeric = (fit.loss(at + shift, -1.0)[0] - fit.loss(at - shift, -1.0)[0]) / 2e-5
+        np.testing.assert_allclose(slope[j], numeric, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 41])
+def test_gradient(rng, n_classes):
+    """Two classes and very many have no preferences among wrong labels, the rest do."""
+    shares = rng.dirichlet(np.ones(n_classes), (2, 200))
+    given = rng.permutation(np.arange(200) % n_classes)
+    fit = NoiseFit(make_features(list(shares)), given)
+    assert_gradient(fit, fit.at + rng.normal(size=len(fit.at)) * 0.5)
+
+
+def test_gradient_with_classes_off_the_level(rng):
+    shares, _, given = drawn(rng, 300)
+    fit = NoiseFit(make_features([shares], squared=shares), given)
+    fit.offsets = np.array([0.5, -0.2, 0.1])
+    assert_gradient(fit, fit.at + rng.normal(size=len(fit.at)) * 0.3)
+
+
+def test_gradient_without_rows_of_a_class(rng):
+    given = rng.choice([0, 2], 200)
+    fit = NoiseFit(make_features([rng.dirichlet(np.ones(3), 200)]), given)
+    assert_gradient(fit, fit.at + rng.normal(size=len(fit.at)) * 0.5)
+
+
+def test_error_rates_stay_near_those_that_are_given(rng):
+    """Where labels say nothing about it."""
+    given = rng.integers(0, 2, 400)
+    fit = NoiseFit(make_features([np.full((400, 2), 0.5)]), given)
+    off = np.array([0.7, -0.7])
+    rates = 1.0 - np.diag(fit.model(0.1, off).confusion)
+    odds = np.log(2 * 0.1 / (1 - 2 * 0.1)) + off - off @ (np.bincount(given) / 400)
+    np.testing.assert_allclose(rates, 0.5 / (1 + np.exp(-odds)), rtol=0.05)
+
+
+def test_recovers_its_own_parameters(rng):
+    shares, _, given = drawn(rng)
+    model = NoiseFit(make_features([shares]), given).model(0.15)
+    np.testing.assert_allclose(1.0 - np.diag(model.confusion), (0.05, 0.2, 0.3), atol=0.08)
+    np.testing.assert_allclose(model.weights[0], 3.0, atol=0.6)
+    np.testing.assert_allclose(model.confusion.sum(axis=1), 1.0)
+    assert model.confusion[0, 1] > 2 * model.confusion[0, 2]
+    assert model.confusion[2, 1] > 1.5 * model.confusion[2, 0]

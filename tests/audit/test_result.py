@@ -1,0 +1,93 @@
+"""LabelAudit: which rows it lists, what it says about them, and what it turns into."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import nearworth as nw
+
+
+def test_suspects_are_in_order_and_within_what_was_asked(noisy):
+    X, y, _ = noisy
+    audit = nw.audit_labels(X, y)
+    for found in (audit.suspects(), audit.suspects(rule="cluster"), audit.suspects(max_fdr=0.3)):
+        assert (np.diff(audit.quality[found]) >= 0).all()
+    assert len(audit.suspects(fraction=0.2)) == 60
+    assert len(audit.suspects(max_fdr=1.0)) == len(y)
+    few, many = (audit.suspects(max_fdr=share) for share in (0.05, 0.4))
+    assert set(few) <= set(many)
+    assert audit.quality[many].mean() <= 0.4
+    assert set(audit.suspects()) == set(np.flatnonzero(audit.is_label_issue))
+
+
+def test_frames_in_and_out(noisy):
+    X, y, _ = noisy
+    names = list("abcd")
+    expected = nw.audit_labels(X, y)
+    for library in (pd, pl):
+        audit = nw.audit_labels(library.DataFrame(dict(zip(names, X.T, strict=True))), library.Series(y))
+        frame = audit.to_frame()
+        assert isinstance(frame, library.DataFrame)
+        assert {"is_label_issue", "label_score", "suggested_label"} <= set(frame.columns)
+        np.testing.assert_allclose(np.asarray(frame["label_score"]), expected.quality)
+        assert list(frame["given_label"]) == y.tolist()
+
+
+def test_plot(noisy):
+    pytest.importorskip("matplotlib").use("Agg")
+    X, y, _ = noisy
+    ax = nw.audit_labels(X, y).plot()
+    assert ax.get_xlabel()
+    assert len(ax.get_legend().get_texts()) == 2
+
+
+def test_repr_says_how_many(noisy):
+    X, y, _ = noisy
+    assert "300 labels in 3 classes" in repr(nw.audit_labels(X, y))
+
+
+def test_ranking_is_the_worst_fraction(noisy):
+    X, y, _ = noisy
+    audit = nw.audit_labels(X, y)
+    assert audit.suspects(rule="ranking").tolist() == audit.suspects(fraction=0.1).tolist()
+    assert audit.suspects(rule="ranking", fraction=0.3).tolist() == audit.suspects(fraction=0.3).tolist()
+    with pytest.raises(ValueError, match="fraction and rule"):
+        audit.suspects(rule="cluster", fraction=0.3)
+
+
+def test_selections_in_words(noisy):
+    X, y, _ = noisy
+    audit = nw.audit_labels(X, y)
+    assert audit.describe_selection({}) == "more likely wrong than right"
+    assert audit.describe_selection({"rule": "ranking", "fraction": 0.2}) == "rule ranking, fraction 0.2"
+    assert audit.describe_selection({"max_fdr": 0.1}) == "max-fdr 0.1"
+    assert audit.threshold({}) == 0.5
+    assert audit.threshold({"fraction": 0.0}) is None
+    assert audit.threshold({"fraction": 0.1}) == audit.quality[audit.suspects(fraction=0.1)].max()
+
+
+def test_why_a_list_is_empty(noisy):
+    X, y, _ = noisy
+    audit = nw.audit_labels(X, y)
+    listed = len(audit.suspects())
+    assert listed > 1
+    assert audit.explain_empty({"max_fdr": 0.001}) == (
+        f"No list can promise at most 0.1 % false alarms here; without --max-fdr {listed} rows are listed."
+    )
+    assert audit.explain_empty({}) == ""
+    right = nw.audit_labels([[0.0], [0.1], [9.0], [9.1]], list("aabb"), n_neighbors=1)
+    assert "none is listed either" in right.explain_empty({"max_fdr": 0.001})
+
+
+def test_why_a_row_is_listed(rng):
+    X = np.concatenate([rng.normal(size=(40, 2)), rng.normal(size=(40, 2)) + 9])
+    y = np.repeat(["left", "right"], 40)
+    y[0] = "right"
+    audit = nw.audit_labels(X, y, n_neighbors=4)
+    assert audit.why(0).startswith("of its 4 nearest rows 4 are left, 0 are right; wrong with a probability of ")
+    assert audit.why(1).startswith("of its 4 nearest rows ")
+    targets = nw.audit_labels(X, X[:, 0], n_neighbors=4, task="regression")
+    assert targets.why(0).startswith("rows like it are mostly between ")

@@ -1,0 +1,41 @@
+"""Audits to write pages about, and what a page holds."""
+
+from __future__ import annotations
+
+import json
+import re
+from types import SimpleNamespace
+
+import numpy as np
+
+import nearworth as nw
+from nearworth.audit.error_count import ErrorCount
+from nearworth.audit.result import LabelAudit
+from nearworth.audit.votes import Voters
+
+
+def made_up(rng, n, n_suspects, labels):
+    """An audit of nothing, as large as wanted."""
+    labels = np.array(labels, dtype=object)
+    codes = rng.integers(0, len(labels), n)
+    quality = rng.uniform(0.5, 1.0, n)
+    suspects = rng.choice(n, n_suspects, replace=False)
+    quality[suspects] = np.sort(rng.uniform(0.0, 0.4, n_suspects))
+    near = rng.integers(0, n, (n, 10)).astype(np.int32)
+    return LabelAudit(
+        given=labels[codes],
+        quality=quality,
+        agreement=rng.uniform(size=n),
+        suggested=labels[(codes + 1) % len(labels)],
+        confidence=rng.uniform(size=n),
+        n_errors=ErrorCount(n_suspects, n_suspects / 2, n_suspects * 2),
+        valuation=SimpleNamespace(values=rng.normal(size=n) / n, error_bound=0.0),
+        classes=labels,
+        _voters=Voters.of(near, np.tile(np.arange(10.0), (n, 1)), 10),
+        _estimator=nw.KNNShapley(10),
+    )
+
+
+def embedded(page):
+    """The data that the page's script reads."""
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S).group(1))
