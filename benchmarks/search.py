@@ -21,10 +21,9 @@ from threadpoolctl import threadpool_limits
 
 import nearworth as nw
 from nearworth.cli.speed import Data, multiplied
-from nearworth.neighbors.certify import recall
-from nearworth.neighbors.exact import ExactSearch
+from nearworth.neighbors.exact import ExactSearch, TrueDistances
 from nearworth.neighbors.lsh import HashTables
-from nearworth.neighbors.search import TrueDistances
+from nearworth.neighbors.recall import recall
 
 K = 100
 

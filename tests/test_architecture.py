@@ -28,7 +28,7 @@ ARROWS = {
     "paper": "_common inputs results root datasets",
     "cli": "_common inputs games neighbors results engine root datasets tables report audit paper",
 }
-OPTIONAL = {"faiss": "faiss", "distributed": "cluster", "zarr": "chunked"}  # library -> the one module that imports it
+OPTIONAL = {"faiss": "faiss_search", "distributed": "cluster", "zarr": "chunked"}  # library -> its only importer
 
 
 def part_of(path: Path) -> str:

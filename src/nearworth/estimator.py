@@ -231,10 +231,10 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         plan = make_plan(n_train or training.n_rows, int(n_val), **planning_facts(training, parameters, method))
         if method.searcher is None:
             return plan.with_time(training.trial(TRIAL_POINTS, TRIAL_QUERIES, parameters))
-        if n_train is None and hasattr(method.searcher, "predict") and training.features is not None:
-            prediction = method.searcher.predict(training.features.data, method.n_candidates, int(n_val))
-            return replace(plan, prediction=str(prediction))
-        return plan
+        if n_train is not None or training.features is None or method.n_candidates is None:
+            return plan
+        prediction = method.searcher.predict(training.features.data, method.n_candidates, int(n_val))
+        return plan if prediction is None else replace(plan, prediction=str(prediction))
 
     def _checked_parameters(self) -> dict[str, Any]:
         parameters: dict[str, Any] = self.get_params(deep=False)

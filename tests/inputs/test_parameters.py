@@ -6,10 +6,10 @@ import re
 
 import numpy as np
 import pytest
+from nearworth.neighbors.search import generator
 
 import nearworth as nw
 from nearworth.inputs.parameters import as_generator, parse_bytes
-from nearworth.neighbors.search import generator
 
 X = np.arange(12.0).reshape(6, 2)
 Y = np.array([0, 1, 0, 1, 0, 1])

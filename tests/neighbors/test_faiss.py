@@ -12,9 +12,9 @@ import pytest
 
 from nearworth import FaissSearch
 from nearworth.neighbors import faiss_search
-from nearworth.neighbors.certify import Sample, recall
 from nearworth.neighbors.exact import ExactSearch
 from nearworth.neighbors.faiss_search import FaissIndex, import_faiss
+from nearworth.neighbors.recall import Sample, recall
 
 
 def test_absence_is_told_with_the_remedy(monkeypatch):

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 from sklearn.neighbors import NearestNeighbors, kneighbors_graph
 
-from nearworth import GraphSearch
+from nearworth import GraphSearch, KNNShapley
 from nearworth.neighbors.exact import ExactSearch
 
 
@@ -22,7 +22,7 @@ def test_arrays_as_scikit_learn_gives_them(points):
     graph = GraphSearch(indices, distances).fit(X)
     np.testing.assert_array_equal(graph.search(Q, 4)[0], ExactSearch().fit(X).search(Q, 4)[0])
     np.testing.assert_array_equal(graph.search_rows(3, 8, 6)[0], indices[3:8, :6])
-    assert graph.precomputed
+    np.testing.assert_array_equal(graph.search_numbered(np.array([7, 2]), None, 6)[0], indices[[7, 2], :6])
 
 
 def test_csr_as_scikit_learn_gives_it(points):
@@ -36,19 +36,14 @@ def test_csr_as_scikit_learn_gives_it(points):
 
 @pytest.mark.parametrize("include_self", [True, False])
 def test_every_point_asks_the_others(points, include_self):
+    """Whether or not a point is in its own row, it takes no part in its own game."""
     X, _ = points
-    graph = GraphSearch.from_csr(kneighbors_graph(X, 6, mode="distance", include_self=include_self)).fit(X)
-    found, far = graph.search_rows(0, 80, 5, leave_out=True)
-    order = np.argsort(np.linalg.norm(X[:, None] - X[None], axis=2), axis=1)[:, 1:6]
-    np.testing.assert_array_equal(found, order)
-    assert (np.diff(far) >= 0).all()
-
-
-def test_leave_out_a_point_among_its_twins():
-    X = np.zeros((4, 2))
-    graph = GraphSearch.from_csr(kneighbors_graph(X, 4, mode="distance", include_self=True)).fit(X)
-    found, _ = graph.search_rows(1, 3, 3, leave_out=True)
-    assert [sorted(row) for row in found.tolist()] == [[0, 2, 3], [0, 1, 3]]
+    y = np.arange(80) % 3
+    graph = GraphSearch.from_csr(kneighbors_graph(X, 7, mode="distance", include_self=include_self))
+    found = KNNShapley(2, search=graph, n_candidates=5).fit(X, y).value()
+    exact = KNNShapley(2, n_candidates=5).fit(X, y).value()
+    np.testing.assert_array_equal(found.values, exact.values)
+    assert found.search.recall == 1
 
 
 def test_order_of_the_entries_does_not_matter(rng, points):
@@ -90,6 +85,8 @@ def test_other_training_points_are_refused(points):
         graph.search(Q[1:], 2)
     with pytest.raises(ValueError, match="rows 10 to 16"):
         graph.search_rows(10, 16, 2)
+    with pytest.raises(ValueError, match="point 15 is not in a graph of 15 rows"):
+        graph.search_numbered(np.array([3, 15]), None, 2)
 
 
 @pytest.mark.parametrize(

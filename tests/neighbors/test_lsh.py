@@ -11,10 +11,10 @@ from scipy.integrate import quad
 from scipy.stats import binomtest
 
 from nearworth import LSHSearch
-from nearworth.neighbors.certify import Sample, recall
 from nearworth.neighbors.exact import ExactSearch
 from nearworth.neighbors.lsh import HashTables, table_bytes
 from nearworth.neighbors.lsh_theory import Distances, Tuner, collision_probability, found_in_tables, theorem_4
+from nearworth.neighbors.recall import Sample, recall
 
 
 @pytest.fixture

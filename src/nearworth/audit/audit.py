@@ -172,7 +172,7 @@ def _value_and_voters(
     training, parameters = estimator.training_set_, estimator.get_params(deep=False)
     problem = training.problem(X_val, y_val, None, parameters)
     valuation, lists = value_and_nearest(training, problem, parameters, size)
-    return valuation, Voters.of(lists.points, lists.keys, estimator.n_neighbors)
+    return valuation, Voters.of(lists.rows, lists.keys, estimator.n_neighbors)
 
 
 def _affordable(estimator: KNNShapley, size: int) -> int:

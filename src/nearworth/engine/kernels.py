@@ -33,9 +33,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearworth._common.compile import compiled
-from nearworth.neighbors.distances import some_rows
+from nearworth.neighbors.distances import FEW, some_rows, sort_pairs
 
-FEW = 24  # pivots in a cell or chain up to which plain insertion is best
 # Finite keys quantise to MARGIN .. TOP - MARGIN and a tolerance is at most MARGIN / 2. Infinite keys are clipped to 0
 # and TOP, so they are ambiguous only among themselves.
 TOP, MARGIN = 2**30, 2**20
@@ -182,25 +181,6 @@ def _insert(values, points):
             values[k], points[k] = values[k - 1], points[k - 1]
             k -= 1
         values[k], points[k] = value, point
-
-
-@compiled
-def sort_pairs(values, points):
-    """Sort both by (value, point) in slot: insertion over shrinking gaps, plain insertion for a few."""
-    size = values.shape[0]
-    gap = 1
-    while size > FEW and 9 * gap < 4 * size:
-        gap = (9 * gap) // 4 + 1
-    while True:
-        for j in range(gap, size):
-            value, point, k = values[j], points[j], j
-            while k >= gap and (values[k - gap] > value or (values[k - gap] == value and points[k - gap] > point)):
-                values[k], points[k] = values[k - gap], points[k - gap]
-                k -= gap
-            values[k], points[k] = value, point
-        if gap == 1:
-            return
-        gap = max(1, (4 * gap) // 9)
 
 
 @compiled

@@ -16,7 +16,8 @@ from nearworth.engine.problem import Problem
 from nearworth.engine.regress import RegressionEvaluator
 from nearworth.engine.truncate import TruncatedEvaluator
 from nearworth.games.truncation import Tail, candidates_for_error
-from nearworth.neighbors.search import generator
+from nearworth.inputs.parameters import as_generator
+from nearworth.neighbors.searchers import Searcher, as_searcher
 
 if TYPE_CHECKING:
     from nearworth.engine.plan import Plan
@@ -37,7 +38,7 @@ class Method:
     """
 
     n_candidates: int | None = None
-    searcher: Any = field(default=None, compare=False)
+    searcher: Searcher | None = field(default=None, compare=False)
     tail: Tail = "local"
     whole_ties: bool = False
     reason: str = "exact values were asked for"
@@ -45,7 +46,7 @@ class Method:
     def __str__(self) -> str:
         if self.n_candidates is None:
             return f"all neighbours ranked: {self.reason}"
-        how = "every distance computed" if self.searcher is None else f"found by {type(self.searcher).__name__}"
+        how = "every distance computed" if self.searcher is None else f"found by {self.searcher.name}"
         return f"{self.n_candidates:,} nearest ranked, {how}: {self.reason}"
 
     def with_lists(self, size: int) -> Method:
@@ -62,8 +63,7 @@ class Method:
             return None
         if self.searcher is None:
             return ExactSource(problem, self.n_candidates, plan)
-        on_fail: Any = getattr(self.searcher, "on_fail", "exact")
-        source = SearcherSource(problem, self.searcher, self.n_candidates, on_fail, generator(random_state))
+        source = SearcherSource(problem, self.searcher, self.n_candidates, as_generator(random_state))
         source.listing = nearest
         return source
 
@@ -141,14 +141,14 @@ def _how_many(parameters: Mapping[str, Any], make_game: Callable[[], Any]) -> tu
     return k, f"{k:,} neighbours make an error of {max_error:g} certain"
 
 
-def _automatic(why: str, n_train: int, n_val: int, euclidean: bool) -> tuple[Any, str]:
+def _automatic(why: str, n_train: int, n_val: int, euclidean: bool) -> tuple[Searcher | None, str]:
     large = n_train >= INDEX_POINTS and n_val >= INDEX_QUERIES
     if large and euclidean and find_spec("faiss") is not None:
         return _searcher("faiss", {}), f"{why}; an index pays for so many questions"
     return None, f"{why}; every distance is computed sooner than an index is built"
 
 
-def _searcher(search: Any, parameters: Mapping[str, Any]) -> Any:
+def _searcher(search: Any, parameters: Mapping[str, Any]) -> Searcher | None:
     if search == "lsh":
         from nearworth.neighbors.lsh import LSHSearch
 
@@ -157,4 +157,4 @@ def _searcher(search: Any, parameters: Mapping[str, Any]) -> Any:
         from nearworth.neighbors.faiss_search import FaissSearch
 
         return FaissSearch()
-    return None if isinstance(search, str) else search
+    return None if isinstance(search, str) else as_searcher(search)

@@ -1,36 +1,25 @@
-"""The nearest training points of each query in true order, from exact search or from a searcher nobody believes."""
+"""The nearest training points of each validation point in exact order, from exact search or from a searcher."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from nearworth._common.types import BoolVector, FloatMatrix, IntMatrix, IntVector, Ties
+from nearworth._common.types import BoolVector, IntVector
 from nearworth.engine.nearest_lists import NearestLists
 from nearworth.engine.problem import Problem
 from nearworth.engine.run import one_blas_thread
-from nearworth.neighbors.certify import recall_by_distance, upper_limit
-from nearworth.neighbors.exact import NearestKeys
-from nearworth.neighbors.keys import EuclideanKeys
-from nearworth.neighbors.search import MISSING, Answer, TrueDistances, check_answer, check_points, drop_self
+from nearworth.neighbors.exact import ExactSearch, TrueDistances, ask
+from nearworth.neighbors.recall import recall_by_distance, upper_limit
+from nearworth.neighbors.searchers import Neighbours, Searcher, as_points
 
 if TYPE_CHECKING:
     from nearworth.engine.plan import Plan
 
-OnFail: TypeAlias = Literal["exact", "partial", "raise"]
-AHEAD = 1024  # queries put to a searcher at a time
-SAMPLED, CONFIDENCE = 256, 0.99  # queries whose neighbours are searched exactly to judge a searcher, and how sure it is
-
-
-class Near(NamedTuple):
-    """Known ranks of one query: the points, and where blocks of tied ones begin."""
-
-    rows: IntVector
-    first: BoolVector
+BLOCK = 1024  # queries put to a searcher at a time
+SAMPLED, CONFIDENCE = 256, 0.99  # queries that are also searched exactly, and how sure the certificate is
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,217 +48,169 @@ class SearchReport:
         )
 
 
-class Source(Protocol):
-    """Finds the nearest points of queries."""
+class Source:
+    """Finds the k nearest points of validation points, or as many as take part."""
+
+    def __init__(self, problem: Problem, k: int) -> None:
+        self._problem, self._k = problem, k
+        self._n_needed = int(min(k, problem.game.n_players))
+        self._n_searched = int(min(k + 1, problem.game.n_players))  # the last one shows whether others are tied with it
+
+    def __call__(self, start: int, stop: int) -> Neighbours:
+        """Those of the validation points start..stop-1 whose ranks are known: complete blocks of ties."""
+        raise NotImplementedError
 
     def report(self) -> SearchReport | None:
         """What was found and what may be missing; None for exact search."""
-        ...
+        return None
 
-    def __call__(self, start: int, stop: int) -> list[Near]:
-        """Those of the validation points start..stop-1: complete blocks of ties, nearest first."""
-        ...
+    def _known(self, found: Neighbours, *, by_index: bool) -> Neighbours:
+        """The first k, cut before a block of ties that may go on beyond what was found.
 
-
-def known_ranks(rows: IntVector, keys: npt.NDArray[Any], k: int, n_players: int, ties: Ties, *, sure: bool) -> Near:
-    """The first k of a sorted list that may be longer, cut before a tie that may go on beyond what is known.
-
-    Ranking by index needs no cut if it is `sure` that equally far points were chosen by their index.
-    """
-    found = int(np.count_nonzero(rows >= 0))
-    size = min(k, found)
-    if size < n_players and (ties == "average" or not sure):
-        beyond = keys[size] if size < found else keys[size - 1] if size else np.inf
-        size = int(np.searchsorted(keys[:size], beyond))
-    keys = keys[:size]
-    first = np.ones(size, dtype=bool)
-    if ties == "average":
-        first[1:] = keys[1:] != keys[:-1]
-    return Near(rows[:size], first)
+        Ranking by index needs no cut if tied points were also found `by_index`.
+        """
+        n_found, ties = found.sizes, self._problem.ties
+        sizes = np.minimum(n_found, self._k)
+        if ties == "average" or not by_index:
+            # The key of the next point, or of the last one where no next is known.
+            next_key = found.keys[np.arange(len(sizes)), np.where(sizes < n_found, sizes, sizes - 1)]
+            nearer = (found.keys < next_key[:, None]).sum(axis=1)
+            sizes = np.where(sizes < self._problem.game.n_players, nearer, sizes)
+        return found.first(sizes)
 
 
-def points_of(problem: Problem) -> npt.NDArray[Any]:
-    """The training points of a Euclidean problem, as searchers take them."""
-    if not isinstance(problem.keys, EuclideanKeys):
-        raise ValueError("searchers find Euclidean neighbours; use search='exact' with other metrics and sparse data.")
-    return check_points(problem.keys.data)
-
-
-class ExactSource:
+class ExactSource(Source):
     """Every distance is computed."""
 
     def __init__(self, problem: Problem, k: int, plan: Plan | None = None) -> None:
-        self._problem, self._k = problem, k
-        narrow = plan is None or plan.single
+        super().__init__(problem, k)
         batch = plan.batch if plan is not None and problem.keys.streamed else None
-        self._nearest = NearestKeys(problem.keys, problem.n_train, narrow=narrow, batch=batch)
+        search = ExactSearch(single=plan is None or plan.single, batch=batch)
+        self._search = search.fit_keys(problem.keys, problem.n_train)
         self._whole_ties = plan is not None and plan.method.whole_ties and problem.ties == "average"
 
-    def __call__(self, start: int, stop: int) -> list[Near]:
+    def __call__(self, start: int, stop: int) -> Neighbours:
         """See Source."""
-        return [
-            self._to_the_end_of_its_tie(query, known)
-            if self._whole_ties and len(known.rows) < min(self._k, self._problem.game.n_players)
-            else known
-            for query, known in enumerate(self._known(start, stop), start=start)
-        ]
+        found = self.nearest(np.arange(start, stop))
+        known = self._known(found, by_index=True)
+        return self._with_whole_ties(start, found, known) if self._whole_ties else known
 
-    def report(self) -> SearchReport | None:
-        """See Source."""
-        return None
-
-    def _known(self, start: int, stop: int) -> list[Near]:
+    def nearest(self, queries: IntVector) -> Neighbours:
+        """The nearest of some validation points, not cut."""
         problem = self._problem
-        indices, keys = self.answer(np.arange(start, stop))
-        return [
-            known_ranks(rows, row, self._k, problem.game.n_players, problem.ties, sure=True)
-            for rows, row in zip(indices, keys, strict=True)
-        ]
+        found = self._search.nearest(problem.queries[queries], self._n_searched + problem.leave_one_out)
+        return found.without(queries) if problem.leave_one_out else found
 
-    def _to_the_end_of_its_tie(self, query: int, known: Near) -> Near:
-        """The known ranks and the whole block of equally far points behind them, which begins among the k nearest."""
+    def _with_whole_ties(self, start: int, found: Neighbours, known: Neighbours) -> Neighbours:
+        """The known ranks and the whole block of tied points behind them, if it begins among the k nearest."""
+        sizes = known.sizes
+        short = np.flatnonzero(sizes < self._n_needed).tolist()
+        tied = {q: self._tied(start + q, known.rows[q, : sizes[q]]) for q in short}
+        whole = known.resized(max([self._n_searched, *(sizes[q] + len(rows) for q, rows in tied.items())]))
+        for q, rows in tied.items():
+            block = slice(sizes[q], sizes[q] + len(rows))
+            whole.rows[q, block], whole.keys[q, block] = rows, found.keys[q, sizes[q]]
+        return whole
+
+    def _tied(self, query: int, nearer: IntVector) -> IntVector:
+        """The nearest points behind those given, all equally far."""
         problem = self._problem
         keys = np.array(problem.keys(problem.queries[query : query + 1])[0])  # they may be the user's own
         if problem.leave_one_out:
             keys[query] = np.nan
-        keys[known.rows] = np.nan
-        tied = np.flatnonzero(keys == np.nanmin(keys))
-        return Near(np.concatenate([known.rows, tied]), np.concatenate([known.first, np.arange(len(tied)) == 0]))
-
-    def answer(self, queries: IntVector) -> Answer:
-        """The k + 1 nearest of some validation points with their keys, one more than wanted to see whether it ties."""
-        problem = self._problem
-        wanted = min(self._k + 1, problem.game.n_players)
-        found = self._nearest.ranked(problem.queries[queries], wanted + problem.leave_one_out)
-        return drop_self(*found, queries) if problem.leave_one_out else found
+        keys[nearer] = np.nan
+        return np.flatnonzero(keys == np.nanmin(keys))
 
 
-@dataclass
-class Judgement:
-    """What a sample of queries says of a searcher."""
+class SearcherSource(Source):
+    """What a searcher finds, in exact order.
 
-    n_sampled: int
-    n_complete: int
-    recall: float
+    Its recall is measured on a random sample, for which the exact neighbours then stand.
+    """
 
-    def incomplete(self, n_queries: int) -> int:
-        """How many of all queries may lack a neighbour, at most, with `CONFIDENCE`; sampled ones have been mended."""
-        if self.n_sampled >= n_queries:
-            return 0
-        misses = self.n_sampled - self.n_complete
-        share = upper_limit(misses, self.n_sampled, CONFIDENCE)
-        return min(int(np.ceil(share * n_queries)) - misses, n_queries - self.n_sampled)
-
-
-class SearcherSource:
-    """What a searcher finds, ranked anew by true distances; judged on a sample, which is then answered truly."""
-
-    def __init__(self, problem: Problem, searcher: Any, k: int, on_fail: OnFail, rng: np.random.Generator) -> None:
-        self._problem, self._searcher, self._k, self._on_fail = problem, searcher, k, on_fail
-        points = points_of(problem)
-        self._truth = TrueDistances(points)
-        self._exact = ExactSource(problem, k)
+    def __init__(self, problem: Problem, searcher: Searcher, k: int, rng: np.random.Generator) -> None:
+        super().__init__(problem, k)
+        self._searcher, self._exact = searcher, ExactSource(problem, k)
+        points = as_points(problem.keys.data)  # type: ignore[attr-defined]  # a searcher's problem is Euclidean
+        self._distances = TrueDistances(points)
         self.failed = np.zeros(problem.n_val, dtype=bool)
+        self.listing: NearestLists | None = None  # gets what is found, if given
+        self._block, self._answers = (0, -1), Neighbours(np.zeros((0, 0), dtype=np.intp), np.zeros((0, 0)))
         self._sampled = np.sort(rng.choice(problem.n_val, min(SAMPLED, problem.n_val), replace=False))
-        self.listing: NearestLists | None = None  # takes down what is found, if somebody wants it
-        self._asked: tuple[int, int] = (0, -1)
-        self._answers: Answer = (np.zeros((0, 0), dtype=np.intp), np.zeros((0, 0)))
-        self._prepare(points)
-        self.judgement = self._judge()
+        searcher.fit(points)
+        with one_blas_thread():
+            queries = np.asarray(problem.queries[self._sampled], dtype=np.float64)
+            searcher.prepare(self._n_searched + problem.leave_one_out, queries)
+            self._sample = self._exact.nearest(self._sampled)
+            found = self._ask(self._sampled)
+        k = self._n_needed
+        self._recall = recall_by_distance(found.keys[:, :k], self._sample.keys[:, :k])
+        self._n_complete = int(np.count_nonzero(self._recall >= 1.0))
 
-    def __call__(self, start: int, stop: int) -> list[Near]:
+    def __call__(self, start: int, stop: int) -> Neighbours:
         """See Source."""
-        problem, queries = self._problem, np.arange(start, stop)
-        indices, keys = self._ask_ahead(start, stop)
-        failed = self._failed(indices)
+        found, on_fail = self._ask_block(start, stop), self._searcher.on_fail
+        failed = found.sizes < self._n_needed
         self.failed[start:stop] |= failed
-        if self._on_fail == "raise" and failed.any():
+        if on_fail == "raise" and failed.any():
+            query = int(np.flatnonzero(failed)[0])
             raise ValueError(
-                f"{type(self._searcher).__name__} found {int((indices[failed] >= 0).sum(axis=1)[0])} of {self._k} "
-                f"neighbours of validation point {queries[failed][0]}. Use on_fail='exact' or 'partial'."
+                f"{self._searcher.name} found {found.sizes[query]} of {self._k} neighbours of validation point "
+                f"{start + query}. Use on_fail='exact' or 'partial'."
             )
-        mend = np.isin(queries, self._sampled) | (failed if self._on_fail == "exact" else False)
-        if mend.any():
-            indices[mend], keys[mend] = self._exact.answer(queries[mend])
+        self._replace_by_exact(found, start, stop, failed & (on_fail == "exact"))
         if self.listing is not None:
-            for query, rows, row in zip(queries.tolist(), indices, keys, strict=True):
-                self.listing.keep(query, rows[rows >= 0], row[rows >= 0])
-        return [
-            known_ranks(rows, row, self._k, problem.game.n_players, problem.ties, sure=False)
-            for rows, row in zip(indices, keys, strict=True)
-        ]
+            for query, rows, keys in zip(range(start, stop), *found, strict=True):
+                self.listing.keep(query, rows[rows >= 0], keys[rows >= 0])
+        return self._known(found, by_index=False)
 
     def report(self) -> SearchReport | None:
         """See Source."""
-        judged, incomplete = self.judgement, self.judgement.incomplete(self._problem.n_val)
+        n_val, n_sampled = self._problem.n_val, len(self._recall)
+        misses, incomplete = n_sampled - self._n_complete, 0
+        if n_sampled < n_val:  # else all were searched exactly
+            share = upper_limit(misses, n_sampled, CONFIDENCE)
+            incomplete = min(int(np.ceil(share * n_val)) - misses, n_val - n_sampled)
         return SearchReport(
-            searcher=type(self._searcher).__name__,
+            searcher=self._searcher.name,
             n_candidates=self._k,
-            n_sampled=judged.n_sampled,
-            n_complete=judged.n_complete,
-            recall=judged.recall,
+            n_sampled=n_sampled,
+            n_complete=self._n_complete,
+            recall=float(self._recall.mean()),
             incomplete=incomplete,
             confidence=CONFIDENCE if incomplete else 1.0,
             failed=np.flatnonzero(self.failed),
-            tuning=getattr(self._searcher, "tuning", None),
+            tuning=self._searcher.tuning,
         )
 
     def identity(self) -> str:
-        """What must be the same before a run can be resumed: the searcher as built, and how it was judged."""
-        judged, name = self.judgement, type(self._searcher).__name__
-        return f"{name} {self._searcher.fingerprint()}, {judged.n_complete} of {judged.n_sampled} complete"
+        """What must be the same before a run can be resumed: the searcher as built, and its recall on the sample."""
+        fingerprint = self._searcher.fingerprint
+        assert fingerprint is not None
+        return f"{self._searcher.name} {fingerprint()}, {self._n_complete} of {len(self._recall)} complete"
 
-    def _prepare(self, points: npt.NDArray[Any]) -> None:
-        self._searcher.fit(points)
-        if hasattr(self._searcher, "prepare"):
-            with one_blas_thread():
-                sample = np.asarray(self._problem.queries[self._sampled], dtype=np.float64)
-                self._searcher.prepare(self._wanted + self._problem.leave_one_out, sample)
+    def _ask_block(self, start: int, stop: int) -> Neighbours:
+        """Searchers like many queries at a time: asks a whole block and keeps the answers to the rest of it.
 
-    def _ask_ahead(self, start: int, stop: int) -> tuple[IntMatrix, FloatMatrix]:
-        """Searchers like many questions at a time: asks a whole block and keeps the answers to the rest of it.
-
-        Always the same blocks, wherever a run was taken up: an index may round otherwise in other company.
+        Always the same blocks, wherever a run was resumed: an index may round otherwise in other company.
         """
-        if not self._asked[0] <= start <= stop <= self._asked[1]:
-            first = start - start % AHEAD
-            last = min(max(stop, first + AHEAD), self._problem.n_val)
-            self._asked, self._answers = (first, last), self._ask(np.arange(first, last))
-        part = slice(start - self._asked[0], stop - self._asked[0])
-        return self._answers[0][part].copy(), self._answers[1][part].copy()
+        if not self._block[0] <= start <= stop <= self._block[1]:
+            first = start - start % BLOCK
+            last = min(max(stop, first + BLOCK), self._problem.n_val)
+            self._block, self._answers = (first, last), self._ask(np.arange(first, last))
+        part = slice(start - self._block[0], stop - self._block[0])
+        return Neighbours(self._answers.rows[part].copy(), self._answers.keys[part].copy())
 
-    @property
-    def _wanted(self) -> int:
-        return int(min(self._k + 1, self._problem.game.n_players))
+    def _ask(self, queries: IntVector) -> Neighbours:
+        problem, excluded = self._problem, queries if self._problem.leave_one_out else None
+        points, k = problem.queries[queries], self._n_searched
+        return ask(self._searcher, self._distances, points, k, numbers=queries, excluded=excluded)
 
-    def _failed(self, indices: IntMatrix) -> BoolVector:
-        wanted = min(self._k, self._problem.game.n_players)
-        return np.asarray((indices[:, :wanted] == MISSING).any(axis=1))
-
-    def _ask(self, queries: IntVector) -> tuple[IntMatrix, FloatMatrix]:
-        problem, k = self._problem, self._wanted + self._problem.leave_one_out
-        points = problem.queries[queries]
-        if getattr(self._searcher, "precomputed", False):
-            answer = self._searcher.search_rows(int(queries[0]), int(queries[-1]) + 1, k)
-        else:
-            answer = self._searcher.search(points, k)
-        indices, distances = answer
-        found, _ = check_answer(indices, distances, problem.n_train, k, n_queries=len(queries), searcher=self._searcher)
-        ranked = self._truth.order(points, found)
-        return drop_self(*ranked, queries) if problem.leave_one_out else ranked
-
-    def _judge(self) -> Judgement:
-        by_range = getattr(self._searcher, "precomputed", False)  # a graph is asked by range
-        parts = _consecutive(self._sampled) if by_range else [self._sampled]
-        with one_blas_thread():
-            recall = np.concatenate([self._share_found(part) for part in parts])
-        return Judgement(len(recall), int(np.count_nonzero(recall >= 1.0)), float(recall.mean()))
-
-    def _share_found(self, queries: IntVector) -> npt.NDArray[Any]:
-        k = min(self._k, self._problem.game.n_players)
-        return recall_by_distance(self._ask(queries)[1][:, :k], self._exact.answer(queries)[1][:, :k])
-
-
-def _consecutive(queries: IntVector) -> Iterator[IntVector]:
-    """Runs of consecutive numbers."""
-    yield from np.split(queries, np.flatnonzero(np.diff(queries) != 1) + 1)
+    def _replace_by_exact(self, found: Neighbours, start: int, stop: int, failed: BoolVector) -> None:
+        """Put exact neighbours in the place of those of sampled queries, and of those where the search failed."""
+        a, b = np.searchsorted(self._sampled, (start, stop))
+        sampled = self._sampled[a:b] - start
+        found.rows[sampled], found.keys[sampled] = self._sample.rows[a:b], self._sample.keys[a:b]
+        failed[sampled] = False
+        if failed.any():
+            found.rows[failed], found.keys[failed] = self._exact.nearest(start + np.flatnonzero(failed))

@@ -15,15 +15,15 @@ import numpy.typing as npt
 
 from nearworth._common.memory import Memory
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
-from nearworth.engine.nearest import Near, Source
+from nearworth.engine.nearest import Source
 from nearworth.engine.problem import Problem
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.intervals import Interval
 from nearworth.games.truncation import Tail, TruncatedClassification
+from nearworth.neighbors.searchers import Neighbours
 from nearworth.results.moments import Leaf, Truncated
 
 ENDS = 3  # value, lower end, upper end: the leading axis of every array here
-NO_NEIGHBOURS = Near(np.zeros(0, dtype=np.intp), np.zeros(0, dtype=bool))
 
 
 class Row(NamedTuple):
@@ -77,20 +77,21 @@ class TruncatedEvaluator:
     def _rows(self, start: int, stop: int) -> Iterator[Row]:
         """Queries with equally many near points are valued together."""
         found = self._source(start, stop)
-        for _, group in groupby(range(start, stop), key=lambda query: len(found[query - start].rows)):
+        sizes = found.sizes.tolist()
+        for size, group in groupby(range(start, stop), key=lambda query: sizes[query - start]):
             queries = list(group)
-            yield from self._valued(queries, [found[query - start] for query in queries])
+            part = slice(queries[0] - start, queries[-1] - start + 1)
+            yield from self._valued(queries, Neighbours(found.rows[part, :size], found.keys[part, :size]))
 
-    def _valued(self, queries: list[int], near: list[Near]) -> Iterator[Row]:
+    def _valued(self, queries: list[int], near: Neighbours) -> Iterator[Row]:
         problem = self._problem
-        ranked = problem.labels[np.array([n.rows for n in near], dtype=np.intp).reshape(len(near), -1)]
-        first = np.array([n.first for n in near], dtype=bool).reshape(ranked.shape)
         labels = problem.query_labels[queries]
+        matches = problem.labels[near.rows] == labels[:, None]
         n_matches = np.where(labels >= 0, self._class_sizes[labels], 0) - problem.leave_one_out
-        values = self._game.rows(ranked == labels[:, None], first, n_matches)
+        values = self._game.rows(matches, near.starts(problem.ties), n_matches)
         by_query = zip(*(_stacked(interval) for interval in values), strict=True)
-        for query, label, n, row in zip(queries, labels.tolist(), near, by_query, strict=True):
-            yield Row(query, label, n.rows, *row)
+        for query, label, near_rows, row in zip(queries, labels.tolist(), near.rows, by_query, strict=True):
+            yield Row(query, label, near_rows, *row)
 
     def _sums(self, rows: list[Row], before: Truncated | None) -> Truncated:
         """Sums over queries of values and both ends, continued from earlier ones.
@@ -120,7 +121,8 @@ class TruncatedEvaluator:
 
     def _excess(self, rows: list[Row]) -> FloatMatrix:
         """How much farther each query's ends would be if it knew no rank at all: below and above, (2, queries)."""
-        blind = self._valued([row.query for row in rows], [NO_NEIGHBOURS] * len(rows))
+        nothing = Neighbours(np.zeros((len(rows), 0), dtype=np.intp), np.zeros((len(rows), 0)))
+        blind = self._valued([row.query for row in rows], nothing)
         return np.array([self._farther(*pair) for pair in zip(rows, blind, strict=True)]).T
 
     def _farther(self, row: Row, blind: Row) -> FloatVector:

@@ -38,6 +38,7 @@ from nearworth.inputs.fingerprint import fingerprint
 from nearworth.inputs.parameters import is_real
 from nearworth.inputs.targets import check_rows
 from nearworth.neighbors.keys import EuclideanKeys
+from nearworth.neighbors.searchers import Neighbours, Searcher
 from nearworth.results.moments import CHUNK, Leaf, Moments
 from nearworth.results.origin import PARTS, SELF, Origin, ValidationSet, kernel
 from nearworth.results.partial import Partial
@@ -72,10 +73,10 @@ def value(
 
 def value_and_nearest(
     training: TrainingSet, problem: Problem, parameters: Mapping[str, Any], size: int
-) -> tuple[Valuation, NearestLists]:
+) -> tuple[Valuation, Neighbours]:
     """The same, and from the same pass over the keys the `size` nearest training points of each validation point."""
     lists = NearestLists(problem.n_val, min(size, problem.game.n_players), int(parameters["n_neighbors"]))
-    return _Valuing(training, problem, parameters, Options(), lists).valuation(), lists
+    return _Valuing(training, problem, parameters, Options(), lists).valuation(), lists.found
 
 
 def single_values(
@@ -357,15 +358,15 @@ def _refuse_searcher(name: str) -> None:
     )
 
 
-def _refuse_unrepeatable(searcher: Any, random_state: Any) -> None:
+def _refuse_unrepeatable(searcher: Searcher, random_state: Any) -> None:
     """A run can be resumed only if the searcher will find the same again."""
-    kind = type(searcher).__name__
-    if not callable(getattr(searcher, "fingerprint", None)):
+    kind = searcher.name
+    if searcher.fingerprint is None:
         raise ValueError(
             f"checkpoint: {kind} has no fingerprint(), so a later run cannot know that it would find the same "
             "neighbours. Give it one (see Searcher), or use search='exact'."
         )
-    seeds = {"random_state": random_state, f"random_state of {kind}": getattr(searcher, "random_state", 0)}
+    seeds = {"random_state": random_state, f"random_state of {kind}": searcher.random_state}
     for name, seed in seeds.items():
         if not isinstance(seed, Integral):
             raise ValueError(

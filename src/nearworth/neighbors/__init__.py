@@ -13,14 +13,17 @@
     metrics ---> keys, cosine ---> products ---> distances ---> rows
                      +---> underflow ---> duplicates ------------^
 
-Nearest neighbours only, found by searchers (`fit(X)`, `search(Q, k)`), none of which is believed:
+Nearest neighbours only, found by searchers (`fit(X)`, `search(Q, k)`), whose answers are verified:
 
-    search.py     what a searcher is; its answers checked, and ranked anew by true distances
-    exact.py      all of the nearest, of any metric: one pass over rough keys, doubts settled
+    searchers.py  the contract of a searcher, Neighbours (what every search returns), checks of answers
+    exact.py      all of the nearest, of any metric; exact order of what other searchers found
     lsh.py        the paper's hash tables       lsh_theory.py   how many, what they find, and Theorem 4
     faiss_search.py   an index of faiss, and the only module that imports it
-    graph.py      neighbours that somebody found before
-    certify.py    recall on a sample, and what it says about the rest
+    graph.py      neighbours that were found before
+    recall.py     recall on a sample, and what it says about the rest
+
+    searchers <--- exact <--- recall <--- lsh, faiss_search
+        ^------ graph
 
 Equal distances must give equal keys, so keys are computed pair by pair in 64-bit floats from differences of the data as
 given. |x|^2 - 2 x.t moves ties apart and drowns small distances far from the origin, so it never decides.

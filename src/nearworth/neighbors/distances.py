@@ -22,6 +22,7 @@ from nearworth._common.types import FloatMatrix, FloatVector
 from nearworth.neighbors.rows import BLOCK, Rows, blocks
 
 PANEL = 128  # training points whose columns stay in the first cache, fewer if they are very long
+FEW = 24  # pairs up to which plain insertion is the fastest sort
 
 
 def squared_distances(queries: Any, points: Any) -> FloatMatrix:
@@ -153,6 +154,25 @@ def some_rows(query, points, rows, out):
             total += (points[rows[k], j] - query[j]) * (points[rows[k], j] - query[j])
         out[k] = total
         k += 1
+
+
+@compiled
+def sort_pairs(values, points):
+    """Sort both by (value, point) in place: insertion over shrinking gaps, plain insertion for a few."""
+    size = values.shape[0]
+    gap = 1
+    while size > FEW and 9 * gap < 4 * size:
+        gap = (9 * gap) // 4 + 1
+    while True:
+        for j in range(gap, size):
+            value, point, k = values[j], points[j], j
+            while k >= gap and (values[k - gap] > value or (values[k - gap] == value and points[k - gap] > point)):
+                values[k], points[k] = values[k - gap], points[k - gap]
+                k -= gap
+            values[k], points[k] = value, point
+        if gap == 1:
+            return
+        gap = max(1, (4 * gap) // 9)
 
 
 @compiled

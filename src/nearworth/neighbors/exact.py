@@ -1,4 +1,11 @@
-"""The nearest points, all of them and in true order: what other searchers are measured against."""
+"""The nearest training points of each query, all of them and in exact order, by the keys of any metric.
+
+ExactSearch     one pass over the training points: approximate keys from a matrix product drop nearly all of them,
+                exact keys of the others decide. What other searchers are measured against.
+TrueDistances   exact distances of chosen pairs: they put in order what other searchers found.
+ask             the answer of a searcher, checked and in exact order.
+nearly_nearest  the same sieve for one row of whole numbers.
+"""
 
 # Kernels take arrays of several types and are typed by numba when first called.
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -12,92 +19,149 @@ import numpy as np
 import numpy.typing as npt
 
 from nearworth._common.compile import compiled
-from nearworth._common.types import FloatVector, IntVector
+from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix, IntVector
+from nearworth.neighbors.distances import distances_to, some_rows
 from nearworth.neighbors.keys import EuclideanKeys, Keys
 from nearworth.neighbors.products import ApproximateKeys, panel_size
-from nearworth.neighbors.search import MISSING, Answer, TrueDistances
+from nearworth.neighbors.rows import scaled
+from nearworth.neighbors.searchers import MISSING, Neighbours, Searcher, as_points, check_answer
 
-PRODUCT_POINTS = 2048  # below, exact keys of all pairs are as fast as a product and its doubts
+PRODUCT_POINTS = 2048  # below, exact keys of all pairs are as fast as a product and what it leaves ambiguous
 BATCH, BLOCK_PAIRS = 64, 2**21
-ROOM = 256  # candidates beyond twice k that are kept before the list is cut
-STRETCH = 128  # keys that are passed over at once if none of them is near
+ROOM = 256  # candidates beyond twice k that are collected before the list is cut
+STRETCH = 128  # keys that are skipped at once if none of them is near
 
 
-class NearestKeys:
-    """The k smallest rank keys of each query, of any metric.
+class ExactSearch(Searcher):
+    """Exact neighbours; equal keys by index.
 
-    One pass over the training points serves BATCH queries, or `batch` where all their exact keys are made: under a
-    matrix product each block of points is merged into lists of the nearest so far.
+    One pass over the training points serves BATCH queries, or `batch` where all their exact keys are made. `single`
+    allows a copy of the training points in single precision, for faster matrix products.
     """
 
-    def __init__(self, keys: Keys, n_train: int, *, narrow: bool = True, batch: int | None = None) -> None:
+    def __init__(self, *, single: bool = True, batch: int | None = None) -> None:
+        self._single, self._batch = single, batch
+
+    def fit(self, X: Any) -> Self:
+        """Take the training points, for Euclidean distances."""
+        self._distances = TrueDistances(X)
+        return self.fit_keys(self._distances, len(X))
+
+    def fit_keys(self, keys: Keys, n_train: int) -> Self:
+        """Take the keys of any metric, which know the training points."""
         self._keys, self._n_train = keys, n_train
-        self._batch = batch or max(1, min(BATCH, BLOCK_PAIRS // n_train))
         wanted = keys.has_products and n_train >= PRODUCT_POINTS
-        self._products = keys.products(single=narrow) if wanted else None
+        self._products = keys.products(single=self._single) if wanted else None
+        return self
 
-    def ranked(self, queries: Any, k: int) -> Answer:
-        """Indices and keys, equal keys by index; -1 and infinity beyond the last training point.
+    def search(self, Q: Any, k: int) -> Neighbours:
+        """The k nearest with their Euclidean distances, after `fit`."""
+        found = self.nearest(Q, k)
+        return Neighbours(found.rows, self._distances.unsquared(Q, found.keys))
 
-        `queries` are as the keys take them, sparse ones included. Several threads may ask at once.
-        """
-        indices = np.full((queries.shape[0], k), MISSING, dtype=np.intp)
-        keys = np.full(indices.shape, np.inf)
-        batch = BATCH if self._products is not None else self._batch
+    def nearest(self, queries: Any, k: int) -> Neighbours:
+        """The k nearest with their keys. Sparse queries are fine if the keys take them. Several threads may ask."""
+        found = Neighbours(
+            np.full((queries.shape[0], k), MISSING, dtype=np.intp), np.full((queries.shape[0], k), np.inf)
+        )
+        batch = self._batch or max(1, min(BATCH, BLOCK_PAIRS // self._n_train))
+        batch = batch if self._products is None else BATCH
         for start in range(0, queries.shape[0], batch):
-            answers = self._answers(queries[start : start + batch], min(k, self._n_train))
-            for q, (near, exact) in enumerate(answers, start=start):
-                indices[q, : len(near)], keys[q, : len(near)] = near, exact
-        return indices, keys
+            some = self._some(queries[start : start + batch], min(k, self._n_train))
+            for q, (rows, keys) in enumerate(some, start=start):
+                found.rows[q, : len(rows)], found.keys[q, : len(rows)] = rows, keys
+        return found
 
-    def _answers(self, queries: Any, k: int) -> Iterator[tuple[IntVector, FloatVector]]:
+    def _some(self, queries: Any, k: int) -> Iterator[tuple[IntVector, FloatVector]]:
         if self._products is None:
             yield from (_smallest(keys, np.arange(len(keys)), k) for keys in self._keys(queries))
             return
         queries = np.ascontiguousarray(queries, dtype=np.float64)
-        rough = self._products(queries, single=self._products.single_precision)
-        for q, found in enumerate(candidates(rough, k)):
-            exact = None if found is None else rough.resolve(q, *found)
-            if found is None or exact is None:
+        approximate = self._products(queries, single=self._products.single_precision)
+        for q, candidates in enumerate(_candidates(approximate, k)):
+            exact = None if candidates is None else approximate.resolve(q, *candidates)
+            if candidates is None or exact is None:  # too many, or the product erred more than it may
                 every = self._keys(queries[q : q + 1])[0]
                 yield _smallest(every, np.arange(len(every)), k)
             else:
-                yield _smallest(exact, found[0], k)
+                yield _smallest(exact, candidates[0], k)
 
 
-class ExactSearch:
-    """Exact neighbours by Euclidean distance; equal distances by index."""
+class TrueDistances(EuclideanKeys):
+    """Squared distances of chosen pairs, equal to the bit to those of all pairs."""
 
-    def fit(self, X: npt.NDArray[Any]) -> Self:
-        """Take the training points."""
-        self._truth = TrueDistances(X)
-        self._nearest = NearestKeys(EuclideanKeys(X), len(X))
-        return self
+    def __init__(self, X: Any) -> None:
+        super().__init__(as_points(X))
 
-    def search(self, Q: npt.NDArray[Any], k: int) -> Answer:
-        """Indices and distances of the k nearest; -1 and infinity beyond the last training point."""
-        indices, keys = self.ranked(Q, k)
-        return indices, self._truth.unsquared(Q, keys)
+    @property
+    def points(self) -> npt.NDArray[Any]:
+        """The training points."""
+        return self.data  # type: ignore[return-value]
 
-    def ranked(self, Q: npt.NDArray[Any], k: int) -> Answer:
-        """The same with the squared distances of `TrueDistances` instead."""
-        indices, _ = self._nearest.ranked(Q, k)
-        return self._truth.order(Q, indices)
+    def keys(self, queries: Any, indices: IntMatrix) -> FloatMatrix:
+        """Squared distances of each query to its own list of points, infinity for -1; scaled as those of all pairs."""
+        queries = np.ascontiguousarray(queries, dtype=np.float64)
+        keys, exponents = np.empty(indices.shape), self._underflow.exponents(queries)
+        _distances_of_lists(queries, self.points, indices, keys)
+        for q in np.flatnonzero(exponents):
+            there, exponent = indices[q] >= 0, int(exponents[q])
+            rows = indices[q][there].astype(np.int32)
+            keys[q, there] = distances_to(np.ldexp(queries[q], exponent), scaled(self.points, exponent), rows)
+        return keys
+
+    def order(self, queries: Any, indices: IntMatrix) -> Neighbours:
+        """The points found for each query, by squared distance and then index."""
+        keys = self.keys(queries, indices)
+        order = np.argsort(keys, axis=1)
+        ordered = np.take_along_axis(keys, order, axis=1)
+        tied = np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
+        if len(tied):  # rare, and the slower of the two sorts
+            order[tied] = np.lexsort((indices[tied], keys[tied]), axis=1)
+        return Neighbours(np.take_along_axis(indices, order, axis=1).astype(np.intp), ordered)
+
+    def unsquared(self, queries: Any, keys: FloatMatrix) -> FloatMatrix:
+        """Distances from squared ones."""
+        exponents = self._underflow.exponents(np.asarray(queries, dtype=np.float64))
+        return np.asarray(np.ldexp(np.sqrt(keys), -exponents[:, None]))
 
 
-def candidates(rough: ApproximateKeys, k: int) -> list[tuple[npt.NDArray[np.int32], FloatVector] | None]:
+def ask(
+    searcher: Any,
+    distances: TrueDistances,
+    queries: Any,
+    k: int,
+    *,
+    numbers: IntVector | None = None,
+    excluded: IntVector | None = None,
+) -> Neighbours:
+    """The k nearest that a fitted searcher finds, checked and by exact squared distances.
+
+    `numbers` are those of the queries among the validation points. `excluded` names a training point per query that
+    is not wanted, so that the searcher is asked for one more.
+    """
+    k += excluded is not None
+    if numbers is None:
+        indices, far = searcher.search(queries, k)
+    else:
+        indices, far = searcher.search_numbered(numbers, queries, k)
+    found = check_answer(indices, far, len(distances.points), k, n_queries=len(queries), searcher=searcher)
+    ranked = distances.order(queries, found.rows)
+    return ranked if excluded is None else ranked.without(excluded)
+
+
+def _candidates(approximate: ApproximateKeys, k: int) -> list[tuple[npt.NDArray[np.int32], FloatVector] | None]:
     """For each query all points that may be among its k nearest, with their keys; None where they are too many.
 
-    One pass over the panels of the product: whoever is beyond the k-th nearest so far, by more than keys can be off,
-    is out.
+    One pass over the panels of the product: points beyond the k-th nearest so far, by more than keys can be off, drop
+    out.
     """
-    room = 2 * k + ROOM
-    keys, points = np.empty((rough.n_queries, room)), np.empty((rough.n_queries, room), dtype=np.int32)
-    counts, limits = np.zeros(rough.n_queries, dtype=np.int64), np.full(rough.n_queries, np.inf)
-    counts[~rough.usable] = -1
-    slack = np.maximum(rough.tolerance, rough.far_tolerance)
-    for start, panel in rough.panels(np.empty(panel_size(rough.n_queries, rough.width))):
-        _sift(panel, rough.norms, start, k, slack, limits, keys, points, counts)
+    n_queries, room = approximate.n_queries, 2 * k + ROOM
+    keys, points = np.empty((n_queries, room)), np.empty((n_queries, room), dtype=np.int32)
+    counts, limits = np.zeros(n_queries, dtype=np.int64), np.full(n_queries, np.inf)
+    counts[~approximate.usable] = -1
+    error = np.maximum(approximate.tolerance, approximate.far_tolerance)
+    for start, panel in approximate.panels(np.empty(panel_size(n_queries, approximate.width))):
+        _sift(panel, approximate.norms, start, k, error, limits, keys, points, counts)
     return [None if count < 0 else (points[q, :count], keys[q, :count]) for q, count in enumerate(counts.tolist())]
 
 
@@ -110,17 +174,26 @@ def _smallest(keys: FloatVector, rows: npt.NDArray[Any], k: int) -> tuple[IntVec
 
 
 @compiled
-def _sift(panel, norms, start, k, slack, limits, keys, points, counts):
+def _distances_of_lists(queries, points, indices, keys):
+    for q in range(queries.shape[0]):
+        some_rows(queries[q], points, np.maximum(indices[q], 0), keys[q])
+        for j in range(indices.shape[1]):
+            if indices[q, j] < 0:
+                keys[q, j] = np.inf
+
+
+@compiled
+def _sift(panel, norms, start, k, error, limits, keys, points, counts):
     for q in range(panel.shape[0]):
         if counts[q] >= 0:
             limits[q], counts[q] = _sift_row(
-                panel[q], norms[start:], start, k, slack[q], limits[q], keys[q], points[q], counts[q]
+                panel[q], norms[start:], start, k, error[q], limits[q], keys[q], points[q], counts[q]
             )
 
 
 @compiled
-def _sift_row(products, norms, start, k, slack, limit, keys, points, count):
-    """Add the points of a panel that may be near to the list; a list that stays full is given up (count -1)."""
+def _sift_row(products, norms, start, k, error, limit, keys, points, count):
+    """Add the points of a panel that may be near to the list. A list that stays full is given up (count -1)."""
     for first in range(0, products.shape[0], STRETCH):
         some, added = products[first : first + STRETCH], norms[first : first + STRETCH]
         if not _any_within(some, added, limit):
@@ -129,7 +202,7 @@ def _sift_row(products, norms, start, k, slack, limit, keys, points, count):
             key = some[i] + added[i]
             if key <= limit:
                 if count == keys.shape[0]:
-                    limit, count = _cut(k, slack, keys, points)
+                    limit, count = _cut(k, error, keys, points)
                     if 4 * count > 3 * keys.shape[0]:
                         return limit, -1
                 keys[count], points[count] = key, start + first + i
@@ -147,9 +220,9 @@ def _any_within(products, norms, limit):
 
 
 @compiled
-def _cut(k, slack, keys, points):
-    """Keep of a full list who is not beyond its k-th by more than the slack; returns that limit and their number."""
-    limit = np.partition(keys, k - 1)[k - 1] + slack
+def _cut(k, error, keys, points):
+    """Drop from a full list what is beyond its k-th by more than the error; returns that limit and how many stay."""
+    limit = np.partition(keys, k - 1)[k - 1] + error
     count = 0
     for j in range(keys.shape[0]):
         if keys[j] <= limit:

@@ -25,11 +25,12 @@ from nearworth._common.archive import Arrays, read_archive, write_archive
 from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix
 from nearworth.inputs.fingerprint import fingerprint
 from nearworth.inputs.parameters import whole_number
-from nearworth.neighbors.certify import Sample, recall_by_distance
-from nearworth.neighbors.search import (
+from nearworth.neighbors.exact import TrueDistances
+from nearworth.neighbors.recall import Sample, recall_by_distance
+from nearworth.neighbors.searchers import (
     MISSING,
-    Answer,
-    TrueDistances,
+    Neighbours,
+    Searcher,
     check_points,
     check_queries,
     check_share,
@@ -80,7 +81,7 @@ class FaissTuning:
         return f"{line}\n  warning: {self.warning}" if self.warning else line
 
 
-class FaissSearch:
+class FaissSearch(Searcher):
     """Neighbours from a faiss index, ranked by true distances.
 
     Parameters
@@ -163,7 +164,7 @@ class FaissSearch:
                 break
         return self
 
-    def search(self, Q: Any, k: int) -> Answer:
+    def search(self, Q: Any, k: int) -> Neighbours:
         """About the k nearest by true distance; -1 where the index finds fewer."""
         points, threads = self._truth.points, usable_threads(self.n_threads)
         queries = check_queries(Q, points.shape[1], k)
@@ -183,7 +184,7 @@ class FaissSearch:
                 stop = min(start + BLOCK, len(queries))
                 found = self._built.fetch(queries[start:stop], count, effort, threads)
                 list(pool.map(rank, [slice(a, min(a + PART, stop)) for a in range(start, stop, PART)]))
-        return indices, self._truth.unsquared(queries, keys)
+        return Neighbours(indices, self._truth.unsquared(queries, keys))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the index, its efforts and a fingerprint of its data to a file, whole or not at all."""

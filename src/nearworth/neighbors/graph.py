@@ -1,4 +1,4 @@
-"""Neighbours that somebody found before: a k-nearest-neighbour graph."""
+"""Neighbours that were found before: a k-nearest-neighbour graph."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
+from nearworth._common.types import IntVector
 from nearworth.inputs.fingerprint import fingerprint
-from nearworth.neighbors.search import MISSING, Answer, check_answer, drop_self
+from nearworth.neighbors.searchers import MISSING, Neighbours, Searcher, check_answer
 
 
-class GraphSearch:
+class GraphSearch(Searcher):
     """A precomputed graph: row q holds the neighbours of validation point q, or of training point q.
 
-    The graph cannot answer about points it has not seen, so it is asked by number: `search_rows(start, stop, k)`. The
-    attribute `precomputed` tells who asks that this is so. `search(Q, k)` answers too, if Q is all the points of the
-    graph, in its order. The distances of the graph decide the order, equal ones by index.
+    The graph cannot answer about points it has not seen, so it is asked by number: `search_rows(start, stop, k)`.
+    `search(Q, k)` answers too, if Q is all the points of the graph, in its order. The distances of the graph decide the
+    order, equal ones by index.
 
     Parameters
     ----------
@@ -33,8 +34,6 @@ class GraphSearch:
     >>> graph.search_rows(0, 2, 1)[0].tolist()
     [[0], [1]]
     """
-
-    precomputed = True
 
     def __init__(self, indices: Any, distances: Any, n_train: int | None = None) -> None:
         found, far = np.asarray(indices), np.asarray(distances)
@@ -57,7 +56,7 @@ class GraphSearch:
     def from_csr(cls, graph: Any) -> Self:
         """From a sparse matrix of distances, (points, training points), as scikit-learn and cleanlab make them.
 
-        What is stored counts, zeros included: a stored zero is a twin, an absent entry no neighbour.
+        What is stored counts, zeros included: a stored zero is a duplicate, an absent entry no neighbour.
         """
         if not scipy.sparse.issparse(graph):
             raise TypeError(f"graph must be a scipy sparse matrix of distances; got {type(graph).__name__}.")
@@ -69,10 +68,9 @@ class GraphSearch:
                 "scikit-learn makes distances with mode='distance'.",
                 stacklevel=2,
             )
-        place = np.arange(counts.max(initial=0)) < counts[:, None]
-        indices = np.full(place.shape, MISSING, dtype=np.intp)
-        distances = np.full(place.shape, np.inf)
-        indices[place], distances[place] = csr.indices, csr.data
+        there = np.arange(counts.max(initial=0)) < counts[:, None]
+        indices, distances = np.full(there.shape, MISSING, dtype=np.intp), np.full(there.shape, np.inf)
+        indices[there], distances[there] = csr.indices, csr.data
         return cls(indices, distances, n_train=csr.shape[1])
 
     def __repr__(self) -> str:
@@ -91,7 +89,7 @@ class GraphSearch:
         """A hash of the graph."""
         return fingerprint(self.indices, self.distances)
 
-    def search(self, Q: Any, k: int) -> Answer:
+    def search(self, Q: Any, k: int) -> Neighbours:
         """The answers to all points of the graph, which Q must be."""
         if len(Q) != len(self.indices):
             raise ValueError(
@@ -100,20 +98,18 @@ class GraphSearch:
             )
         return self.search_rows(0, len(self.indices), k)
 
-    def search_rows(self, start: int, stop: int, k: int, *, leave_out: bool = False) -> Answer:
-        """The k nearest of the points from start to stop; -1 where the graph has fewer.
-
-        With `leave_out` the points are the training points themselves, and none is its own neighbour.
-        """
+    def search_rows(self, start: int, stop: int, k: int) -> Neighbours:
+        """The k nearest of the points from start to stop; -1 where the graph has fewer."""
         if not 0 <= start <= stop <= len(self.indices):
             raise ValueError(f"rows {start} to {stop} are not in a graph of {len(self.indices)} rows.")
-        found, far = self._padded(start, stop, k + leave_out)
-        return drop_self(found, far, np.arange(start, stop)) if leave_out else (found, far)
+        return self.search_numbered(np.arange(start, stop), None, k)
 
-    def _padded(self, start: int, stop: int, k: int) -> Answer:
-        found, far = self.indices[start:stop, :k], self.distances[start:stop, :k]
-        beyond = ((0, 0), (0, k - found.shape[1]))
-        return np.pad(found, beyond, constant_values=MISSING), np.pad(far, beyond, constant_values=np.inf)
+    def search_numbered(self, numbers: IntVector, Q: Any, k: int) -> Neighbours:  # noqa: ARG002 - it knows no points
+        """The k nearest of the points with these numbers."""
+        last = int(numbers.max(initial=-1))
+        if last >= len(self.indices):
+            raise ValueError(f"point {last} is not in a graph of {len(self.indices)} rows.")
+        return Neighbours(self.indices[numbers], self.distances[numbers]).resized(k)
 
 
 def _check_distances(far: npt.NDArray[Any]) -> None:

@@ -20,9 +20,8 @@ import numpy.typing as npt
 from nearworth._common.compile import compiled
 from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix
 from nearworth.inputs.fingerprint import fingerprint
-from nearworth.inputs.parameters import memory, one_of, parse_bytes, positive_or_none, seed, whole_number
-from nearworth.neighbors.certify import Sample
-from nearworth.neighbors.distances import some_rows
+from nearworth.inputs.parameters import as_generator, memory, one_of, parse_bytes, positive_or_none, seed, whole_number
+from nearworth.neighbors.distances import some_rows, sort_pairs
 from nearworth.neighbors.lsh_theory import (
     MOST_TABLES,
     Distances,
@@ -31,15 +30,16 @@ from nearworth.neighbors.lsh_theory import (
     collision_probability,
     found_in_tables,
 )
-from nearworth.neighbors.search import (
+from nearworth.neighbors.recall import Sample
+from nearworth.neighbors.searchers import (
     MISSING,
-    Answer,
+    Neighbours,
+    OnFail,
+    Searcher,
     check_points,
     check_queries,
     check_share,
-    generator,
     ordinary_scale,
-    sort_pairs,
     usable_threads,
 )
 
@@ -52,7 +52,7 @@ DEFAULT_MEMORY = 2 * 10**9
 BYTES_BUILDING, BYTES_PER_THREAD = 160, 16  # per training point
 
 
-class LSHSearch:
+class LSHSearch(Searcher):
     """Neighbours among the points that share a bucket with the query in any of L tables of M hashes.
 
     Parameters
@@ -97,7 +97,7 @@ class LSHSearch:
         max_memory: int | str | None = None,
         n_threads: int | None = None,
         random_state: Any = None,
-        on_fail: str = "exact",
+        on_fail: OnFail = "exact",
     ) -> None:
         self.n_tables, self.n_hashes, self.width = n_tables, n_hashes, width
         self.recall, self.delta, self.n_candidates = recall, delta, n_candidates
@@ -145,10 +145,10 @@ class LSHSearch:
         self.tuning = tuning
         return self
 
-    def search(self, Q: Any, k: int) -> Answer:
+    def search(self, Q: Any, k: int) -> Neighbours:
         """The k nearest of the points that collide with each query; -1 where fewer do."""
         indices, distances, _ = self.search_counted(Q, k)
-        return indices, distances
+        return Neighbours(indices, distances)
 
     def search_counted(self, Q: Any, k: int) -> tuple[IntMatrix, FloatMatrix, IntMatrix]:
         """The same, and how many points collide with each query: different ones, and in all tables together."""
@@ -226,7 +226,7 @@ class LSHSearch:
 
     def _generators(self) -> tuple[np.random.Generator, np.random.Generator]:
         """One for the sample and one for the hash functions, which so do not depend on it."""
-        sampling, hashing = generator(self.random_state).integers(2**63, size=2).tolist()
+        sampling, hashing = as_generator(self.random_state).integers(2**63, size=2).tolist()
         return np.random.default_rng(sampling), np.random.default_rng(hashing)
 
 

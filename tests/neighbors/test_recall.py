@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from nearworth.neighbors.certify import Sample, recall, recall_by_distance, upper_limit
 from nearworth.neighbors.exact import ExactSearch
+from nearworth.neighbors.recall import Sample, recall, recall_by_distance, upper_limit
 
 
 def test_recall_counts_members():

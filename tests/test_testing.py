@@ -14,7 +14,7 @@ class ThroughGraph(ExactSearch):
     """Writes the exact neighbours into a graph and reads them from there."""
 
     def search(self, Q, k):
-        return GraphSearch(*super().search(Q, k)).fit(self._truth.points).search(Q, k)
+        return GraphSearch(*super().search(Q, k)).fit(self._distances.points).search(Q, k)
 
 
 @pytest.mark.parametrize("make", [ExactSearch, ThroughGraph])
@@ -60,8 +60,8 @@ def unordered(self, Q, indices, distances):
 
 def strangers(self, Q, indices, distances):
     """The farthest points, in their right order."""
-    n_train, k = len(self._truth.points), indices.shape[1]
-    far, keys = self.ranked(Q, n_train)
+    n_train, k = len(self._distances.points), indices.shape[1]
+    far, keys = self.nearest(Q, n_train)
     return (far[:, -k:], keys[:, -k:]) if k < n_train else (indices, distances)
 
 
@@ -70,7 +70,7 @@ def off_by_one(self, Q, indices, distances):
 
 
 def squeezed(self, Q, indices, distances):
-    return indices[:, : len(self._truth.points)], distances[:, : len(self._truth.points)]
+    return indices[:, : len(self._distances.points)], distances[:, : len(self._distances.points)]
 
 
 def padded_with_zero(self, Q, indices, distances):
@@ -109,7 +109,7 @@ def test_wrong_searchers_are_caught(change):
 def test_a_crash_is_told_with_its_question():
     class Impatient(ExactSearch):
         def search(self, Q, k):
-            if k > len(self._truth.points):
+            if k > len(self._distances.points):
                 raise RuntimeError("k is too large")
             return super().search(Q, k)
 
@@ -129,7 +129,7 @@ def test_fit_must_return_the_searcher():
 def test_a_searcher_stuck_to_its_first_points_is_caught():
     class Stuck(ExactSearch):
         def fit(self, X):
-            return self if hasattr(self, "_truth") else super().fit(X)
+            return self if hasattr(self, "_distances") else super().fit(X)
 
     with pytest.raises(AssertionError, match="second time"):
         check_searcher(Stuck)

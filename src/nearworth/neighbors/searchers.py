@@ -1,0 +1,228 @@
+"""What a searcher is: the contract, the form of its answers, and the checks that searchers share.
+
+A searcher knows the training points and names the nearest of them. Its answers are verified, not trusted:
+`check_answer` refuses what cannot be right, `exact.py` ranks the points found by exact distances, and `recall.py`
+measures how many of the nearest were found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from nearworth._common.types import BoolMatrix, FloatMatrix, IntVector, Ties
+from nearworth.inputs.features import check_features
+from nearworth.inputs.parameters import is_real, whole_number
+
+MISSING = -1
+EXTREME = 300  # binary exponents whose squares come near the limits of floats
+OnFail: TypeAlias = Literal["exact", "partial", "raise"]
+
+
+class Neighbours(NamedTuple):
+    """Training points near some queries, nearest first: what every search returns.
+
+    `rows` are their row numbers and `keys` their distances, or an increasing function of them; both are (queries, k).
+    Where fewer were found, a line ends in MISSING and infinity. Equal keys are ties.
+    """
+
+    rows: npt.NDArray[Any]
+    keys: FloatMatrix
+
+    @property
+    def sizes(self) -> IntVector:
+        """How many were found for each query."""
+        return np.asarray(np.count_nonzero(self.rows >= 0, axis=1))
+
+    def starts(self, ties: Ties) -> BoolMatrix:
+        """Whether a block of tied points begins at each rank; by index, every point is a block of its own."""
+        starts = np.ones(self.keys.shape, dtype=bool)
+        if ties == "average":
+            np.not_equal(self.keys[:, 1:], self.keys[:, :-1], out=starts[:, 1:])
+        return starts
+
+    def first(self, sizes: IntVector) -> Neighbours:
+        """The first points of each query, as many as `sizes` says."""
+        beyond = np.arange(self.rows.shape[1]) >= sizes[:, None]
+        return Neighbours(np.where(beyond, MISSING, self.rows), np.where(beyond, np.inf, self.keys))
+
+    def resized(self, k: int) -> Neighbours:
+        """Cut to k columns, or filled up to them."""
+        more = ((0, 0), (0, max(0, k - self.rows.shape[1])))
+        rows = np.pad(self.rows[:, :k], more, constant_values=MISSING)
+        return Neighbours(rows, np.pad(self.keys[:, :k], more, constant_values=np.inf))
+
+    def without(self, excluded: IntVector) -> Neighbours:
+        """One column less: without one given training point per query, or without the last where that is not listed."""
+        drop = self.rows == excluded[:, None]
+        drop[~drop.any(axis=1), -1] = True
+        shape = len(self.rows), self.rows.shape[1] - 1
+        return Neighbours(self.rows[~drop].reshape(shape), self.keys[~drop].reshape(shape))
+
+
+class Searcher:
+    """Finds the nearest training points by Euclidean distance. This is all that a valuation asks of a searcher.
+
+    Only `fit` and `search` are required. Any object with these two methods is a searcher; it need not inherit from this
+    class, whose other members are the defaults. A valuation calls them in this order, from one thread::
+
+        predict(X, k, n_queries)    only by `KNNShapley.plan`, instead of all others
+        fit(X)                      once
+        prepare(k, queries)         once
+        fingerprint()               once, if there is a checkpoint
+        search(Q, k)                often: first the queries of `prepare` again, then all, up to 1,024 at a time
+
+    `k` is one or two more than `n_candidates`: ties show only with the next point, and a query that is a training point
+    finds itself. Arrays are dense and finite, of any real type and memory layout.
+    """
+
+    on_fail: OnFail = "exact"
+    """Where fewer than `n_candidates` are found: search exactly, value with what was found ("partial"), or "raise"."""
+
+    random_state: Any = 0
+    """The seed. Must be a number if there is a checkpoint, so that a resumed run finds the same."""
+
+    tuning: Any = None
+    """What `prepare` chose, for `Valuation.search`. It prints itself."""
+
+    fingerprint: ClassVar[Callable[[Any], str] | None] = None
+    """A text that is equal for searchers that give equal answers, to the bit. Without it there are no checkpoints."""
+
+    @property
+    def name(self) -> str:
+        """What messages and reports call the searcher."""
+        return type(self).__name__
+
+    def fit(self, X: Any) -> Self:
+        """Take the training points, (N, d). A second call replaces the first."""
+        raise NotImplementedError
+
+    def search(self, Q: Any, k: int) -> tuple[Any, Any]:
+        """Row numbers and distances of the k nearest, both (len(Q), k), nearest first.
+
+        Where fewer were found, the row ends in index -1 and distance infinity. Distances may be any increasing function
+        of the true ones.
+        """
+        raise NotImplementedError
+
+    def prepare(self, k: int, queries: Any = None) -> Any:
+        """Choose parameters and build what depends on k. `queries` is a sample of those to come."""
+
+    def predict(self, X: Any, k: int, n_queries: int) -> Any:  # noqa: ARG002 - for those who know more
+        """What can be said before any work is done on these training points. It prints itself; None for nothing."""
+        return None
+
+    def search_numbered(self, numbers: IntVector, Q: Any, k: int) -> tuple[Any, Any]:  # noqa: ARG002
+        """`search(Q, k)` of the validation points with these numbers, which only a precomputed graph looks at."""
+        return self.search(Q, k)
+
+
+class _Adapter(Searcher):
+    """A searcher of another class: its own members, and the defaults for those that it lacks."""
+
+    def __init__(self, searcher: Any) -> None:
+        self._searcher = searcher
+        for member in ("fit", "search", "prepare", "fingerprint", "predict", "on_fail", "random_state"):
+            if hasattr(searcher, member):
+                setattr(self, member, getattr(searcher, member))
+
+    @property
+    def name(self) -> str:
+        return type(self._searcher).__name__
+
+    @property
+    def tuning(self) -> Any:  # type: ignore[override]
+        return getattr(self._searcher, "tuning", None)  # read late, because `prepare` sets it
+
+
+def as_searcher(searcher: Any) -> Searcher:
+    """A searcher with every member of the contract, made from any object with `fit` and `search`."""
+    return searcher if isinstance(searcher, Searcher) else _Adapter(searcher)
+
+
+def check_answer(
+    indices: Any, distances: Any, n_train: int, k: int, *, n_queries: int | None = None, searcher: Any = None
+) -> Neighbours:
+    """The answer of a searcher in our types, or a ValueError that says what is wrong with it."""
+    name = "the searcher" if searcher is None else as_searcher(searcher).name
+    found, far = np.asarray(indices), np.asarray(distances)
+    rows = n_queries if n_queries is not None else len(found) if found.ndim else 0
+    for what, array in (("indices", found), ("distances", far)):
+        if array.shape != (rows, k):
+            raise _refused(name, f"{what} of shape {array.shape} instead of {(rows, k)}")
+    if found.dtype.kind not in "iu":
+        raise _refused(name, f"indices of type {found.dtype} instead of whole numbers")
+    if far.dtype.kind not in "iuf":
+        raise _refused(name, f"distances of type {far.dtype} instead of real numbers")
+    far = far.astype(np.float64)
+    _refuse_first(name, (found < MISSING) | (found >= n_train), f"an index outside 0..{n_train - 1}", found)
+    found = found.astype(np.intp)
+    missing = found == MISSING
+    _refuse_first(name, missing[:, :-1] & ~missing[:, 1:], "a neighbour after -1", found)
+    _refuse_first(name, ~missing & ~np.isfinite(far), "a distance that is not finite", far)
+    _refuse_first(name, ~missing[:, 1:] & (far[:, 1:] < far[:, :-1]), "a farther point before a nearer one", far)
+    ordered = np.sort(found, axis=1)
+    _refuse_first(name, (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0), "a neighbour twice", ordered)
+    return Neighbours(found, np.where(missing, np.inf, far))
+
+
+def _refuse_first(name: str, wrong: npt.NDArray[np.bool_], what: str, values: npt.NDArray[Any]) -> None:
+    if wrong.any():
+        query, rank = map(int, np.argwhere(wrong)[0])
+        some = ", ".join(map(str, values[query, rank : rank + 2].tolist()))
+        raise _refused(name, f"{what} for query {query} of its batch, at place {rank} ({some})")
+
+
+def _refused(name: str, what: str) -> ValueError:
+    return ValueError(f"{name}.search returned {what}. See nearworth.testing.check_searcher to find out why.")
+
+
+def check_points(X: Any) -> npt.NDArray[Any]:
+    """Training points that the user gives to a searcher: dense and finite."""
+    features = check_features(X, "X")
+    if features.is_sparse:
+        raise TypeError("X is sparse, which this searcher cannot take. Use X.toarray(), or search='exact'.")
+    return as_points(features.data)
+
+
+def as_points(data: Any) -> npt.NDArray[Any]:
+    """Checked training points, all in memory, in a type that kernels read: no 16-bit floats, no foreign byte order."""
+    points: npt.NDArray[Any] = np.asanyarray(data)
+    if points.dtype == np.float16:
+        return np.asarray(points, dtype=np.float32)
+    return points if points.dtype.isnative else np.asarray(points, dtype=points.dtype.newbyteorder("="))
+
+
+def check_queries(Q: Any, n_columns: int, k: int) -> FloatMatrix:
+    """Queries that the user gives to a searcher, or an error that says what they should be."""
+    whole_number(1)("k", k)
+    queries = np.ascontiguousarray(Q, dtype=np.float64)
+    if queries.ndim != 2 or queries.shape[1] != n_columns:
+        raise ValueError(f"Q must have shape (queries, {n_columns}), as the training points; got {queries.shape}.")
+    if not np.isfinite(queries).all():
+        raise ValueError("Q holds numbers that are not finite. Drop these queries or fill them in.")
+    return queries
+
+
+def check_share(name: str, value: Any) -> None:
+    """A number between 0 and 1, neither included."""
+    if not is_real(value) or not 0.0 < value < 1.0:
+        raise ValueError(f"{name} must be a number between 0 and 1, such as 0.95; got {value!r}.")
+
+
+def ordinary_scale(points: npt.NDArray[Any]) -> int:
+    """Binary exponent that brings extreme numbers near 1; 0 for ordinary ones, whose squares floats can hold."""
+    exponent = -int(np.frexp(max(float(points.max()), -float(points.min())))[1])
+    return exponent if abs(exponent) >= EXTREME else 0
+
+
+def usable_threads(n_threads: int | None) -> int:
+    """As given, or all cores that this process may use."""
+    if n_threads is not None:
+        return n_threads
+    import joblib
+
+    return int(joblib.cpu_count())

@@ -1,0 +1,72 @@
+"""Nearest points picked up on the way are those that a plain sort finds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nearworth as nw
+from nearworth.engine.nearest_lists import NearestLists, nearly_nearest
+from nearworth.engine.value import value_and_nearest
+
+
+def nearest(estimator, X, y, size, X_val=None, y_val=None):
+    training, parameters = estimator.fit(X, y).training_set_, estimator.get_params()
+    return value_and_nearest(training, training.problem(X_val, y_val, None, parameters), parameters, size)
+
+
+def squared(A, B):
+    return ((A[:, None] - B[None]) ** 2).sum(axis=2)
+
+
+@pytest.mark.parametrize(
+    ("n", "size", "task"),
+    [(n, size, task) for n, size in [(2, 5), (30, 7), (300, 40)] for task in ("classification", "regression")]
+    + [(2500, 20, "classification")],  # through a matrix product, which regression has not
+)
+def test_same_as_a_sort(rng, n, size, task):
+    X, y = rng.normal(size=(n, 3)), np.arange(n) % 2
+    valuation, found = nearest(nw.KNNShapley(3, task=task), X, y, size)
+    D = squared(X, X)
+    np.fill_diagonal(D, np.inf)
+    order = np.argsort(D, axis=1)[:, : min(size, n - 1)]
+    assert (found.rows == order).all()
+    np.testing.assert_allclose(found.keys, np.take_along_axis(D, order, axis=1), rtol=1e-12)
+    assert (valuation.values == nw.KNNShapley(3, task=task).fit(X, y).value().values).all()
+
+
+def test_against_validation_points(rng):
+    X, Q = rng.normal(size=(2500, 4)), rng.normal(size=(30, 4))
+    y = rng.integers(0, 2, 2500)
+    _, found = nearest(nw.KNNShapley(3), X, y, 9, Q, y[:30])
+    assert (found.rows == np.argsort(squared(Q, X), axis=1)[:, :9]).all()
+
+
+def test_lists_end_before_equals_that_do_not_all_fit():
+    lists = NearestLists(1, 3, least=1)
+    lists.keep(0, np.arange(5), np.array([2.0, 1.0, 2.0, 2.0, 3.0]))
+    assert lists.found.rows[0].tolist() == [1, -1, -1]
+
+
+def test_hashes_decide_where_the_list_would_be_too_short():
+    firsts = set()
+    for query in range(50):
+        lists = NearestLists(query + 1, 2, least=2)
+        lists.keep(query, np.arange(10), np.zeros(10))
+        firsts.add(int(lists.found.rows[query, 0]))
+        assert (lists.found.rows[query] >= 0).all()
+    assert len(firsts) > 5
+
+
+def test_all_within_the_error_are_candidates(rng):
+    for top in (5, 1000, 2**30):
+        for n in (25, 300, 5000):
+            keys = rng.integers(0, top, n).astype(np.int32)
+            for order in (keys, np.sort(keys), np.sort(keys)[::-1].copy()):
+                found = nearly_nearest(order, 20, top // 100)
+                assert set(np.flatnonzero(order <= np.sort(order)[19] + top // 100)) <= set(found.tolist())
+
+
+def test_few_others_are_candidates(rng):
+    keys = rng.integers(0, 2**30, 100_000).astype(np.int32)
+    assert len(nearly_nearest(keys, 50, 0)) < 100
