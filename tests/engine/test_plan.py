@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tracemalloc
 
-import numpy as np
 import pytest
 
 import nearworth as nw
