@@ -10,6 +10,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import binomtest
 
+from definition import recall
 from nearworth import LSHSearch
 from nearworth.neighbors import lsh
 from nearworth.neighbors.exact import ExactSearch
@@ -21,7 +22,7 @@ from nearworth.neighbors.lsh_theory import (
     found_in_tables,
     theorem_4,
 )
-from nearworth.neighbors.recall import Sample, recall
+from nearworth.neighbors.recall import Sample
 
 
 @pytest.fixture
