@@ -37,7 +37,7 @@ from nearworth.neighbors.searchers import (
 )
 
 # Products are made of panels of one shape: a BLAS rounds other shapes differently, and a hash is a rounded number.
-PANEL, TABLES_AT_ONCE = 256, 16
+PANEL = 256
 NARROW_ERROR, UNIT_32 = 1e-3, 2.0**-24  # 32 bits will do if they are off by less than this share of a hash's width
 LARGEST_CODE, BEYOND = 2.0**40, 2**40 + 1
 SAMPLED_QUERIES, EXPECTED_QUERIES = 128, 10_000
@@ -202,24 +202,21 @@ class HashTables:
         self.offsets = rng.random((n_tables, n_hashes)).astype(dtype)
         self.factors = rng.integers(0, 2**63, (n_tables, n_hashes), dtype=np.uint64) * np.uint64(2) + np.uint64(1)
 
-        self.hashes = np.empty((n_tables, n_train), dtype=np.uint64)
-        self.rows = np.empty((n_tables, n_train), dtype=np.int32)
-        for first in range(0, n_tables, TABLES_AT_ONCE):
-            for table, codes in enumerate(self.codes(points, first, first + TABLES_AT_ONCE), start=first):
-                order = np.argsort(codes)
-                self.rows[table], self.hashes[table] = order, codes[order]
+        self.hashes, self.rows = self.codes(points), np.empty((n_tables, n_train), dtype=np.int32)
+        for codes, rows in zip(self.hashes, self.rows, strict=True):
+            rows[:] = np.argsort(codes)
+            codes[:] = codes[rows]
 
-    def codes(self, X: npt.NDArray[Any], first: int = 0, last: int | None = None) -> npt.NDArray[np.uint64]:
-        """Folded hashes in the tables from first to last, (tables, points)."""
-        vectors, offsets, factors = self.vectors[first:last], self.offsets[first:last], self.factors[first:last]
-        out = np.empty((len(vectors), len(X)), dtype=np.uint64)
-        panel = np.zeros((PANEL, X.shape[1]), dtype=vectors.dtype)
+    def codes(self, X: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+        """Folded hashes of points in each table, (tables, points)."""
+        out = np.empty((len(self.vectors), len(X)), dtype=np.uint64)
+        panel = np.zeros((PANEL, X.shape[1]), dtype=self.vectors.dtype)
         for start in range(0, len(X), PANEL):
             rows = X[start : start + PANEL]
             with np.errstate(over="ignore", invalid="ignore"):  # queries far out collide with nothing
                 panel[: len(rows)] = rows - self.centre
-                products = np.matmul(panel, vectors)
-            _fold(products, offsets, factors, out[:, start : start + PANEL])
+                products = np.matmul(panel, self.vectors)
+            _fold(products, self.offsets, self.factors, out[:, start : start + PANEL])
         return out
 
     def nearest(self, queries: FloatMatrix, k: int) -> Neighbours:

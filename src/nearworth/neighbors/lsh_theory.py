@@ -150,9 +150,8 @@ class Distances:
 
     def typical(self, delta: float) -> float:
         """Distance of the K*-th neighbour of a query in a sparse region; something positive if that is zero."""
-        every = np.concatenate([self.near.ravel(), self.far])
-        smallest = float(every[every > 0].min(initial=np.inf))
-        return float(np.quantile(self.near[:, -1], 1.0 - delta)) or (smallest if smallest < np.inf else 1.0)
+        smallest = float(self.far[0]) if len(self.far) else 1.0
+        return float(np.quantile(self.near[:, -1], 1.0 - delta)) or float(self.near.max()) or smallest
 
 
 @dataclass(frozen=True)
