@@ -202,7 +202,7 @@ def choose_tables(
     (n_train, n_columns), k = distances.shape, distances.k
     options: list[tuple[float, Tuning]] = []
     cheapest = math.inf
-    for r in [m * distances.typical(delta) for m in WIDTHS] if width is None else [width]:
+    for r in [multiple * distances.typical(delta) for multiple in WIDTHS] if width is None else [width]:
         tables = min(LEAST_TABLES, most_tables)
         for m in range(1, MOST_HASHES + 1) if n_hashes is None else [n_hashes]:
             near, far = (collision_probability(some, r) ** m for some in (distances.near, distances.far))
