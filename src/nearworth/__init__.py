@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from nearworth.datasets.noise import add_label_noise
     from nearworth.engine.plan import Plan
     from nearworth.estimator import KNNShapley, knn_shapley
-    from nearworth.games.oracle import exact_shapley
+    from nearworth.games.definition import exact_shapley
     from nearworth.neighbors.faiss_search import FaissSearch
     from nearworth.neighbors.graph import GraphSearch
     from nearworth.neighbors.lsh import LSHSearch
@@ -72,7 +72,7 @@ _HOME = {
     "Valuation": "nearworth.results.valuation",
     "add_label_noise": "nearworth.datasets.noise",
     "audit_labels": "nearworth.audit.audit",
-    "exact_shapley": "nearworth.games.oracle",
+    "exact_shapley": "nearworth.games.definition",
     "knn_shapley": "nearworth.estimator",
     "removal_curve": "nearworth.curves",
 }
