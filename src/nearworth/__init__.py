@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from nearworth.results.detection import Detection
     from nearworth.results.origin import Origin
     from nearworth.results.owners import OwnerValue, OwnerValues
-    from nearworth.results.partial import Partial
+    from nearworth.results.sums import Partial
     from nearworth.results.valuation import Valuation
     from nearworth.tables.prepare import TablePreparer
 
@@ -65,7 +65,7 @@ _HOME = {
     "Origin": "nearworth.results.origin",
     "OwnerValue": "nearworth.results.owners",
     "OwnerValues": "nearworth.results.owners",
-    "Partial": "nearworth.results.partial",
+    "Partial": "nearworth.results.sums",
     "Plan": "nearworth.engine.plan",
     "RemovalCurve": "nearworth.curves",
     "TablePreparer": "nearworth.tables.prepare",
