@@ -15,8 +15,8 @@ import nearworth as nw
 from nearworth.cli.messages import collapsed, print_compile_notice, print_message
 from nearworth.cli.targets import array_target, check_target, column_target
 from nearworth.inputs.features import check_features
+from nearworth.tables import InputError, listed
 from nearworth.tables.columns import kind_of
-from nearworth.tables.errors import InputError, listed
 from nearworth.tables.read import Source, read
 
 RESERVED = ("row", "value", "standard_error", "rank", "lower", "upper", "given", "suggested", "quality", "why")

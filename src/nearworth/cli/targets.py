@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from nearworth.tables import InputError, listed
 from nearworth.tables.columns import kind_of, missing_cells
-from nearworth.tables.errors import InputError, listed
 from nearworth.tables.read import ARRAYS, Source, read_labels
 
 
