@@ -139,28 +139,35 @@ def read_csv(path: Path, dialect: Dialect, text_only: bool = False) -> Any:
 
 def _parse(path: Path, dialect: Dialect, text_only: bool) -> Any:
     """Types from the first block, which saves memory; where they do not hold, from all rows."""
+    small, large = (pa_csv.ReadOptions(encoding=dialect.encoding, block_size=block) for block in (BLOCK, LARGE_BLOCK))
+    parse = pa_csv.ParseOptions(delimiter=dialect.delimiter, newlines_in_values=dialect.quotes)
+    convert = pa_csv.ConvertOptions(decimal_point=dialect.decimal)
+    first = large if text_only else small
+    with suppress(pa.ArrowInvalid):
+        convert.column_types = _first_types(path, (first, parse, convert), text_only)
+        return pa_csv.read_csv(path, first, parse, convert)
+
     ragged: list[Any] = []  # rows of another length than the header
 
     def refuse(row: Any) -> str:
         ragged.append(row)
         return "error"
 
-    parse = pa_csv.ParseOptions(
-        delimiter=dialect.delimiter, newlines_in_values=dialect.quotes, invalid_row_handler=refuse
-    )
-    for threads, block in ((True, BLOCK), (False, LARGE_BLOCK)):  # without threads, rows are numbered
-        ragged.clear()
-        options = pa_csv.ReadOptions(use_threads=threads, encoding=dialect.encoding, block_size=block), parse
-        convert = pa_csv.ConvertOptions(decimal_point=dialect.decimal)
-        try:
-            if threads or text_only:
-                with pa_csv.open_csv(path, *options, convert) as reader:
-                    types = {f.name: pa.string() if text_only else f.type for f in reader.schema}
-                convert.column_types = {name: kind for name, kind in types.items() if not pa.types.is_null(kind)}
-            return pa_csv.read_csv(path, *options, convert)
-        except pa.ArrowInvalid as error:
-            problem = f"cannot be read as a table: {str(error).splitlines()[0]}"
-    raise InputError(f"{path}: {_ragged_row(ragged[0]) if ragged else problem}")
+    parse.invalid_row_handler = refuse  # not before: a thread of `open_csv` that holds it can abort Python's exit
+    large.use_threads = False  # so that rows are numbered
+    convert.column_types = convert.column_types if text_only else {}
+    try:
+        return pa_csv.read_csv(path, large, parse, convert)
+    except pa.ArrowInvalid as error:
+        problem = _ragged_row(ragged[0]) if ragged else f"cannot be read as a table: {str(error).splitlines()[0]}"
+        raise InputError(f"{path}: {problem}") from error
+
+
+def _first_types(path: Path, options: tuple[Any, Any, Any], text_only: bool) -> dict[str, Any]:
+    with pa_csv.open_csv(path, *options) as reader:
+        if text_only:
+            return dict.fromkeys(reader.schema.names, pa.string())
+        return {field.name: field.type for field in reader.schema if not pa.types.is_null(field.type)}
 
 
 def _ragged_row(row: Any) -> str:
