@@ -1,10 +1,10 @@
 """Tables in files: read, prepared for distances, written.
 
-    path --> read.py --> Source(table) --> prepare.py: TablePreparer --> matrix
+    path --> read.py --> DataFile(table) --> prepare.py: TablePreparer --> matrix
                |                              |
           csv_files.py <-- write.py       columns.py
 
-read.py        a path to a Source (a table, or arrays): CSV, TSV, Parquet, Feather, npz, npy
+read.py        a path to a DataFile (a table, or arrays): CSV, TSV, Parquet, Feather, npz, npy
 csv_files.py   CSV of any origin: dialect, parsing, the formula guard, new cells in place of old ones
 columns.py     what each kind of column becomes: numbers, categories, embedding
 prepare.py     TablePreparer, the scikit-learn transformer over all columns

@@ -32,7 +32,7 @@ OTHERS = {
 
 
 @dataclass(frozen=True)
-class Source:
+class DataFile:
     """The contents of a file: a table, or an array X with labels y if it has them; and remarks for the user."""
 
     path: str
@@ -46,15 +46,15 @@ class Source:
         return self.table is not None
 
 
-def read(path: str | os.PathLike[str], text_only: bool = False) -> Source:
+def read(path: str | os.PathLike[str], text_only: bool = False) -> DataFile:
     """Read CSV, TSV, Parquet, Feather, npz (`X`, `y`) or npy, by extension; text_only leaves CSV cells as text."""
     with _opened(path) as (file, kind):
         if kind == "CSV":
             return _read_csv(file, text_only)
         if kind != "numpy":
-            return Source(str(file), _check_table(file, _read_columnar(file, kind)))
+            return DataFile(str(file), _check_table(file, _read_columnar(file, kind)))
         arrays = _load_npz(file) if file.suffix.lower() == ".npz" else {"X": _load_npy(file)}
-        return Source(str(file), X=_as_matrix(file, arrays["X"]), y=arrays.get("y"))
+        return DataFile(str(file), X=_as_matrix(file, arrays["X"]), y=arrays.get("y"))
 
 
 def count_rows(path: str | os.PathLike[str]) -> int:
@@ -110,7 +110,7 @@ def _problem(path: Path) -> str | None:
     return None if known else f"its extension {path.suffix!r} is not known. Use one of {', '.join(FORMATS)}"
 
 
-def _read_csv(path: Path, text_only: bool) -> Source:
+def _read_csv(path: Path, text_only: bool) -> DataFile:
     dialect = find_dialect(path)
     found = {
         f"is not UTF-8; read as {dialect.encoding}": dialect.encoding != "utf-8",
@@ -118,7 +118,7 @@ def _read_csv(path: Path, text_only: bool) -> Source:
         "numbers have decimal commas": dialect.decimal == ",",
     }
     remarks = tuple(f"{path}: {remark}" for remark, holds in found.items() if holds)
-    return Source(str(path), _check_table(path, read_csv(path, dialect, text_only)), remarks=remarks)
+    return DataFile(str(path), _check_table(path, read_csv(path, dialect, text_only)), remarks=remarks)
 
 
 def _read_columnar(path: Path, kind: str) -> Any:
