@@ -26,16 +26,14 @@ def test_rows_are_read_as_from_an_array(rng, tmp_path, monkeypatch, positional):
     X = rng.integers(0, 100, (500, 3)).astype(">i2")
     np.save(tmp_path / "X.npy", X)
     rows = open_npy(tmp_path / "X.npy", "X")
-    some = rng.integers(-500, 500, 300)
-    for key in (slice(None), slice(7, 90), slice(90, 7), slice(400, 1_000), slice(1, None, 3), some, some % 2 == 3, 17):
-        if isinstance(key, np.ndarray) and key.dtype == bool:
-            key = rng.random(500) < 0.3
+    for key in (slice(None), slice(7, 90), slice(90, 7), slice(400, 1_000), rng.integers(0, 500, 300)):
         np.testing.assert_array_equal(rows[key], X[key])
     np.testing.assert_array_equal(rows[[]], X[np.zeros(0, dtype=int)])
-    np.testing.assert_array_equal(np.array(list(rows)), X)
+    np.testing.assert_array_equal(np.asarray(rows), X)
     assert (rows.min(), rows.max()) == (X.min(), X.max())
-    with pytest.raises(IndexError):
-        rows[[500]]
+    for key in ([500], [-1], [True]):
+        with pytest.raises(IndexError):
+            rows[key]
 
 
 def test_rows_far_apart_and_close_together(rng, tmp_path, monkeypatch):

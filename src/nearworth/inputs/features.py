@@ -167,11 +167,15 @@ def _check_shape(data: Any, name: str) -> None:
 
 
 def _check_numbers(features: Features, name: str, allow_nan: bool) -> None:
-    entries = features.data.data[:, None] if features.is_sparse else features.data
+    entries: Any = features.data
+    if features.is_sparse:
+        entries = entries.data[:, None]
     is_float = entries.dtype.kind == "f"
     if not is_float and entries.dtype.itemsize < 8:
         return
     limit = LARGEST_FEATURE if is_float else LARGEST_INTEGER
+    if isinstance(entries, FileRows) and entries.min() >= -limit and entries.max() <= limit:  # a pass that is kept
+        return
     low, high = (np.fmin, np.fmax) if allow_nan else (np.minimum, np.maximum)
     for start, chunk in row_chunks(entries):
         if low.reduce(chunk, axis=None).item() >= -limit and high.reduce(chunk, axis=None).item() <= limit:
@@ -188,9 +192,9 @@ def _check_numbers(features: Features, name: str, allow_nan: bool) -> None:
 
 
 def _refuse_number(features: Features, name: str, value: Any, place: tuple[int, int], more: int) -> None:
-    (row, column), data = place, features.data
-    if features.is_sparse:
-        row, column = int(np.searchsorted(data.indptr, row, side="right")) - 1, int(data.indices[row])
+    row, column = place
+    if scipy.sparse.issparse(features.data):  # where the place is that among stored numbers, none of which is 0
+        row, column = (int(numbers[row]) for numbers in features.data.nonzero())
     where = f"row {row}, column {column if features.names is None else repr(features.names[column])}"
     where += f" (and {more} more such entries nearby)" if more else ""
     if np.isnan(value):

@@ -8,6 +8,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,18 @@ class FileRows:
         if self.path is None:  # a file without a name cannot be opened elsewhere: the rows themselves are sent
             return np.array, (self[:],)
         return FileRows.open, (self.path, self.dtype.str, self.shape, self.offset)
+
+    @cached_property
+    def _extremes(self) -> tuple[Any, Any]:
+        ends = [(rows.min(), rows.max()) for _, rows in row_chunks(self)]
+        return np.min([low for low, _ in ends]).item(), np.max([high for _, high in ends]).item()
+
+    def min(self) -> Any:
+        """The smallest number, NaN if there is one; takes one pass over the file, once."""
+        return self._extremes[0]
+
+    def max(self) -> Any:
+        return self._extremes[1]
 
     def _block(self, start: int, stop: int) -> npt.NDArray[Any]:
         out = np.empty((stop - start, self.shape[1]), dtype=self.dtype)
@@ -119,7 +132,7 @@ def spill(blocks: Iterable[npt.NDArray[Any]], dtype: Any, n_rows: int | None = N
             if not count:
                 width = block.shape[1]
                 check_disk((n_rows or 0) * width * dtype.itemsize)
-            file.write(np.ascontiguousarray(block, dtype=dtype))
+            file.write(np.ascontiguousarray(block, dtype=dtype).data)
             count += len(block)
         file.flush()
     except BaseException:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -43,31 +44,25 @@ def open_npy(path: str | os.PathLike[str], argument: str) -> npt.NDArray[Any] | 
     return spill_columns(FileRows.open(path, mapped.dtype, mapped.shape[::-1], mapped.offset))
 
 
-def reopen_map(mapped: np.memmap[Any, Any]) -> FileRows | None:
-    """The rows of a memory map, read from its file; None if the file may be another one, or hold other numbers."""
+def reopen_map(mapped: np.memmap[Any, Any]) -> FileRows | np.memmap[Any, Any]:
+    """The rows of a memory map, read from its file; the map if that may be another file, or hold other numbers."""
     shared = isinstance(mapped.base, mmap.mmap) and mapped.mode != "c"  # else changes are in memory only
-    if not _is_matrix(mapped) or not shared or not mapped.flags.c_contiguous or mapped.filename is None:
-        return None
-    try:
-        found = os.stat(mapped.filename)
-        if _mapped_file(mapped.ctypes.data) != (os.major(found.st_dev), os.minor(found.st_dev), found.st_ino):
-            return None
-        return FileRows.open(mapped.filename, mapped.dtype, mapped.shape, mapped.offset)
-    except (OSError, ValueError):
-        return None
+    if _is_matrix(mapped) and shared and mapped.flags.c_contiguous and mapped.filename is not None:
+        with suppress(OSError, ValueError):
+            if _mapped_inode(mapped.ctypes.data) == os.stat(mapped.filename).st_ino:
+                return FileRows.open(mapped.filename, mapped.dtype, mapped.shape, mapped.offset)
+    return mapped
 
 
 def _is_matrix(array: npt.NDArray[Any]) -> bool:
     return array.ndim == 2 and array.size > 0 and array.dtype.kind in "biuf" and array.dtype.itemsize <= 8
 
 
-def _mapped_file(address: int) -> tuple[int, int, int] | None:
-    """Device and inode of the file that is mapped at an address: the name may have passed to another file since."""
+def _mapped_inode(address: int) -> int | None:
+    """The file that is mapped at an address: the name may have passed to another file since."""
     with open("/proc/self/maps") as lines:
-        for line in lines:
-            addresses, _, _, device, inode = line.split()[:5]
+        for addresses, _, _, _, inode, *_ in map(str.split, lines):
             start, end = (int(part, 16) for part in addresses.split("-"))
             if start <= address < end:
-                major, minor = (int(part, 16) for part in device.split(":"))
-                return major, minor, int(inode)
+                return int(inode)
     return None

@@ -219,8 +219,9 @@ def _labels(y: Any, name: str, n_rows: int | None) -> tuple[npt.NDArray[Any], st
 def _common_kind(kinds: set[type], name: str) -> str:
     if all(issubclass(kind, str) for kind in kinds):
         return TEXT
-    if len(kinds) == 1 and issubclass(*kinds, Hashable):
-        return next(iter(kinds)).__name__
+    first = next(iter(kinds))
+    if len(kinds) == 1 and issubclass(first, Hashable):
+        return first.__name__
     found = ", ".join(sorted(kind.__name__ for kind in kinds))
     raise TypeError(
         f"{name} mixes labels of several kinds ({found}), or of one that cannot be compared. "
