@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import narwhals.stable.v2 as nwl
 import numpy as np
@@ -192,9 +192,9 @@ def _check_numbers(features: Features, name: str, allow_nan: bool) -> None:
 
 
 def _refuse_number(features: Features, name: str, value: Any, place: tuple[int, int], more: int) -> None:
-    row, column = place
-    if scipy.sparse.issparse(features.data):  # where the place is that among stored numbers, none of which is 0
-        row, column = (int(numbers[row]) for numbers in features.data.nonzero())
+    (row, column), data = place, cast("Any", features.data)
+    if features.is_sparse:  # where the place is that among stored numbers, none of which is 0
+        row, column = (int(numbers[row]) for numbers in data.nonzero())
     where = f"row {row}, column {column if features.names is None else repr(features.names[column])}"
     where += f" (and {more} more such entries nearby)" if more else ""
     if np.isnan(value):

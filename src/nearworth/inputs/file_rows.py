@@ -54,9 +54,7 @@ class FileRows:
             return self._block(start, max(start, stop))
         return self._some(np.asarray(rows))
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        if copy is False:
-            raise ValueError("rows of a file cannot become an array without being read")
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:  # noqa: ARG002 - always one
         return self[:].astype(dtype or self.dtype, copy=False)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -115,10 +115,6 @@ def check_owners(owners: Any, n_train: int) -> tuple[list[Any], IntVector]:
         column = column.astype(str)  # dates as text
     plain = column.tolist()
     _refuse_missing(plain, "owners", "missing owners")
-    if not all(isinstance(owner, Hashable) for owner in plain):
-        raise TypeError(
-            "owners must be labels that can be compared, such as strings or numbers; got lists or the like."
-        )
     distinct = list(dict.fromkeys(plain))
     return distinct, _codes(column, distinct)
 
