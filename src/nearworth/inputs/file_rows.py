@@ -1,13 +1,15 @@
-"""Rows of a matrix in an uncompressed file, read when they are needed, and the temporary files that hold such rows."""
+"""Rows of a matrix in an uncompressed file, read when they are needed: .npy files, memory maps, temporary files."""
 
 from __future__ import annotations
 
+import mmap
 import os
 import shutil
 import tempfile
 import threading
 import weakref
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -54,7 +56,7 @@ class FileRows:
             return self._block(start, max(start, stop))
         return self._some(np.asarray(rows))
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:  # noqa: ARG002 - always one
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         return self[:].astype(dtype or self.dtype, copy=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -110,10 +112,12 @@ class FileRows:
 def row_chunks(data: Any, entries: int = 2**22) -> Iterator[tuple[int, npt.NDArray[Any]]]:
     """Consecutive rows of any matrix, at most so many entries at a time, each chunk with the number of its first row.
 
-    Chunks of files are small, because each is a new array.
+    What is read from disk comes in small pieces, because each is a new array, and in whole chunks of zarr or h5py.
     """
-    entries = min(entries, PIECE // 8) if isinstance(data, FileRows) else entries
-    step = max(1, entries // max(1, data.shape[1]))
+    entries = entries if isinstance(data, np.ndarray) else min(entries, PIECE // 8)
+    stored = (getattr(data, "chunks", None) or [1])[0]
+    stored = stored if isinstance(stored, int) else 1
+    step = stored * max(1, entries // max(1, data.shape[1]) // stored)
     for start in range(0, data.shape[0], step):
         yield start, np.asarray(data[start : start + step])
 
@@ -161,3 +165,58 @@ def check_disk(needed: int) -> None:
             f"These data need {needed:,} bytes in a temporary file, but {folder} has {free:,} free. "
             "Set TMPDIR to a folder on a larger disk, or give the data as a .npy file, which is read where it is."
         )
+
+
+def map_npy(path: str | os.PathLike[str], where: str) -> Any:
+    """The array of a .npy file as a memory map. A damaged file is a ValueError, whose message begins with `where`.
+
+    The header of such a file is a Python literal, so damage can surface as almost any exception. The map is never
+    longer than the file: a shape that the file cannot hold is refused before memory is taken for it.
+    """
+    try:
+        with np.errstate(all="raise"):  # products of absurd shapes
+            mapped = np.lib.format.open_memmap(path, mode="r")
+        if mapped.dtype.itemsize == 0:  # fits into any file, whatever the shape
+            raise ValueError(f"entries of type {mapped.dtype.str!r} have no content")
+    except OSError:
+        raise
+    except Exception as error:
+        if "Python objects" in str(error):
+            raise ValueError(f"{where} holds pickled objects, which could run code. Save numbers.") from None
+        reason = (str(error).splitlines() or [""])[0][:200] or type(error).__name__
+        raise ValueError(f"{where} is not a numpy file that can be read ({reason}).") from error
+    return mapped
+
+
+def open_npy(path: str | os.PathLike[str], argument: str) -> npt.NDArray[Any] | FileRows:
+    """A matrix of numbers in a .npy file as rows; any other array as it is, for `check_features` to refuse."""
+    mapped = map_npy(path, f"{argument}: {path}")
+    if not _is_matrix(mapped):
+        return np.asarray(mapped)
+    if mapped.flags.c_contiguous:
+        return FileRows.open(path, mapped.dtype, mapped.shape, mapped.offset)
+    return spill_columns(FileRows.open(path, mapped.dtype, mapped.shape[::-1], mapped.offset))
+
+
+def reopen_map(mapped: np.memmap[Any, Any]) -> FileRows | np.memmap[Any, Any]:
+    """The rows of a memory map, read from its file; the map if that may be another file, or hold other numbers."""
+    shared = isinstance(mapped.base, mmap.mmap) and mapped.mode != "c"  # else changes are in memory only
+    if _is_matrix(mapped) and shared and mapped.flags.c_contiguous and mapped.filename is not None:
+        with suppress(OSError, ValueError):
+            if _mapped_inode(mapped.ctypes.data) == os.stat(mapped.filename).st_ino:
+                return FileRows.open(mapped.filename, mapped.dtype, mapped.shape, mapped.offset)
+    return mapped
+
+
+def _is_matrix(array: npt.NDArray[Any]) -> bool:
+    return array.ndim == 2 and array.size > 0 and array.dtype.kind in "biuf" and array.dtype.itemsize <= 8
+
+
+def _mapped_inode(address: int) -> int | None:
+    """The file that is mapped at an address: the name may have passed to another file since."""
+    with open("/proc/self/maps") as lines:
+        for addresses, _, _, _, inode, *_ in map(str.split, lines):
+            start, end = (int(part, 16) for part in addresses.split("-"))
+            if start <= address < end:
+                return int(inode)
+    return None

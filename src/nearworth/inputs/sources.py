@@ -10,12 +10,10 @@ from typing import Any
 
 import narwhals.stable.v2 as nwl
 import numpy as np
-import numpy.typing as npt
 
 from nearworth._common.memory import default_budget
 from nearworth.inputs.features import Features, as_narwhals, check_label_column
-from nearworth.inputs.file_rows import PIECE, FileRows, spill
-from nearworth.inputs.npy import map_npy, open_npy, reopen_map
+from nearworth.inputs.file_rows import FileRows, map_npy, open_npy, reopen_map, row_chunks, spill
 
 FORMATS = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "feather", ".ipc": "feather"}
 ARROW = {"Dataset", "Scanner", "RecordBatchReader"}  # classes of pyarrow that are read in batches
@@ -53,7 +51,7 @@ def _open(X: Any, label: str | None, argument: str, max_memory: int | None) -> t
 
         X, names, labels = read_arrow(X, label, argument)
     elif _is_chunked(X):
-        X = spill(_blocks(X), X.dtype, int(X.shape[0]))
+        X = spill((rows for _, rows in row_chunks(X)), X.dtype, int(X.shape[0]))
     if isinstance(X, FileRows) and max_memory is None and X.nbytes <= default_budget():
         X = X[:]
     return X if X is given else Features(X, names), labels
@@ -99,16 +97,6 @@ def _is_chunked(X: Any) -> bool:
     """Whether it is a matrix of numbers that is read by slices, as those of zarr and h5py are."""
     has_all = hasattr(X, "chunks") and hasattr(X, "__getitem__") and isinstance(getattr(X, "dtype", None), np.dtype)
     return has_all and X.dtype.kind in "biuf" and X.dtype.itemsize <= 8 and len(getattr(X, "shape", ())) == 2
-
-
-def _blocks(X: Any) -> Iterator[npt.NDArray[Any]]:
-    """Whole chunks, several at a time if they are small."""
-    n_rows, width = (int(size) for size in X.shape)
-    most = max(1, PIECE // max(1, width * X.dtype.itemsize))
-    tall = X.chunks[0] if X.chunks and isinstance(X.chunks[0], int) else 1
-    step = tall * max(1, most // tall)
-    for start in range(0, n_rows, step):
-        yield np.asarray(X[start : min(start + step, n_rows)])
 
 
 @contextmanager

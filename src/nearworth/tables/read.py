@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from nearworth.inputs.npy import map_npy
+from nearworth.inputs.file_rows import map_npy
 from nearworth.tables.csv_read import find_dialect, read_csv
 from nearworth.tables.errors import InputError, listed, plural
 
