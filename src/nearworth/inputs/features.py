@@ -99,16 +99,16 @@ def _from_frame(frame: nwl.DataFrame[Any], name: str) -> Features:
 
 
 def _numeric_column(series: nwl.Series[Any], name: str) -> npt.NDArray[np.float64]:
-    missing = series.is_null().to_numpy()
     if not series.dtype.is_float():  # in a float column they become NaN, which is checked later
-        refuse_rows(missing, name, f"missing values in column {series.name!r}")
+        refuse_rows(series.is_null().to_numpy(), name, f"missing values in column {series.name!r}")
     if not (series.dtype.is_numeric() or series.dtype == nwl.Boolean or series.dtype == nwl.Object):
         raise ValueError(
             f"{name} has a column that is not numeric: {series.name!r} ({series.dtype}). "
             "Encode it (for example one-hot) or drop it; distances need numbers."
         )
     try:
-        return np.asarray(series.cast(nwl.Float64).to_numpy() if missing.any() else series.to_numpy(), dtype=np.float64)
+        numbers = series.cast(nwl.Float64) if series.dtype.is_numeric() else series
+        return np.asarray(numbers.to_numpy(), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} has a column that cannot be read as numbers: {series.name!r} ({error}).") from None
 
