@@ -13,7 +13,7 @@ import sys
 import time
 
 from nearworth import KNNShapley
-from nearworth.cli.speed import Data
+from nearworth.cli.bench import Blobs
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.truncation import candidates_for_error
 
@@ -21,7 +21,7 @@ ERRORS = (1e-2, 1e-3, 1e-5)
 FEW = 512
 
 
-def seconds(data: Data, n_val: int, **parameters) -> float:
+def seconds(data: Blobs, n_val: int, **parameters) -> float:
     some = data.first(n_val)
     est = KNNShapley(5, random_state=0, **parameters).fit(some.X, some.y)
     est.value(some.X_val[:16], some.y_val[:16])
@@ -33,13 +33,13 @@ def seconds(data: Data, n_val: int, **parameters) -> float:
     return min(times)
 
 
-def scaled(data: Data, n_val: int, **parameters) -> float:
+def scaled(data: Blobs, n_val: int, **parameters) -> float:
     few = min(FEW, n_val)
     return seconds(data, few, **parameters) * n_val / few
 
 
 def measure(n: int, n_val: int) -> float:
-    data = Data.make(n, n_val, 64)
+    data = Blobs.make(n, n_val, 64)
     game = ClassificationGame(n, 5, 10)
     worst = 0.0
     exact = scaled(data, n_val)

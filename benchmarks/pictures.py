@@ -15,7 +15,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 import nearworth as nw
-from nearworth.cli.speed import Data
+from nearworth.cli.bench import Blobs
 from nearworth.games.truncation import paper_bound
 from nearworth.neighbors.lsh_theory import collision_probability
 from nearworth.neighbors.recall import Sample
@@ -26,7 +26,7 @@ STYLES = {"local": "o-", "minimax": "s--", "mean": "^:", "paper": "x-."}
 K = 5
 
 
-def error_against_candidates(data: Data, exact: nw.Valuation, out: Path) -> None:
+def error_against_candidates(data: Blobs, exact: nw.Valuation, out: Path) -> None:
     """Largest and mean error of the values, and what the certificate allows."""
     n, ks = len(data.X), [10, 20, 50, 100, 200, 500, 1_000, 2_000]
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), sharex=True)
@@ -54,11 +54,9 @@ def error_against_candidates(data: Data, exact: nw.Valuation, out: Path) -> None
     save(figure, out / "truncation-error.svg")
 
 
-def time_against_error(data: Data, exact: nw.Valuation, out: Path) -> None:
+def time_against_error(data: Blobs, exact: nw.Valuation, out: Path) -> None:
     """Each way to get values, by its CPU time and its mean error."""
     ways = {"exact": nw.KNNShapley(K, n_jobs=1)}
-    for error in (1e-3, 1e-4, 1e-5):
-        ways[f"buckets, error {error:g}"] = nw.KNNShapley(K, n_jobs=1, max_error=error)
     for k in (20, 100, 500):
         ways[f"truncated, K* = {k}"] = nw.KNNShapley(K, n_jobs=1, n_candidates=k)
         lsh = nw.LSHSearch(random_state=0, n_threads=1)
@@ -66,7 +64,7 @@ def time_against_error(data: Data, exact: nw.Valuation, out: Path) -> None:
         index = nw.FaissSearch(n_threads=1)
         ways[f"faiss, K* = {k}"] = nw.KNNShapley(K, n_jobs=1, n_candidates=k, search=index, random_state=0)
     figure, axes = plt.subplots(figsize=(6, 4))
-    markers = {"exact": "D", "buckets": "v", "truncated": "o", "LSH": "^", "faiss": "s"}
+    markers = {"exact": "D", "truncated": "o", "LSH": "^", "faiss": "s"}
     points: dict[str, list[tuple[float, float]]] = {kind: [] for kind in markers}
     for name, est in ways.items():
         est.fit(data.X, data.y).value(data.X_val[:64], data.y_val[:64])  # compiles
@@ -77,8 +75,7 @@ def time_against_error(data: Data, exact: nw.Valuation, out: Path) -> None:
         print(f"{name:<22} {spent:8.2f} s CPU   mean error {error:.2e}   certificate {v.error_bound:.2e}", flush=True)
     for kind, marker in markers.items():
         spent, errors = np.array(points[kind]).T
-        named = {"exact": "exact: no error", "buckets": "far points by bucket, max_error = 1e-3, 1e-4, 1e-5"}
-        named["truncated"] = "exact search, K* = 20, 100, 500"
+        named = {"exact": "exact: no error", "truncated": "exact search, K* = 20, 100, 500"}
         label = named.get(kind, f"{kind}, the same K*")
         axes.plot(
             spent, errors, f"{marker}:", color="black", fillstyle="none", markersize=7, linewidth=0.8, label=label
@@ -96,7 +93,7 @@ def time_against_error(data: Data, exact: nw.Valuation, out: Path) -> None:
     save(figure, out / "time-against-error.svg")
 
 
-def recall_against_tables(data: Data, out: Path) -> None:
+def recall_against_tables(data: Blobs, out: Path) -> None:
     """LSH: what the closed form predicts and what is found."""
     figure, axes = plt.subplots(figsize=(5.2, 3.6))
     sample = Sample.of_queries(data.X, data.X_val[:200], 10)
@@ -130,11 +127,11 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--out", type=Path, default=Path("docs/images"))
     given = parser.parse_args()
-    data = Data.make(5_000 if given.quick else 20_000, 300, 16, n_classes=3)
+    data = Blobs.make(5_000 if given.quick else 20_000, 300, 16, n_classes=3)
     exact = nw.KNNShapley(K).fit(data.X, data.y).value(data.X_val, data.y_val)
     error_against_candidates(data, exact, given.out)
     recall_against_tables(data, given.out)
-    large = Data.make(10_000 if given.quick else 100_000, 2_000, 16)
+    large = Blobs.make(10_000 if given.quick else 100_000, 2_000, 16)
     time_against_error(large, nw.KNNShapley(K).fit(large.X, large.y).value(large.X_val, large.y_val), given.out)
 
 

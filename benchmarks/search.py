@@ -20,21 +20,27 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import nearworth as nw
-from nearworth.cli.speed import Data, multiplied
+from nearworth.cli.bench import Blobs, multiplied
 from nearworth.neighbors.exact import ExactSearch, TrueDistances
 from nearworth.neighbors.lsh import HashTables
-from nearworth.neighbors.recall import recall
 
 K = 100
 
 
-def clustered(n: int, n_val: int, d: int, n_clusters: int = 500, spread: float = 0.3, seed: int = 0) -> Data:
+def recall(found: Any, exact: Any) -> float:
+    """Share of the exact neighbours that were found, by index; -1 stands for no neighbour and does not count."""
+    hits = sum(len(np.intersect1d(f, e[e >= 0])) for f, e in zip(found, exact, strict=True))
+    wanted = int(np.count_nonzero(exact >= 0))
+    return hits / wanted if wanted else 1.0
+
+
+def clustered(n: int, n_val: int, d: int, n_clusters: int = 500, spread: float = 0.3, seed: int = 0) -> Blobs:
     """Many small clusters: the distance to strangers is several times that to the K*-th neighbour."""
     rng = np.random.default_rng(seed)
     centres = rng.normal(size=(n_clusters, d))
     y = rng.integers(0, n_clusters, n + n_val)
     X = centres[y] + spread * rng.normal(size=(n + n_val, d))
-    return Data(X[:n], y[:n] % 10, X[n:], y[n:] % 10)
+    return Blobs(X[:n], y[:n] % 10, X[n:], y[n:] % 10)
 
 
 def row(*cells: object) -> None:
@@ -67,7 +73,7 @@ def fastest(repeats: int, work, *arguments) -> float:
 
 def measure_recall() -> None:
     header("data", "K*", "tables", "hashes", "predicted", "measured", "difference", "candidates", "predicted")
-    for name, make in (("clustered", clustered), ("overlapping", Data.make)):
+    for name, make in (("clustered", clustered), ("overlapping", Blobs.make)):
         for n, d in ((20_000, 8), (20_000, 32), (100_000, 16)):
             data = make(n, 1000, d)
             for k in (10, 100):
@@ -86,7 +92,7 @@ def measure_recall() -> None:
 def measure_hashing() -> None:
     n, n_val = 100_000, 1000
     header("data", "K*", "LSH", "build, s", "candidates", "recall", "exact search", "product alone", "exact engine")
-    for name, make in (("clustered", clustered), ("overlapping", Data.make)):
+    for name, make in (("clustered", clustered), ("overlapping", Blobs.make)):
         for d in (16, 64):
             data = make(n, n_val, d)
             few = data.first(128)
@@ -121,7 +127,7 @@ def measure_costs() -> None:
 
 def measure_index(n: int, n_val: int, factories: tuple[str, ...], d: int = 64) -> None:
     header("index, 2 threads", "effort", "build, s (CPU)", "tuning, s (CPU)", f"{n_val:,} queries, s (CPU)", "recall")
-    data = Data.make(n, n_val, d)
+    data = Blobs.make(n, n_val, d)
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(2) as pool:
         build, exact = both_times(ExactSearch().fit, data.X)
         exact.search(data.X_val[:2], K)

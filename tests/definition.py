@@ -74,3 +74,10 @@ def check_closed_forms(task, utility, n, n_neighbors, rng, most_patterns=16, sem
             np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12, err_msg=f"{semivalue} {data}")
             cases += 1
     return cases
+
+
+def recall(found, exact):
+    """Share of the exact neighbours that were found, by index; -1 stands for no neighbour and does not count."""
+    hits = sum(len(np.intersect1d(f, e[e >= 0])) for f, e in zip(found, exact, strict=True))
+    wanted = int(np.count_nonzero(exact >= 0))
+    return hits / wanted if wanted else 1.0

@@ -31,7 +31,7 @@ sys.path.insert(0, str(SOURCE))
 from environments import OURS, PEERS, Game, Peer, SetupError, interpreter, last_line  # noqa: E402
 
 import nearworth  # noqa: E402
-from nearworth.cli.speed import Data  # noqa: E402
+from nearworth.cli.bench import Blobs  # noqa: E402
 from nearworth.engine.plan import usable_threads  # noqa: E402
 from results import US, Agreement, Results, Row, Timing, table  # noqa: E402
 
@@ -45,7 +45,7 @@ SINGLE = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_N
 class Bench:
     """The data, where things are kept, and how long a measurement may take."""
 
-    data: Data
+    data: Blobs
     cache: Path
     repeats: int
     time_limit: float
@@ -83,9 +83,9 @@ class Bench:
         return est.value(self.data.X_val[:n_val], self.data.y_val[:n_val]).values
 
 
-def make_data(n_train: int, n_val: int) -> Data:
+def make_data(n_train: int, n_val: int) -> Blobs:
     """Ten overlapping classes, rounded to 32 bits so that everybody sees the same points."""
-    made = Data.make(n_train, n_val, DIMENSIONS, CLASSES, SEED)
+    made = Blobs.make(n_train, n_val, DIMENSIONS, CLASSES, SEED)
     X, X_val = (a.astype(np.float32).astype(np.float64) for a in (made.X, made.X_val))
     return replace(made, X=X, X_val=X_val)
 

@@ -10,8 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from nearworth._common.types import Aggregate, FloatVector, Semivalue, Task, Ties, Utility
-from nearworth.engine.method import check_request
-from nearworth.engine.plan import TRIAL_POINTS, TRIAL_QUERIES, Plan, make_plan, planning_facts
+from nearworth.engine.plan import TRIAL_POINTS, TRIAL_QUERIES, Plan, check_request, make_plan, planning_facts
 from nearworth.engine.problem import TrainingSet, make_training_set
 from nearworth.engine.value import CHECKPOINT_INTERVAL, Options, describe, method_for, partial_sums, value
 from nearworth.games.truncation import Tail

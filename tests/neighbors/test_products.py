@@ -48,3 +48,15 @@ def test_a_bound_that_does_not_hold_is_noticed(rng):
     np.testing.assert_allclose(batch.resolve(1, rows, keys), ((X - T[1]) ** 2).sum(axis=1), rtol=1e-14)
     keys[17] += batch.tolerance[1]
     assert batch.resolve(1, rows, keys) is None
+
+
+@pytest.mark.parametrize(
+    ("exponent", "expected"), [(0, True), (290, True), (-400, True), (310, False), (-440, False), (-1000, False)]
+)
+def test_a_product_is_offered_where_squares_are_floats(rng, exponent, expected):
+    """Elsewhere it would be made in vain: no query could use it."""
+    X = np.ldexp(rng.uniform(1.0, 2.0, (30, 3)), exponent)
+    keys = make_keys(X, "euclidean", None)
+    assert keys.has_products == expected
+    if expected:
+        assert keys.products(single=True)(X, single=False).usable.all()

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import nearworth as nw
-from nearworth.cli.applying import apply
+from nearworth.cli.apply import apply
 from nearworth.datasets import noisy_digits
 from nearworth.report.content import Rows
 from nearworth.report.page import inert_json, render_report
@@ -28,6 +28,12 @@ HOSTILE = [
     "</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "{{ 7 * 7 }}", '"><svg onload=alert(1)>',
     "=HYPERLINK(\"http://evil\")", "\u2028alert(1)", "<!--<script>", "javascript:alert(1)", "&lt;b&gt;",
 ]  # fmt: skip
+
+
+def apply_decisions(decisions, train, output):
+    """`nearworth apply`, whose errors are raised here."""
+    files = {"decisions": str(decisions), "train": str(train), "output": str(output)}
+    apply(**files, target=None, force=False, verbatim=False, quiet=True)
 
 
 @pytest.fixture(scope="module")
@@ -215,7 +221,7 @@ def test_review_in_a_browser(browser, tmp_path, digits):
     for name in ("decisions.csv", "decisions.json"):
         downloaded(tmp_path / name)
         out = tmp_path / f"{name}.cleaned.csv"
-        apply(str(tmp_path / name), str(tmp_path / "train.csv"), str(out), None, False, False, True)
+        apply_decisions(tmp_path / name, tmp_path / "train.csv", out)
         expected = data.y.copy()
         expected[first] = audit.suggested[first]
         assert read(out).table["digit"].to_pylist() == expected.tolist()
@@ -235,10 +241,10 @@ def test_exported_ids_are_checked(browser, tmp_path, digits):
     browser.find_element("css selector", "body").send_keys("r")
     for kind in ("csv", "json"):
         browser.find_element("id", kind).click()
-        made, out = str(downloaded(tmp_path / f"decisions.{kind}")), str(tmp_path / f"{kind}.csv")
+        made, out = downloaded(tmp_path / f"decisions.{kind}"), tmp_path / f"{kind}.csv"
         with pytest.raises(InputError, match=f"row {first} should have the id .=digit {first},"):
-            apply(made, str(tmp_path / "turned.csv"), out, None, False, False, True)
-        apply(made, str(tmp_path / "train.csv"), out, None, False, False, True)
+            apply_decisions(made, tmp_path / "turned.csv", out)
+        apply_decisions(made, tmp_path / "train.csv", out)
 
 
 def test_keyboard_alone_and_paper(browser, tmp_path, digits):

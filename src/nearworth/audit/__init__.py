@@ -6,7 +6,7 @@
       noise_level.py       how likely each level of noise is, and the model averaged over them: P(label is right)
       error_count.py       how many labels are wrong, and lists with a limited share of false alarms
     audit.py             and for continuous targets
-      regression.py        the same questions for continuous targets
+      target_model.py      the same questions for continuous targets
     result.py            LabelAudit, the answer
       explain.py           Explanation: a row's neighbours, what it does to others, its value under other labels
 

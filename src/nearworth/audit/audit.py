@@ -10,9 +10,9 @@ from nearworth._common.types import FloatMatrix, Task, Utility
 from nearworth.audit.error_count import count_errors
 from nearworth.audit.noise_level import fitted_rows, label_posterior
 from nearworth.audit.noise_model import make_features
-from nearworth.audit.regression import LISTED as LISTED_FOR_TARGETS
-from nearworth.audit.regression import fit_targets
 from nearworth.audit.result import LabelAudit
+from nearworth.audit.target_model import LISTED as LISTED_FOR_TARGETS
+from nearworth.audit.target_model import fit_targets
 from nearworth.audit.votes import Voters, vote_shares
 from nearworth.engine.nearest_lists import BYTES
 from nearworth.engine.value import value_and_nearest

@@ -22,8 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
-from scipy.special import betainc, expit, log_softmax, logit, logsumexp, softmax
+from scipy.special import betainc, softmax
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix, IntVector
 from nearworth.audit.noise_model import RARE, NoiseFit, NoiseModel
@@ -51,7 +50,7 @@ _EVEN: FloatVector = np.linspace(0.0, 1.0, 49)
 _DENSE: FloatVector = _EVEN**2 * (3.0 - 2.0 * _EVEN)  # at both ends
 EDGES: FloatVector = _DENSE**2 * (3.0 - 2.0 * _DENSE)  # of the cells of eta, far denser there: most of it may be there
 CENTRES: FloatVector = (EDGES[1:] + EDGES[:-1]) / 2.0
-MEANS: FloatVector = expit(np.linspace(-12.0, 12.0, 121))  # for which cells are tabulated
+MEANS: FloatVector = 1.0 / (1.0 + np.exp(-np.linspace(-12.0, 12.0, 121)))  # for which cells are tabulated
 
 Flows = Sequence[tuple[float, npt.NDArray[np.float64]]]  # shares of the rows, and the inflow that those rows have
 
@@ -140,7 +139,7 @@ def _of_two(tallies: list[FloatVector], levels: FloatVector, shares: FloatVector
     rates = [_rate(levels[:, None], OFFSETS * side) for side in (shares[1], -shares[0])]
     fits = _likelihoods(tallies, rates[0], [(1.0, rates[1])], WORTH) + _normal_logs(OFFSETS / OFFSET_SPREAD)
     expected = _expected_offset(fits)
-    return logsumexp(fits, axis=1), np.stack([shares[1] * expected, -shares[0] * expected], axis=1)
+    return _log_sum(fits, 1), np.stack([shares[1] * expected, -shares[0] * expected], axis=1)
 
 
 def _of_many(
@@ -153,7 +152,7 @@ def _of_many(
     rates = _rate(levels[:, None], OFFSETS)
     patterns = _inflow_patterns(np.broadcast_to(levels[:, None], rates.shape), n_classes)
     fits = [
-        logsumexp(np.stack([prior + _likelihoods(tally, rates, flows, WORTH / 2.0) for prior, flows in patterns]), 0)
+        _log_sum(np.stack([prior + _likelihoods(tally, rates, flows, WORTH / 2.0) for prior, flows in patterns]), 0)
         for tally in tallies
     ]
     return _balanced(np.stack(fits) + _normal_logs(OFFSETS / OFFSET_SPREAD), shares)
@@ -177,14 +176,15 @@ def _balanced(fits: npt.NDArray[np.float64], shares: FloatVector) -> tuple[Float
     Else a level of 2 % with all classes above it would do for 5 %. The tilt of the offsets at which their expected sum
     is nothing gives the likelihood up to small terms, by the saddle-point approximation.
     """
-    pull = shares[:, None] * OFFSETS
-
-    def excess(tilt: float, fit: FloatMatrix) -> float:
-        return float(shares @ _expected_offset(fit - tilt * pull))
-
-    by_level = fits.transpose(1, 0, 2)  # levels x classes x offsets
-    tilted = [fit - brentq(excess, -MOST_TILT, MOST_TILT, (fit,)) * pull for fit in by_level]
-    return logsumexp(tilted, axis=2).sum(axis=1), np.array([_expected_offset(fit) for fit in tilted])
+    pull = shares[:, None, None] * OFFSETS
+    low, high = np.full(fits.shape[1], -MOST_TILT), np.full(fits.shape[1], MOST_TILT)
+    for _ in range(60):  # bisection, at all levels at once
+        tilt = (low + high) / 2.0
+        tilted = fits - tilt[:, None] * pull
+        offsets = np.stack([_expected_offset(of_class) for of_class in tilted], axis=1)
+        above = offsets @ shares > 0.0
+        low, high = np.where(above, tilt, low), np.where(above, high, tilt)
+    return _log_sum(tilted, 2).sum(axis=0), offsets
 
 
 def _expected_offset(logs: FloatMatrix) -> FloatVector:
@@ -195,7 +195,7 @@ def _expected_offset(logs: FloatMatrix) -> FloatVector:
 
 def _rate(level: FloatMatrix, offset: FloatVector) -> FloatMatrix:
     """Error rates, at most a half."""
-    return np.asarray(0.5 * expit(logit(2.0 * level) + offset))
+    return np.asarray(0.5 / (1.0 + np.exp(-(np.log(2.0 * level / (1.0 - 2.0 * level)) + offset))))
 
 
 def _tally(votes: IntMatrix, codes: IntVector, label: int) -> FloatVector:
@@ -209,7 +209,7 @@ def _likelihoods(tallies: list[FloatVector], rates: FloatMatrix, flows: Flows, w
     """Logarithms, one for each error rate and inflow (shaped alike), sizes averaged out; mean of the scales."""
     size_prior = _normal_logs((np.log(SIZES) - SIZE_MEAN) / SIZE_SPREAD)
     flat = [(share, inflows.ravel()) for share, inflows in flows]
-    fits = [logsumexp(worth * _tally_likelihood(tally, rates.ravel(), flat) + size_prior, axis=1) for tally in tallies]
+    fits = [_log_sum(worth * _tally_likelihood(tally, rates.ravel(), flat) + size_prior, 1) for tally in tallies]
     return np.asarray(np.mean(fits, axis=0).reshape(rates.shape))
 
 
@@ -225,8 +225,7 @@ def _tally_likelihood(tally: FloatVector, rates: FloatVector, flows: Flows) -> F
     inflow = np.sum([share * inflows for share, inflows in flows], axis=0)
     cells = _cells((rows @ counts / (rows.sum() * trials) - inflow) / (1.0 - inflow - rates))
     logs = [np.log(share) + _log_chances(counts, trials, rates, inflows, cells) for share, inflows in flows]
-    total = logs[0] if len(logs) == 1 else np.logaddexp(*logs)
-    return np.asarray(np.einsum("k,pks->ps", rows, total) / trials)
+    return np.asarray(np.einsum("k,pks->ps", rows, _log_sum(np.stack(logs), 0)) / trials)
 
 
 def _log_chances(
@@ -258,4 +257,11 @@ def _table() -> npt.NDArray[np.float64]:
 
 def _normal_logs(off: FloatVector) -> FloatVector:
     """Logarithms of normal weights that add up to one."""
-    return np.asarray(log_softmax(-(off**2) / 2.0))
+    logs = -(off**2) / 2.0
+    return np.asarray(logs - _log_sum(logs, 0))
+
+
+def _log_sum(logs: npt.NDArray[np.float64], axis: int) -> npt.NDArray[np.float64]:
+    """As scipy's logsumexp, in plain sums: the last bits reach the optimiser, which makes 1e-6 of them on flat data."""
+    highest = logs.max(axis=axis, keepdims=True)
+    return np.asarray(np.squeeze(highest, axis) + np.log(np.exp(logs - highest).sum(axis=axis)))

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
-from scipy.special import logit, softmax
+from scipy.special import softmax
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 
@@ -81,7 +81,7 @@ class NoiseFit:
 
     def model(self, level: float, offsets: FloatVector | None = None) -> NoiseModel:
         """The best model with class error rates around `level`, each expected to be `offsets` off it."""
-        level_logit = float(logit(2 * level))
+        level_logit = float(np.log(2 * level / (1 - 2 * level)))
         self.offsets = np.zeros(self.n_classes) if offsets is None else offsets
         found = minimize(self.loss, self.at, (level_logit,), "L-BFGS-B", jac=True, options=OPTIONS)
         self.at = found.x

@@ -1,23 +1,62 @@
-"""The command line: arguments in, calls out. Nothing heavy is imported before a command runs.
+"""The command line.
 
-shell.py      errors to one line and an exit code
-config.py     options from a TOML file
-options.py    options that several commands share
-auditing.py   value, detect, report, apply, demo: from data to corrected data
-measuring.py  plan, merge, bench: what work needs, work in parts, this machine
+    main (this file)  runs a command; an error becomes one line on standard error and an exit code
+      commands.py     every command with its options and help text, nothing else: `--help` loads no numpy
+        options.py    options that several commands share
+        config.py     options from a TOML file
+      value.py        value, plan, merge  --> cluster.py   a Dask cluster for `value --cluster`
+      detect.py       detect, report
+      apply.py        apply
+      demo.py         demo, which is detect, report and value on the digits
+      bench.py        bench speed, bench paper
+
+    value, detect, report and plan read files with data.py (files to arrays; labels are in targets.py). All of them
+    speak through messages.py.
+
+Exit codes: 0 done, 1 an internal error, 2 bad input or usage, 130 interrupted.
 """
 
 from __future__ import annotations
 
+import os
+import sys
+import traceback
+import warnings
+from typing import Any
+
 import click
 
 from nearworth._version import __version__
-from nearworth.cli.auditing import apply, demo, detect, report, value
-from nearworth.cli.measuring import bench, merge, plan
-from nearworth.cli.shell import Shell
+from nearworth.cli import commands
+
+INTERNAL_ERROR, BAD_INPUT, INTERRUPTED = 1, 2, 130
+INPUT_ERRORS = (ValueError, TypeError, OSError, ImportError, NotImplementedError, MemoryError)
 
 
-@click.group(cls=Shell, context_settings={"help_option_names": ["-h", "--help"]})
+class CommandLine(click.Group):
+    """A group of commands that shows no traceback: one line on standard error and an exit code."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run a command and leave with its exit code."""
+        if not kwargs.get("standalone_mode", True):
+            return super().main(*args, **kwargs)
+        warnings.showwarning = _show_warning  # type: ignore[assignment]
+        try:
+            code = super().main(*args, **kwargs | {"standalone_mode": False})
+        except BaseException as error:
+            code = _exit_code(error)
+        sys.exit(code if isinstance(code, int) else 0)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; it is done when the program that reads its output closes the pipe."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes stdout once more at exit
+            return 0
+
+
+@click.group(cls=CommandLine, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="nearworth")
 def main() -> None:
     """What each training row is worth to a nearest-neighbour model, and which labels are wrong.
@@ -31,5 +70,37 @@ def main() -> None:
     """  # noqa: D301
 
 
-for command in (value, detect, report, apply, demo, plan, merge, bench):
+for command in commands.ALL:
     main.add_command(command)
+
+
+def _exit_code(error: BaseException) -> int:
+    """Print the error as one line; the exit code that belongs to it."""
+    if isinstance(error, KeyboardInterrupt | click.Abort):
+        _print_line("interrupted")
+        return INTERRUPTED
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else INTERNAL_ERROR
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        error.show()
+        return BAD_INPUT
+    if isinstance(error, click.ClickException):
+        hint = f" See: {error.ctx.command_path} --help" if isinstance(error, click.UsageError) and error.ctx else ""
+        _print_line(error.format_message(), hint)
+        return error.exit_code
+    if os.environ.get("NEARWORTH_DEBUG"):
+        traceback.print_exception(error)
+    if isinstance(error, INPUT_ERRORS):
+        _print_line(str(error) or type(error).__name__)
+        return BAD_INPUT
+    name = type(error).__name__
+    _print_line(f"internal error, please report it: {name}: {error}", " (NEARWORTH_DEBUG=1 shows more)")
+    return INTERNAL_ERROR
+
+
+def _print_line(message: str, hint: str = "") -> None:
+    click.echo(f"nearworth: {' '.join(message.split())}{hint}", err=True)
+
+
+def _show_warning(message: Any, *_: Any, **__: Any) -> None:
+    _print_line(f"warning: {message}")

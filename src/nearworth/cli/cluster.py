@@ -1,4 +1,4 @@
-"""Where `--cluster` leads: a Dask cluster that is there already, or one of this machine for the time of a run."""
+"""`--cluster`: a Dask cluster that runs already, or one on this machine for the time of a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 
 LOCAL = "local"
 PATIENCE = 10  # seconds to wait for a scheduler
-# Dask gives memory back to the system above 64 kB and samples its workers' stacks: half as much CPU time again.
+# Dask returns memory to the system above 64 kB and samples its workers' stacks, which costs half as much CPU again.
 QUICK = {
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None,
     "distributed.worker.profile.enabled": False,
@@ -20,16 +20,16 @@ QUICK = {
 
 @contextmanager
 def cluster_client(cluster: str | None, n_jobs: int | None) -> Iterator[Any]:
-    """A Dask client to work with, None without a cluster; what was started is ended, whatever happens."""
+    """A Dask client, or None without a cluster; clusters that were started here end here."""
     if cluster is None:
         yield None
         return
-    dask, _ = _import_dask()
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what went wrong is told in one line, and once
+    distributed, _ = _import_dask()
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # errors are printed once, as one line
     with ExitStack() as stack:
-        place = stack.enter_context(local_cluster(n_jobs)) if cluster == LOCAL else cluster
+        address = stack.enter_context(local_cluster(n_jobs)) if cluster == LOCAL else cluster
         try:
-            client = stack.enter_context(dask.Client(place, timeout=PATIENCE))
+            client = stack.enter_context(distributed.Client(address, timeout=PATIENCE))
         except ValueError as error:
             raise ValueError(f"--cluster must be {LOCAL} or the address of a Dask scheduler: {error}") from error
         except OSError as error:
@@ -40,13 +40,8 @@ def cluster_client(cluster: str | None, n_jobs: int | None) -> Iterator[Any]:
             raise click.ClickException(str(error)) from error
 
 
-def threads_of(cluster: str | None, n_jobs: int | None) -> int | None:
-    """Threads of a task: with `local`, --jobs are its workers."""
-    return 1 if cluster == LOCAL else n_jobs
-
-
 def local_cluster(n_jobs: int | None) -> Any:
-    """One process of one thread per core; memory is bounded by --max-memory, and mapped files need no bound."""
+    """One process with one thread per core; --max-memory bounds the memory, mapped files need no bound."""
     from nearworth.engine.plan import usable_threads
 
     distributed, config = _import_dask()

@@ -1,4 +1,4 @@
-"""Options from a TOML file: for all commands at the top, for one in its own table."""
+"""Options from a TOML file: for all commands at the top, for one command in its own table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,21 @@ def config_option() -> Callable[[Any], Any]:
 def _read_config(ctx: click.Context, _: click.Parameter, path: str | None) -> None:
     if path is None:
         return
-    settings = _load(path)
+    try:
+        chosen = _options_for(ctx, path)
+    except OSError as error:
+        raise click.BadParameter(f"{path}: {error.strerror}.") from error
+    except RecursionError as error:
+        raise click.BadParameter(f"{path}: is nested too deeply to hold options.") from error
+    except ValueError as error:  # also text that is not UTF-8, and numbers of thousands of digits
+        raise click.BadParameter(f"{path}: is not TOML: {error}") from error
+    ctx.default_map = {**(ctx.default_map or {}), **chosen}
+
+
+def _options_for(ctx: click.Context, path: str) -> dict[str, Any]:
+    """What the file sets for this command, by parameter; names that no command has are refused."""
+    with open(path, "rb") as file:
+        settings = tomllib.load(file)
     common = {name: value for name, value in settings.items() if not isinstance(value, dict)}
     tables = {name: value for name, value in settings.items() if isinstance(value, dict)}
     commands = getattr(ctx.find_root().command, "commands", {})
@@ -31,50 +45,40 @@ def _read_config(ctx: click.Context, _: click.Parameter, path: str | None) -> No
     for name in tables:
         if name not in commands:
             raise click.BadParameter(f"{path}: there is no command {name!r} for the table [{name}].")
-    chosen = {known[name]: _checked(ctx.command, known[name], name, value, path)
-              for name, value in (common | own).items() if name in known}  # fmt: skip
-    ctx.default_map = {**(ctx.default_map or {}), **chosen}
+    return {
+        known[name].name or "": _checked(known[name], f"{path}: {name}", value)
+        for name, value in (common | own).items()
+        if name in known
+    }
 
 
-def _load(path: str) -> dict[str, Any]:
-    try:
-        with open(path, "rb") as file:
-            return tomllib.load(file)
-    except OSError as error:
-        raise click.BadParameter(f"{path}: {error.strerror}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise click.BadParameter(f"{path}: is not TOML: {error}") from error
+def _names(command: click.Command) -> dict[str, click.Parameter]:
+    """The parameters of a command by the names they may have in a file: without dashes in front, - or _ within."""
+    names = {}
+    for parameter in command.params:
+        for name in [*parameter.opts, parameter.name or ""]:
+            names[name.lstrip("-")] = names[name.lstrip("-").replace("-", "_")] = parameter
+    return names
 
 
-def _checked(command: click.Command, parameter: str, name: str, value: Any, path: str) -> Any:
-    """The value as the option takes it; a wrong type is refused with the file's name, not the command line's."""
-    option = next(p for p in command.params if p.name == parameter)
-    many = bool(getattr(option, "multiple", False))
+def _checked(option: click.Parameter, what: str, value: Any) -> Any:
+    """The value as the option takes it; click would convert numbers to text and would not name the file."""
+    many, flag = bool(getattr(option, "multiple", False)), bool(getattr(option, "is_flag", False))
     parts = value if many and isinstance(value, list) else [value]
     for part in parts:
-        if getattr(option, "is_flag", False) != isinstance(part, bool) or isinstance(part, list | dict):
-            wanted = "true or false" if getattr(option, "is_flag", False) else _wanted(option, many)
-            raise click.BadParameter(f"{path}: {name} is {part!r}; it must be {wanted}.")
-        if isinstance(option.type, click.types.StringParamType | click.Path) and not isinstance(part, str):
-            raise click.BadParameter(f"{path}: {name} is {part!r}; it must be text in quotes.")
-        if isinstance(option.type, click.types.IntParamType) and not isinstance(part, int):
-            raise click.BadParameter(f"{path}: {name} is {part!r}; it must be a whole number.")
+        if flag != isinstance(part, bool) or isinstance(part, list | dict):
+            kind = option.type.name
+            needed = "true or false" if flag else f"a list of {kind}s" if many else f"one {kind}"
+        elif isinstance(option.type, click.types.StringParamType | click.Path) and not isinstance(part, str):
+            needed = "text in quotes"
+        elif isinstance(option.type, click.types.IntParamType) and not isinstance(part, int):
+            needed = "a whole number"
+        else:
+            needed = ""
+        if needed:
+            raise click.BadParameter(f"{what} is {part!r}; it must be {needed}.")
         try:
             option.type.convert(part, option, None)
         except click.BadParameter as error:
-            raise click.BadParameter(f"{path}: {name} is {part!r}: {error.message}") from error
+            raise click.BadParameter(f"{what} is {part!r}: {error.message}") from error
     return parts if many else value
-
-
-def _wanted(option: click.Parameter, many: bool) -> str:
-    return f"a list of {option.type.name}s" if many else f"one {option.type.name}"
-
-
-def _names(command: click.Command) -> dict[str, str]:
-    """How the options of a command may be written in a file, and their parameter names."""
-    names = {}
-    for parameter in command.params:
-        for spelling in [*parameter.opts, parameter.name or ""]:
-            names[spelling.lstrip("-")] = parameter.name or ""
-            names[spelling.lstrip("-").replace("-", "_")] = parameter.name or ""
-    return names

@@ -1,54 +1,46 @@
-"""Files to checked arrays: target, names of rows, features, and the same for validation."""
+"""The user's files as checked arrays: features, labels and row names, and the same for validation."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from nearworth.cli.naming import meant, meant_pattern, what_it_has
+import nearworth as nw
+from nearworth.cli.messages import collapsed, print_compile_notice, print_message
 from nearworth.cli.targets import array_target, check_target, column_target
-from nearworth.cli.warning import many_classes, row_numbers
 from nearworth.inputs.features import check_features
 from nearworth.tables.columns import kind_of
 from nearworth.tables.errors import InputError, listed
 from nearworth.tables.read import Source, read
 
-MOST_CELLS = 16
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What the user said about the files."""
-
-    train: str
-    target: str | None = None
-    validation: str | None = None
-    id_column: str | None = None
-    ignore: tuple[str, ...] = ()
-    features: tuple[str, ...] = ()
-    missing: str = "error"
-    max_categories: int = 40
-    task: str = "classification"
-    image_column: str | None = None
+RESERVED = ("row", "value", "standard_error", "rank", "lower", "upper", "given", "suggested", "quality", "why")
+MOST_CELLS = 16  # columns that a report shows
+MOST_LINES = 40  # of columns and their treatment
+FIRST, LAST = 8, 4  # names of columns in messages; labels are often in the last column
+FEW_ROWS = 10  # the integers of so few rows may well follow each other by chance
+MANY_CLASSES, FEW_PER_CLASS = 20, 5
 
 
 @dataclass(frozen=True)
 class Data:
-    """What valuations and audits take."""
+    """What valuations and audits take, and what outputs and reports say about the rows."""
 
     X: Any
     y: Any
     X_val: Any
     y_val: Any
-    target: str | None  # the name of its column; None for arrays
+    target: str | None  # name of the column; None for arrays
     ids: Any = None
     id_name: str | None = None
-    columns: list[str] = field(default_factory=list)  # what became of each, in words
+    columns: list[str] = field(default_factory=list)  # "name: treatment" for each column of the file
     remarks: list[str] = field(default_factory=list)
-    cells: dict[str, Any] = field(default_factory=dict)  # columns as they were in the file, for people to look at
+    cells: dict[str, Any] = field(default_factory=dict)  # columns as they are in the file, for the report
     image_names: Any = None  # a file for each row
 
     def names(self) -> dict[str, Any]:
@@ -57,53 +49,84 @@ class Data:
         return rows if self.ids is None or self.id_name is None else rows | {self.id_name: self.ids}
 
 
-def load(wanted: Wanted) -> Data:
-    """Read, check and prepare everything a command needs."""
-    source = read(wanted.train)
-    other = None if wanted.validation is None else read(wanted.validation)
+def prepare(dry_run: bool, quiet: bool, **given: Any) -> Data | None:
+    """Load the data and say what becomes of each column; None after a dry run, which ends here."""
+    data = load(**given)
+    for remark in data.remarks:
+        print_message(remark, quiet)
+    print_message(f"{len(data.y):,} rows; each is compared by {data.X.shape[1]:,} numbers:", quiet)
+    lines = collapsed(data.columns)
+    for line, _ in lines[:MOST_LINES]:
+        print_message(f"  {line}", quiet)
+    if len(lines) > MOST_LINES:
+        print_message(f"  and {sum(n_columns for _, n_columns in lines[MOST_LINES:]):,} more columns", quiet)
+    if dry_run:
+        print_message("Dry run: nothing was computed or written.", quiet)
+        return None
+    print_compile_notice(quiet)
+    return data
+
+
+def load(train: str, validation: str | None = None, **given: Any) -> Data:
+    """Read, check and prepare the files; `given` are the options about columns and the task."""
+    source = read(train)
+    other = None if validation is None else read(validation)
     if other is not None and other.is_table != source.is_table:
         raise InputError(f"{other.path}: training and validation must both be tables, or both be arrays (npz, npy).")
-    data = _from_table(source, other, wanted) if source.is_table else _from_arrays(source, other, wanted)
+    data = _from_table(source, other, **given) if source.is_table else _from_arrays(source, other, **given)
     data.remarks[:0] = [*source.remarks, *(other.remarks if other else ())]
     return data
 
 
-def _from_table(source: Source, other: Source | None, wanted: Wanted) -> Data:
-    from nearworth.tables.prepare import TablePreparer  # scikit-learn: bad files are refused before it loads
-
-    target = _target_name(source, wanted.target)
-    y = column_target(source, target, wanted.task)
-    check_target(y, f"{source.path}: the target {target!r}", wanted.task)
-    ids = None
-    if wanted.id_column is not None:
-        _require(source, wanted.id_column, "--id")
-        ids = source.table[wanted.id_column]
-    image_names = None
-    if wanted.image_column is not None:
-        _require(source, wanted.image_column, "--image-column")
-        image_names = source.table[wanted.image_column]
-    chosen = _chosen(source, target, wanted)
-    preparer = TablePreparer(wanted.missing, wanted.max_categories, as_they_are=bool(wanted.features))
-    X = _prepared(source, chosen, preparer.fit)
-    columns = [*preparer.describe(), *_left_out(source, chosen, target, wanted)]
+def _from_table(
+    source: Source, other: Source | None, *, target: str | None, id_column: str | None, ignore: tuple[str, ...],
+    features: tuple[str, ...], missing: str, max_categories: int, task: str, image_column: str | None = None,
+) -> Data:  # fmt: skip
+    target = _required(source, target, "--target")
+    y = column_target(source, target, task)
+    check_target(y, f"{source.path}: the target {target!r}", task)
+    ids = None if id_column is None else source.table[_required(source, id_column, "--id")]
+    images = None if image_column is None else source.table[_required(source, image_column, "--image-column")]
+    patterns = [pattern for given in features for pattern in given.split(",")]
+    _check_patterns(source, ignore, "there is no column {!r} to --ignore")
+    roles = (target, id_column, image_column)
+    compared = _compared(source, roles, ignore, patterns)
+    preparer = nw.TablePreparer(missing, max_categories, as_they_are=bool(features))  # imports scikit-learn: late
+    X = _prepared(source, compared, preparer.fit)
+    reasons = {image_column: "names the images", id_column: "names the rows", target: "the target"}
+    rest = f"left out: {'not among --features' if features else '--ignore'}"
+    unused = [f"{name}: {reasons.get(name, rest)}" for name in source.table.column_names if name not in compared]
+    remarks = _many_classes(y, task) + ([] if features else _row_numbers(source.table, compared))
     X_val = y_val = None
-    remarks = many_classes(y, wanted.task) + ([] if wanted.features else row_numbers(source.table, chosen))
     if other is not None:
-        y_val = column_target(other, _target_name(other, wanted.target), wanted.task, like=y)
-        others = _chosen(other, target, wanted)
+        y_val = column_target(other, _required(other, target, "--target"), task, like=y)
+        others = _compared(other, roles, ignore, patterns)
         X_val = _prepared(other, others, lambda _: preparer)
         for name, labels in preparer.unseen(other.table.select(others)).items():
             remarks.append(f"{other.path}: column {name!r} has categories that training has not: {listed(labels)}")
-    id_name = wanted.id_column if wanted.id_column not in RESERVED else f"id_{wanted.id_column}"
-    shown = [n for n in source.table.column_names if n not in (target, wanted.id_column)][:MOST_CELLS]
-    cells = {name: source.table[name] for name in shown if kind_of(source.table[name]) != "list"}
-    return Data(X, y, X_val, y_val, target, ids, id_name, columns, remarks, cells, image_names)
+    shown = [name for name in source.table.column_names if name not in (target, id_column)][:MOST_CELLS]
+    return Data(
+        X, y, X_val, y_val, target,
+        ids=ids,
+        id_name=f"id_{id_column}" if id_column in RESERVED else id_column,
+        columns=[*preparer.describe(), *unused],
+        remarks=remarks,
+        cells={name: source.table[name] for name in shown if kind_of(source.table[name]) != "list"},
+        image_names=images,
+    )  # fmt: skip
 
 
-RESERVED = ("row", "value", "standard_error", "rank", "lower", "upper", "given", "suggested", "quality", "why")
+def _compared(source: Source, roles: tuple[str | None, ...], ignore: Iterable[str], patterns: list[str]) -> list[str]:
+    """The columns that rows are compared by: without the target, first of `roles`, and the other columns in it."""
+    _check_patterns(source, patterns, "no column matches --features {!r}")
+    compared = [n for n in source.table.column_names if n not in roles and not _matches(n, ignore)]
+    compared = [n for n in compared if _matches(n, patterns)] if patterns else compared
+    if not compared:
+        raise InputError(f"{source.path}: no column is left to compare rows by beside the target {roles[0]!r}.")
+    return compared
 
 
-def _prepared(source: Source, names: list[str], fit: Any) -> Any:
+def _prepared(source: Source, names: list[str], fit: Callable[[Any], Any]) -> Any:
     table = source.table.select(names)
     try:
         return fit(table).transform(table)
@@ -111,81 +134,87 @@ def _prepared(source: Source, names: list[str], fit: Any) -> Any:
         raise InputError(f"{source.path}: {error}") from error
 
 
-def _target_name(source: Source, target: str | None) -> str:
-    if target is None:
-        raise InputError(
-            f"{source.path}: say which column holds the labels with --target; "
-            f"it has {what_it_has(source.table.column_names)}."
-        )
-    _require(source, target, "--target")
-    return target
-
-
-def _require(source: Source, name: str, option: str) -> None:
+def _required(source: Source, name: str | None, option: str) -> str:
     names = source.table.column_names
+    if name is None:
+        raise _not_found(source, f"say which column holds the labels with {option}")
     if name not in names:
-        raise InputError(
-            f"{source.path}: there is no column {name!r} ({option}); it has {what_it_has(names)}.{meant(name, names)}"
-        )
+        raise _not_found(source, f"there is no column {name!r} ({option})", _similar(name, names))
+    return name
 
 
-def _chosen(source: Source, target: str, wanted: Wanted) -> list[str]:
-    """The columns that rows are compared by."""
+def _check_patterns(source: Source, patterns: Iterable[str], problem: str) -> None:
+    """Refuse patterns that match no column; the hint is the pattern with a star, or the most similar column."""
     names = source.table.column_names
-    patterns = [p for given in wanted.features for p in given.split(",")]
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
-            raise InputError(
-                f"{source.path}: no column matches --features {pattern!r}; it has {what_it_has(names)}."
-                f"{meant_pattern(pattern, names)}"
-            )
-    if source.path == wanted.train:
-        for pattern in wanted.ignore:
-            if not any(fnmatchcase(name, pattern) for name in names):
-                raise InputError(
-                    f"{source.path}: there is no column {pattern!r} to --ignore; it has {what_it_has(names)}."
-                    f"{meant_pattern(pattern, names)}"
-                )
-    left_out = {target, wanted.id_column, wanted.image_column}
-    chosen = [n for n in names if n not in left_out and not any(fnmatchcase(n, p) for p in wanted.ignore)]
-    if patterns:
-        chosen = [n for n in chosen if any(fnmatchcase(n, p) for p in patterns)]
-    if not chosen:
-        raise InputError(f"{source.path}: no column is left to compare rows by beside the target {target!r}.")
-    return chosen
+            wider = (f"{pattern}*", f"*{pattern}", f"*{pattern}*")
+            hint = next((w for w in wider if any(fnmatchcase(n, w) for n in names)), _similar(pattern, names))
+            raise _not_found(source, problem.format(pattern), hint)
 
 
-def _left_out(source: Source, chosen: list[str], target: str, wanted: Wanted) -> list[str]:
-    reasons = {wanted.image_column: "names the images", wanted.id_column: "names the rows", target: "the target"}
-    rest = "not among --features" if wanted.features else "--ignore"
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _similar(name: str, names: list[str]) -> str | None:
+    by_lower = {known.strip().lower(): known for known in reversed(names)}
+    near = get_close_matches(name.strip().lower(), list(by_lower), n=1)
+    return by_lower[near[0]] if near else None
+
+
+def _not_found(source: Source, problem: str, hint: str | None = None) -> InputError:
+    names = source.table.column_names
+    has, between = listed(names, FIRST + LAST), len(names) - FIRST - LAST
+    if between > 0:
+        has = f"{listed(names[:FIRST], FIRST)}, ... ({between:,} more), {listed(names[-LAST:], LAST)}"
+    meant = f" Did you mean {hint!r}?" if hint else ""
+    return InputError(f"{source.path}: {problem}; it has {has}.{meant}")
+
+
+def _from_arrays(source: Source, other: Source | None, *, target: str | None, task: str, **given: Any) -> Data:
+    about = {"id_column": "--id", "ignore": "--ignore", "features": "--features", "image_column": "--image-column"}
+    for name, option in about.items():
+        if given.get(name):
+            raise InputError(f"{source.path}: {option} names columns, which arrays do not have.")
+    check_features(source.X, f"{source.path}: X")
+    X, y = source.X, array_target(source, target)
+    check_target(y, f"{source.path}: the target {target or 'y'!r}", task)
+    X_val = y_val = None
+    if other is not None:
+        if other.y is None:
+            raise InputError(f"{other.path}: has no labels; a validation file is an .npz with `X` and `y`.")
+        if other.X.shape[1] != X.shape[1]:
+            raise InputError(f"{other.path}: rows have {other.X.shape[1]} numbers, but {X.shape[1]} in {source.path}.")
+        check_features(other.X, f"{other.path}: X")
+        X_val, y_val = other.X, array_target(other, None)
+    columns = [f"X: {X.shape[1]:,} columns of {X.dtype}, used as they are"]
+    return Data(X, y, X_val, y_val, None, columns=columns, remarks=_many_classes(y, task))
+
+
+def _row_numbers(table: Any, names: list[str]) -> list[str]:
+    """A warning for each column of whole numbers that are all different and leave no gap."""
     return [
-        f"{name}: {reasons.get(name, f'left out: {rest}')}" for name in source.table.column_names if name not in chosen
+        f"warning: column {name!r} looks like a row number and counts as a feature: --id {name!r} or --ignore {name!r}"
+        for name in names
+        if _counts_rows(table[name])
     ]
 
 
-def _from_arrays(source: Source, other: Source | None, wanted: Wanted) -> Data:
-    for option, given in (
-        ("--id", wanted.id_column),
-        ("--ignore", wanted.ignore),
-        ("--features", wanted.features),
-        ("--image-column", wanted.image_column),
-    ):
-        if given:
-            raise InputError(f"{source.path}: {option} names columns, which arrays do not have.")
-    X, y = _checked(source), array_target(source, wanted.target)
-    check_target(y, f"{source.path}: the target {wanted.target or 'y'!r}", wanted.task)
-    columns = [f"X: {X.shape[1]:,} columns of {X.dtype}, used as they are"]
-    remarks = many_classes(y, wanted.task)
-    if other is None:
-        return Data(X, y, None, None, None, columns=columns, remarks=remarks)
-    if other.y is None:
-        raise InputError(f"{other.path}: has no labels; a validation file is an .npz with `X` and `y`.")
-    if other.X.shape[1] != X.shape[1]:
-        raise InputError(f"{other.path}: rows have {other.X.shape[1]} numbers, but {X.shape[1]} in {source.path}.")
-    return Data(X, y, _checked(other), array_target(other, None), None, columns=columns, remarks=remarks)
+def _counts_rows(column: Any) -> bool:
+    if not pa.types.is_integer(column.type) or column.null_count or len(column) < FEW_ROWS:
+        return False
+    values = column.to_numpy()
+    return int(values.max()) - int(values.min()) == len(values) - 1 and len(np.unique(values)) == len(values)
 
 
-def _checked(source: Source) -> Any:
-    """The numbers of an array, refused in the file's name."""
-    check_features(source.X, f"{source.path}: X")
-    return source.X
+def _many_classes(y: Any, task: str) -> list[str]:
+    """A warning if classes look like amounts: many numbers, each in few rows. Fractions are refused elsewhere."""
+    if task != "classification" or y.dtype.kind not in "iuf":
+        return []
+    n_distinct = len(np.unique(y))
+    if n_distinct <= MANY_CLASSES or n_distinct * FEW_PER_CLASS <= len(y):
+        return []
+    return [
+        f"warning: the target has {n_distinct:,} distinct numbers in {len(y):,} rows: did you mean --task regression?"
+    ]

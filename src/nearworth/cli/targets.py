@@ -1,4 +1,4 @@
-"""Labels and targets of files, as numpy arrays from which something can be learnt."""
+"""Labels and targets of files as numpy arrays."""
 
 from __future__ import annotations
 
@@ -15,57 +15,28 @@ from nearworth.tables.read import ARRAYS, Source, read_labels
 
 
 def column_target(source: Source, name: str, task: str, like: Any = None) -> Any:
-    """Labels as numpy: whole numbers, truth values or text; numbers for regression."""
+    """A column as integers, booleans or text (text if `like` is), or as numbers for regression."""
+    where = f"{source.path}: the target {name!r}"
     column = source.table[name]
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    empty = np.flatnonzero(missing_cells(column) | _blank(column))
-    if len(empty):
-        rows = listed(empty.tolist())
-        raise InputError(
-            f"{source.path}: the target {name!r} is missing at row {rows} (0-based). Drop or fill these rows."
-        )
     kind = kind_of(column)
-    where = f"{source.path}: the target {name!r}"
+    empty = missing_cells(column)
+    if kind == "text":
+        empty = empty | pc.equal(pc.utf8_trim_whitespace(pc.fill_null(column.cast(pa.string()), "")), "").to_numpy()
+    if empty.any():
+        rows = listed(np.flatnonzero(empty).tolist())
+        raise InputError(f"{where} is missing at row {rows} (0-based). Drop or fill these rows.")
     if task == "regression":
         if kind != "number":
             raise InputError(f"{where} holds {kind}, but --task regression needs numbers.")
-        return finite(np.asarray(column.cast(pa.float64(), safe=False).to_numpy()), where)
+        return _finite(column.cast(pa.float64(), safe=False).to_numpy(), where)
     if kind == "list":
         raise InputError(f"{where} holds lists, which cannot be labels.")
-    if kind == "number" and not (like is not None and like.dtype == object):
-        return _whole(column, where)
-    if kind == "truth" and not (like is not None and like.dtype == object):
-        return column.to_numpy()
+    if kind in ("number", "truth") and (like is None or like.dtype != object):
+        exact = kind == "truth" or pa.types.is_integer(column.type)
+        return column.to_numpy() if exact else _whole(column.cast(pa.float64(), safe=False).to_numpy(), where)
     return np.array(pc.cast(column, pa.string()).to_pylist(), dtype=object)
-
-
-def _blank(column: Any) -> Any:
-    """Cells of nothing but spaces, which nobody means as a label."""
-    if kind_of(column) != "text":
-        return np.zeros(len(column), dtype=bool)
-    return pc.equal(pc.utf8_trim_whitespace(pc.fill_null(column.cast(pa.string()), "")), "").to_numpy()
-
-
-def _whole(column: Any, where: str) -> Any:
-    if pa.types.is_integer(column.type):
-        return column.to_numpy()
-    values = finite(np.asarray(column.cast(pa.float64(), safe=False).to_numpy()), where)
-    broken = np.flatnonzero(values != np.trunc(values))
-    if len(broken):
-        raise InputError(
-            f"{where} holds {values[broken[0]]:g} at row {broken[0]}: numbers with fractions are no classes. "
-            "Use --task regression."
-        )
-    return values.astype(np.int64)
-
-
-def finite(values: Any, where: str) -> Any:
-    """The numbers themselves, if all are finite."""
-    strange = np.flatnonzero(~np.isfinite(values))
-    if len(strange):
-        raise InputError(f"{where} is NaN or infinite at row {listed(strange.tolist())} (0-based).")
-    return values
 
 
 def array_target(source: Source, target: str | None) -> Any:
@@ -81,7 +52,7 @@ def array_target(source: Source, target: str | None) -> Any:
         raise InputError(
             f"{source.path}: y has shape {y.shape} for {len(source.X):,} rows; one label per row is needed."
         )
-    return y if y.dtype.kind != "f" else finite(y, f"{source.path}: y")
+    return y if y.dtype.kind != "f" else _finite(y, f"{source.path}: y")
 
 
 def check_target(y: Any, what: str, task: str) -> None:
@@ -96,3 +67,20 @@ def check_target(y: Any, what: str, task: str) -> None:
             f"{what} is different in each of the {len(y):,} rows, so no two rows share a class. "
             "Is it another column, or --task regression?"
         )
+
+
+def _whole(values: Any, where: str) -> Any:
+    broken = np.flatnonzero(_finite(values, where) != np.trunc(values))
+    if len(broken):
+        raise InputError(
+            f"{where} holds {values[broken[0]]:g} at row {broken[0]}: numbers with fractions are no classes. "
+            "Use --task regression."
+        )
+    return values.astype(np.int64)
+
+
+def _finite(values: Any, where: str) -> Any:
+    strange = np.flatnonzero(~np.isfinite(values))
+    if len(strange):
+        raise InputError(f"{where} is NaN or infinite at row {listed(strange.tolist())} (0-based).")
+    return values

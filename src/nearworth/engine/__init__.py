@@ -1,8 +1,8 @@
 """From a training set and a question to sums over validation points, and from these to a Valuation.
 
     problem.py   TrainingSet: checked training data with their keys.  Problem: validation points against them
-    method.py    Method: which neighbours are ranked, what finds them, what stands for the others, and why
-    plan.py      Plan: threads, batches, memory (added up from what each owner of arrays states), time
+    plan.py      Method: which neighbours are ranked, what finds them, what stands for the others, and why.
+                 Plan: threads, batches, memory (added up from what each owner of arrays states), time
     run.py       the loop: Evaluator (the one contract), Request, Span, threads, progress, interruption
     value.py     the one sequence: problem -> method -> plan -> run -> Valuation
 

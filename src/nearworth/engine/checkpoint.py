@@ -138,7 +138,6 @@ class _Lock:
         self._held.add(self._key)
 
     def release(self) -> None:
-        """Release the lock."""
         self._held.discard(self._key)
         os.close(self._handle)
 

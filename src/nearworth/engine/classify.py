@@ -53,7 +53,6 @@ class ClassificationEvaluator:
         self._loss = np.concatenate([[0.0], game.weights.loss])
 
     def add(self, leaf: Leaf, start: int, stop: int, request: Any) -> Iterator[int]:
-        """See Evaluator."""
         weights, scratch = self._problem.weights, self._scratch
         for a in range(start, stop, self._batch):
             b = min(a + self._batch, stop)
@@ -227,7 +226,6 @@ def _scratch_sizes(n_train: int, most_pivots: int) -> dict[str, tuple[int, Any]]
 
 
 def make_scratch(n_train: int, most_pivots: int) -> Scratch:
-    """Arrays for rows of so many points and pivots."""
     sizes = _scratch_sizes(n_train, most_pivots)
     return Scratch(**{name: np.empty(size, dtype) for name, (size, dtype) in sizes.items()})
 
@@ -270,7 +268,6 @@ class SharedTraining:
 
     @property
     def pivots(self) -> Pivots:
-        """Pivots of every class."""
         with self._lock:
             self._pivots = self._pivots or Pivots(self._labels)
             return self._pivots

@@ -39,8 +39,6 @@ UNKNOWN_WORKERS = 16
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """What all shards share."""
-
     training: StoredTraining
     metric: Any
     metric_params: Mapping[str, Any] | None
@@ -77,7 +75,6 @@ class Shard:
 
     @property
     def n_points(self) -> int:
-        """How many validation points it holds."""
         return self.span.n_points(len(self.weights))
 
 
@@ -190,7 +187,6 @@ class _Prepared:
         self.shared = SharedTraining(self._keys, self._labels)
 
     def problem(self, shard: Shard) -> Problem:
-        """The problem of one shard."""
         job = self._job
         return Problem(
             keys=self._keys,

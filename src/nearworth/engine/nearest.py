@@ -90,7 +90,6 @@ class ExactSource(Source):
         self._whole_ties = plan is not None and plan.method.whole_ties and problem.ties == "average"
 
     def __call__(self, start: int, stop: int) -> Neighbours:
-        """See Source."""
         found = self.nearest(np.arange(start, stop))
         known = self._known(found, by_index=True)
         return self._with_whole_ties(start, found, known) if self._whole_ties else known
@@ -148,7 +147,6 @@ class SearcherSource(Source):
         self._n_complete = int(np.count_nonzero(self._recall >= 1.0))
 
     def __call__(self, start: int, stop: int) -> Neighbours:
-        """See Source."""
         found, on_fail = self._ask_block(start, stop), self._searcher.on_fail
         failed = found.sizes < self._n_needed
         self.failed[start:stop] |= failed
@@ -165,7 +163,6 @@ class SearcherSource(Source):
         return self._known(found, by_index=False)
 
     def report(self) -> SearchReport | None:
-        """See Source."""
         n_val, n_sampled = self._problem.n_val, len(self._recall)
         misses, incomplete = n_sampled - self._n_complete, 0
         if n_sampled < n_val:  # else all were searched exactly

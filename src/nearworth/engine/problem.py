@@ -46,12 +46,10 @@ class Problem:
 
     @property
     def n_train(self) -> int:
-        """Number of training points."""
         return len(self.labels)
 
     @property
     def n_val(self) -> int:
-        """Number of validation points."""
         return len(self.query_labels)
 
     def self_index(self, query: int) -> int:
@@ -82,7 +80,6 @@ class TrainingSet:
 
     @property
     def n_rows(self) -> int:
-        """Number of training points."""
         return len(self.labels)
 
     @property

@@ -33,7 +33,6 @@ class RegressionEvaluator:
         self._linear, self._squared, self._ranked = (np.empty(problem.game.n_players) for _ in range(3))
 
     def add(self, leaf: Leaf, start: int, stop: int, request: Any) -> Iterator[int]:
-        """See Evaluator."""
         problem = self._problem
         for query, keys in problem.exact_keys(start, stop, self._batch):
             self_index = np.array([query]) if problem.leave_one_out else None

@@ -48,7 +48,6 @@ class Request:
         return self.spread or self.groups is not None or self.chosen is not None
 
     def leaf(self, n_train: int) -> Leaf:
-        """An empty leaf."""
         return Leaf(n_train if self.groups is None else int(self.groups.max()) + 1, spread=self.spread)
 
     def add(self, leaf: Leaf, query: int, weight: float, table: FloatVector, slot: npt.NDArray[np.int32]) -> None:
@@ -99,7 +98,6 @@ class Span:
         return max(CHUNK * leaf - self.offset, 0), min(CHUNK * leaf + CHUNK - self.offset, n_val)
 
     def n_points(self, n_val: int) -> int:
-        """How many validation points there are."""
         return sum(b - a for a, b in (self.points(leaf, n_val) for leaf in self.leaves))
 
     def begin(self, leaf: int) -> Leaf | None:

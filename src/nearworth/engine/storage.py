@@ -31,7 +31,6 @@ class ArrayFile:
     streamed: bool = False
 
     def load(self) -> npt.NDArray[Any] | FileRows:
-        """The array, read from disk when it is used."""
         if self.streamed:
             return FileRows.open(self.path, self.dtype, (self.shape[0], self.shape[1]), self.offset)
         whole: Any = np.memmap(self.path, self.dtype, "r", self.offset, self.shape, self.order)  # type: ignore[call-overload]
@@ -48,7 +47,6 @@ class StoredTraining:
     fingerprint: str
 
     def load(self) -> tuple[Any, npt.NDArray[Any]]:
-        """Points and labels, if they are still what they were."""
         arrays = [file.load() for file in self.points]
         points: Any = None
         if len(arrays) == 1:

@@ -27,10 +27,9 @@ from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth._version import __version__
 from nearworth.engine.checkpoint import Checkpoint
 from nearworth.engine.cluster import Job, run_on
-from nearworth.engine.method import Method, choose_method
 from nearworth.engine.nearest import Source
 from nearworth.engine.nearest_lists import NearestLists
-from nearworth.engine.plan import Plan, check_fits, make_plan, planning_facts
+from nearworth.engine.plan import Method, Plan, check_fits, choose_method, make_plan, planning_facts
 from nearworth.engine.problem import PRECOMPUTED, Problem, TrainingSet, budget
 from nearworth.engine.run import Evaluator, Request, Span, progress_report, run
 from nearworth.engine.storage import store
@@ -99,7 +98,6 @@ def partial_sums(training: TrainingSet, problem: Problem, parameters: Mapping[st
 
 
 def method_for(training: TrainingSet, parameters: Mapping[str, Any], n_val: int, n_train: int | None = None) -> Method:
-    """The method for a problem of this size."""
     n_rows = training.n_rows if n_train is None else n_train
     euclidean = isinstance(training.keys, EuclideanKeys)
     return choose_method(parameters, training.game(parameters, n_rows), n_rows, n_val, euclidean=euclidean)
@@ -133,7 +131,6 @@ class _Valuing:
         self.validation = SELF if problem.leave_one_out else self._validation_fingerprint()
 
     def valuation(self) -> Valuation:
-        """Sum up and finish."""
         problem, found = self.problem, None if self.source is None else self.source.report()
         incomplete = 0 if found is None else found.incomplete
         singles = None if self.chosen is None else np.empty((problem.n_val, self.chosen.size))
@@ -208,7 +205,6 @@ class _Valuing:
             run_on(self.options.executor, self.problem, job, summed, span=span, report=report, on_leaf=on_leaf)
 
     def evaluators(self) -> Callable[[], Evaluator]:
-        """A maker of evaluators, one for each thread."""
         return self.method.evaluators(self.problem, self.plan, self.source)
 
     @cached_property

@@ -12,13 +12,6 @@ from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix, IntVect
 from nearworth.neighbors.exact import ExactSearch, TrueDistances, ask
 
 
-def recall(found: IntMatrix, exact: IntMatrix) -> float:
-    """Share of the exact neighbours that were found, by index; -1 stands for no neighbour and does not count."""
-    hits = sum(len(np.intersect1d(f, e[e >= 0])) for f, e in zip(found, exact, strict=True))
-    wanted = int(np.count_nonzero(exact >= 0))
-    return hits / wanted if wanted else 1.0
-
-
 def recall_by_distance(found: FloatMatrix, exact: FloatMatrix) -> FloatVector:
     """Share found for each query, by exact distances: a point as near as the farthest wanted is as good as it."""
     wanted = np.isfinite(exact).sum(axis=1)
@@ -34,10 +27,6 @@ def upper_limit(misses: int, n: int, confidence: float = 0.99) -> float:
     """
     from scipy.stats import beta
 
-    if not 0 <= misses <= n:
-        raise ValueError(f"misses must be from 0 to n={n}; got {misses}.")
-    if not 0.0 < confidence < 1.0:
-        raise ValueError(f"confidence must be between 0 and 1; got {confidence!r}.")
     return 1.0 if misses == n else float(beta.ppf(confidence, misses + 1, n - misses))
 
 

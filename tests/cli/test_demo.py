@@ -1,4 +1,4 @@
-"""The installed command."""
+"""nearworth demo."""
 
 from __future__ import annotations
 
@@ -11,22 +11,14 @@ import numpy as np
 import pytest
 
 import nearworth
-from nearworth.cli.demonstrating import _program
+from cli.command_line import installed
+from nearworth.cli.demo import _program
 from nearworth.datasets import noisy_digits
 from nearworth.tables.read import read
 
 
-def run(*arguments):
-    return subprocess.run(
-        [sys.executable, "-c", "from nearworth.cli import main; main(prog_name='nearworth')", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 def test_demo_finds_most_of_the_wrong_labels(tmp_path):
-    done = run("demo", "-o", str(tmp_path))
+    done = installed("demo", "-o", str(tmp_path))
     assert done.returncode == 0
     assert done.stderr in ("", "Compiling, once, about 15 s ...\n")
     said = re.search(r"(\d+) rows are suspect and (\d+) of them wrong: (\d+)% precision, (\d+)% recall", done.stdout)
@@ -42,7 +34,7 @@ def test_demo_finds_most_of_the_wrong_labels(tmp_path):
     )
     assert read(tmp_path / "nearworth-demo-train.csv").table["label"].to_pylist() == digits.y.tolist()
     assert "</html>" in (tmp_path / "nearworth-demo-report.html").read_text()
-    again = run(*shlex.split(re.search(r"  nearworth (detect .*) -o suspects.csv", done.stdout).group(1)))
+    again = installed(*shlex.split(re.search(r"  nearworth (detect .*) -o suspects.csv", done.stdout).group(1)))
     assert again.returncode == 0
     listed = [int(line.split(",")[0]) for line in again.stdout.splitlines()[1:]]
     assert len(listed) == suspects
@@ -51,7 +43,7 @@ def test_demo_finds_most_of_the_wrong_labels(tmp_path):
 
 def test_the_first_run_says_why_it_takes_long(tmp_path, monkeypatch):
     code = (
-        "from nearworth.cli.telling import tell_compiling as say; import nearworth as nw\n"
+        "from nearworth.cli.messages import print_compile_notice as say; import nearworth as nw\n"
         "say(False), say(True, always=True), say(False, always=True)\n"
         "nw.knn_shapley([[0.0], [1.0]], [0, 1], [[0.0]], [0], 1); say(False, always=True)"
     )
@@ -71,36 +63,3 @@ def test_demo_names_the_program_as_it_was_started(tmp_path, monkeypatch):
     assert _program() == "nearworth"
     monkeypatch.setattr("sys.argv", ["-c"])
     assert _program() == "nearworth"
-
-
-def test_runs_as_a_module():
-    done = subprocess.run([sys.executable, "-m", "nearworth", "--help"], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("Usage: python -m nearworth")
-
-
-def test_version_and_help():
-    assert run("--version").stdout.strip() == f"nearworth, version {nearworth.__version__}"
-    assert "demo" in run("--help").stdout
-    assert run("demo", "-k", "0").returncode == 2
-
-
-def test_bench_speed_prints_its_table():
-    done = run("bench", "speed", "--quick")
-    assert (done.returncode, done.stderr) == (0, "")
-    lines = done.stdout.splitlines()
-    assert len(lines) == 9
-    assert all(re.search(r"\d+\.\d+ +\d+\.\d+ +\d+\.\d+   ", line) for line in lines[1:])
-
-
-def test_plan_says_what_a_run_would_need():
-    done = run("plan", "100000", "500", "-d", "16", "--max-memory", "200MB")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "500 validation points against 100,000 training points" in done.stdout
-    assert "from a short trial" in done.stdout
-
-
-def test_plan_refuses_a_budget_that_is_too_small():
-    done = run("plan", "1000000", "10", "--max-memory", "1MB")
-    assert done.returncode == 2
-    assert "max_memory" in done.stderr
-    assert "Traceback" not in done.stderr

@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 
 from nearworth.cli import main
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def blocks(page):

@@ -13,6 +13,8 @@ import numpy as np
 import nearworth as nw
 
 START = [sys.executable, "-c", "from nearworth.cli import main; main(prog_name='nearworth')"]
+GOOD = "a,b,label\n1,2,x\n2,1,y\n3,2,x\n4,1,y\n"
+WRONG = (4, 31, 62)
 
 
 def environment():
@@ -20,7 +22,7 @@ def environment():
     return os.environ | {"PYTHONPATH": str(Path(nw.__file__).parents[1])}
 
 
-def installed(*arguments, cwd, stdout=subprocess.PIPE, user=None):
+def installed(*arguments, cwd=None, stdout=subprocess.PIPE, user=None):
     """The command as a process of its own."""
     return subprocess.run(
         [*START, *arguments], stdout=stdout, stderr=subprocess.PIPE, text=True, check=False, cwd=cwd,

@@ -1,4 +1,4 @@
-"""Speed on this machine, as ratios within one run: `nearworth bench speed`.
+"""nearworth bench: the speed of this machine as ratios within one run, and the paper's table.
 
 Machines are noisy and differ, so every row compares two things measured one after the other, several times, in CPU
 time (wall time where threads are the point), and takes the best of each.
@@ -7,40 +7,26 @@ time (wall time where threads are the point), and takes the best of each.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
+import nearworth as nw
 from nearworth.engine.plan import usable_threads
-from nearworth.estimator import KNNShapley
 
 Clock = Callable[[], float]
 K = 5  # neighbours, throughout
 
 
 @dataclass(frozen=True)
-class Row:
-    """One line of the table: what was compared, both times in nanoseconds per pair, and their ratio."""
-
-    what: str
-    first: float
-    second: float
-    ratio: float
-    aim: str
-
-    @classmethod
-    def of(cls, what: str, first: float, second: float, aim: str) -> Row:
-        """Two times in seconds per pair."""
-        return cls(what, first * 1e9, second * 1e9, first / second, aim)
-
-
-@dataclass(frozen=True)
-class Data:
+class Blobs:
     """Gaussian classes that overlap: nearest neighbours are right about nine times in ten."""
 
     X: npt.NDArray[Any]
@@ -49,7 +35,7 @@ class Data:
     y_val: npt.NDArray[Any]
 
     @classmethod
-    def make(cls, n: int, n_val: int, d: int, n_classes: int = 10, seed: int = 0) -> Data:
+    def make(cls, n: int, n_val: int, d: int, n_classes: int = 10, seed: int = 0) -> Blobs:
         """Points and labels, the validation set drawn like the training set."""
         rng = np.random.default_rng(seed)
         centres = rng.normal(size=(n_classes, d)) * (4.0 / np.sqrt(d))
@@ -57,9 +43,9 @@ class Data:
         X = centres[y] + rng.normal(size=(n + n_val, d))
         return cls(X[:n], y[:n], X[n:], y[n:])
 
-    def first(self, n_val: int) -> Data:
+    def first(self, n_val: int) -> Blobs:
         """The same with fewer validation points."""
-        return Data(self.X, self.y, self.X_val[:n_val], self.y_val[:n_val])
+        return replace(self, X_val=self.X_val[:n_val], y_val=self.y_val[:n_val])
 
     @property
     def pairs(self) -> int:
@@ -67,39 +53,64 @@ class Data:
         return len(self.X) * len(self.X_val)
 
 
-def speed(quick: bool = False) -> Iterator[Row]:
-    """The rows of the table, one after the other as they are measured."""
+def print_paper(data: str | None, protocol: str, json_file: str | None) -> None:
+    """Print Table 1 of the paper, each row as soon as it is there."""
+    from nearworth.paper import HEADER, LEGEND, agreement, table1, write_json
+
+    if json_file is not None and not Path(json_file).absolute().parent.is_dir():
+        raise click.BadParameter(f"there is no folder for {json_file!r}.", param_hint="--json")
+    click.echo(HEADER)
+    rows = []
+    for row in table1(data, protocol):  # type: ignore[arg-type]
+        rows.append(row)
+        click.echo(str(row))
+    click.echo(f"\n{LEGEND}\n{agreement(rows)}")
+    if json_file is not None:
+        write_json(rows, json_file)
+    if not any(row.scores for row in rows):
+        raise ValueError("None of the datasets could be had.")
+
+
+def print_speed(quick: bool) -> None:
+    """Print the table of speeds, each row as soon as it is measured."""
+    click.echo(f"{'first / second':<78} {'first':>8} {'second':>8} {'ratio':>7}   wanted")
     n, n_val = (20_000, 256) if quick else (100_000, 512)
-    data = Data.make(n, n_val, 64)
+    data = Blobs.make(n, n_val, 64)
     few = data.first(64)
     cpu, wall = time.process_time, time.perf_counter
 
     ours = best(valuing(data, n_jobs=1), cpu) / data.pairs
     product = best(lambda: multiplied(data), cpu) / data.pairs
-    yield Row.of(f"exact, N = {n:,}, d = 64, one thread / 32-bit product alone", ours, product, "below 4, aim 1.8")
+    _print_row(f"exact, N = {n:,}, d = 64, one thread / 32-bit product alone", ours, product, "below 4, aim 1.8")
     user = best(lambda: strong_user(few), cpu) / few.pairs
-    yield Row.of("product, argsort, vectorised recursion / exact", user, ours, "8 times, aim 20")
+    _print_row("product, argsort, vectorised recursion / exact", user, ours, "8 times, aim 20")
     one, two = (best(valuing(data, n_jobs=n_jobs), wall) / data.pairs for n_jobs in (1, 2))
-    yield Row.of("one thread / two threads (wall time)", one, two, "1.7, aim 1.95")
+    _print_row("one thread / two threads (wall time)", one, two, "1.7, aim 1.95")
     regression = best(valuing(few, n_jobs=1, task="regression"), cpu) / few.pairs
-    yield Row.of("regression / classification", regression, ours, "below 6, aim 3")
+    _print_row("regression / classification", regression, ours, "below 6, aim 3")
     errors = best(valuing(data, n_jobs=1, standard_errors=True), cpu) / data.pairs
-    yield Row.of("with standard errors / without", errors, ours, "below 1.5")
+    _print_row("with standard errors / without", errors, ours, "below 1.5")
     within = best(valuing(data, n_jobs=1, max_error=0.1 / n), cpu) / data.pairs
-    yield Row.of("within an error of 0.1/N / exact", within, ours, "below 1, aim 0.7")
+    _print_row("within an error of 0.1/N / exact", within, ours, "below 1, aim 0.7")
 
-    wide = Data.make(*((10_000, 256) if quick else (50_000, 1_000)), 64)
+    wide = Blobs.make(*((10_000, 256) if quick else (50_000, 1_000)), 64)
     packed = best(lambda: packed_sort(wide), wall, repeats=2) / wide.pairs
     exact = best(valuing(wide), wall) / wide.pairs
     sizes = f"{len(wide.X):,} x {len(wide.X_val):,}"
-    yield Row.of(f"threaded sort of packed keys / exact, {sizes}, all cores (wall)", packed, exact, "4 times, aim 8")
+    _print_row(f"threaded sort of packed keys / exact, {sizes}, all cores (wall)", packed, exact, "4 times, aim 8")
 
-    small, large = Data.make(10_000, 512, 64), Data.make(100_000 if quick else 1_000_000, 256, 64)
+    small, large = Blobs.make(10_000, 512, 64), Blobs.make(100_000 if quick else 1_000_000, 256, 64)
     t_small = best(valuing(small, n_jobs=1), cpu) / small.pairs
     t_large = best(valuing(large, n_jobs=1), cpu, repeats=2) / large.pairs
     exponent = 1.0 + float(np.log(t_large / t_small) / np.log(len(large.X) / len(small.X)))
     what = f"growth exponent of the time, N = {len(small.X):,} to {len(large.X):,}"
-    yield Row(what, t_large * 1e9, t_small * 1e9, exponent, "below 1.1")
+    _print_row(what, t_large, t_small, "below 1.1", exponent)
+
+
+def _print_row(what: str, first: float, second: float, aim: str, exponent: float | None = None) -> None:
+    """Two times in seconds per pair, and their ratio or what is printed in its place."""
+    ratio = first / second if exponent is None else exponent
+    click.echo(f"{what:<78} {first * 1e9:8.2f} {second * 1e9:8.2f} {ratio:7.2f}   {aim}")
 
 
 def best(work: Callable[[], object], clock: Clock, repeats: int = 3) -> float:
@@ -113,13 +124,13 @@ def best(work: Callable[[], object], clock: Clock, repeats: int = 3) -> float:
     return min(times)
 
 
-def valuing(data: Data, **parameters: Any) -> Callable[[], Any]:
+def valuing(data: Blobs, **parameters: Any) -> Callable[[], Any]:
     """The valuation of a fitted estimator, ready to be timed."""
-    est = KNNShapley(K, **parameters).fit(data.X, data.y)
+    est = nw.KNNShapley(K, **parameters).fit(data.X, data.y)
     return lambda: est.value(data.X_val, data.y_val)
 
 
-def multiplied(data: Data) -> None:
+def multiplied(data: Blobs) -> None:
     """The 32-bit product alone, in blocks of 64 validation points, on one thread."""
     X, X_val = data.X.astype(np.float32), data.X_val.astype(np.float32)
     out = np.empty((64, len(X)), dtype=np.float32)
@@ -129,7 +140,7 @@ def multiplied(data: Data) -> None:
             np.matmul(block, X.T, out=out[: len(block)])
 
 
-def strong_user(data: Data) -> npt.NDArray[Any]:
+def strong_user(data: Blobs) -> npt.NDArray[Any]:
     """What a good numpy user writes: blocked 32-bit distances, argsort, and Theorem 1 as one cumulative sum."""
     X, X_val = data.X.astype(np.float32), data.X_val.astype(np.float32)
     norms = (X * X).sum(axis=1)
@@ -141,8 +152,8 @@ def strong_user(data: Data) -> npt.NDArray[Any]:
     return values / len(X_val)
 
 
-def packed_sort(data: Data) -> npt.NDArray[Any]:
-    """The strongest baseline we know: keys and indices packed into 64-bit integers, sorted in threads."""
+def packed_sort(data: Blobs) -> npt.NDArray[Any]:
+    """The strongest known baseline: keys and indices packed into 64-bit integers, sorted in threads."""
     X, X_val = data.X.astype(np.float32), data.X_val.astype(np.float32)
     norms = (X * X).sum(axis=1)
     index = np.arange(len(X), dtype=np.uint64)

@@ -1,4 +1,4 @@
-"""Decisions carried out: on the rows they were made on or not at all, and not a byte more than the labels."""
+"""nearworth apply: on the rows decisions were made on or not at all, and not a byte more than the labels."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from command_line import one_line
+from cli.command_line import one_line
+from nearworth.tables.read import read
 
 HEAD = "row,id,target,given,decision,label"
+
+
 ROWS = [(f"r{i}", i * 1.5, "cat" if i % 2 else "dog") for i in range(8)]
 
 
@@ -135,3 +138,94 @@ def test_latin_1_stays(command, tmp_path):
     decide({0: ("süß", "日本")})
     Path("c.csv").unlink()
     assert "cannot write the label" in refused(command, "d.json", "t.csv")
+
+
+def test_apply_changes_labels_and_nothing_else(command, tmp_path):
+    text = 'a,b,label\n1.50,"x, y",cat\n2,=1+2,dog\n3,"line\nbreak",cat\n\n4,z,dog\n'
+    (tmp_path / "train.csv").write_text(text)
+    (tmp_path / "d.csv").write_text(
+        "row,target,given,decision,label\n0,label,cat,relabel,dog\n3,label,dog,confirm,dog\n"
+    )
+    code, out, err = command("apply", "d.csv", "train.csv", "-o", "clean.csv")
+    assert (code, out) == (0, "")
+    assert "1 labels changed, 1 confirmed" in err
+    assert "spreadsheet" not in err
+    assert Path("clean.csv").read_text() == text.replace(',"x, y",cat', ',"x, y",dog')
+    code, _, err = command("apply", "d.csv", "train.csv", "-o", "clean.tsv")  # every cell is written anew
+    assert "1 cells that a spreadsheet would run" in err
+    before, after = read("train.csv", text_only=True).table, read("clean.tsv", text_only=True).table
+    assert after.drop_columns("label").equals(before.drop_columns("label"))
+    assert "\t'=1+2\t" in Path("clean.tsv").read_text()
+    assert command("apply", "d.csv", "train.csv", "-o", "raw.tsv", "--verbatim", "-q") == (0, "", "")
+    assert "\t=1+2\t" in Path("raw.tsv").read_text()
+
+
+@pytest.mark.parametrize(
+    ("decisions", "message"),
+    [
+        ("row,target,given,decision,label\n0,label,dog,relabel,cat\n", "made on 'dog'"),
+        ("row,target,given,decision,label\n9,label,cat,relabel,dog\n", "row 9"),
+        ("row,target,given,decision,label\n0,label,cat,explode,dog\n", "'explode'"),
+        ("row,target,given,decision,label\n0,other,cat,relabel,dog\n", "no column 'other'"),
+        ("row,target,given,decision,label\n0,label,cat,relabel,dog\n0,label,cat,skip,cat\n", "twice"),
+        ("row,given\n0,cat\n", "no column 'decision'"),
+        ("row,target,given,decision,label\nx,label,cat,relabel,dog\n", "row number"),
+    ],
+)
+def test_apply_refuses_what_does_not_fit(command, tmp_path, decisions, message):
+    (tmp_path / "train.csv").write_text("a,label\n1,cat\n2,dog\n")
+    (tmp_path / "d.csv").write_text(decisions)
+    code, _, err = command("apply", "d.csv", "train.csv", "-o", "clean.csv", "-q")
+    assert code == 2
+    assert message in one_line(err)
+    assert not Path("clean.csv").exists()
+
+
+def test_apply_to_other_formats(command, tmp_path):
+    made = {"target": "label", "decisions": [{"row": 1, "given": "1", "decision": "relabel", "label": "2"}]}
+    (tmp_path / "d.json").write_text(json.dumps(made))
+    table = pa.table({"a": [0.5, 1.5, 2.5], "label": pa.array([0, 1, 2], pa.int8())})
+    pq.write_table(table, "t.parquet")
+    assert command("apply", "d.json", "t.parquet", "-o", "c.parquet", "-q") == (0, "", "")
+    changed = read("c.parquet").table
+    assert changed.schema.field("label").type == pa.int8()
+    assert changed["label"].to_pylist() == [0, 2, 2]
+    np.savez("t.npz", X=np.ones((3, 2)), y=[0, 1, 2], extra=[7])
+    assert command("apply", "d.json", "t.npz", "-o", "c.npz", "-q") == (0, "", "")
+    with np.load("c.npz") as archive:
+        assert archive["y"].tolist() == [0, 2, 2]
+        assert archive["extra"].tolist() == [7]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[" * 100_000, "nested too deeply"),
+        ('{"target": "label", "decisions": ' + '{"row":' * 100_000, "nested too deeply"),
+        ("[1", "not a file of decisions"),
+        ('{"target": "label", "decisions": 5}', "not a file of decisions"),
+        ('{"target": "label", "decisions": []}', "holds no decisions"),
+    ],
+)
+def test_json_that_is_not_decisions(command, tmp_path, content, message):
+    Path("t.csv").write_text(table_text(ROWS))
+    Path("d.json").write_text(content)
+    line = refused(command, "d.json", "t.csv")
+    assert "d.json" in line
+    assert message in line
+
+
+def test_json_as_deep_as_can_be_read(command, tmp_path):
+    """Where parsing just succeeds, printing the value in a message must not fail either."""
+    Path("t.csv").write_text(table_text(ROWS))
+    record = {"row": "DEEP", "given": "cat", "decision": "relabel", "label": "dog"}
+    for depth in range(850, 1_000, 10):
+        deep = json.dumps({"target": "label", "decisions": [record]}).replace('"DEEP"', "[" * depth + "]" * depth)
+        Path("d.json").write_text(deep)
+        assert "d.json" in refused(command, "d.json", "t.csv")
+
+
+def test_an_id_of_zero_is_an_id(command, tmp_path):
+    Path("t.csv").write_text("key,label\n5,a\n0,a\n")
+    decide({0: ("a", "b")}, id=0, id_column="key")
+    assert "should have the id '0'" in refused(command, "d.json", "t.csv")

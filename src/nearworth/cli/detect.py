@@ -1,0 +1,151 @@
+"""nearworth detect and report: which labels are probably wrong, as a table or as a page to decide on them."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import nearworth as nw  # its names load when first used: an error about the input need not wait for compiled code
+from nearworth._common.types import IntVector
+from nearworth.cli.data import Data, prepare
+from nearworth.cli.messages import collapsed, print_json, print_message, write_results
+from nearworth.cli.options import pop_model
+from nearworth.tables.errors import InputError
+from nearworth.tables.write import STDOUT, check_output, write_bytes
+
+
+def detect(*, output: str, force: bool, dry_run: bool, quiet: bool, as_json: bool, **given: Any) -> None:
+    """Read, audit, write the suspects."""
+    check_output(output, force, inputs=(given["train"], given["validation"]))
+    model, selection = pop_model(given), _pop_selection(given)
+    data = prepare(dry_run, quiet, **given)
+    if data is None:
+        return
+    audit = nw.audit_labels(data.X, data.y, X_val=data.X_val, y_val=data.y_val, **model)
+    suspects = audit.suspects(**selection)
+    summary = _summary("detect", data, audit, suspects, selection)
+    write_results(_suspect_columns(data, audit, suspects), summary, output, as_json)
+    where = f" They are in {output}" if len(suspects) else f" {output} has a header only"
+    print_message(f"{_headline(audit, suspects, selection)}{'' if output == STDOUT else where}", quiet)
+
+
+def report(
+    *, image_shape: str | None, output: str, force: bool, dry_run: bool, quiet: bool, as_json: bool, **given: Any
+) -> None:
+    """Read, audit, write the page."""
+    train = Path(given["train"])
+    check_output(output, force, (".html", ".htm"), (given["train"], given["validation"]))
+    if output == STDOUT:
+        raise InputError("-o -: a report goes to a file; give a name that ends in .html.")
+    if image_shape is not None and given["image_column"] is not None:
+        raise InputError("--image-shape and --image-column were both given. Give one of them.")
+    model, selection = pop_model(given), _pop_selection(given)
+    data = prepare(dry_run, quiet, **given)
+    if data is None:
+        return
+    audit = nw.audit_labels(data.X, data.y, X_val=data.X_val, y_val=data.y_val, **model)
+    suspects = audit.suspects(**selection)
+    write_page(data, audit, selection, output, train.name, image_shape, train.parent)
+    if as_json:
+        print_json(_summary("report", data, audit, suspects, selection) | {"output": output})
+    then = "decide, and export" if len(suspects) else "for the pictures"
+    print_message(f"{_headline(audit, suspects, selection)} Open {output} in a browser, {then}.", quiet)
+
+
+def _pop_selection(given: dict[str, Any]) -> dict[str, Any]:
+    """Take the keywords of `LabelAudit.suspects` out of the options; contradictions are refused before any work."""
+    popped = {name: given.pop(name) for name in ("rule", "fraction", "max_fdr")}
+    selection = {name: value for name, value in popped.items() if value is not None}
+    rule = popped["rule"]
+    if "fraction" in selection and "max_fdr" in selection:
+        raise InputError("--fraction and --max-fdr were both given. Give one of them.")
+    if "max_fdr" in selection and rule is not None:
+        raise InputError(f"--max-fdr and --rule {rule} were both given. Give one of them.")
+    if "fraction" in selection and rule not in (None, "ranking"):
+        raise InputError(f"--fraction has no meaning with --rule {rule}, which finds its own.")
+    return selection
+
+
+def _suspect_columns(data: Data, audit: nw.LabelAudit, suspects: IntVector) -> dict[str, Any]:
+    """One line per suspect, worst first."""
+    names = {name: _take(column, suspects) for name, column in data.names().items()}
+    return names | {
+        "given": _take(data.y, suspects),
+        "suggested": _take(audit.suggested, suspects),
+        "quality": audit.quality[suspects],
+        "value": audit.value[suspects],
+        "why": [audit.why(int(row)) for row in suspects],
+    }
+
+
+def _take(column: Any, rows: IntVector) -> Any:
+    taken = column.take(rows) if hasattr(column, "chunks") else column[rows]
+    return taken.tolist() if isinstance(taken, np.ndarray) and taken.dtype.kind == "O" else taken
+
+
+def _headline(audit: nw.LabelAudit, suspects: IntVector, selection: dict[str, Any]) -> str:
+    """What was found, in one sentence or two."""
+    n_suspects, rule, count = len(suspects), audit.describe_selection(selection), audit.n_errors
+    text = f"{n_suspects:,} of {len(audit):,} labels {'is' if n_suspects == 1 else 'are'} suspect ({rule})."
+    if not n_suspects:
+        text = f"No suspects among {len(audit):,} labels ({rule}). {audit.explain_empty(selection)}".rstrip()
+    verb = "is" if f"{count.estimate:.0f}" == "1" else "are"
+    text += f" About {count.estimate:,.0f} {verb} estimated to be wrong ({count.lower:,.0f} to {count.upper:,.0f})."
+    if audit.valuation.error_bound:
+        text += f" Values are certain to within {audit.valuation.error_bound:.2g}."
+    return text
+
+
+def _summary(
+    command: str, data: Data, audit: nw.LabelAudit, suspects: IntVector, selection: dict[str, Any]
+) -> dict[str, Any]:
+    """The same for programs."""
+    count = audit.n_errors
+    return {
+        "command": command,
+        "version": nw.__version__,
+        "n_train": len(audit),
+        "n_suspects": len(suspects),
+        "selection": selection,
+        "n_errors": {"estimate": float(count.estimate), "lower": float(count.lower), "upper": float(count.upper)},
+        "error_bound": float(audit.valuation.error_bound),
+        "columns": data.columns,
+    }
+
+
+def write_page(
+    data: Data, audit: nw.LabelAudit, selection: dict[str, Any], output: str, source: str, image_shape: str | None,
+    image_folder: Path = Path(),
+) -> None:  # fmt: skip
+    """Write the report of an audit of these data."""
+    from nearworth.report.content import Rows
+    from nearworth.report.page import render_report
+
+    shape = None if image_shape is None else _parse_shape(image_shape, data.X.shape[1])
+    rows = Rows(
+        X=data.X, target=data.target or "y", id_name=data.id_name, ids=data.ids, cells=data.cells, image_shape=shape,
+        image_names=data.image_names, image_folder=image_folder,
+        source=source, notes=[line for line, _ in collapsed(data.columns)],
+    )  # fmt: skip
+    page = render_report(audit, rows, selection).encode()
+    write_bytes(output, lambda file: file.write(page))
+
+
+def _parse_shape(text: str, n_columns: int) -> tuple[int, ...]:
+    """From "28x28" or "32x32x3" to numbers, which must make up a row.
+
+    >>> _parse_shape("8x8", 64)
+    (8, 8)
+    """
+    if not re.fullmatch(r"\d+x\d+(x[134])?", text):
+        raise InputError(f"--image-shape {text!r} is not of the form 28x28 or 32x32x3.")
+    shape = tuple(int(part) for part in text.split("x"))
+    if math.prod(shape) != n_columns:
+        raise InputError(
+            f"--image-shape {text} is {math.prod(shape):,} numbers, but rows are compared by {n_columns:,}."
+        )
+    return shape

@@ -1,0 +1,83 @@
+"""nearworth detect and report."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cli.command_line import WRONG, flowers, one_line, write_csv
+from nearworth.tables.read import read
+
+
+def test_detect_finds_wrong_labels_and_says_what_they_should_be(command, tmp_path, rng):
+    columns, truth = flowers(rng, wrong=WRONG)
+    write_csv(tmp_path / "train.csv", columns, delimiter=";")
+    code, out, err = command("detect", "train.csv", "-t", "species", "--id", "name", "--fraction", "0.0334")
+    assert code == 0
+    assert "separated by ';'" in err
+    rows = list(csv.DictReader(out.splitlines()))
+    assert list(rows[0]) == ["row", "name", "given", "suggested", "quality", "value", "why"]
+    assert {int(r["row"]) for r in rows} == set(WRONG)
+    assert all(r["suggested"] == truth[int(r["row"])] for r in rows)
+    assert all(r["given"] == columns["species"][int(r["row"])] for r in rows)
+    assert [float(r["quality"]) for r in rows] == sorted(float(r["quality"]) for r in rows)
+
+
+def test_an_empty_list_says_why(command, tmp_path, rng):
+    columns, _ = flowers(rng, wrong=WRONG)
+    write_csv(tmp_path / "train.csv", columns)
+    arguments = ["detect", "train.csv", "-t", "species", "--id", "name"]
+    _, out, err = command(*arguments)
+    n_listed = len(out.splitlines()) - 1
+    assert f"{n_listed} of 90 labels are suspect (more likely wrong than right)" in err
+    code, out, err = command(*arguments, "--max-fdr", "0.001")
+    assert (code, len(out.splitlines())) == (0, 1)
+    assert "No suspects among 90 labels (max-fdr 0.001)." in err
+    assert "No list can promise at most 0.1 % false alarms" in err
+    assert f"without --max-fdr {n_listed} rows are listed" in err
+    _, _, err = command("report", *arguments[1:], "--max-fdr", "0.001", "-o", "r.html")
+    assert "No list can promise" in err
+    page = Path("r.html").read_text()
+    assert "No suspects (max-fdr 0.001). No list can promise" in page
+    assert "listed below" not in page
+
+
+def test_detect_values_as_value_does(command, tmp_path, rng):
+    write_csv(tmp_path / "train.csv", flowers(rng)[0])
+    write_csv(tmp_path / "trusted.csv", flowers(rng, 30)[0])
+    data = ["train.csv", "-t", "species", "--id", "name", "-k", "4", "--validation", "trusted.csv", "-q"]
+    for model in (["--utility", "original"], ["--semivalue", "banzhaf"], ["--semivalue", "beta:1,4"], []):
+        assert command("value", *data, *model, "-o", "v.csv", "--force")[0] == 0
+        assert command("detect", *data, *model, "--fraction", "1", "-o", "s.csv", "--force")[0] == 0
+        worth, suspects = read("v.csv").table, read("s.csv").table
+        np.testing.assert_allclose(worth["value"].to_numpy()[suspects["row"].to_numpy()], suspects["value"], rtol=1e-9)
+
+
+def test_an_audit_by_a_searcher_keeps_its_promise(command, tmp_path, rng):
+    pytest.importorskip("faiss")
+    X = rng.normal(size=(700, 3))
+    y = (X[:, 0] > 0).astype(int)
+    wrong = rng.choice(700, 20, replace=False)
+    y[wrong] = 1 - y[wrong]
+    np.savez("a.npz", X=X, y=y)
+    arguments = ["detect", "a.npz", "--fraction", "1", "--json", "-q", "-k", "3"]
+    exact = json.loads(command(*arguments)[1])
+    found = json.loads(command(*arguments, "--search", "faiss", "--max-error", "0.05")[1])
+    assert exact["error_bound"] == 0
+    values = [{row["row"]: row["value"] for row in said["rows"]} for said in (exact, found)]
+    assert max(abs(values[0][row] - values[1][row]) for row in range(700)) <= found["error_bound"] + 1e-12
+    worst = [{row["row"] for row in said["rows"][:20]} for said in (exact, found)]
+    assert len(worst[0] & worst[1]) >= 18
+    assert "--max-error" in one_line(command("detect", "a.npz", "--search", "lsh")[2])
+
+
+def test_report_has_a_summary_for_programs(command, tmp_path, rng):
+    write_csv(tmp_path / "train.csv", flowers(rng, wrong=WRONG)[0])
+    code, out, _ = command("report", "train.csv", "-t", "species", "--id", "name", "-o", "r.html", "--json", "-q")
+    said = json.loads(out)
+    assert (code, said["command"], said["output"]) == (0, "report", "r.html")
+    assert Path("r.html").exists()

@@ -1,0 +1,110 @@
+"""The command as a process: usage, help, interruption, pipes, exit codes."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+import nearworth
+from cli.command_line import START, environment, flowers, installed, one_line, write_csv
+from nearworth.cli import main
+
+
+def test_usage_is_one_line_too(command):
+    for arguments in (["value"], ["value", "a.csv", "--what"], ["detect", "a.csv", "-k", "0"], ["valeu"]):
+        code, out, err = command(*arguments)
+        assert code == 2
+        assert out == ""
+        assert "--help" in one_line(err)
+
+
+def test_the_installed_command(tmp_path, rng):
+    write_csv(tmp_path / "train.csv", flowers(rng)[0])
+    done = installed("value", "train.csv", "-t", "species", "--id", "name", cwd=tmp_path)
+    assert done.returncode == 0
+    assert len(done.stdout.splitlines()) == 91
+    assert "Traceback" not in done.stderr
+
+
+def test_help_is_quick_and_has_examples():
+    code = (
+        "import sys, time; from nearworth.cli import main\n"
+        "try: main(['--help'], prog_name='nearworth')\n"
+        "except SystemExit: pass\n"
+        "print(time.process_time(), 'numpy' in sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    seconds, heavy = done.stderr.split()
+    assert heavy == "False"
+    assert float(seconds) < 0.2
+    every = [one for command in main.commands.values() for one in getattr(command, "commands", {"": command}).values()]
+    assert all("nearworth " in one.help for one in every), [one.name for one in every if "nearworth " not in one.help]
+
+
+def test_completion(tmp_path):
+    env = environment() | {"_NEARWORTH_COMPLETE": "bash_complete", "COMP_WORDS": "nearworth de", "COMP_CWORD": "1"}
+    done = subprocess.run(START, capture_output=True, text=True, check=False, env=env)
+    assert {line.split(",")[1] for line in done.stdout.split()} == {"detect", "demo"}
+
+
+def test_every_command_on_data_takes_the_same_model():
+    model = {"n_neighbors", "task", "metric", "utility", "semivalue", "search", "max_error", "max_memory", "n_jobs"}
+    table = {"target", "validation", "id_column", "ignore", "features", "missing", "max_categories"}
+    for name in ("value", "detect", "report", "plan"):
+        assert model | table <= {parameter.name for parameter in main.commands[name].params}, name
+    for name in ("value", "detect", "report"):
+        assert {"dry_run", "quiet", "force", "as_json"} <= {p.name for p in main.commands[name].params}, name
+
+
+def test_runs_as_a_module():
+    done = subprocess.run([sys.executable, "-m", "nearworth", "--help"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("Usage: python -m nearworth")
+
+
+def test_version_and_help():
+    assert installed("--version").stdout.strip() == f"nearworth, version {nearworth.__version__}"
+    assert "demo" in installed("--help").stdout
+    assert installed("demo", "-k", "0").returncode == 2
+
+
+def test_interrupted(tmp_path, rng):
+    np.savez(tmp_path / "a.npz", X=rng.normal(size=(60_000, 64)), y=np.arange(60_000) % 3)
+    running = subprocess.Popen(
+        [*START, "detect", "a.npz", "-o", "v.csv"], stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environment()
+    )
+    assert "60,000 rows" in running.stderr.readline()
+    time.sleep(1.0)
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert "interrupted" in err
+    assert "Traceback" not in err
+    assert [p.name for p in tmp_path.iterdir()] == ["a.npz"]
+
+
+def test_a_reader_that_has_seen_enough(tmp_path, rng):
+    np.savez(tmp_path / "a.npz", X=rng.normal(size=(5_000, 1)), y=np.arange(5_000) % 2)
+    with subprocess.Popen(
+        [*START, "value", "a.npz", "-q"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+        env=environment(),
+    ) as running:  # fmt: skip
+        assert "value" in running.stdout.readline()
+        running.stdout.close()
+        assert running.wait(timeout=60) == 0
+        assert running.stderr.read() == ""
+
+
+def test_an_internal_error_is_one_line_too(command, tmp_path, monkeypatch):
+    def fail(**_):
+        raise ZeroDivisionError("a\nb")
+
+    monkeypatch.setattr("nearworth.cli.apply.apply", fail)
+    code, out, err = command("apply", "d.csv", "t.csv", "-o", "c.csv")
+    assert (code, out) == (1, "")
+    assert "internal error, please report it: ZeroDivisionError: a b (NEARWORTH_DEBUG=1 shows more)" in one_line(err)
+    monkeypatch.setenv("NEARWORTH_DEBUG", "1")
+    assert "Traceback" in command("apply", "d.csv", "t.csv", "-o", "c.csv")[2]

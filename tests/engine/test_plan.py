@@ -1,0 +1,103 @@
+"""The memory plan: each owner of arrays states their bytes, and the statements are compared with what is allocated."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import pytest
+
+import nearworth as nw
+from nearworth.engine.classify import ClassificationEvaluator, SharedTraining, make_scratch, scratch_bytes
+from nearworth.engine.plan import Method
+from nearworth.engine.regress import RegressionEvaluator
+from nearworth.games.classification import ClassificationGame
+from nearworth.games.regression import RegressionGame
+from nearworth.neighbors.products import products_memory
+from nearworth.results.moments import Leaf
+
+N, D = 50_000, 12
+
+
+def allocated(make):
+    """Bytes that stay of what is made, and the peak while it is made."""
+    tracemalloc.start()
+    try:
+        made = make()
+        stays, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    del made
+    return stays, peak
+
+
+def close(stated, found, share=0.1):
+    assert found <= stated + 20_000
+    assert stated <= (1 + share) * found + 20_000
+
+
+@pytest.mark.parametrize("pivots", [0, 100, N // 10, N // 2])
+def test_scratch(pivots):
+    close(scratch_bytes(N, pivots), allocated(lambda: make_scratch(N, pivots))[0], share=0.0)
+
+
+@pytest.mark.parametrize("spread", [False, True])
+def test_sums(spread):
+    close(Leaf.bytes(N, spread=spread, truncated=False), allocated(lambda: Leaf(N, spread=spread))[0], share=0.0)
+
+
+@pytest.mark.parametrize("semivalue", ["shapley", "banzhaf", "loo", ("beta", 4.0, 1.0)])
+@pytest.mark.parametrize(("game", "rest"), [(ClassificationGame, (5, 3)), (RegressionGame, (5,))])
+def test_coefficients(game, rest, semivalue):
+    game(100, *rest, "soft", semivalue)
+    stays, peak = allocated(lambda: game(N, *rest, "soft", semivalue))
+    making, made = game.FLOATS_PER_PLAYER
+    close(8 * made * N, stays)
+    close(8 * making * N, peak, share=0.2)
+
+
+@pytest.mark.parametrize("single", [False, True])
+def test_products(rng, single):
+    keys = nw.KNNShapley().fit(rng.normal(size=(N, D)), rng.integers(0, 3, N)).training_set_.keys
+    keys.products(single=single)
+    stays, peak = allocated(lambda: keys.products(single=single))
+    stated = products_memory(N, D, single=single)
+    assert stays <= stated.shared
+    assert peak <= stated.shared + stated.per_thread + 3_000_000  # a sample of rows measures the error
+    assert stated.shared <= 3 * stays
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_evaluators(rng, task):
+    X, y = rng.normal(size=(N, D)), rng.integers(0, 3, N)
+    est = nw.KNNShapley(task=task).fit(X, y)
+    training = est.training_set_
+    problem = training.problem(X[:4], y[:4], None, est.get_params())
+    shared = SharedTraining(training.keys, training.labels)
+    if task == "classification":
+        stated = ClassificationEvaluator.memory(N, shared.pivots.most, by_product=False)
+        stays, _ = allocated(lambda: ClassificationEvaluator(problem, shared, None))
+    else:
+        stated = RegressionEvaluator.memory(N)
+        stays, _ = allocated(lambda: RegressionEvaluator(problem))
+    assert stays <= stated.per_thread <= 3 * stays  # the rest is taken while a query is valued
+
+
+@pytest.mark.parametrize("standard_errors", [False, True])
+@pytest.mark.parametrize(
+    "parameters", [{}, {"task": "regression"}, {"metric": "manhattan"}, {"n_candidates": 20}, {"utility": "original"}]
+)
+def test_the_plan_is_an_upper_bound_and_not_a_wild_one(rng, parameters, standard_errors):
+    X, y = rng.normal(size=(N, D)), rng.integers(0, 3, N)
+    X_val, y_val = rng.normal(size=(70, D)), rng.integers(0, 3, 70)
+    est = nw.KNNShapley(5, n_jobs=1, standard_errors=standard_errors, max_memory="80MB", **parameters).fit(X, y)
+    est.value(X_val[:9], y_val[:9])  # imports and compilation are not our work
+    planned = est.plan(70).working_bytes
+    _, peak = allocated(lambda: est.value(X_val, y_val))
+    assert peak <= planned <= 80_000_000
+    assert planned <= 4 * peak
+
+
+def test_methods_print_themselves():
+    assert str(Method()) == "all neighbours ranked: exact values were asked for"
+    few = Method(n_candidates=2_000, reason="because")
+    assert str(few) == "2,000 nearest ranked, every distance computed: because"
