@@ -174,7 +174,7 @@ def _check_numbers(features: Features, name: str, allow_nan: bool) -> None:
     if not is_float and entries.dtype.itemsize < 8:
         return
     limit = LARGEST_FEATURE if is_float else LARGEST_INTEGER
-    if isinstance(entries, FileRows) and entries.min() >= -limit and entries.max() <= limit:  # a pass that is kept
+    if isinstance(entries, FileRows) and entries.min() >= -limit and entries.max() <= limit:  # cached
         return
     low, high = (np.fmin, np.fmax) if allow_nan else (np.minimum, np.maximum)
     for start, chunk in row_chunks(entries):

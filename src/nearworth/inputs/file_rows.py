@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -103,9 +104,9 @@ class FileRows:
         order = np.argsort(wanted, kind="stable")
         ordered, most = wanted[order], max(1, PIECE // max(1, self._row_bytes))
         cut = (np.diff(ordered) * self._row_bytes > GAP) | (np.diff(ordered // most) > 0)
-        for slots in np.split(order, np.flatnonzero(cut) + 1):
-            first, last = int(wanted[slots[0]]), int(wanted[slots[-1]])
-            out[slots] = self._block(first, last + 1)[wanted[slots] - first]
+        for a, b in pairwise([0, *(np.flatnonzero(cut) + 1).tolist(), len(order)]):
+            first = int(ordered[a])
+            out[order[a:b]] = self._block(first, int(ordered[b - 1]) + 1)[ordered[a:b] - first]
         return out
 
 
