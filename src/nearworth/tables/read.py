@@ -149,7 +149,7 @@ def _read_npz(path: Path) -> Source:
         raise InputError(f"{path}: is not a numpy archive (.npz).")
     try:
         with np.errstate(all="raise"), np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files if name in ("X", "y")}
+            arrays = {name: np.asarray(archive[name]) for name in archive.files if name in ("X", "y")}  # bytes if damaged
             names = archive.files
     except OSError:
         raise
