@@ -149,7 +149,8 @@ def _read_npz(path: Path) -> Source:
         raise InputError(f"{path}: is not a numpy archive (.npz).")
     try:
         with np.errstate(all="raise"), np.load(path, allow_pickle=False) as archive:
-            arrays = {name: np.asarray(archive[name]) for name in archive.files if name in ("X", "y")}  # bytes if damaged
+            # numpy gives the bytes of a member that is no array
+            arrays = {name: np.asarray(archive[name]) for name in archive.files if name in ("X", "y")}
             names = archive.files
     except OSError:
         raise
