@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from nearworth.inputs.npy import map_npy
+from nearworth.inputs.file_rows import map_npy
 from nearworth.tables import InputError, listed
 from nearworth.tables.csv_files import find_dialect, read_csv
 
@@ -146,9 +146,12 @@ def _check_table(path: Path, table: Any) -> Any:
 def _load_npz(path: Path) -> dict[str, Any]:
     if not zipfile.is_zipfile(path):
         raise InputError(f"{path}: is not a numpy archive (.npz).")
-    with np.errstate(all="raise"), np.load(path, allow_pickle=False) as archive:
-        names = archive.files
-        arrays = {name: archive[name] for name in ("X", "y") if name in names}
+    try:
+        with np.errstate(all="raise"), np.load(path, allow_pickle=False) as archive:
+            names = archive.files
+            arrays = {name: archive[name] for name in ("X", "y") if name in names}
+    except MemoryError as error:  # sizes that a damaged header claims
+        raise InputError(f"{path}: holds an array that does not fit into memory ({error}).") from error
     if "X" not in arrays:
         raise InputError(f"{path}: holds the arrays {listed(names)}; nearworth needs `X` (and `y`).")
     return arrays
