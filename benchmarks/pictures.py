@@ -17,8 +17,8 @@ from matplotlib import pyplot as plt
 import nearworth as nw
 from nearworth.cli.bench import Blobs
 from nearworth.games.truncation import paper_bound
+from nearworth.neighbors.exact import Sample
 from nearworth.neighbors.lsh_theory import collision_probability
-from nearworth.neighbors.recall import Sample
 
 mpl.use("Agg")
 mpl.rcParams["svg.hashsalt"] = "nearworth"

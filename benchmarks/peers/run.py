@@ -32,7 +32,7 @@ from environments import OURS, PEERS, Game, Peer, SetupError, interpreter, last_
 
 import nearworth  # noqa: E402
 from nearworth.cli.bench import Blobs  # noqa: E402
-from nearworth.engine.plan import usable_threads  # noqa: E402
+from nearworth.neighbors.searchers import usable_threads  # noqa: E402
 from results import US, Agreement, Results, Row, Timing, table  # noqa: E402
 
 RESULTS = HERE / "results.json"

@@ -12,10 +12,9 @@ from scipy.stats import binomtest
 
 from definition import recall
 from nearworth import LSHSearch
-from nearworth.neighbors.exact import ExactSearch
+from nearworth.neighbors.exact import ExactSearch, Sample
 from nearworth.neighbors.lsh import HashTables, table_bytes
 from nearworth.neighbors.lsh_theory import Distances, Tuner, collision_probability, found_in_tables, theorem_4
-from nearworth.neighbors.recall import Sample
 
 
 @pytest.fixture

@@ -16,8 +16,6 @@ from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import Any
 
-import joblib
-
 from nearworth._common.memory import Memory, default_budget, free_memory
 from nearworth._common.types import Task
 from nearworth.engine.classify import ClassificationEvaluator, SharedTraining
@@ -32,7 +30,7 @@ from nearworth.games.regression import RegressionGame
 from nearworth.games.truncation import Tail, candidates_for_error
 from nearworth.inputs.parameters import as_generator
 from nearworth.neighbors.products import products_memory
-from nearworth.neighbors.searchers import Searcher, as_searcher
+from nearworth.neighbors.searchers import Searcher, as_searcher, usable_threads
 from nearworth.results.moments import CHUNK, Leaf
 
 # Of 100,000 points, ranking 20 costs a third of ranking all, 500 two thirds, 1,000 about as much.
@@ -335,14 +333,6 @@ def _base_memory(
         per_thread=0 if truncated else 2 * sums,
         per_query=8 * QUERY_COPIES * width,
     )
-
-
-def usable_threads(n_jobs: int | None) -> int:
-    """As scikit-learn counts: None and -1 for all cores that this process may use, -2 for all but one."""
-    cores = int(joblib.cpu_count())
-    if n_jobs is None:
-        return cores
-    return int(n_jobs) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))
 
 
 def check_fits(plan: Plan, n_rows: int, max_memory: int | None) -> None:

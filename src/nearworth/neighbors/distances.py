@@ -1,4 +1,4 @@
-"""Distances and inner products pair by pair: of all pairs, or of a few.
+"""Training rows as kernels read them, and distances and inner products pair by pair: of all pairs, or of a few.
 
 All kernels add the terms of one pair in the order of the columns, in 64 bits, whatever the type of the points and
 wherever the pair stands. So a few pairs agree to the bit with all pairs, and sparse rows with dense ones.
@@ -9,9 +9,9 @@ wherever the pair stands. So a few pairs agree to the bit with all pairs, and sp
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +19,72 @@ import scipy.sparse
 
 from nearworth._common.compile import compiled
 from nearworth._common.types import FloatMatrix, FloatVector
-from nearworth.neighbors.rows import BLOCK, Rows, blocks
+from nearworth.inputs.file_rows import FileRows
 
+EXTREME = 300  # binary exponents whose squares come near the limits of floats
+BLOCK = 2**16  # numbers in a block of rows: half a megabyte
+CONVERTED = 2**14  # numbers converted at a time, so that the copies this takes stay in a cache
 PANEL = 128  # training points whose columns stay in the first cache, fewer if they are very long
 FEW = 24  # pairs up to which plain insertion is the fastest sort
+
+
+class Converted:
+    """Rows made from others whenever they are read, so that there is never a converted copy of all of them."""
+
+    def __init__(self, X: Rows, convert: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> None:
+        self._X, self._convert = X, convert
+        self.shape: tuple[int, int] = (X.shape[0], X.shape[1])
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice | npt.NDArray[np.integer[Any]]) -> npt.NDArray[Any]:
+        """Converted some at a time, because conversions need a few copies."""
+        wanted = range(len(self))[rows] if isinstance(rows, slice) else rows
+        step = max(4, CONVERTED // max(1, self.shape[1]))
+        parts = [self._convert(self._read(wanted[a : a + step])) for a in range(0, max(1, len(wanted)), step)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _read(self, wanted: Any) -> npt.NDArray[Any]:
+        if isinstance(wanted, range) and wanted.step == 1:
+            return self._X[wanted.start : wanted.stop]
+        return self._X[np.asarray(wanted)]
+
+
+Rows: TypeAlias = npt.NDArray[Any] | FileRows | Converted
+
+
+def streamed(rows: Any) -> bool:
+    """Whether the rows come from a file whenever they are read."""
+    return streamed(rows._X) if isinstance(rows, Converted) else isinstance(rows, FileRows)
+
+
+def readable(X: Any) -> Any:
+    """Rows of a type that compiled code knows: 16-bit floats and foreign byte orders are converted."""
+    if X.dtype == np.float16:
+        return Converted(X, lambda rows: rows.astype(np.float32))
+    if not X.dtype.isnative:
+        native = X.dtype.newbyteorder("=")
+        return Converted(X, lambda rows: rows.astype(native))
+    return X
+
+
+def blocks(points: Any) -> Iterator[tuple[int, Any]]:
+    """All rows, some at a time, each block with the number of its first row; sparse rows are one block."""
+    step = points.shape[0] if scipy.sparse.issparse(points) else max(4, BLOCK // max(1, points.shape[1]))
+    for start in range(0, points.shape[0], step):
+        yield start, points[start : start + step]
+
+
+def scaled(rows: Any, factor: float) -> Any:
+    """Rows times a power of two, which rounds nothing; dense ones are scaled when they are read."""
+    if scipy.sparse.issparse(rows):
+        return rows * factor
+    return Converted(rows, lambda some: some.astype(np.float64) * factor)
+
+
+def largest_magnitude(X: Any) -> float:
+    return max(float(X.max()), -float(X.min()))
 
 
 def squared_distances(queries: Any, points: Any) -> FloatMatrix:
@@ -54,11 +116,6 @@ def minus_inner_products(queries: FloatMatrix, points: Rows) -> FloatMatrix:
     return out
 
 
-def distances_to(query: FloatVector, points: Rows, rows: npt.NDArray[np.int32]) -> FloatVector:
-    """Squared distances of one query to the points in these rows."""
-    return _of_rows(some_rows, query, points, rows)
-
-
 def minus_inner_products_with(query: FloatVector, points: Rows, rows: npt.NDArray[np.int32]) -> FloatVector:
     """Minus the inner products of one query with the points in these rows."""
     return _of_rows(_some_products, query, points, rows)
@@ -72,7 +129,7 @@ class ExactDistances:
     points: Rows
 
     def __call__(self, rows: npt.NDArray[np.int32]) -> FloatVector:
-        return distances_to(self.query, self.points, rows)
+        return _of_rows(some_rows, self.query, self.points, rows)
 
 
 def _of_rows(kernel: Callable[..., Any], query: FloatVector, points: Rows, rows: npt.NDArray[np.int32]) -> FloatVector:

@@ -25,8 +25,7 @@ from nearworth._common.archive import Arrays, read_archive, write_archive
 from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix
 from nearworth.inputs.fingerprint import fingerprint
 from nearworth.inputs.parameters import whole_number
-from nearworth.neighbors.exact import TrueDistances
-from nearworth.neighbors.recall import Sample, recall_by_distance
+from nearworth.neighbors.exact import Sample, TrueDistances, recall_by_distance
 from nearworth.neighbors.searchers import (
     MISSING,
     Neighbours,

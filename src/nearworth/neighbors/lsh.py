@@ -22,6 +22,7 @@ from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix
 from nearworth.inputs.fingerprint import fingerprint
 from nearworth.inputs.parameters import as_generator, memory, one_of, parse_bytes, positive_or_none, seed, whole_number
 from nearworth.neighbors.distances import some_rows, sort_pairs
+from nearworth.neighbors.exact import Sample
 from nearworth.neighbors.lsh_theory import (
     MOST_TABLES,
     Distances,
@@ -30,7 +31,6 @@ from nearworth.neighbors.lsh_theory import (
     collision_probability,
     found_in_tables,
 )
-from nearworth.neighbors.recall import Sample
 from nearworth.neighbors.searchers import (
     MISSING,
     Neighbours,
