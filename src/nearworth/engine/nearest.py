@@ -133,7 +133,7 @@ class SearcherSource(Source):
         self._distances = TrueDistances(points)
         self.failed = np.zeros(problem.n_val, dtype=bool)
         self.listing: NearestLists | None = None  # gets what is found, if given
-        self._block, self._answers = (0, -1), Neighbours(np.zeros((0, 0), dtype=np.intp), np.zeros((0, 0)))
+        self._block, self._answers = (0, -1), Neighbours.empty(0, 0)
         self._sampled = np.sort(rng.choice(problem.n_val, min(SAMPLED, problem.n_val), replace=False))
         searcher.fit(points)
         with one_blas_thread():

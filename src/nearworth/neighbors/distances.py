@@ -100,8 +100,7 @@ def squared_distances(queries: Any, points: Any) -> FloatMatrix:
 
 def sparse_distances(queries: scipy.sparse.csr_array, points: scipy.sparse.csr_array, power: int) -> FloatMatrix:
     """Sums of |difference|^power, power 1 or 2, of every pair of sparse rows, (Q, N)."""
-    out = np.empty((queries.shape[0], points.shape[0]))
-    q, x = queries, points
+    q, x, out = queries, points, np.empty((queries.shape[0], points.shape[0]))
     _merge_rows(q.indptr, q.indices, q.data, x.indptr, x.indices, x.data, power, out)
     return out
 
@@ -164,21 +163,15 @@ def _one_panel(query, panel, total):
     total[:] = 0.0
     j = 0
     while j + 8 <= width:
-        t0, t1, t2, t3 = query[j], query[j + 1], query[j + 2], query[j + 3]
-        t4, t5, t6, t7 = query[j + 4], query[j + 5], query[j + 6], query[j + 7]
         for p in range(size):
-            s = total[p] + (panel[j, p] - t0) * (panel[j, p] - t0)
-            s += (panel[j + 1, p] - t1) * (panel[j + 1, p] - t1)
-            s += (panel[j + 2, p] - t2) * (panel[j + 2, p] - t2)
-            s += (panel[j + 3, p] - t3) * (panel[j + 3, p] - t3)
-            s += (panel[j + 4, p] - t4) * (panel[j + 4, p] - t4)
-            s += (panel[j + 5, p] - t5) * (panel[j + 5, p] - t5)
-            s += (panel[j + 6, p] - t6) * (panel[j + 6, p] - t6)
-            total[p] = s + (panel[j + 7, p] - t7) * (panel[j + 7, p] - t7)
+            s = total[p]
+            for c in range(8):  # unrolled by the compiler
+                s += (panel[j + c, p] - query[j + c]) ** 2
+            total[p] = s
         j += 8
     while j < width:
         for p in range(size):
-            total[p] += (panel[j, p] - query[j]) * (panel[j, p] - query[j])
+            total[p] += (panel[j, p] - query[j]) ** 2
         j += 1
 
 
@@ -208,7 +201,7 @@ def some_rows(query, points, rows, out):
     while k < count:
         total = 0.0
         for j in range(width):
-            total += (points[rows[k], j] - query[j]) * (points[rows[k], j] - query[j])
+            total += (points[rows[k], j] - query[j]) ** 2
         out[k] = total
         k += 1
 
@@ -242,9 +235,7 @@ def _some_products(query, points, rows, out):
 
 
 @compiled
-def _merge_rows(
-    q_start: Any, q_column: Any, q_value: Any, x_start: Any, x_column: Any, x_value: Any, power: int, out: FloatMatrix
-) -> None:
+def _merge_rows(q_start, q_column, q_value, x_start, x_column, x_value, power, out):
     for a in range(out.shape[0]):
         for b in range(out.shape[1]):
             i, i_end = q_start[a], q_start[a + 1]

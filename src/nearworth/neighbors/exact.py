@@ -24,7 +24,7 @@ from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix, IntVect
 from nearworth.neighbors.distances import ExactDistances, scaled, some_rows
 from nearworth.neighbors.keys import EuclideanKeys, Keys
 from nearworth.neighbors.products import ApproximateKeys, panel_size
-from nearworth.neighbors.searchers import MISSING, Neighbours, Searcher, as_points, check_answer
+from nearworth.neighbors.searchers import Neighbours, Searcher, as_points, check_answer
 
 PRODUCT_POINTS = 2048  # below, exact keys of all pairs are as fast as a product and what it leaves ambiguous
 BATCH, BLOCK_PAIRS = 64, 2**21
@@ -61,9 +61,7 @@ class ExactSearch(Searcher):
 
     def nearest(self, queries: Any, k: int) -> Neighbours:
         """The k nearest with their keys. Sparse queries are fine if the keys take them. Several threads may ask."""
-        found = Neighbours(
-            np.full((queries.shape[0], k), MISSING, dtype=np.intp), np.full((queries.shape[0], k), np.inf)
-        )
+        found = Neighbours.empty(queries.shape[0], k)
         batch = self._batch or max(1, min(BATCH, BLOCK_PAIRS // self._n_train))
         batch = batch if self._products is None else BATCH
         for start in range(0, queries.shape[0], batch):
@@ -195,7 +193,6 @@ class Sample:
 
     @property
     def distances(self) -> FloatMatrix:
-        """Exact distances, (S, k)."""
         return self.truth.unsquared(self.queries, self.keys)
 
     def recall_of(self, searcher: Any) -> FloatVector:

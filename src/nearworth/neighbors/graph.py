@@ -70,7 +70,7 @@ class GraphSearch(Searcher):
                 stacklevel=2,
             )
         there = np.arange(counts.max(initial=0)) < counts[:, None]
-        indices, distances = np.full(there.shape, MISSING, dtype=np.intp), np.full(there.shape, np.inf)
+        indices, distances = Neighbours.empty(*there.shape)
         indices[there], distances[there] = csr.indices, csr.data
         return cls(indices, distances, n_train=csr.shape[1])
 

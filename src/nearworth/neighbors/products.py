@@ -3,6 +3,9 @@
 |x - t|^2 = |x|^2 - 2 x.t + |t|^2, and |t|^2 changes no rank. The product is made in single precision of centred data,
 or in double precision of the data as they are. Keys that differ by no more than a tolerance are compared by exact ones
 (`engine/kernels.py`), so neither the precision nor the order of summation inside the BLAS shows in any value.
+
+`Products` know the training points and turn a batch of queries into `ApproximateKeys`, in single precision where they
+are asked to and have `single_precision`.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -83,16 +86,6 @@ class ApproximateKeys:
             with np.errstate(over="ignore", invalid="ignore"):  # of queries that are not usable
                 np.matmul(queries, rows.T, out=panel)
             yield start, panel
-
-
-class Products(Protocol):
-    """Knows the training points; turns a batch of queries into approximate keys."""
-
-    single_precision: bool  # whether products can be made in single precision
-
-    def __call__(self, queries: FloatMatrix, *, single: bool) -> ApproximateKeys:
-        """Approximate keys of a batch of queries, from a product in single or double precision."""
-        ...
 
 
 class DistanceProducts:
@@ -215,6 +208,9 @@ class InnerProducts:
             queries=-scaled,
             points=self._points,
         )
+
+
+Products: TypeAlias = DistanceProducts | InnerProducts
 
 
 def scale_queries(queries: FloatMatrix, exponent: int) -> tuple[FloatMatrix, int]:

@@ -32,9 +32,12 @@ class Neighbours(NamedTuple):
     rows: npt.NDArray[Any]
     keys: FloatMatrix
 
+    @classmethod
+    def empty(cls, n_queries: int, k: int, dtype: Any = np.intp) -> Neighbours:
+        return cls(np.full((n_queries, k), MISSING, dtype=dtype), np.full((n_queries, k), np.inf))
+
     @property
     def sizes(self) -> IntVector:
-        """How many were found for each query."""
         return np.asarray(np.count_nonzero(self.rows >= 0, axis=1))
 
     def starts(self, ties: Ties) -> BoolMatrix:
@@ -93,7 +96,6 @@ class Searcher:
 
     @property
     def name(self) -> str:
-        """What messages and reports call the searcher."""
         return type(self).__name__
 
     def fit(self, X: Any) -> Self:
