@@ -163,10 +163,12 @@ def _one_panel(query, panel, total):
     total[:] = 0.0
     j = 0
     while j + 8 <= width:
+        t = query[j], query[j + 1], query[j + 2], query[j + 3], query[j + 4], query[j + 5], query[j + 6], query[j + 7]
+        eight = panel[j : j + 8]
         for p in range(size):
             s = total[p]
             for c in range(8):  # unrolled by the compiler
-                s += (panel[j + c, p] - query[j + c]) ** 2
+                s += (eight[c, p] - t[c]) ** 2
             total[p] = s
         j += 8
     while j < width:
