@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import Any
 
-from nearworth._common.memory import Memory, default_budget, free_memory
+from nearworth._common.memory import Memory, default_budget, free_memory, usable_threads
 from nearworth._common.types import Task
 from nearworth.engine.classify import ClassificationEvaluator, SharedTraining
 from nearworth.engine.nearest import ExactSource, SearcherSource, Source
@@ -30,7 +30,7 @@ from nearworth.games.regression import RegressionGame
 from nearworth.games.truncation import Tail, candidates_for_error
 from nearworth.inputs.parameters import as_generator
 from nearworth.neighbors.products import products_memory
-from nearworth.neighbors.searchers import Searcher, as_searcher, usable_threads
+from nearworth.neighbors.searchers import Searcher, as_searcher
 from nearworth.results.moments import CHUNK, Leaf
 
 # Of 100,000 points, ranking 20 costs a third of ranking all, 500 two thirds, 1,000 about as much.

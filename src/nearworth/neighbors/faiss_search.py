@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nearworth._common.archive import Arrays, read_archive, write_archive
+from nearworth._common.memory import usable_threads
 from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix
 from nearworth.inputs.fingerprint import fingerprint
 from nearworth.inputs.parameters import whole_number
@@ -33,7 +34,6 @@ from nearworth.neighbors.searchers import (
     check_points,
     check_queries,
     check_share,
-    usable_threads,
 )
 
 FLAT_POINTS, LISTS_POINTS, CODED_COLUMNS, MOST_CODES = 20_000, 500_000, 8, 64

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nearworth._common.compile import compiled
+from nearworth._common.memory import usable_threads
 from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix
 from nearworth.inputs.fingerprint import fingerprint
 from nearworth.inputs.parameters import as_generator, memory, one_of, parse_bytes, positive_or_none, seed, whole_number
@@ -40,7 +41,6 @@ from nearworth.neighbors.searchers import (
     check_queries,
     check_share,
     ordinary_scale,
-    usable_threads,
 )
 
 # Products are made of panels of one shape: a BLAS rounds other shapes differently, and a hash is a rounded number.

@@ -92,7 +92,7 @@ class DistanceProducts:
     """Approximate squared distances; with `single`, a copy of the points in single precision is made.
 
     `prepare` gives queries as they are compared with the points, and which of them products serve. `exact` makes the
-    exact keys of a query, which may be `rounding` away from squared distances.
+    exact keys of a query; where these are rounded squared distances, `rounding` widens the tolerances.
     """
 
     def __init__(

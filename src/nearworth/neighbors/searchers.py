@@ -213,13 +213,3 @@ def ordinary_scale(points: npt.NDArray[Any]) -> int:
     """Binary exponent that brings extreme numbers near 1; 0 for ordinary ones, whose squares floats can hold."""
     exponent = -int(np.frexp(largest_magnitude(points))[1])
     return exponent if abs(exponent) >= EXTREME else 0
-
-
-def usable_threads(n_jobs: int | None) -> int:
-    """As scikit-learn counts: None and -1 for all cores that this process may use, -2 for all but one."""
-    import joblib
-
-    cores = int(joblib.cpu_count())
-    if n_jobs is None:
-        return cores
-    return int(n_jobs) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))
