@@ -14,9 +14,8 @@ import pytest
 from definition import recall
 from nearworth import FaissSearch
 from nearworth.neighbors import faiss_search
-from nearworth.neighbors.exact import ExactSearch
+from nearworth.neighbors.exact import ExactSearch, Sample
 from nearworth.neighbors.faiss_search import import_faiss
-from nearworth.neighbors.recall import Sample
 
 
 def test_absence_is_told_with_the_remedy(monkeypatch):

@@ -13,7 +13,7 @@ from scipy.stats import binomtest
 from definition import recall
 from nearworth import LSHSearch
 from nearworth.neighbors import lsh
-from nearworth.neighbors.exact import ExactSearch
+from nearworth.neighbors.exact import ExactSearch, Sample
 from nearworth.neighbors.lsh import HashTables
 from nearworth.neighbors.lsh_theory import (
     Distances,
@@ -22,7 +22,6 @@ from nearworth.neighbors.lsh_theory import (
     found_in_tables,
     theorem_4,
 )
-from nearworth.neighbors.recall import Sample
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""How much memory there is (free on the machine, or left by the limits of a container), and how much work needs."""
+"""How much memory there is (free on the machine, or left by the limits of a container), how much work needs; cores."""
 
 from __future__ import annotations
 
@@ -14,6 +14,16 @@ PROC = Path("/proc")
 # Files of a control group: limits, memory in use, and the part of memory.stat that the kernel gives back when it must.
 VERSION_2 = ("memory.max", "memory.high"), "memory.current", "inactive_file"
 VERSION_1 = ("memory.limit_in_bytes",), "memory.usage_in_bytes", "total_inactive_file"
+
+
+def usable_threads(n_jobs: int | None) -> int:
+    """As scikit-learn counts: None and -1 for all cores that this process may use, -2 for all but one."""
+    import joblib
+
+    cores = int(joblib.cpu_count())
+    if n_jobs is None:
+        return cores
+    return int(n_jobs) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))
 
 
 def default_budget() -> int:

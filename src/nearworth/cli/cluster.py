@@ -42,7 +42,7 @@ def cluster_client(cluster: str | None, n_jobs: int | None) -> Iterator[Any]:
 
 def local_cluster(n_jobs: int | None) -> Any:
     """One process with one thread per core; --max-memory bounds the memory, mapped files need no bound."""
-    from nearworth.engine.plan import usable_threads
+    from nearworth._common.memory import usable_threads
 
     distributed, config = _import_dask()
     with config.set(QUICK):

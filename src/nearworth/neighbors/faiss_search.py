@@ -20,17 +20,16 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from nearworth._common.memory import usable_threads
 from nearworth._common.types import FloatMatrix, IntMatrix
 from nearworth.inputs.parameters import whole_number
-from nearworth.neighbors.exact import TrueDistances
-from nearworth.neighbors.recall import Sample
+from nearworth.neighbors.exact import Sample, TrueDistances
 from nearworth.neighbors.searchers import (
     Neighbours,
     Searcher,
     check_points,
     check_queries,
     check_share,
-    usable_threads,
 )
 
 FLAT_POINTS, LISTS_POINTS, CODED_COLUMNS, MOST_CODES = 20_000, 500_000, 8, 64

@@ -18,12 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from nearworth._common.compile import compiled
+from nearworth._common.memory import usable_threads
 from nearworth._common.types import FloatMatrix, FloatVector
 from nearworth.inputs.fingerprint import fingerprint
 from nearworth.inputs.parameters import as_generator, one_of, positive_or_none, seed, whole_number
 from nearworth.neighbors.distances import some_rows, sort_pairs
+from nearworth.neighbors.exact import Sample
 from nearworth.neighbors.lsh_theory import Distances, Tuning, choose_tables, collision_probability, found_in_tables
-from nearworth.neighbors.recall import Sample
 from nearworth.neighbors.searchers import (
     MISSING,
     Neighbours,
@@ -33,7 +34,6 @@ from nearworth.neighbors.searchers import (
     check_queries,
     check_share,
     ordinary_scale,
-    usable_threads,
 )
 
 # Products are made of panels of one shape: a BLAS rounds other shapes differently, and a hash is a rounded number.

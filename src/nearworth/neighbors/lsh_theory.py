@@ -22,7 +22,7 @@ import numpy as np
 
 from nearworth._common.types import FloatMatrix, FloatVector
 from nearworth.neighbors.distances import squared_distances
-from nearworth.neighbors.recall import Sample
+from nearworth.neighbors.exact import Sample
 
 WIDTHS = (1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0, 12.0, 24.0, 48.0)  # times the distance of the K*-th
 MOST_HASHES = 40
