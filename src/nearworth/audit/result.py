@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +24,6 @@ from nearworth.inputs.parameters import is_real, is_whole
 from nearworth.results.detection import DEFAULT_FRACTION, detect
 from nearworth.results.plots import plot_audit
 from nearworth.results.valuation import Valuation
-
-ISSUE = 0.5  # a label is called an issue when it is more likely wrong than right
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -54,6 +52,8 @@ class LabelAudit:
     label_probabilities : array of shape (N, C) or None
         Probability of each class, in the order of `classes`, given the evidence and the given label.
     """
+
+    ISSUE: ClassVar[float] = 0.5  # a label is called an issue when it is more likely wrong than right
 
     given: npt.NDArray[Any]
     quality: FloatVector
@@ -85,7 +85,7 @@ class LabelAudit:
     @property
     def is_label_issue(self) -> npt.NDArray[np.bool_]:
         """Rows whose label is more likely wrong than right."""
-        return np.asarray(self.quality < ISSUE)
+        return np.asarray(self.quality < self.ISSUE)
 
     def suspects(
         self, *, fraction: float | None = None, rule: str | None = None, max_fdr: float | None = None
@@ -186,13 +186,6 @@ class LabelAudit:
         listed = f"{others:,} {'row is' if others == 1 else 'rows are'} listed" if others else "none is listed either"
         return f"No list can promise at most {100 * max_fdr:.3g} % false alarms here; without --max-fdr {listed}."
 
-    def threshold(self, selection: Mapping[str, Any]) -> float | None:
-        """The quality that suspects are below; where no rule sets it, that of the best suspect."""
-        if not selection:
-            return ISSUE
-        suspects = self.suspects(**selection)
-        return float(self.quality[suspects].max()) if len(suspects) else None
-
     @property
     def n_voters(self) -> int:
         """How many nearest rows vote on each label."""
@@ -249,7 +242,7 @@ class LabelAudit:
 
     def plot(self, ax: Any = None, *, bins: int = 40) -> Any:
         """Histogram of quality, suspects hatched; returns matplotlib axes."""
-        return plot_audit(self.quality, ISSUE, ax, bins)
+        return plot_audit(self.quality, self.ISSUE, ax, bins)
 
     def __repr__(self) -> str:
         kind = "targets" if self.classes is None else f"labels in {len(self.classes)} classes"
