@@ -136,14 +136,12 @@ def _audit_classes(estimator: KNNShapley, X_val: Any, y_val: Any, pred_probs: An
         label_probabilities=posterior.labels,
         _voters=voters,
         _estimator=estimator,
-        _features=training.features,
         _validation=(X_val, y_val),
     )
 
 
 def _audit_targets(estimator: KNNShapley, X_val: Any, y_val: Any) -> LabelAudit:
-    training = estimator.training_set_
-    targets = np.asarray(training.labels, dtype=np.float64)
+    targets = np.asarray(estimator.training_set_.labels, dtype=np.float64)
     size = _affordable(estimator, LISTED_FOR_TARGETS * estimator.n_neighbors)
     valuation, voters = _value_and_voters(estimator, size)
     if X_val is not None or y_val is not None:
@@ -160,7 +158,6 @@ def _audit_targets(estimator: KNNShapley, X_val: Any, y_val: Any) -> LabelAudit:
         suggested_range=model.ranges,
         _voters=voters,
         _estimator=estimator,
-        _features=training.features,
         _validation=(X_val, y_val),
     )
 
