@@ -147,6 +147,7 @@ class LabelAudit:
             helped=helped,
             hurt=hurt,
             others="other rows" if y_val is None else "validation points",
+            why=self.why(row),
             suggested_range=bounds,
         )
 

@@ -102,28 +102,6 @@ class Content:
             "nearer ones counting more."
         )
 
-    def summary(self) -> list[str]:
-        """What was found, in plain words."""
-        n, listed, count = len(self.audit), len(self.suspects), self.audit.n_errors
-        rule = self.audit.describe_selection(self.selection)
-        verb = "is" if f"{count.estimate:.0f}" == "1" else "are"
-        sentences = [
-            f"About {count.estimate:,.0f} of the {n:,} {'labels' if self.of_classes else 'targets'} in "
-            f"“{self.rows.target}” {verb} probably wrong "
-            f"({count.estimate / n:.1%}; likely between {count.lower:,.0f} and {count.upper:,.0f}).",
-            f"{listed:,} {'row is' if listed == 1 else 'rows are'} listed below, worst first ({rule})."
-            if listed
-            else f"No suspects ({rule}). {self.audit.explain_empty(self.selection)}".rstrip(),
-        ]
-        if listed > MOST_SUSPECTS:
-            sentences.append(f"The worst {MOST_SUSPECTS:,} are on this page; `nearworth detect` writes all.")
-        for (given, suggested), times in list(self.confusions.items())[:1]:
-            sentences.append(
-                f"The most frequent confusion: “{given}” where “{suggested}” is suggested ({times:,} "
-                f"{'time' if times == 1 else 'times'})."
-            )
-        return sentences
-
     def class_table(self) -> list[dict[str, Any]]:
         """One line per class, those with the largest share of suspects first."""
         if not self.of_classes:

@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from nearworth._common.files import atomic_write
 from nearworth._version import __version__
-from nearworth.report import svg
+from nearworth.report import pictures
 from nearworth.report.content import Content, Rows, project
 
 if TYPE_CHECKING:
@@ -34,7 +34,9 @@ def render_report(audit: LabelAudit, rows: Rows, selection: Mapping[str, Any] | 
     """The report as HTML; `selection` are the keywords of `LabelAudit.suspects`."""
     content = Content(audit, rows, selection or {})
     data = content.suspects_data()
-    pictures = _pictures(content, data)
+    drawn = _draw(content)
+    if "map" in drawn:
+        data["place"] = drawn["map"]["positions"][: len(content.listed)].round(1).tolist()
     data["key"] = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
     template, style, script = (_asset(name) for name in ("page.html.j2", "page.css", "page.js"))
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
@@ -45,9 +47,11 @@ def render_report(audit: LabelAudit, rows: Rows, selection: Mapping[str, Any] | 
         style=Markup(style),  # ours, not the data's
         script=Markup(script),
         data=inert_json(data),
+        audit=audit,
         content=content,
         rows=rows,
-        pictures=pictures,
+        pictures=drawn,
+        frame=pictures,
         rule=audit.describe_selection(content.selection),
         version=__version__,
     )
@@ -65,28 +69,20 @@ def inert_json(data: Any) -> Markup:
     return Markup(text)
 
 
-def _pictures(content: Content, data: dict[str, Any]) -> dict[str, Markup]:
-    """Draw; the script needs the positions of the suspects on the map, which go into `data`."""
+def _draw(content: Content) -> dict[str, dict[str, Any]]:
     audit, suspects, chosen = content.audit, content.suspects, content.rows_to_draw()
     suspect, quality, value = np.isin(chosen, suspects), audit.quality[chosen], audit.value[chosen]
     # Where no rule sets the quality that suspects are below, it is that of the best suspect.
     threshold = max(audit.quality[suspects].tolist(), default=None) if content.selection else audit.ISSUE
-    drawn = {
-        "quality": svg.histogram(audit.quality, threshold),
-        "values": svg.boxes(content.values_by_class()),
-    }
     trimmed = np.clip(value, *np.percentile(value, [0.1, 99.9]))
-    drawn["agreement"], _ = svg.scatter(
-        np.column_stack([audit.agreement[chosen], trimmed]), quality, suspect,
-        "Value against agreement. Each row", "agreement with the neighbours", "value",
-    )  # fmt: skip
+    drawn = {
+        "quality": pictures.histogram(audit.quality, threshold),
+        "values": pictures.boxes(content.values_by_class()),
+        "agreement": pictures.scatter(np.column_stack([audit.agreement[chosen], trimmed]), quality, suspect),
+    }
     X = content.rows.X
     if X is not None and X.shape[1] > 1:
-        drawn["map"], positions = svg.scatter(
-            project(X, chosen), quality, suspect,
-            "Map of the rows. Two principal components", "first principal component", "second principal component",
-        )  # fmt: skip
-        data["place"] = positions[: len(content.listed)].round(1).tolist()
+        drawn["map"] = pictures.scatter(project(X, chosen), quality, suspect)
     return drawn
 
 
