@@ -98,11 +98,8 @@ def label_posterior(features: FloatMatrix, codes: IntVector, votes: Sequence[Int
     weights = softmax(likely[near] - np.array([loss for _, loss in models]))
     chosen = np.flatnonzero(weights > NEGLIGIBLE)
     weights = weights[chosen] / weights[chosen].sum()
-    evidence, labels, right = (
-        np.zeros((n_rows, n_classes)),
-        np.zeros((n_rows, n_classes)),
-        np.empty((len(chosen), n_rows)),
-    )
+    evidence, labels = np.zeros((n_rows, n_classes)), np.zeros((n_rows, n_classes))
+    right = np.empty((len(chosen), n_rows))
     for number, weight in enumerate(weights):
         of_evidence, of_labels = models[chosen[number]][0].posterior(features, codes)
         right[number] = of_labels[np.arange(n_rows), codes]
