@@ -71,7 +71,7 @@ def test_an_output_that_is_an_input_is_never_replaced(command, tmp_path, rng, wh
     for name in names:
         code, out, err = command(*arguments, "-o", name)
         assert (code, out) == (2, ""), name
-        assert f"{name}: is what the data are read from" in one_line(err)
+        assert f"{name}: is one of the files that data are read from" in one_line(err)
         assert file.read_bytes() == before
         assert Path(name).samefile(file)
 
