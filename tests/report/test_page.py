@@ -19,7 +19,7 @@ from nearworth.cli.apply import apply
 from nearworth.datasets import noisy_digits
 from nearworth.report.content import Rows
 from nearworth.report.page import inert_json, render_report
-from nearworth.tables.errors import InputError
+from nearworth.tables import InputError
 from nearworth.tables.read import read
 from nearworth.tables.write import write_columns
 from report_pages import embedded, made_up

@@ -19,9 +19,8 @@ import numpy as np
 import pyarrow as pa
 
 from nearworth.cli.messages import print_message
-from nearworth.tables.csv_cells import Dialect, as_line, guard, replace_cells, restore
-from nearworth.tables.csv_read import find_dialect
-from nearworth.tables.errors import InputError, listed
+from nearworth.tables import InputError, listed
+from nearworth.tables.csv_files import Dialect, as_line, find_dialect, guard, replace_cells, restore
 from nearworth.tables.read import read
 from nearworth.tables.write import FORMATS, STDOUT, check_output, write_bytes, write_columns
 

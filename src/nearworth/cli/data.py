@@ -15,9 +15,9 @@ import nearworth as nw
 from nearworth.cli.messages import collapsed, print_compile_notice, print_message
 from nearworth.cli.targets import array_target, check_target, column_target
 from nearworth.inputs.features import check_features
+from nearworth.tables import InputError, listed
 from nearworth.tables.columns import kind_of
-from nearworth.tables.errors import InputError, listed
-from nearworth.tables.read import Source, read
+from nearworth.tables.read import DataFile, read
 
 RESERVED = ("row", "value", "standard_error", "rank", "lower", "upper", "given", "suggested", "quality", "why")
 MOST_CELLS = 16  # columns that a report shows
@@ -79,7 +79,7 @@ def load(train: str, validation: str | None = None, **given: Any) -> Data:
 
 
 def _from_table(
-    source: Source, other: Source | None, *, target: str | None, id_column: str | None, ignore: tuple[str, ...],
+    source: DataFile, other: DataFile | None, *, target: str | None, id_column: str | None, ignore: tuple[str, ...],
     features: tuple[str, ...], missing: str, max_categories: int, task: str, image_column: str | None = None,
 ) -> Data:  # fmt: skip
     target = _required(source, target, "--target")
@@ -116,7 +116,7 @@ def _from_table(
     )  # fmt: skip
 
 
-def _compared(source: Source, roles: tuple[str | None, ...], ignore: Iterable[str], patterns: list[str]) -> list[str]:
+def _compared(source: DataFile, roles: tuple[str | None, ...], ignore: Iterable[str], patterns: list[str]) -> list[str]:
     """The columns that rows are compared by: without the target, first of `roles`, and the other columns in it."""
     _check_patterns(source, patterns, "no column matches --features {!r}")
     compared = [n for n in source.table.column_names if n not in roles and not _matches(n, ignore)]
@@ -126,7 +126,7 @@ def _compared(source: Source, roles: tuple[str | None, ...], ignore: Iterable[st
     return compared
 
 
-def _prepared(source: Source, names: list[str], fit: Callable[[Any], Any]) -> Any:
+def _prepared(source: DataFile, names: list[str], fit: Callable[[Any], Any]) -> Any:
     table = source.table.select(names)
     try:
         return fit(table).transform(table)
@@ -134,7 +134,7 @@ def _prepared(source: Source, names: list[str], fit: Callable[[Any], Any]) -> An
         raise InputError(f"{source.path}: {error}") from error
 
 
-def _required(source: Source, name: str | None, option: str) -> str:
+def _required(source: DataFile, name: str | None, option: str) -> str:
     names = source.table.column_names
     if name is None:
         raise _not_found(source, f"say which column holds the labels with {option}")
@@ -143,7 +143,7 @@ def _required(source: Source, name: str | None, option: str) -> str:
     return name
 
 
-def _check_patterns(source: Source, patterns: Iterable[str], problem: str) -> None:
+def _check_patterns(source: DataFile, patterns: Iterable[str], problem: str) -> None:
     """Refuse patterns that match no column; the hint is the pattern with a star, or the most similar column."""
     names = source.table.column_names
     for pattern in patterns:
@@ -163,7 +163,7 @@ def _similar(name: str, names: list[str]) -> str | None:
     return by_lower[near[0]] if near else None
 
 
-def _not_found(source: Source, problem: str, hint: str | None = None) -> InputError:
+def _not_found(source: DataFile, problem: str, hint: str | None = None) -> InputError:
     names = source.table.column_names
     has, between = listed(names, FIRST + LAST), len(names) - FIRST - LAST
     if between > 0:
@@ -172,7 +172,7 @@ def _not_found(source: Source, problem: str, hint: str | None = None) -> InputEr
     return InputError(f"{source.path}: {problem}; it has {has}.{meant}")
 
 
-def _from_arrays(source: Source, other: Source | None, *, target: str | None, task: str, **given: Any) -> Data:
+def _from_arrays(source: DataFile, other: DataFile | None, *, target: str | None, task: str, **given: Any) -> Data:
     about = {"id_column": "--id", "ignore": "--ignore", "features": "--features", "image_column": "--image-column"}
     for name, option in about.items():
         if given.get(name):

@@ -14,7 +14,7 @@ from nearworth._common.types import IntVector
 from nearworth.cli.data import Data, prepare
 from nearworth.cli.messages import collapsed, print_json, print_message, write_results
 from nearworth.cli.options import pop_model
-from nearworth.tables.errors import InputError
+from nearworth.tables import InputError
 from nearworth.tables.write import STDOUT, check_output, write_bytes
 
 

@@ -13,7 +13,7 @@ from nearworth.cli.cluster import LOCAL, cluster_client
 from nearworth.cli.data import load, prepare
 from nearworth.cli.messages import print_message, write_results
 from nearworth.cli.options import pop_model
-from nearworth.tables.errors import InputError
+from nearworth.tables import InputError
 from nearworth.tables.read import count_rows
 from nearworth.tables.write import STDOUT, check_output, write_columns
 

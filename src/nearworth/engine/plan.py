@@ -33,7 +33,7 @@ from nearworth.games.truncation import Tail, candidates_for_error
 from nearworth.inputs.parameters import as_generator
 from nearworth.neighbors.products import products_memory
 from nearworth.neighbors.searchers import Searcher, as_searcher
-from nearworth.results.moments import CHUNK, Leaf
+from nearworth.results.sums import CHUNK, Leaf
 
 # Of 100,000 points, ranking 20 costs a third of ranking all, 500 two thirds, 1,000 about as much.
 MOST_CANDIDATES, SHARE_OF_ALL = 2_000, 0.01

@@ -19,7 +19,7 @@ from nearworth._common.memory import Memory
 from nearworth._common.types import FloatVector
 from nearworth.engine.problem import Problem
 from nearworth.neighbors.ranking import rank
-from nearworth.results.moments import Leaf
+from nearworth.results.sums import Leaf
 
 
 class RegressionEvaluator:

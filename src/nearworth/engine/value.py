@@ -38,9 +38,8 @@ from nearworth.inputs.parameters import is_real
 from nearworth.inputs.targets import check_rows
 from nearworth.neighbors.keys import EuclideanKeys
 from nearworth.neighbors.searchers import Neighbours, Searcher
-from nearworth.results.moments import CHUNK, Leaf, Moments
 from nearworth.results.origin import PARTS, SELF, Origin, ValidationSet, kernel
-from nearworth.results.partial import Partial
+from nearworth.results.sums import CHUNK, Leaf, Moments, Partial
 from nearworth.results.valuation import Valuation
 
 CHECKPOINT_INTERVAL = 30.0
