@@ -56,7 +56,7 @@ class CommandLine(click.Group):
             return 0
 
 
-@click.group(cls=CommandLine, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=CommandLine, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.version_option(__version__, prog_name="nearworth")
 def main() -> None:
     """What each training row is worth to a nearest-neighbour model, and which labels are wrong.
