@@ -10,18 +10,7 @@ from pkgutil import resolve_name
 import click
 from click import Argument, Choice, FloatRange, IntRange, Option
 
-from nearworth.cli.options import (
-    CONFIG,
-    PATH,
-    QUIET,
-    SELECTION,
-    TABLE,
-    data_options,
-    json_option,
-    model_options,
-    neighbors_option,
-    output_options,
-)
+from nearworth.cli import options
 
 Decorator = Callable[[Callable[[], None]], click.Command]
 RESULTS = "Where the {} go: .csv, .tsv, .parquet, .feather or .json; - is CSV on stdout."
@@ -39,7 +28,7 @@ def command(work: str, *params: click.Parameter) -> Decorator:
 
 @command(
     "value:value",
-    *data_options(n_neighbors=5),
+    *options.data(n_neighbors=5),
     Option(["--checkpoint"], metavar="DIR", help="Store progress here; the same command goes on where it stopped."),
     Option(
         ["--checkpoint-interval"], default=30.0, type=FloatRange(min=0),
@@ -50,8 +39,8 @@ def command(work: str, *params: click.Parameter) -> Decorator:
         help="Work on a Dask cluster: tcp://..., tls://..., or local for one on this machine (--jobs workers).",
     ),
     Option(["--scratch"], metavar="DIR", help="A folder that all workers can read, for the training data."),
-    *output_options(RESULTS.format("values"), default="-"),
-    json_option(),
+    *options.output(RESULTS.format("values"), default="-"),
+    options.json(),
 )  # fmt: skip
 def value() -> None:
     """Say what every row of TRAIN is worth.
@@ -69,10 +58,10 @@ def value() -> None:
 
 @command(
     "detect:detect",
-    *data_options(n_neighbors=10),
-    *SELECTION,
-    *output_options(RESULTS.format("suspects"), default="-"),
-    json_option(),
+    *options.data(n_neighbors=10),
+    *options.SELECTION,
+    *options.output(RESULTS.format("suspects"), default="-"),
+    options.json(),
 )
 def detect() -> None:
     """List the rows of TRAIN whose labels are probably wrong, worst first.
@@ -88,12 +77,12 @@ def detect() -> None:
 
 @command(
     "detect:report",
-    *data_options(n_neighbors=10),
-    *SELECTION,
+    *options.data(n_neighbors=10),
+    *options.SELECTION,
     Option(["--image-shape"], metavar="HxW", help="Rows are images: 28x28, or 32x32x3 in colour."),
     Option(["--image-column"], metavar="COL", help="Column with image files, relative to TRAIN."),
-    *output_options("The page to write, .html."),
-    json_option("Summary as JSON on stdout."),
+    *options.output("The page to write, .html."),
+    options.json("Summary as JSON on stdout."),
 )
 def report() -> None:
     """Write a page to look at the suspects of TRAIN, decide on each, and export the decisions.
@@ -108,13 +97,13 @@ def report() -> None:
 
 @command(
     "apply:apply",
-    Argument(["decisions"], type=PATH),
-    Argument(["train"], type=PATH),
-    *output_options("Where the corrected data go."),
+    Argument(["decisions"], type=options.PATH),
+    Argument(["train"], type=options.PATH),
+    *options.output("Where the corrected data go."),
     Option(["-t", "--target"], metavar="COL", help="Column with the labels, if not the one named in DECISIONS."),
     Option(["--verbatim"], is_flag=True, help="Write labels as decided, even if a spreadsheet would run them."),
-    QUIET,
-    CONFIG,
+    options.QUIET,
+    options.CONFIG,
 )
 def apply() -> None:
     """Carry out the DECISIONS exported from a report on the data they were made on.
@@ -129,7 +118,7 @@ def apply() -> None:
 
 @command(
     "demo:demo",
-    neighbors_option(10),
+    options.neighbors(10),
     Option(["--seed"], default=0, type=IntRange(min=0), help="Which labels are made wrong."),
     Option(
         ["-o", "--output", "folder"], default=".", metavar="DIR", show_default=False,
@@ -154,9 +143,9 @@ def demo() -> None:
     Option(["-d", "--columns"], default=64, type=IntRange(min=1), help="Sizes: numbers per row."),
     Option(["--classes"], default=10, type=IntRange(min=1), help="Sizes: distinct labels."),
     Option(["--standard-errors"], is_flag=True, help="Sizes: with standard errors, which `nearworth value` has."),
-    *TABLE,
-    *model_options(n_neighbors=5),
-    CONFIG,
+    *options.TABLE,
+    *options.model(n_neighbors=5),
+    options.CONFIG,
 )
 def plan() -> None:
     """Say what a valuation would need, before anything runs: threads, memory, time, and what would be cheaper.
@@ -174,7 +163,7 @@ def plan() -> None:
 @command(
     "value:merge",
     Argument(["parts"], nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False)),
-    *output_options("File to write: .npz (everything), .csv or .parquet (a table)."),
+    *options.output("File to write: .npz (everything), .csv or .parquet (a table)."),
 )
 def merge() -> None:
     """Merge PARTS of a valuation, made on slices of the validation set, into the values.

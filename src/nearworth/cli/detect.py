@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 import nearworth as nw  # its names load when first used: an error about the input need not wait for compiled code
 from nearworth._common.types import IntVector
@@ -55,30 +56,16 @@ def _pop_selection(given: dict[str, Any]) -> dict[str, Any]:
     """Take the keywords of `LabelAudit.suspects` out of the options; contradictions are refused before any work."""
     popped = {name: given.pop(name) for name in ("rule", "fraction", "max_fdr")}
     selection = {name: value for name, value in popped.items() if value is not None}
-    rule = popped["rule"]
-    if "fraction" in selection and "max_fdr" in selection:
-        raise InputError("--fraction and --max-fdr were both given. Give one of them.")
-    if "max_fdr" in selection and rule is not None:
-        raise InputError(f"--max-fdr and --rule {rule} were both given. Give one of them.")
-    if "fraction" in selection and rule not in (None, "ranking"):
-        raise InputError(f"--fraction has no meaning with --rule {rule}, which finds its own.")
+    if len(selection) > 1 and (popped["rule"] != "ranking" or popped["max_fdr"] is not None):
+        named = " and ".join(f"--{name.replace('_', '-')}" for name in selection)
+        raise InputError(f"{named} were given, which each decide alone. Give one of them.")
     return selection
 
 
-def _suspect_columns(data: Data, audit: nw.LabelAudit, suspects: IntVector) -> dict[str, Any]:
-    names = {name: _take(column, suspects) for name, column in data.names().items()}
-    return names | {
-        "given": _take(data.y, suspects),
-        "suggested": _take(audit.suggested, suspects),
-        "quality": audit.quality[suspects],
-        "value": audit.value[suspects],
-        "why": [audit.why(int(row)) for row in suspects],
-    }
-
-
-def _take(column: Any, rows: IntVector) -> Any:
-    taken = column.take(rows) if hasattr(column, "chunks") else column[rows]
-    return taken.tolist() if isinstance(taken, np.ndarray) and taken.dtype.kind == "O" else taken
+def _suspect_columns(data: Data, audit: nw.LabelAudit, suspects: IntVector) -> Any:
+    labels = {"given": np.asarray(data.y), "suggested": audit.suggested}
+    rows = pa.table(data.names() | labels | {"quality": audit.quality, "value": audit.value})
+    return rows.take(suspects).append_column("why", [[audit.why(int(row)) for row in suspects]])
 
 
 def _headline(audit: nw.LabelAudit, selection: dict[str, Any], suspects: IntVector) -> str:

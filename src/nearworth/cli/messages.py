@@ -27,7 +27,7 @@ def print_compile_notice() -> None:
         print_message("Compiling, once, about 15 s ...")
 
 
-def write_results(columns: dict[str, Any], summary: dict[str, Any], output: str, as_json: bool) -> None:
+def write_results(columns: Any, summary: dict[str, Any], output: str, as_json: bool) -> None:
     """Write columns to the output; with --json print the summary, with the rows in it unless they go to a file."""
     if as_json:
         print_json(summary | ({"rows": records(columns)} if output == STDOUT else {"output": output}))

@@ -138,14 +138,14 @@ CONFIG = Option(
 )  # fmt: skip
 
 
-def neighbors_option(default: int) -> Option:
+def neighbors(default: int) -> Option:
     return Option(["-k", "n_neighbors"], type=IntRange(min=1), default=default, help="Number of neighbours.")
 
 
-def model_options(n_neighbors: int) -> list[click.Parameter]:
+def model(n_neighbors: int) -> list[click.Parameter]:
     """Which values, between which distances, how exactly, and on what part of the machine."""
     return [
-        neighbors_option(n_neighbors),
+        neighbors(n_neighbors),
         Option(["--task"], type=Choice(["classification", "regression"]), default="classification"),
         Option(["--metric"], default="euclidean", help="Distance between rows: any name scikit-learn knows."),
         Option(
@@ -166,13 +166,13 @@ def model_options(n_neighbors: int) -> list[click.Parameter]:
     ]  # fmt: skip
 
 
-def data_options(n_neighbors: int) -> list[click.Parameter]:
+def data(n_neighbors: int) -> list[click.Parameter]:
     """The options of every command that reads data and computes something from them."""
     dry_run = Option(["--dry-run"], is_flag=True, help="Say what becomes of each column, then stop.")
-    return [Argument(["train"], type=PATH), *TABLE, *model_options(n_neighbors), dry_run, QUIET, CONFIG]
+    return [Argument(["train"], type=PATH), *TABLE, *model(n_neighbors), dry_run, QUIET, CONFIG]
 
 
-def output_options(what: str, default: str | None = None) -> list[click.Parameter]:
+def output(what: str, default: str | None = None) -> list[click.Parameter]:
     """Where results go; without a default the option is required."""
     return [
         Option(
@@ -182,7 +182,7 @@ def output_options(what: str, default: str | None = None) -> list[click.Paramete
     ]
 
 
-def json_option(what: str = "Summary as JSON on stdout (with the rows unless -o).") -> Option:
+def json(what: str = "Summary as JSON on stdout (with the rows unless -o).") -> Option:
     return Option(["--json", "as_json"], is_flag=True, help=what)
 
 
