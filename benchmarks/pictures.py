@@ -57,8 +57,6 @@ def error_against_candidates(data: Blobs, exact: nw.Valuation, out: Path) -> Non
 def time_against_error(data: Blobs, exact: nw.Valuation, out: Path) -> None:
     """Each way to get values, by its CPU time and its mean error."""
     ways = {"exact": nw.KNNShapley(K, n_jobs=1)}
-    for error in (1e-3, 1e-4, 1e-5):
-        ways[f"buckets, error {error:g}"] = nw.KNNShapley(K, n_jobs=1, max_error=error)
     for k in (20, 100, 500):
         ways[f"truncated, K* = {k}"] = nw.KNNShapley(K, n_jobs=1, n_candidates=k)
         lsh = nw.LSHSearch(random_state=0, n_threads=1)
@@ -66,7 +64,7 @@ def time_against_error(data: Blobs, exact: nw.Valuation, out: Path) -> None:
         index = nw.FaissSearch(n_threads=1)
         ways[f"faiss, K* = {k}"] = nw.KNNShapley(K, n_jobs=1, n_candidates=k, search=index, random_state=0)
     figure, axes = plt.subplots(figsize=(6, 4))
-    markers = {"exact": "D", "buckets": "v", "truncated": "o", "LSH": "^", "faiss": "s"}
+    markers = {"exact": "D", "truncated": "o", "LSH": "^", "faiss": "s"}
     points: dict[str, list[tuple[float, float]]] = {kind: [] for kind in markers}
     for name, est in ways.items():
         est.fit(data.X, data.y).value(data.X_val[:64], data.y_val[:64])  # compiles
@@ -77,8 +75,7 @@ def time_against_error(data: Blobs, exact: nw.Valuation, out: Path) -> None:
         print(f"{name:<22} {spent:8.2f} s CPU   mean error {error:.2e}   certificate {v.error_bound:.2e}", flush=True)
     for kind, marker in markers.items():
         spent, errors = np.array(points[kind]).T
-        named = {"exact": "exact: no error", "buckets": "far points by bucket, max_error = 1e-3, 1e-4, 1e-5"}
-        named["truncated"] = "exact search, K* = 20, 100, 500"
+        named = {"exact": "exact: no error", "truncated": "exact search, K* = 20, 100, 500"}
         label = named.get(kind, f"{kind}, the same K*")
         axes.plot(
             spent, errors, f"{marker}:", color="black", fillstyle="none", markersize=7, linewidth=0.8, label=label

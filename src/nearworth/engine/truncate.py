@@ -26,7 +26,7 @@ from nearworth.results.moments import Leaf, Truncated
 ENDS = 3  # value, lower end, upper end: the leading axis of every array here
 
 
-class Row(NamedTuple):
+class QueryValues(NamedTuple):
     """Values of one query: of its near points (3, k), and of any far point that matches or does not (3,)."""
 
     query: int
@@ -74,7 +74,7 @@ class TruncatedEvaluator:
             return Memory(per_thread=thread)
         return Memory(per_thread=thread + 24 * n_train, per_query=20 * n_train)
 
-    def _rows(self, start: int, stop: int) -> Iterator[Row]:
+    def _rows(self, start: int, stop: int) -> Iterator[QueryValues]:
         """Queries with equally many near points are valued together."""
         found = self._source(start, stop)
         sizes = found.sizes.tolist()
@@ -83,7 +83,7 @@ class TruncatedEvaluator:
             part = slice(queries[0] - start, queries[-1] - start + 1)
             yield from self._valued(queries, Neighbours(found.rows[part, :size], found.keys[part, :size]))
 
-    def _valued(self, queries: list[int], near: Neighbours) -> Iterator[Row]:
+    def _valued(self, queries: list[int], near: Neighbours) -> Iterator[QueryValues]:
         problem = self._problem
         labels = problem.query_labels[queries]
         matches = problem.labels[near.rows] == labels[:, None]
@@ -91,9 +91,9 @@ class TruncatedEvaluator:
         values = self._game.rows(matches, near.starts(problem.ties), n_matches)
         by_query = zip(*(_stacked(interval) for interval in values), strict=True)
         for query, label, near_rows, row in zip(queries, labels.tolist(), near.rows, by_query, strict=True):
-            yield Row(query, label, near_rows, *row)
+            yield QueryValues(query, label, near_rows, *row)
 
-    def _sums(self, rows: list[Row], before: Truncated | None) -> Truncated:
+    def _sums(self, rows: list[QueryValues], before: Truncated | None) -> Truncated:
         """Sums over queries of values and both ends, continued from earlier ones.
 
         `near` holds what near points have beyond a far point's value; of `far`, column 0 counts for every point and
@@ -112,20 +112,20 @@ class TruncatedEvaluator:
                 near[:, row.query] -= weight * row.far(labels[[row.query]])[:, 0]
         return Truncated(near + (far[:, :1] + far[:, 1:])[:, labels], near, far)
 
-    def _all_values(self, row: Row) -> FloatVector:
+    def _all_values(self, row: QueryValues) -> FloatVector:
         values: FloatVector = row.far(self._problem.labels)[0]
         values[row.near_rows] = row.near[0]
         if self._problem.leave_one_out:
             values[row.query] = 0.0
         return values
 
-    def _excess(self, rows: list[Row]) -> FloatMatrix:
+    def _excess(self, rows: list[QueryValues]) -> FloatMatrix:
         """How much farther each query's ends would be if it knew no rank at all: below and above, (2, queries)."""
         nothing = Neighbours(np.zeros((len(rows), 0), dtype=np.intp), np.zeros((len(rows), 0)))
         blind = self._valued([row.query for row in rows], nothing)
         return np.array([self._farther(*pair) for pair in zip(rows, blind, strict=True)]).T
 
-    def _farther(self, row: Row, blind: Row) -> FloatVector:
+    def _farther(self, row: QueryValues, blind: QueryValues) -> FloatVector:
         known = np.column_stack([row.near, row.match, row.other])
         unknown = np.column_stack([blind.far(self._problem.labels[row.near_rows]), blind.match, blind.other])
         return np.maximum([(known[1] - unknown[1]).max(), (unknown[2] - known[2]).max()], 0.0)
