@@ -16,7 +16,7 @@ import time
 import numpy as np
 
 import nearworth as nw
-from nearworth.cli.cluster import local_cluster
+from nearworth.cli.value import local_cluster
 
 
 def timed(est: nw.KNNShapley, X_val: np.ndarray, y_val: np.ndarray, **where: object) -> tuple[float, nw.Valuation]:

@@ -44,8 +44,7 @@ def test_demo_finds_most_of_the_wrong_labels(tmp_path):
 def test_the_first_run_says_why_it_takes_long(tmp_path, monkeypatch):
     code = (
         "from nearworth.cli.messages import print_compile_notice as say; import nearworth as nw\n"
-        "say(False), say(True, always=True), say(False, always=True)\n"
-        "nw.knn_shapley([[0.0], [1.0]], [0, 1], [[0.0]], [0], 1); say(False, always=True)"
+        "say(); nw.knn_shapley([[0.0], [1.0]], [0, 1], [[0.0]], [0], 1); say()"
     )
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

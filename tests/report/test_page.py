@@ -33,7 +33,7 @@ HOSTILE = [
 def apply_decisions(decisions, train, output):
     """`nearworth apply`, whose errors are raised here."""
     files = {"decisions": str(decisions), "train": str(train), "output": str(output)}
-    apply(**files, target=None, force=False, verbatim=False, quiet=True)
+    apply(**files, target=None, force=False, verbatim=False)
 
 
 @pytest.fixture(scope="module")

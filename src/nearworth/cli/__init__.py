@@ -2,16 +2,15 @@
 
     main (this file)  runs a command; an error becomes one line on standard error and an exit code
       commands.py     every command with its options and help text, nothing else: `--help` loads no numpy
-        options.py    options that several commands share
-        config.py     options from a TOML file
-      value.py        value, plan, merge  --> cluster.py   a Dask cluster for `value --cluster`
+        options.py    options that several commands share, and their values from a TOML file
+      value.py        value (here or on a Dask cluster), plan, merge
       detect.py       detect, report
       apply.py        apply
       demo.py         demo, which is detect, report and value on the digits
       bench.py        bench speed, bench paper
 
     value, detect, report and plan read files with data.py (files to arrays; labels are in targets.py). All of them
-    speak through messages.py.
+    print through messages.py.
 
 Exit codes: 0 done, 1 an internal error, 2 bad input or usage, 130 interrupted.
 """
@@ -37,7 +36,6 @@ class CommandLine(click.Group):
     """A group of commands that shows no traceback: one line on standard error and an exit code."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Run a command and leave with its exit code."""
         if not kwargs.get("standalone_mode", True):
             return super().main(*args, **kwargs)
         warnings.showwarning = _show_warning  # type: ignore[assignment]
@@ -56,7 +54,7 @@ class CommandLine(click.Group):
             return 0
 
 
-@click.group(cls=CommandLine, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=CommandLine, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.version_option(__version__, prog_name="nearworth")
 def main() -> None:
     """What each training row is worth to a nearest-neighbour model, and which labels are wrong.
@@ -75,7 +73,6 @@ for command in commands.ALL:
 
 
 def _exit_code(error: BaseException) -> int:
-    """Print the error as one line; the exit code that belongs to it."""
     if isinstance(error, KeyboardInterrupt | click.Abort):
         _print_line("interrupted")
         return INTERRUPTED

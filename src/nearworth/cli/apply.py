@@ -1,7 +1,7 @@
 """nearworth apply: decisions made in the report, carried out on the data. Nothing else in the data changes.
 
-`apply` reads the decisions, checks that they were made on these rows, and writes the labels in one of three ways:
-`_apply_to_text` (CSV to CSV, every other byte as it was), `_apply_to_table`, `_apply_to_arrays`.
+`apply` reads the decisions and the data, checks that they belong together, and writes the labels in one of three ways:
+`_write_text` (CSV to CSV, every other byte as it was), `_write_table`, `_write_arrays`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import csv
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,8 +19,8 @@ import pyarrow as pa
 
 from nearworth.cli.messages import print_message
 from nearworth.tables import InputError, listed
-from nearworth.tables.csv_files import Dialect, as_line, find_dialect, guard, replace_cells, restore
-from nearworth.tables.read import read
+from nearworth.tables.csv_files import as_line, find_dialect, guard, replace_cells
+from nearworth.tables.read import DataFile, read
 from nearworth.tables.write import FORMATS, STDOUT, check_output, write_bytes, write_columns
 
 DECISIONS = ("confirm", "relabel", "skip")
@@ -45,65 +44,55 @@ class Decision(NamedTuple):
 Decisions = dict[int, Decision]  # by row
 
 
-def apply(
-    *, decisions: str, train: str, output: str, target: str | None, force: bool, verbatim: bool, quiet: bool
-) -> None:
-    """Write the data with the labels that were changed."""
-    check_output(output, force, (*FORMATS, ".npz"), (decisions,))
+def apply(*, decisions: str, train: str, output: str, target: str | None, force: bool, verbatim: bool) -> None:
+    given, written = Path(train).suffix.lower(), Path(output).suffix.lower()
+    check_output(output, force, (".npz",) if given == ".npz" else FORMATS, (decisions,))
     if output == STDOUT:
         raise InputError("-o -: corrected data go to a file; give a name.")
     made, named = _read_decisions(decisions)
-    column, given, written = target or named, Path(train).suffix.lower(), Path(output).suffix.lower()
+    source, target = read(train), target or named
     if given == ".npz":
-        _apply_to_arrays(made, train, output)
+        _write_arrays(source, made, output)
+    elif not source.is_table or target not in source.table.column_names:
+        raise InputError(f"{train}: has no column {target!r}, which the decisions are about; name it with --target.")
     elif given in DELIMITED and written in DELIMITED:
-        guarded = _apply_to_text(made, train, column, output, verbatim)
-        if guarded:
-            print_message(
-                f"{guarded:,} cells that a spreadsheet would run begin with a quote now; --verbatim leaves them.", quiet
-            )
+        _write_text(source, target, made, output, verbatim)
     else:
-        _apply_to_table(made, train, column, output)
+        _write_table(source, target, made, output)
     kinds = Counter(decision.decision for decision in made.values())
     changes = Counter((d.given, d.label) for d in made.values() if d.decision == "relabel")
     which = "".join(f"\n  {a} -> {b}: {count:,}" for (a, b), count in changes.most_common(20))
     print_message(
         f"{kinds['relabel']:,} labels changed, {kinds['confirm']:,} confirmed, {kinds['skip']:,} skipped; "
-        f"the data are in {output}{which}", quiet,
-    )  # fmt: skip
+        f"the data are in {output}{which}"
+    )
 
 
-def _apply_to_text(made: Decisions, train: str, target: str, output: str, verbatim: bool) -> int:
-    """Copy a CSV byte by byte but for the changed labels, so that 1.50 stays 1.50; the number of guarded cells."""
-    table = _checked_table(made, train, target)
-    dialect = find_dialect(Path(train))
-    comma = dialect.decimal == ","
-    guarded = 0
+def _write_text(source: DataFile, target: str, made: Decisions, output: str, verbatim: bool) -> None:
+    """Copy a CSV byte by byte but for the changed labels, so that 1.50 stays 1.50."""
+    path, table = Path(source.path), source.table
+    _check_rows(source, made, table[target].to_pylist())
+    dialect = find_dialect(path)
+    protect = str if verbatim else guard
+    new = {row: protect(decision.label) for row, decision in made.items() if decision.decision == "relabel"}
+    n_guarded = sum(label != made[row].label for row, label in new.items())
 
-    def inert(text: str) -> str:
-        nonlocal guarded
-        safe = text if verbatim else guard(text)
-        guarded += safe != text
-        return safe
+    def change(row: int, found: str) -> str:
+        return _written_like(found, new[row], comma=dialect.decimal == ",")
 
-    def change(row: int, found: str) -> str | None:
-        _check_given(train, made[row], restore(found).replace(",", ".") if comma else restore(found))
-        return inert(_written_like(found, made[row].label, comma)) if made[row].decision == "relabel" else None
-
-    lines = replace_cells(Path(train), dialect, table.column_names.index(target), made, change, table.num_rows)
-    if output.lower().endswith(".tsv") and dialect.delimiter != "\t":
-        lines = _with_tabs(lines, dialect, lambda text: text if text.startswith("'") else inert(text))
+    lines = replace_cells(path, dialect, table.column_names.index(target), new, change, table.num_rows)
+    if output.lower().endswith(".tsv") and dialect.delimiter != "\t":  # every cell is written anew, in UTF-8
+        encoding = "utf-8-sig" if dialect.encoding == "utf-8" else dialect.encoding
+        decoded = (line.decode(encoding, errors="replace") for line in lines)
+        rows = [row for row in csv.reader(decoded, delimiter=dialect.delimiter) if row]
+        safe = [[cell if cell.startswith("'") else protect(cell) for cell in row] for row in rows]
+        n_guarded += sum(a != b for old, row in zip(rows, safe, strict=True) for a, b in zip(old, row, strict=True))
+        lines = (as_line(row, "\t").encode() for row in safe)
     write_bytes(output, lambda file: file.writelines(lines))
-    return guarded
-
-
-def _with_tabs(lines: Iterable[bytes], dialect: Dialect, cell: Callable[[str], str]) -> Iterator[bytes]:
-    """Another delimiter: every cell is written anew, in UTF-8."""
-    encoding = "utf-8-sig" if dialect.encoding == "utf-8" else dialect.encoding
-    decoded = (line.decode(encoding, errors="replace") for line in lines)
-    for row in csv.reader(decoded, delimiter=dialect.delimiter):
-        if row:
-            yield as_line([cell(value) for value in row], "\t").encode()
+    if n_guarded:
+        print_message(
+            f"{n_guarded:,} cells that a spreadsheet would run begin with a quote now; --verbatim leaves them."
+        )
 
 
 def _written_like(given: str, label: str, comma: bool = False) -> str:
@@ -117,47 +106,33 @@ def _written_like(given: str, label: str, comma: bool = False) -> str:
     return label.lower() if given.islower() else label.upper() if given.isupper() else label
 
 
-def _apply_to_table(made: Decisions, train: str, target: str, output: str) -> None:
-    table = _checked_table(made, train, target)
-    labels = _relabelled(made, train, table[target].to_pylist())
-    changed = pa.chunked_array([pa.array(labels).cast(table[target].type)])
-    write_columns({name: changed if name == target else table[name] for name in table.column_names}, output)
+def _write_table(source: DataFile, target: str, made: Decisions, output: str) -> None:
+    column = source.table[target]
+    labels = pa.chunked_array([pa.array(_relabelled(source, made, column.to_pylist())).cast(column.type)])
+    write_columns(source.table.set_column(source.table.column_names.index(target), target, labels), output)
 
 
-def _apply_to_arrays(made: Decisions, train: str, output: str) -> None:
-    if not output.lower().endswith(".npz"):
-        raise InputError(f"{output}: data that come from an .npz are written to an .npz.")
-    source = read(train)
+def _write_arrays(source: DataFile, made: Decisions, output: str) -> None:
     if source.y is None:
-        raise InputError(f"{train}: has no labels `y` to change.")
-    _check_rows(train, made, len(source.y))
-    labels = _relabelled(made, train, source.y.tolist())
-    with np.load(train, allow_pickle=False) as archive:
+        raise InputError(f"{source.path}: has no labels `y` to change.")
+    labels = _relabelled(source, made, source.y.tolist())
+    with np.load(source.path, allow_pickle=False) as archive:
         arrays = {name: archive[name] for name in archive.files} | {"y": np.array(labels)}
     write_bytes(output, lambda file: np.savez_compressed(file, **arrays))
 
 
-def _checked_table(made: Decisions, train: str, target: str) -> Any:
-    """The table, if the decisions were made on it."""
-    source = read(train)
-    if not source.is_table or target not in source.table.column_names:
-        raise InputError(f"{train}: has no column {target!r}, which the decisions are about; name it with --target.")
-    _check_rows(train, made, source.table.num_rows, source.table)
-    return source.table
-
-
-def _relabelled(made: Decisions, train: str, labels: list[Any]) -> list[Any]:
+def _relabelled(source: DataFile, made: Decisions, labels: list[Any]) -> list[Any]:
     """The labels with those that were changed, each in the type of the label it replaces."""
+    _check_rows(source, made, labels)
     for row, decision in made.items():
-        given, label = labels[row], decision.label
-        _check_given(train, decision, given)
         if decision.decision != "relabel":
             continue
+        given, label = labels[row], decision.label
         try:
             labels[row] = TRUTH[label] if isinstance(given, bool) else type(given)(label)
         except (ValueError, KeyError):
             kind = type(given).__name__
-            raise InputError(f"{train}: row {row} holds {kind}; {label!r} cannot be one.") from None
+            raise InputError(f"{source.path}: row {row} holds {kind}; {label!r} cannot be one.") from None
     return labels
 
 
@@ -204,60 +179,49 @@ def _decision(path: str, line: int, record: dict[str, Any]) -> Decision:
     return Decision(int(row), given, decision, label, key, id_column, int(of_rows) if of_rows else None)
 
 
-def _check_rows(train: str, made: Decisions, n_rows: int, table: Any = None) -> None:
-    """Refuse decisions on rows beyond the last or made on other rows, by ids or else by the number of rows."""
-    last = max(made)
+def _check_rows(source: DataFile, made: Decisions, labels: list[Any]) -> None:
+    """Refuse decisions made on other rows: by ids or else by the number of rows, and by the labels."""
+    n_rows, last = len(labels), max(made)
+    has = f"{source.path}: has {n_rows:,} rows"
     if last >= n_rows:
-        raise InputError(f"{train}: has {n_rows:,} rows, but there is a decision on row {last}. Is it the right file?")
-    for decision in made.values():
-        if decision.id and table is not None:
-            _check_id(train, decision, table)
+        raise InputError(f"{has}, but there is a decision on row {last}. Is it the right file?")
+    for row, decision in made.items():
+        if decision.id and source.is_table:
+            _check_id(source, decision)
         elif decision.of_rows not in (None, n_rows):
             raise InputError(
-                f"{train}: has {n_rows:,} rows, but the decision on row {decision.row} was made on data "
-                f"of {decision.of_rows:,} rows. Is it the file that the report was made from?"
+                f"{has}, but the decision on row {row} was made on data of {decision.of_rows:,} rows. "
+                "Is it the file that the report was made from?"
+            )
+        if not _same(labels[row], decision.given, six_digits=True):
+            raise InputError(
+                f"{source.path}: row {row} has the label {str(labels[row])!r}, but the decisions were made on "
+                f"{decision.given!r}. Is it the file that the report was made from?"
             )
 
 
-def _check_id(train: str, decision: Decision, table: Any) -> None:
+def _check_id(source: DataFile, decision: Decision) -> None:
     """The id must be in its column; in any column if its own is unknown or has another name in this file."""
+    names = source.table.column_names
     # The report puts id_ before names that it uses itself.
-    likely = [n for n in (decision.id_column, decision.id_column.removeprefix("id_")) if n in table.column_names]
-    cells = [table[name][decision.row].as_py() for name in likely[:1] or table.column_names]
-    if any(_same_id(cell, decision) for cell in cells):
+    likely = [n for n in (decision.id_column, decision.id_column.removeprefix("id_")) if n in names]
+    cells = [source.table[name][decision.row].as_py() for name in likely[:1] or names]
+    if any(_same(cell, decision.id, six_digits=not decision.id_column) for cell in cells):
         return
     found = f"{str(cells[0])!r} in {likely[0]!r}" if likely else f"the cells {listed(map(str, cells), 3)}"
     raise InputError(
-        f"{train}: row {decision.row} should have the id {decision.id!r}, but has {found}: the decisions were made on "
-        "other data, or on a copy in another order. Sort it back, or export from a report on this file."
+        f"{source.path}: row {decision.row} should have the id {decision.id!r}, but has {found}: the decisions were "
+        "made on other data, or on a copy in another order. Sort it back, or export from a report on this file."
     )
 
 
-def _same_id(cell: Any, decision: Decision) -> bool:
-    """Equal as text, or exactly as numbers: a file may say 007 where another has 7."""
-    if str(cell).strip() == decision.id:
+def _same(cell: Any, text: str, six_digits: bool) -> bool:
+    """Equal as text, as true or false, or as numbers (007 is 7), of which a report may have printed six digits."""
+    found = str(cell).strip()
+    if found == text or found.lower() == text.lower() in ("true", "false"):
         return True
-    if isinstance(cell, float) and not decision.id_column and f"{cell:.6g}" == decision.id:
-        return True  # earlier versions exported six digits
     try:
-        return Decimal(str(cell)) == Decimal(decision.id)
+        number = Decimal(found)
+        return number == Decimal(text) or (six_digits and f"{float(number):.6g}" == text)
     except InvalidOperation:
-        return _same_truth(str(cell), decision.id)
-
-
-def _check_given(train: str, decision: Decision, found: Any) -> None:
-    """Refuse a decision that was made on another label than the one found in its row."""
-    text, given = str(found), decision.given
-    try:
-        same = f"{float(text):.6g}" == f"{float(given):.6g}"
-    except ValueError:
-        same = _same_truth(text, given)
-    if not same and text.strip() != given:
-        raise InputError(
-            f"{train}: row {decision.row} has the label {text!r}, but the decisions were made on {given!r}. "
-            "Is it the file that the report was made from?"
-        )
-
-
-def _same_truth(a: str, b: str) -> bool:
-    return a.lower() == b.lower() in ("true", "false")
+        return False

@@ -3,43 +3,46 @@
 
 from __future__ import annotations
 
-from typing import Any
+import inspect
+from collections.abc import Callable
+from pkgutil import resolve_name
 
 import click
+from click import Argument, Choice, FloatRange, IntRange, Option
 
-from nearworth.cli.config import config_option
-from nearworth.cli.options import (
-    PATH,
-    QUIET,
-    SELECTION,
-    TABLE,
-    data_options,
-    json_option,
-    model_options,
-    neighbors_option,
-    output_options,
-)
+from nearworth.cli import options
+
+Decorator = Callable[[Callable[[], None]], click.Command]
+RESULTS = "Where the {} go: .csv, .tsv, .parquet, .feather or .json; - is CSV on stdout."
 
 
-@click.command()
-@data_options(n_neighbors=5)
-@click.option("--checkpoint", metavar="DIR", help="Store progress here; the same command goes on where it stopped.")
-@click.option(
-    "--checkpoint-interval",
-    default=30.0,
-    show_default=True,
-    type=click.FloatRange(min=0),
-    help="Seconds between two writes of the checkpoint.",
-)
-@click.option(
-    "--cluster",
-    metavar="ADDRESS",
-    help="Work on a Dask cluster: tcp://..., tls://..., or local for one on this machine (--jobs workers).",
-)
-@click.option("--scratch", metavar="DIR", help="A folder that all workers can read, for the training data.")
-@output_options("Where the values go: .csv, .tsv, .parquet, .feather or .json; - is CSV on stdout.")
-@json_option()
-def value(**given: Any) -> None:
+def command(work: str, *params: click.Parameter) -> Decorator:
+    """A command that runs `work`, "module:function"; its name and help are those of the decorated function."""
+    return lambda described: click.Command(
+        described.__name__,
+        params=[*params],
+        help=inspect.getdoc(described),
+        callback=lambda **given: resolve_name(f"nearworth.cli.{work}")(**given),
+    )
+
+
+@command(
+    "value:value",
+    *options.data(n_neighbors=5),
+    Option(["--checkpoint"], metavar="DIR", help="Store progress here; the same command goes on where it stopped."),
+    Option(
+        ["--checkpoint-interval"], default=30.0, type=FloatRange(min=0),
+        help="Seconds between two writes of the checkpoint.",
+    ),
+    Option(
+        ["--cluster"], metavar="ADDRESS",
+        help="Work on a Dask cluster: tcp://..., tls://..., or local for one on this machine (--jobs workers).",
+    ),
+    Option(["--scratch"], metavar="DIR", help="A folder that all workers can read, for the training data."),
+    *options.output(RESULTS.format("values"), default="-"),
+    options.json(),
+)  # fmt: skip
+def value() -> None:
     """Say what every row of TRAIN is worth.
 
     TRAIN is a CSV, TSV, Parquet or Feather table, or an .npz with X and y. Writes one line per row, in their order:
@@ -51,17 +54,16 @@ def value(**given: Any) -> None:
     nearworth value houses.csv --target price --task regression --ignore notes
     nearworth value large.parquet --target label --checkpoint run/ --cluster local -o values.parquet
     """
-    from nearworth.cli.value import value as run
-
-    run(**given)
 
 
-@click.command()
-@data_options(n_neighbors=10)
-@SELECTION
-@output_options("Where the suspects go: .csv, .tsv, .parquet, .feather or .json; - is CSV on stdout.")
-@json_option()
-def detect(**given: Any) -> None:
+@command(
+    "detect:detect",
+    *options.data(n_neighbors=10),
+    *options.SELECTION,
+    *options.output(RESULTS.format("suspects"), default="-"),
+    options.json(),
+)
+def detect() -> None:
     """List the rows of TRAIN whose labels are probably wrong, worst first.
 
     Writes row (from 0), the --id column, the given label, the suggested one, quality (low is bad), value, and why.
@@ -71,19 +73,18 @@ def detect(**given: Any) -> None:
     nearworth detect train.csv --target label --id name --max-fdr 0.2
     nearworth detect train.csv --target label --rule ranking --fraction 0.05 -o suspects.parquet
     """
-    from nearworth.cli.detect import detect as run
-
-    run(**given)
 
 
-@click.command()
-@data_options(n_neighbors=10)
-@SELECTION
-@click.option("--image-shape", metavar="HxW", help="Rows are images: 28x28, or 32x32x3 in colour.")
-@click.option("--image-column", metavar="COL", help="Column with image files, relative to TRAIN.")
-@output_options("The page to write, .html.", default=None)
-@json_option("Summary as JSON on stdout.")
-def report(**given: Any) -> None:
+@command(
+    "detect:report",
+    *options.data(n_neighbors=10),
+    *options.SELECTION,
+    Option(["--image-shape"], metavar="HxW", help="Rows are images: 28x28, or 32x32x3 in colour."),
+    Option(["--image-column"], metavar="COL", help="Column with image files, relative to TRAIN."),
+    *options.output("The page to write, .html."),
+    options.json("Summary as JSON on stdout."),
+)
+def report() -> None:
     """Write a page to look at the suspects of TRAIN, decide on each, and export the decisions.
 
     One file that needs nothing else and sends nothing anywhere.
@@ -92,20 +93,19 @@ def report(**given: Any) -> None:
     nearworth report train.csv --target label --id name -o report.html
     nearworth report digits.npz --image-shape 28x28 -o report.html
     """
-    from nearworth.cli.detect import report as run
-
-    run(**given)
 
 
-@click.command()
-@click.argument("decisions", type=PATH)
-@click.argument("train", type=PATH)
-@output_options("Where the corrected data go.", default=None)
-@click.option("-t", "--target", metavar="COL", help="Column with the labels, if not the one named in DECISIONS.")
-@click.option("--verbatim", is_flag=True, help="Write labels as decided, even if a spreadsheet would run them.")
-@QUIET
-@config_option()
-def apply(**given: Any) -> None:
+@command(
+    "apply:apply",
+    Argument(["decisions"], type=options.PATH),
+    Argument(["train"], type=options.PATH),
+    *options.output("Where the corrected data go."),
+    Option(["-t", "--target"], metavar="COL", help="Column with the labels, if not the one named in DECISIONS."),
+    Option(["--verbatim"], is_flag=True, help="Write labels as decided, even if a spreadsheet would run them."),
+    options.QUIET,
+    options.CONFIG,
+)
+def apply() -> None:
     """Carry out the DECISIONS exported from a report on the data they were made on.
 
     Labels that were changed are written, everything else stays as it is. Refuses decisions made on other data.
@@ -114,16 +114,18 @@ def apply(**given: Any) -> None:
     nearworth apply decisions.csv train.csv -o cleaned.csv
     nearworth apply decisions.json train.parquet -o cleaned.parquet
     """
-    from nearworth.cli.apply import apply as run
-
-    run(**given)
 
 
-@click.command()
-@neighbors_option(10)
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Which labels are made wrong.")
-@click.option("-o", "--output", "folder", default=".", metavar="DIR", help="Folder to write to; by default this one.")
-def demo(**given: Any) -> None:
+@command(
+    "demo:demo",
+    options.neighbors(10),
+    Option(["--seed"], default=0, type=IntRange(min=0), help="Which labels are made wrong."),
+    Option(
+        ["-o", "--output", "folder"], default=".", metavar="DIR", show_default=False,
+        help="Folder to write to; by default this one.",
+    ),
+)  # fmt: skip
+def demo() -> None:
     """Find wrong labels among handwritten digits.
 
     Takes the digits that come with scikit-learn, changes a tenth of the training labels, looks for the changed ones,
@@ -133,22 +135,19 @@ def demo(**given: Any) -> None:
     nearworth demo
     nearworth demo -o /tmp --seed 7
     """
-    from nearworth.cli.demo import demo as run
-
-    run(**given)
 
 
-@click.command()
-@click.argument("what", nargs=-1, required=True, metavar="TRAIN | N_TRAIN N_VAL")
-@click.option(
-    "-d", "--columns", default=64, show_default=True, type=click.IntRange(min=1), help="Sizes: numbers per row."
+@command(
+    "value:plan",
+    Argument(["what"], nargs=-1, required=True, metavar="TRAIN | N_TRAIN N_VAL"),
+    Option(["-d", "--columns"], default=64, type=IntRange(min=1), help="Sizes: numbers per row."),
+    Option(["--classes"], default=10, type=IntRange(min=1), help="Sizes: distinct labels."),
+    Option(["--standard-errors"], is_flag=True, help="Sizes: with standard errors, which `nearworth value` has."),
+    *options.TABLE,
+    *options.model(n_neighbors=5),
+    options.CONFIG,
 )
-@click.option("--classes", default=10, show_default=True, type=click.IntRange(min=1), help="Sizes: distinct labels.")
-@click.option("--standard-errors", is_flag=True, help="Sizes: with standard errors, which `nearworth value` has.")
-@TABLE
-@model_options(n_neighbors=5)
-@config_option()
-def plan(**given: Any) -> None:
+def plan() -> None:
     """Say what a valuation would need, before anything runs: threads, memory, time, and what would be cheaper.
 
     Of a file: TRAIN is read and prepared as `nearworth value` does it, of the --validation file rows are counted.
@@ -159,15 +158,14 @@ def plan(**given: Any) -> None:
     nearworth plan train.csv --target label --validation trusted.csv
     nearworth plan 1000000 1000 -d 128 --max-memory 1GB
     """
-    from nearworth.cli.value import plan as run
-
-    click.echo(run(**given))
 
 
-@click.command()
-@click.argument("parts", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False))
-@output_options("File to write: .npz (everything), .csv or .parquet (a table).", default=None)
-def merge(**given: Any) -> None:
+@command(
+    "value:merge",
+    Argument(["parts"], nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False)),
+    *options.output("File to write: .npz (everything), .csv or .parquet (a table)."),
+)
+def merge() -> None:
     """Merge PARTS of a valuation, made on slices of the validation set, into the values.
 
     Parts come from `KNNShapley.partial(...).save(file)` or from a checkpoint folder (progress.part). Their order does
@@ -176,19 +174,10 @@ def merge(**given: Any) -> None:
     \b
     nearworth merge a.part b.part -o values.parquet
     """
-    from nearworth.cli.value import merge as run
-
-    click.echo(repr(run(**given)))
 
 
-@click.group()
-def bench() -> None:
-    """Measure this machine, or repeat the paper's experiment."""
-
-
-@bench.command()
-@click.option("--quick", is_flag=True, help="Smaller data: seconds instead of a minute or two.")
-def speed(quick: bool) -> None:
+@command("bench:speed", Option(["--quick"], is_flag=True, help="Smaller data: seconds instead of a minute or two."))
+def speed() -> None:
     """Compare the exact engine with what a good numpy user writes, as ratios within one run.
 
     Times are nanoseconds per (validation, training) pair, the best of a few runs.
@@ -196,26 +185,23 @@ def speed(quick: bool) -> None:
     \b
     nearworth bench speed --quick
     """
-    from nearworth.cli.bench import print_speed
-
-    print_speed(quick)
 
 
-@bench.command()
-@click.option(
-    "--data",
-    type=click.Path(exists=True, file_okay=False),
-    help="Folder with the data. Without it: $NEARWORTH_DATA, else OpenML.",
-)
-@click.option(
-    "--protocol",
-    type=click.Choice(["table", "released"]),
-    default="table",
-    show_default=True,
-    help="How rows are drawn: as for the printed digits, or as in the authors' published code.",
-)
-@click.option("--json", "json_file", type=click.Path(dir_okay=False, writable=True), help="Also write the rows here.")
-def paper(**given: Any) -> None:
+@command(
+    "bench:paper",
+    Option(
+        ["--data"], type=click.Path(exists=True, file_okay=False),
+        help="Folder with the data. Without it: $NEARWORTH_DATA, else OpenML.",
+    ),
+    Option(
+        ["--protocol"], type=Choice(["table", "released"]), default="table",
+        help="How rows are drawn: as for the printed digits, or as in the authors' published code.",
+    ),
+    Option(
+        ["--json", "json_file"], type=click.Path(dir_okay=False, writable=True), help="Also write the rows here."
+    ),
+)  # fmt: skip
+def paper() -> None:
     """Repeat Table 1 of Wang & Jia (2023) beside its printed digits.
 
     F1 of finding 200 flipped among 2,000 labels (K = 5): original and soft-label values, by ranking (R) and by cluster
@@ -224,9 +210,7 @@ def paper(**given: Any) -> None:
     \b
     nearworth bench paper --json table1.json
     """
-    from nearworth.cli.bench import print_paper
-
-    print_paper(**given)
 
 
+bench = click.Group("bench", [speed, paper], help="Measure this machine, or repeat the paper's experiment.")
 ALL = (value, detect, report, apply, demo, plan, merge, bench)

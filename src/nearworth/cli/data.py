@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from itertools import groupby
 from typing import Any
 
+import click
 import numpy as np
 import pyarrow as pa
 
 import nearworth as nw
-from nearworth.cli.messages import collapsed, print_compile_notice, print_message
-from nearworth.cli.targets import array_target, check_target, column_target
+from nearworth.cli.messages import print_compile_notice, print_message
+from nearworth.cli.targets import array_target, check_target, column_target, many_classes
 from nearworth.inputs.features import check_features
+from nearworth.report.content import MOST_CELLS, Rows
 from nearworth.tables import InputError, listed
 from nearworth.tables.columns import kind_of
 from nearworth.tables.read import DataFile, read
 
 RESERVED = ("row", "value", "standard_error", "rank", "lower", "upper", "given", "suggested", "quality", "why")
-MOST_CELLS = 16  # columns that a report shows
 MOST_LINES = 40  # of columns and their treatment
+LONG_RUN = 6  # this many neighbouring columns with the same treatment become one line
 FIRST, LAST = 8, 4  # names of columns in messages; labels are often in the last column
 FEW_ROWS = 10  # the integers of so few rows may well follow each other by chance
-MANY_CLASSES, FEW_PER_CLASS = 20, 5
+COLUMN_OPTIONS = {"id_column": "--id", "ignore": "--ignore", "features": "--features", "image_column": "--image-column"}
 
 
 @dataclass(frozen=True)
@@ -35,36 +39,53 @@ class Data:
     y: Any
     X_val: Any
     y_val: Any
-    target: str | None  # name of the column; None for arrays
-    ids: Any = None
-    id_name: str | None = None
+    rows: Rows = field(default_factory=Rows)
     columns: list[str] = field(default_factory=list)  # "name: treatment" for each column of the file
     remarks: list[str] = field(default_factory=list)
-    cells: dict[str, Any] = field(default_factory=dict)  # columns as they are in the file, for the report
-    image_names: Any = None  # a file for each row
 
     def names(self) -> dict[str, Any]:
         """The columns that say which row is which."""
-        rows: dict[str, Any] = {"row": np.arange(len(self.y))}
-        return rows if self.ids is None or self.id_name is None else rows | {self.id_name: self.ids}
+        numbers: dict[str, Any] = {"row": np.arange(len(self.y))}
+        return numbers if self.rows.id_name is None else numbers | {self.rows.id_name: self.rows.ids}
 
 
-def prepare(dry_run: bool, quiet: bool, **given: Any) -> Data | None:
-    """Load the data and say what becomes of each column; None after a dry run, which ends here."""
+def prepare(dry_run: bool, **given: Any) -> Data:
+    """Load the data and say what becomes of each column; a dry run ends here."""
     data = load(**given)
     for remark in data.remarks:
-        print_message(remark, quiet)
-    print_message(f"{len(data.y):,} rows; each is compared by {data.X.shape[1]:,} numbers:", quiet)
+        print_message(remark)
+    print_message(f"{len(data.y):,} rows; each is compared by {data.X.shape[1]:,} numbers:")
     lines = collapsed(data.columns)
     for line, _ in lines[:MOST_LINES]:
-        print_message(f"  {line}", quiet)
+        print_message(f"  {line}")
     if len(lines) > MOST_LINES:
-        print_message(f"  and {sum(n_columns for _, n_columns in lines[MOST_LINES:]):,} more columns", quiet)
+        print_message(f"  and {sum(n_columns for _, n_columns in lines[MOST_LINES:]):,} more columns")
     if dry_run:
-        print_message("Dry run: nothing was computed or written.", quiet)
-        return None
-    print_compile_notice(quiet)
+        print_message("Dry run: nothing was computed or written.")
+        raise click.exceptions.Exit(0)
+    if sys.stderr.isatty():
+        print_compile_notice()
     return data
+
+
+def collapsed(columns: list[str]) -> list[tuple[str, int]]:
+    """Lines of "name: treatment", long runs of the same treatment as one; and the number of columns in each line.
+
+    >>> collapsed([f"pixel_{i}: number, used as it is" for i in range(64)])
+    [('pixel_0 ... pixel_63: 64 numbers, used as they are', 64)]
+    """
+    lines: list[tuple[str, int]] = []
+    for treatment, run in groupby((column.partition(": ") for column in columns), key=lambda parts: parts[2]):
+        names = [parts[0] for parts in run]
+        if len(names) < LONG_RUN:
+            lines += [(f"{name}: {treatment}", 1) for name in names]
+            continue
+        if treatment.startswith("number, "):
+            many = treatment.replace("number", "numbers", 1).replace("used as it is", "used as they are")
+        else:
+            many = f"columns, {treatment}" if treatment.startswith("left out") else f"columns, each {treatment}"
+        lines.append((f"{names[0]} ... {names[-1]}: {len(names):,} {many}", len(names)))
+    return lines
 
 
 def load(train: str, validation: str | None = None, **given: Any) -> Data:
@@ -87,16 +108,15 @@ def _from_table(
     check_target(y, f"{source.path}: the target {target!r}", task)
     ids = None if id_column is None else source.table[_required(source, id_column, "--id")]
     images = None if image_column is None else source.table[_required(source, image_column, "--image-column")]
-    patterns = [pattern for given in features for pattern in given.split(",")]
     _check_patterns(source, ignore, "there is no column {!r} to --ignore")
-    roles = (target, id_column, image_column)
+    patterns = [pattern for given in features for pattern in given.split(",")]
+    roles = {image_column: "names the images", id_column: "names the rows", target: "the target"}
     compared = _compared(source, roles, ignore, patterns)
     preparer = nw.TablePreparer(missing, max_categories, as_they_are=bool(features))  # imports scikit-learn: late
     X = _prepared(source, compared, preparer.fit)
-    reasons = {image_column: "names the images", id_column: "names the rows", target: "the target"}
     rest = f"left out: {'not among --features' if features else '--ignore'}"
-    unused = [f"{name}: {reasons.get(name, rest)}" for name in source.table.column_names if name not in compared]
-    remarks = _many_classes(y, task) + ([] if features else _row_numbers(source.table, compared))
+    unused = [f"{name}: {roles.get(name, rest)}" for name in source.table.column_names if name not in compared]
+    remarks = many_classes(y, task) + ([] if features else _row_numbers(source.table, compared))
     X_val = y_val = None
     if other is not None:
         y_val = column_target(other, _required(other, target, "--target"), task, like=y)
@@ -105,24 +125,19 @@ def _from_table(
         for name, labels in preparer.unseen(other.table.select(others)).items():
             remarks.append(f"{other.path}: column {name!r} has categories that training has not: {listed(labels)}")
     shown = [name for name in source.table.column_names if name not in (target, id_column)][:MOST_CELLS]
-    return Data(
-        X, y, X_val, y_val, target,
-        ids=ids,
-        id_name=f"id_{id_column}" if id_column in RESERVED else id_column,
-        columns=[*preparer.describe(), *unused],
-        remarks=remarks,
-        cells={name: source.table[name] for name in shown if kind_of(source.table[name]) != "list"},
-        image_names=images,
-    )  # fmt: skip
+    cells = {name: source.table[name] for name in shown if kind_of(source.table[name]) != "list"}
+    id_name = f"id_{id_column}" if id_column in RESERVED else id_column
+    rows = Rows(target=target, id_name=id_name, ids=ids, cells=cells, image_names=images)
+    return Data(X, y, X_val, y_val, rows, [*preparer.describe(), *unused], remarks)
 
 
-def _compared(source: DataFile, roles: tuple[str | None, ...], ignore: Iterable[str], patterns: list[str]) -> list[str]:
-    """The columns that rows are compared by: without the target, first of `roles`, and the other columns in it."""
+def _compared(source: DataFile, roles: dict[str | None, str], ignore: Iterable[str], patterns: list[str]) -> list[str]:
+    """The columns that rows are compared by: those without another role, the target being the last of them."""
     _check_patterns(source, patterns, "no column matches --features {!r}")
     compared = [n for n in source.table.column_names if n not in roles and not _matches(n, ignore)]
     compared = [n for n in compared if _matches(n, patterns)] if patterns else compared
     if not compared:
-        raise InputError(f"{source.path}: no column is left to compare rows by beside the target {roles[0]!r}.")
+        raise InputError(f"{source.path}: no column is left to compare rows by beside the target {[*roles][-1]!r}.")
     return compared
 
 
@@ -135,30 +150,28 @@ def _prepared(source: DataFile, names: list[str], fit: Callable[[Any], Any]) -> 
 
 
 def _required(source: DataFile, name: str | None, option: str) -> str:
-    names = source.table.column_names
     if name is None:
         raise _not_found(source, f"say which column holds the labels with {option}")
-    if name not in names:
-        raise _not_found(source, f"there is no column {name!r} ({option})", _similar(name, names))
+    if name not in source.table.column_names:
+        raise _not_found(source, f"there is no column {name!r} ({option})", _similar(name, source))
     return name
 
 
 def _check_patterns(source: DataFile, patterns: Iterable[str], problem: str) -> None:
     """Refuse patterns that match no column; the hint is the pattern with a star, or the most similar column."""
-    names = source.table.column_names
     for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in names):
-            wider = (f"{pattern}*", f"*{pattern}", f"*{pattern}*")
-            hint = next((w for w in wider if any(fnmatchcase(n, w) for n in names)), _similar(pattern, names))
-            raise _not_found(source, problem.format(pattern), hint)
+        tried = (pattern, f"{pattern}*", f"*{pattern}", f"*{pattern}*")
+        matching = [p for p in tried if any(fnmatchcase(name, p) for name in source.table.column_names)]
+        if pattern not in matching:
+            raise _not_found(source, problem.format(pattern), next(iter(matching), _similar(pattern, source)))
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def _similar(name: str, names: list[str]) -> str | None:
-    by_lower = {known.strip().lower(): known for known in reversed(names)}
+def _similar(name: str, source: DataFile) -> str | None:
+    by_lower = {known.strip().lower(): known for known in reversed(source.table.column_names)}
     near = get_close_matches(name.strip().lower(), list(by_lower), n=1)
     return by_lower[near[0]] if near else None
 
@@ -170,26 +183,6 @@ def _not_found(source: DataFile, problem: str, hint: str | None = None) -> Input
         has = f"{listed(names[:FIRST], FIRST)}, ... ({between:,} more), {listed(names[-LAST:], LAST)}"
     meant = f" Did you mean {hint!r}?" if hint else ""
     return InputError(f"{source.path}: {problem}; it has {has}.{meant}")
-
-
-def _from_arrays(source: DataFile, other: DataFile | None, *, target: str | None, task: str, **given: Any) -> Data:
-    about = {"id_column": "--id", "ignore": "--ignore", "features": "--features", "image_column": "--image-column"}
-    for name, option in about.items():
-        if given.get(name):
-            raise InputError(f"{source.path}: {option} names columns, which arrays do not have.")
-    check_features(source.X, f"{source.path}: X")
-    X, y = source.X, array_target(source, target)
-    check_target(y, f"{source.path}: the target {target or 'y'!r}", task)
-    X_val = y_val = None
-    if other is not None:
-        if other.y is None:
-            raise InputError(f"{other.path}: has no labels; a validation file is an .npz with `X` and `y`.")
-        if other.X.shape[1] != X.shape[1]:
-            raise InputError(f"{other.path}: rows have {other.X.shape[1]} numbers, but {X.shape[1]} in {source.path}.")
-        check_features(other.X, f"{other.path}: X")
-        X_val, y_val = other.X, array_target(other, None)
-    columns = [f"X: {X.shape[1]:,} columns of {X.dtype}, used as they are"]
-    return Data(X, y, X_val, y_val, None, columns=columns, remarks=_many_classes(y, task))
 
 
 def _row_numbers(table: Any, names: list[str]) -> list[str]:
@@ -208,13 +201,20 @@ def _counts_rows(column: Any) -> bool:
     return int(values.max()) - int(values.min()) == len(values) - 1 and len(np.unique(values)) == len(values)
 
 
-def _many_classes(y: Any, task: str) -> list[str]:
-    """A warning if classes look like amounts: many numbers, each in few rows. Fractions are refused elsewhere."""
-    if task != "classification" or y.dtype.kind not in "iuf":
-        return []
-    n_distinct = len(np.unique(y))
-    if n_distinct <= MANY_CLASSES or n_distinct * FEW_PER_CLASS <= len(y):
-        return []
-    return [
-        f"warning: the target has {n_distinct:,} distinct numbers in {len(y):,} rows: did you mean --task regression?"
-    ]
+def _from_arrays(source: DataFile, other: DataFile | None, *, target: str | None, task: str, **given: Any) -> Data:
+    for name, option in COLUMN_OPTIONS.items():
+        if given.get(name):
+            raise InputError(f"{source.path}: {option} names columns, which arrays do not have.")
+    check_features(source.X, f"{source.path}: X")
+    X, y = source.X, array_target(source, target)
+    check_target(y, f"{source.path}: the target {target or 'y'!r}", task)
+    X_val = y_val = None
+    if other is not None:
+        if other.y is None:
+            raise InputError(f"{other.path}: has no labels; a validation file is an .npz with `X` and `y`.")
+        if other.X.shape[1] != X.shape[1]:
+            raise InputError(f"{other.path}: rows have {other.X.shape[1]} numbers, but {X.shape[1]} in {source.path}.")
+        check_features(other.X, f"{other.path}: X")
+        X_val, y_val = other.X, array_target(other, None)
+    columns = [f"X: {X.shape[1]:,} columns of {X.dtype}, used as they are"]
+    return Data(X, y, X_val, y_val, Rows(target="y"), columns, many_classes(y, task))

@@ -28,8 +28,8 @@ def demo(n_neighbors: int, seed: int, folder: str) -> None:
     if not Path(folder).is_dir():
         raise InputError(f"{folder}: there is no such folder to write to.")
     digits = nw.datasets.noisy_digits(random_state=seed)
-    data = Data(digits.X, digits.y, digits.X_val, digits.y_val, "label")
-    print_compile_notice(quiet=False, always=True)
+    data = Data(digits.X, digits.y, digits.X_val, digits.y_val)
+    print_compile_notice()
     audit = nw.audit_labels(data.X, data.y, n_neighbors)
     _print_suspects(audit, digits.flipped)
     est = nw.KNNShapley(n_neighbors, standard_errors=True).fit(data.X, data.y)

@@ -4,91 +4,71 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 import nearworth as nw  # its names load when first used: an error about the input need not wait for compiled code
 from nearworth._common.types import IntVector
-from nearworth.cli.data import Data, prepare
-from nearworth.cli.messages import collapsed, print_json, print_message, write_results
+from nearworth.cli.data import Data, collapsed, prepare
+from nearworth.cli.messages import print_json, print_message, write_results
 from nearworth.cli.options import pop_model
 from nearworth.tables import InputError
 from nearworth.tables.write import STDOUT, check_output, write_bytes
 
 
-def detect(*, output: str, force: bool, dry_run: bool, quiet: bool, as_json: bool, **given: Any) -> None:
-    """Read, audit, write the suspects."""
+def detect(*, output: str, force: bool, as_json: bool, **given: Any) -> None:
     check_output(output, force, inputs=(given["train"], given["validation"]))
-    model, selection = pop_model(given), _pop_selection(given)
-    data = prepare(dry_run, quiet, **given)
-    if data is None:
-        return
-    audit = nw.audit_labels(data.X, data.y, X_val=data.X_val, y_val=data.y_val, **model)
-    suspects = audit.suspects(**selection)
-    summary = _summary("detect", data, audit, suspects, selection)
+    data, audit, selection, suspects = _audited(given)
+    summary = _summary("detect", data, audit, selection, suspects)
     write_results(_suspect_columns(data, audit, suspects), summary, output, as_json)
     where = f" They are in {output}" if len(suspects) else f" {output} has a header only"
-    print_message(f"{_headline(audit, suspects, selection)}{'' if output == STDOUT else where}", quiet)
+    print_message(f"{_headline(audit, selection, suspects)}{'' if output == STDOUT else where}")
 
 
-def report(
-    *, image_shape: str | None, output: str, force: bool, dry_run: bool, quiet: bool, as_json: bool, **given: Any
-) -> None:
-    """Read, audit, write the page."""
+def report(*, image_shape: str | None, output: str, force: bool, as_json: bool, **given: Any) -> None:
     train = Path(given["train"])
     check_output(output, force, (".html", ".htm"), (given["train"], given["validation"]))
     if output == STDOUT:
         raise InputError("-o -: a report goes to a file; give a name that ends in .html.")
     if image_shape is not None and given["image_column"] is not None:
         raise InputError("--image-shape and --image-column were both given. Give one of them.")
-    model, selection = pop_model(given), _pop_selection(given)
-    data = prepare(dry_run, quiet, **given)
-    if data is None:
-        return
-    audit = nw.audit_labels(data.X, data.y, X_val=data.X_val, y_val=data.y_val, **model)
-    suspects = audit.suspects(**selection)
+    data, audit, selection, suspects = _audited(given)
     write_page(data, audit, selection, output, train.name, image_shape, train.parent)
     if as_json:
-        print_json(_summary("report", data, audit, suspects, selection) | {"output": output})
+        print_json(_summary("report", data, audit, selection, suspects) | {"output": output})
     then = "decide, and export" if len(suspects) else "for the pictures"
-    print_message(f"{_headline(audit, suspects, selection)} Open {output} in a browser, {then}.", quiet)
+    print_message(f"{_headline(audit, selection, suspects)} Open {output} in a browser, {then}.")
+
+
+def _audited(given: dict[str, Any]) -> tuple[Data, nw.LabelAudit, dict[str, Any], IntVector]:
+    """The data, their audit, the keywords of `LabelAudit.suspects` and its result."""
+    model, selection = pop_model(given), _pop_selection(given)
+    data = prepare(**given)
+    audit = nw.audit_labels(data.X, data.y, X_val=data.X_val, y_val=data.y_val, **model)
+    return data, audit, selection, audit.suspects(**selection)
 
 
 def _pop_selection(given: dict[str, Any]) -> dict[str, Any]:
     """Take the keywords of `LabelAudit.suspects` out of the options; contradictions are refused before any work."""
     popped = {name: given.pop(name) for name in ("rule", "fraction", "max_fdr")}
     selection = {name: value for name, value in popped.items() if value is not None}
-    rule = popped["rule"]
-    if "fraction" in selection and "max_fdr" in selection:
-        raise InputError("--fraction and --max-fdr were both given. Give one of them.")
-    if "max_fdr" in selection and rule is not None:
-        raise InputError(f"--max-fdr and --rule {rule} were both given. Give one of them.")
-    if "fraction" in selection and rule not in (None, "ranking"):
-        raise InputError(f"--fraction has no meaning with --rule {rule}, which finds its own.")
+    if len(selection) > 1 and (popped["rule"] != "ranking" or popped["max_fdr"] is not None):
+        named = " and ".join(f"--{name.replace('_', '-')}" for name in selection)
+        raise InputError(f"{named} were given, which each decide alone. Give one of them.")
     return selection
 
 
-def _suspect_columns(data: Data, audit: nw.LabelAudit, suspects: IntVector) -> dict[str, Any]:
-    """One line per suspect, worst first."""
-    names = {name: _take(column, suspects) for name, column in data.names().items()}
-    return names | {
-        "given": _take(data.y, suspects),
-        "suggested": _take(audit.suggested, suspects),
-        "quality": audit.quality[suspects],
-        "value": audit.value[suspects],
-        "why": [audit.why(int(row)) for row in suspects],
-    }
+def _suspect_columns(data: Data, audit: nw.LabelAudit, suspects: IntVector) -> Any:
+    labels = {"given": np.asarray(data.y), "suggested": audit.suggested}
+    rows = pa.table(data.names() | labels | {"quality": audit.quality, "value": audit.value})
+    return rows.take(suspects).append_column("why", [[audit.why(int(row)) for row in suspects]])
 
 
-def _take(column: Any, rows: IntVector) -> Any:
-    taken = column.take(rows) if hasattr(column, "chunks") else column[rows]
-    return taken.tolist() if isinstance(taken, np.ndarray) and taken.dtype.kind == "O" else taken
-
-
-def _headline(audit: nw.LabelAudit, suspects: IntVector, selection: dict[str, Any]) -> str:
-    """What was found, in one sentence or two."""
+def _headline(audit: nw.LabelAudit, selection: dict[str, Any], suspects: IntVector) -> str:
     n_suspects, rule, count = len(suspects), audit.describe_selection(selection), audit.n_errors
     text = f"{n_suspects:,} of {len(audit):,} labels {'is' if n_suspects == 1 else 'are'} suspect ({rule})."
     if not n_suspects:
@@ -101,9 +81,8 @@ def _headline(audit: nw.LabelAudit, suspects: IntVector, selection: dict[str, An
 
 
 def _summary(
-    command: str, data: Data, audit: nw.LabelAudit, suspects: IntVector, selection: dict[str, Any]
+    command: str, data: Data, audit: nw.LabelAudit, selection: dict[str, Any], suspects: IntVector
 ) -> dict[str, Any]:
-    """The same for programs."""
     count = audit.n_errors
     return {
         "command": command,
@@ -122,15 +101,11 @@ def write_page(
     image_folder: Path = Path(),
 ) -> None:  # fmt: skip
     """Write the report of an audit of these data."""
-    from nearworth.report.content import Rows
     from nearworth.report.page import render_report
 
     shape = None if image_shape is None else _parse_shape(image_shape, data.X.shape[1])
-    rows = Rows(
-        X=data.X, target=data.target or "y", id_name=data.id_name, ids=data.ids, cells=data.cells, image_shape=shape,
-        image_names=data.image_names, image_folder=image_folder,
-        source=source, notes=[line for line, _ in collapsed(data.columns)],
-    )  # fmt: skip
+    notes = [line for line, _ in collapsed(data.columns)]
+    rows = replace(data.rows, X=data.X, image_shape=shape, image_folder=image_folder, source=source, notes=notes)
     page = render_report(audit, rows, selection).encode()
     write_bytes(output, lambda file: file.write(page))
 

@@ -1,18 +1,17 @@
-"""Options that several commands share."""
+"""Options that several commands share, as lists of click parameters, and their values from a TOML file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import tomllib
 from typing import Any
 
 import click
+from click import Argument, Choice, FloatRange, IntRange, Option
 
-from nearworth.cli.config import config_option
-
-Decorator = Callable[[Any], Any]
 PATH = click.Path(readable=False)  # files that cannot be read are refused when they are read, in one wording
 MODEL = ("n_neighbors", "metric", "utility", "semivalue", "search", "max_error", "max_memory", "n_jobs")
 SEMIVALUES = ("shapley", "banzhaf", "loo")
+QUIET_KEY = "nearworth.quiet"  # in the context of a command: whether messages are printed
 
 
 class Semivalue(click.ParamType):  # type: ignore[type-arg]
@@ -38,105 +37,153 @@ class Semivalue(click.ParamType):  # type: ignore[type-arg]
         return name, a, b
 
 
-def options(*decorators: Decorator) -> Decorator:
-    """Several options as one, listed in this order."""
+def _set_quiet(ctx: click.Context, _: click.Parameter, quiet: bool) -> None:
+    ctx.meta[QUIET_KEY] = quiet
 
-    def decorate(function: Any) -> Any:
-        for decorator in reversed(decorators):
-            function = decorator(function)
-        return function
 
-    return decorate
+def _read_config(ctx: click.Context, _: click.Parameter, path: str | None) -> None:
+    if path is None:
+        return
+    try:
+        with open(path, "rb") as file:
+            ctx.default_map = _config_options(ctx, path, tomllib.load(file))
+    except OSError as error:
+        raise click.BadParameter(f"{path}: {error.strerror}.") from error
+    except RecursionError as error:
+        raise click.BadParameter(f"{path}: is nested too deeply to hold options.") from error
+    except ValueError as error:  # also text that is not UTF-8, and numbers of thousands of digits
+        raise click.BadParameter(f"{path}: is not TOML: {error}") from error
+
+
+def _config_options(ctx: click.Context, path: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """What a file sets for this command, by parameter; names that no command has are refused."""
+    tables = {name: value for name, value in settings.items() if isinstance(value, dict)}
+    common = {name: value for name, value in settings.items() if name not in tables}
+    commands: dict[str, click.Command] = getattr(ctx.find_root().command, "commands", {})
+    own, known = tables.get(ctx.info_name or "", {}), _config_names(ctx.command)
+    everywhere = {name for command in commands.values() for name in _config_names(command)}
+    for name in [*(n for n in common if n not in everywhere), *(n for n in own if n not in known)]:
+        raise click.BadParameter(f"{path}: there is no option {name!r}.")
+    for name in tables:
+        if name not in commands:
+            raise click.BadParameter(f"{path}: there is no command {name!r} for the table [{name}].")
+    return {
+        known[name].name or "": _checked(known[name], f"{path}: {name}", value)
+        for name, value in (common | own).items()
+        if name in known
+    }
+
+
+def _config_names(command: click.Command) -> dict[str, click.Parameter]:
+    """The parameters of a command by the names they may have in a file: without dashes in front, - or _ within."""
+    names = {}
+    for parameter in command.params:
+        for name in [*parameter.opts, parameter.name or ""]:
+            names[name.lstrip("-")] = names[name.lstrip("-").replace("-", "_")] = parameter
+    return names
+
+
+def _checked(option: click.Parameter, what: str, value: Any) -> Any:
+    """The value as the option takes it; click would convert numbers to text and would not name the file."""
+    kinds: tuple[type, ...] = (str,)
+    needed = "text in quotes"
+    if getattr(option, "is_flag", False):
+        kinds, needed = (bool,), "true or false"
+    elif isinstance(option.type, click.types.IntParamType):
+        kinds, needed = (int,), "one integer"
+    elif isinstance(option.type, click.types.FloatParamType):
+        kinds, needed = (int, float), "one number"
+    many = getattr(option, "multiple", False)
+    parts = value if many and isinstance(value, list) else [value]
+    for part in parts:
+        if type(part) not in kinds:
+            raise click.BadParameter(f"{what} is {part!r}; it must be {needed}.")
+        try:
+            option.type.convert(part, option, None)
+        except click.BadParameter as error:
+            raise click.BadParameter(f"{what} is {part!r}: {error.message}") from error
+    return parts if many else value
 
 
 # What the columns of a file are and how they are prepared.
-TABLE = options(
-    click.option("-t", "--target", metavar="COL", help="Column with the labels. Tables need it; npz files hold y."),
-    click.option("--validation", metavar="FILE", type=PATH, help="Trusted rows; else rows judge each other."),
-    click.option("--id", "id_column", metavar="COL", help="Column that names each row; copied to the output."),
-    click.option("--ignore", metavar="COL", multiple=True, help="Leave columns out (repeatable; * and ? match)."),
-    click.option(
-        "--features", metavar="PATTERN", multiple=True,
+TABLE = [
+    Option(["-t", "--target"], metavar="COL", help="Column with the labels. Tables need it; npz files hold y."),
+    Option(["--validation"], metavar="FILE", type=PATH, help="Trusted rows; else rows judge each other."),
+    Option(["--id", "id_column"], metavar="COL", help="Column that names each row; copied to the output."),
+    Option(["--ignore"], metavar="COL", multiple=True, help="Leave columns out (repeatable; * and ? match)."),
+    Option(
+        ["--features"], metavar="PATTERN", multiple=True,
         help="Compare rows by these columns only, numbers as they are: --features 'emb_*'.",
     ),
-    click.option(
-        "--missing", type=click.Choice(["error", "median"]), default="error", show_default=True,
+    Option(
+        ["--missing"], type=Choice(["error", "median"]), default="error",
         help="Refuse missing values, or fill numbers with the median.",
     ),
-    click.option(
-        "--max-categories", type=click.IntRange(min=2), default=40, show_default=True,
-        help="Refuse text columns with more distinct values.",
+    Option(
+        ["--max-categories"], type=IntRange(min=2), default=40, help="Refuse text columns with more distinct values."
     ),
+]  # fmt: skip
+# Which rows of an audit are suspects.
+SELECTION = [
+    Option(["--rule"], type=Choice(["ranking", "cluster", "lower-cluster"]), help="How suspects are chosen."),
+    Option(["--fraction"], type=FloatRange(0, 1), help="List this share of the rows."),
+    Option(["--max-fdr"], type=FloatRange(0, 1), help="At most this share of false alarms."),
+]
+QUIET = Option(
+    ["--quiet", "-q"], is_flag=True, expose_value=False, callback=_set_quiet, help="Only errors on stderr."
 )  # fmt: skip
-SELECTION = options(
-    click.option("--rule", type=click.Choice(["ranking", "cluster", "lower-cluster"]), help="How suspects are chosen."),
-    click.option("--fraction", type=click.FloatRange(0, 1), help="List this share of the rows."),
-    click.option("--max-fdr", type=click.FloatRange(0, 1), help="At most this share of false alarms."),
-)
-QUIET = click.option("--quiet", "-q", is_flag=True, help="Only errors on stderr.")
+CONFIG = Option(
+    ["--config"], type=click.Path(), is_eager=True, expose_value=False, callback=_read_config, metavar="FILE",
+    help="Options from a TOML file: top level or [command]; the command line wins.",
+)  # fmt: skip
 
 
-def neighbors_option(default: int) -> Decorator:
-    """-k, whose default differs."""
-    return click.option(
-        "-k",
-        "n_neighbors",
-        type=click.IntRange(min=1),
-        default=default,
-        show_default=True,
-        help="Number of neighbours.",
-    )
+def neighbors(default: int) -> Option:
+    return Option(["-k", "n_neighbors"], type=IntRange(min=1), default=default, help="Number of neighbours.")
 
 
-def model_options(n_neighbors: int) -> Decorator:
+def model(n_neighbors: int) -> list[click.Parameter]:
     """Which values, between which distances, how exactly, and on what part of the machine."""
-    return options(
-        neighbors_option(n_neighbors),
-        click.option(
-            "--task", type=click.Choice(["classification", "regression"]), default="classification", show_default=True
-        ),
-        click.option(
-            "--metric", default="euclidean", show_default=True,
-            help="Distance between rows: any name scikit-learn knows.",
-        ),
-        click.option(
-            "--utility", type=click.Choice(["soft", "original"]), default="soft", show_default=True,
+    return [
+        neighbors(n_neighbors),
+        Option(["--task"], type=Choice(["classification", "regression"]), default="classification"),
+        Option(["--metric"], default="euclidean", help="Distance between rows: any name scikit-learn knows."),
+        Option(
+            ["--utility"], type=Choice(["soft", "original"]), default="soft",
             help="What a model is worth: soft labels, or those of Jia et al. 2019.",
         ),
-        click.option(
-            "--semivalue", default="shapley", show_default=True, metavar="NAME", type=Semivalue(),
+        Option(
+            ["--semivalue"], default="shapley", metavar="NAME", type=Semivalue(),
             help="shapley, banzhaf, loo or beta:A,B.",
         ),
-        click.option(
-            "--search", type=click.Choice(["exact", "auto", "lsh", "faiss"]), default="exact", show_default=True,
+        Option(
+            ["--search"], type=Choice(["exact", "auto", "lsh", "faiss"]), default="exact",
             help="How neighbours are found; lsh and faiss need --max-error.",
         ),
-        click.option("--max-error", type=click.FloatRange(min=0, min_open=True), help="Certified error you accept."),
-        click.option("--max-memory", metavar="SIZE", help="Working memory, such as 2GB; else a quarter of the free."),
-        click.option("--jobs", "n_jobs", type=int, help="Threads; by default all cores."),
-    )  # fmt: skip
+        Option(["--max-error"], type=FloatRange(min=0, min_open=True), help="Certified error you accept."),
+        Option(["--max-memory"], metavar="SIZE", help="Working memory, such as 2GB; else a quarter of the free."),
+        Option(["--jobs", "n_jobs"], type=int, help="Threads; by default all cores."),
+    ]  # fmt: skip
 
 
-def data_options(n_neighbors: int) -> Decorator:
+def data(n_neighbors: int) -> list[click.Parameter]:
     """The options of every command that reads data and computes something from them."""
-    dry_run = click.option("--dry-run", is_flag=True, help="Say what becomes of each column, then stop.")
-    return options(
-        click.argument("train", type=PATH), TABLE, model_options(n_neighbors), dry_run, QUIET, config_option()
-    )
+    dry_run = Option(["--dry-run"], is_flag=True, help="Say what becomes of each column, then stop.")
+    return [Argument(["train"], type=PATH), *TABLE, *model(n_neighbors), dry_run, QUIET, CONFIG]
 
 
-def output_options(what: str, default: str | None = "-") -> Decorator:
+def output(what: str, default: str | None = None) -> list[click.Parameter]:
     """Where results go; without a default the option is required."""
-    needed: dict[str, Any] = {"required": True} if default is None else {"default": default}
-    return options(
-        click.option("-o", "--output", metavar="FILE", help=what, **needed),
-        click.option("--force", is_flag=True, help="Replace an existing file."),
-    )
+    return [
+        Option(
+            ["-o", "--output"], metavar="FILE", help=what, default=default, required=not default, show_default=False
+        ),
+        Option(["--force"], is_flag=True, help="Replace an existing file."),
+    ]
 
 
-def json_option(what: str = "Summary as JSON on stdout (with the rows unless -o).") -> Decorator:
-    """A summary for programs."""
-    return click.option("--json", "as_json", is_flag=True, help=what)
+def json(what: str = "Summary as JSON on stdout (with the rows unless -o).") -> Option:
+    return Option(["--json", "as_json"], is_flag=True, help=what)
 
 
 def pop_model(given: dict[str, Any]) -> dict[str, Any]:

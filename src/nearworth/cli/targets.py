@@ -13,6 +13,8 @@ from nearworth.tables import InputError, listed
 from nearworth.tables.columns import kind_of, missing_cells
 from nearworth.tables.read import ARRAYS, DataFile, read_labels
 
+MANY_CLASSES, FEW_PER_CLASS = 20, 5
+
 
 def column_target(source: DataFile, name: str, task: str, like: Any = None) -> Any:
     """A column as integers, booleans or text (text if `like` is), or as numbers for regression."""
@@ -67,6 +69,18 @@ def check_target(y: Any, what: str, task: str) -> None:
             f"{what} is different in each of the {len(y):,} rows, so no two rows share a class. "
             "Is it another column, or --task regression?"
         )
+
+
+def many_classes(y: Any, task: str) -> list[str]:
+    """A warning if classes look like amounts: many numbers, each in few rows. Fractions are refused elsewhere."""
+    if task != "classification" or y.dtype.kind not in "iuf":
+        return []
+    n_distinct = len(np.unique(y))
+    if n_distinct <= MANY_CLASSES or n_distinct * FEW_PER_CLASS <= len(y):
+        return []
+    return [
+        f"warning: the target has {n_distinct:,} distinct numbers in {len(y):,} rows: did you mean --task regression?"
+    ]
 
 
 def _whole(values: Any, where: str) -> Any:

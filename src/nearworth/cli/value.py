@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +12,6 @@ import click
 import numpy as np
 
 import nearworth as nw  # its names load when first used, so that bad files are refused before scikit-learn is imported
-from nearworth.cli.cluster import LOCAL, cluster_client
 from nearworth.cli.data import load, prepare
 from nearworth.cli.messages import print_message, write_results
 from nearworth.cli.options import pop_model
@@ -17,17 +19,22 @@ from nearworth.tables import InputError
 from nearworth.tables.read import count_rows
 from nearworth.tables.write import STDOUT, check_output, write_columns
 
+LOCAL = "local"
+PATIENCE = 10  # seconds to wait for a scheduler
+# Dask returns memory to the system above 64 kB and samples its workers' stacks, which costs half as much CPU again.
+QUICK = {
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None,
+    "distributed.worker.profile.enabled": False,
+}
+
 
 def value(
-    *, output: str, force: bool, dry_run: bool, quiet: bool, as_json: bool, checkpoint: str | None,
-    checkpoint_interval: float, cluster: str | None, scratch: str | None, **given: Any,
+    *, output: str, force: bool, as_json: bool, checkpoint: str | None, checkpoint_interval: float,
+    cluster: str | None, scratch: str | None, **given: Any,
 ) -> None:  # fmt: skip
-    """Read, value, write."""
     model = pop_model(given)
     check_output(output, force, inputs=(given["train"], given["validation"]))
-    data = prepare(dry_run, quiet, **given)
-    if data is None:
-        return
+    data = prepare(**given)
     workers = model["n_jobs"]
     if cluster == LOCAL:
         model["n_jobs"] = 1  # --jobs are workers of one thread each
@@ -38,12 +45,12 @@ def value(
             scratch=scratch,
         )  # fmt: skip
     if valuation.resumed:
-        print_message(f"{valuation.resumed:,} of {valuation.n_val:,} validation points came from {checkpoint}", quiet)
-    print_message(str(valuation), quiet)
+        print_message(f"{valuation.resumed:,} of {valuation.n_val:,} validation points came from {checkpoint}")
+    print_message(str(valuation))
     summary = _summary(valuation) | {"columns": data.columns}
     write_results(data.names() | value_columns(valuation), summary, output, as_json)
     if output != STDOUT:
-        print_message(f"Values of {len(data.y):,} rows are in {output}", quiet)
+        print_message(f"Values of {len(data.y):,} rows are in {output}")
 
 
 def value_columns(valuation: nw.Valuation) -> dict[str, Any]:
@@ -69,27 +76,66 @@ def _summary(valuation: nw.Valuation) -> dict[str, Any]:
     }
 
 
-def plan(*, what: tuple[str, ...], columns: int, classes: int, standard_errors: bool, **given: Any) -> nw.Plan:
-    """The plan of `nearworth value` on a file, or on data of which only the shape is known."""
+@contextmanager
+def cluster_client(cluster: str | None, n_jobs: int | None) -> Iterator[Any]:
+    """A Dask client, or None without a cluster; clusters that were started here end here."""
+    if cluster is None:
+        yield None
+        return
+    distributed, _ = _import_dask()
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # errors are printed once, as one line
+    with ExitStack() as stack:
+        address = stack.enter_context(local_cluster(n_jobs)) if cluster == LOCAL else cluster
+        try:
+            client = stack.enter_context(distributed.Client(address, timeout=PATIENCE))
+        except ValueError as error:
+            raise ValueError(f"--cluster must be {LOCAL} or the address of a Dask scheduler: {error}") from error
+        except OSError as error:
+            raise OSError(f"--cluster: no Dask scheduler answers at {cluster!r} ({error}).") from error
+        try:
+            yield client
+        except RuntimeError as error:
+            raise click.ClickException(str(error)) from error
+
+
+def local_cluster(n_jobs: int | None) -> Any:
+    """One process with one thread per core; --max-memory bounds the memory, mapped files need no bound."""
+    from nearworth._common.memory import usable_threads
+
+    distributed, config = _import_dask()
+    with config.set(QUICK):
+        return distributed.LocalCluster(
+            n_workers=usable_threads(n_jobs), threads_per_worker=1, dashboard_address=None, memory_limit=0,
+            silence_logs=logging.CRITICAL,
+        )  # fmt: skip
+
+
+def _import_dask() -> tuple[Any, Any]:
+    try:
+        import dask.config
+        import distributed
+    except ImportError as error:
+        raise ImportError("--cluster needs Dask: pip install 'nearworth[dask]'") from error
+    return distributed, dask.config
+
+
+def plan(*, what: tuple[str, ...], columns: int, classes: int, standard_errors: bool, **given: Any) -> None:
     model = pop_model(given)
     if len(what) == 2 and all(size.isdecimal() and int(size) > 0 for size in what):
-        about = {"target": "--target", "validation": "--validation", "id_column": "--id", "ignore": "--ignore",
-                 "features": "--features"}  # fmt: skip
-        for name, option in about.items():
+        for name in ("target", "validation", "id_column", "ignore", "features"):
             if given[name]:
-                raise click.UsageError(f"{option} is about a file; sizes take -d and --classes.")
+                raise click.UsageError(f"--{name.split('_')[0]} is about a file; sizes take -d and --classes.")
         n_train, n_val = map(int, what)
-        return _plan_of_sizes(n_train, n_val, columns, classes, model | {"standard_errors": standard_errors})
-    if len(what) > 1:
+        model["standard_errors"] = standard_errors
+        click.echo(_plan_of_sizes(n_train, n_val, columns, classes, model))
+    elif len(what) > 1:
         raise click.UsageError(f"{' '.join(what)!r} is neither one file nor two sizes, N_TRAIN and N_VAL.")
-    validation = given.pop("validation")  # only its number of rows matters
-    counted = None if validation is None else count_rows(validation)
-    data = load(what[0], **given)
-    est = nw.KNNShapley(**model, standard_errors=True).fit(data.X, data.y)
-    return est.plan(len(data.y) if counted is None else counted)
+    else:
+        click.echo(_plan_of_file(what[0], given, model))
 
 
 def _plan_of_sizes(n_train: int, n_val: int, n_features: int, n_classes: int, model: dict[str, Any]) -> nw.Plan:
+    """The plan for random data of this shape."""
     from nearworth.engine.plan import TRIAL_POINTS
 
     rng = np.random.default_rng(0)
@@ -98,8 +144,16 @@ def _plan_of_sizes(n_train: int, n_val: int, n_features: int, n_classes: int, mo
     return nw.KNNShapley(**model).fit(X, y).plan(n_val, n_train=n_train)
 
 
-def merge(parts: tuple[str, ...], output: str, force: bool) -> nw.Valuation:
-    """Merge saved parts, in any order, and write the values: .npz holds everything, .csv and .parquet a table."""
+def _plan_of_file(train: str, given: dict[str, Any], model: dict[str, Any]) -> nw.Plan:
+    """The plan of `nearworth value`; only the number of validation rows matters."""
+    validation = given.pop("validation")
+    n_val = None if validation is None else count_rows(validation)
+    data = load(train, **given)
+    est = nw.KNNShapley(**model, standard_errors=True).fit(data.X, data.y)
+    return est.plan(len(data.y) if n_val is None else n_val)
+
+
+def merge(parts: tuple[str, ...], output: str, force: bool) -> None:
     if output == STDOUT:
         raise InputError("-o -: merged values go to a file; give a name.")
     check_output(output, force, (".npz", ".csv", ".parquet"), parts)
@@ -108,6 +162,5 @@ def merge(parts: tuple[str, ...], output: str, force: bool) -> nw.Valuation:
     if Path(output).suffix.lower() == ".npz":
         valuation.save(output)
     else:
-        table = valuation.to_frame("pyarrow")
-        write_columns({name: table[name] for name in table.column_names}, output)
-    return valuation
+        write_columns(valuation.to_frame("pyarrow"), output)
+    click.echo(repr(valuation))
