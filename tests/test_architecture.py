@@ -30,7 +30,7 @@ ARROWS = {
 }
 OPTIONAL = {
     "faiss": "faiss_search",
-    "distributed": "cluster",
+    "distributed": "value",
     "zarr": "sources",
 }  # library -> the one module that imports it
 

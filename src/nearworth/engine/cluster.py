@@ -27,7 +27,7 @@ from nearworth.engine.plan import make_plan
 from nearworth.engine.problem import Problem
 from nearworth.engine.run import OnLeaf, Report, Request, Span, run
 from nearworth.engine.storage import StoredTraining
-from nearworth.inputs.fingerprint import fingerprint
+from nearworth.inputs.features import fingerprint
 from nearworth.neighbors.keys import Keys, make_keys
 from nearworth.results.origin import Origin, kernel
 from nearworth.results.sums import Partial

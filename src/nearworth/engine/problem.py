@@ -13,8 +13,7 @@ import numpy.typing as npt
 from nearworth._common.types import FloatVector, IntVector, Task, Ties
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
-from nearworth.inputs.features import Features, check_features, check_same_features
-from nearworth.inputs.fingerprint import fingerprint
+from nearworth.inputs.features import Features, check_features, check_same_features, fingerprint
 from nearworth.inputs.parameters import parse_bytes
 from nearworth.inputs.sources import open_pair
 from nearworth.inputs.targets import Classes, check_classes, check_targets, check_weights

@@ -13,8 +13,8 @@ import numpy.typing as npt
 import scipy.sparse
 
 from nearworth._common.files import atomic_write
-from nearworth.inputs.file_rows import FileRows, row_chunks
-from nearworth.inputs.fingerprint import fingerprint
+from nearworth.inputs.features import fingerprint, row_chunks
+from nearworth.inputs.file_rows import FileRows
 
 SPARSE = ("data", "indices", "indptr")
 

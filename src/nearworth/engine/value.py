@@ -33,7 +33,7 @@ from nearworth.engine.plan import Method, Plan, check_fits, choose_method, make_
 from nearworth.engine.problem import PRECOMPUTED, Problem, TrainingSet, budget
 from nearworth.engine.run import Evaluator, Request, Span, progress_report, run
 from nearworth.engine.storage import store
-from nearworth.inputs.fingerprint import fingerprint
+from nearworth.inputs.features import fingerprint
 from nearworth.inputs.parameters import is_real
 from nearworth.inputs.targets import check_rows
 from nearworth.neighbors.searchers import Neighbours, Searcher

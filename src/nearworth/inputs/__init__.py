@@ -4,9 +4,8 @@
     sources.py      X and y that are not in memory: paths, datasets, zarr and h5py arrays, y as a column of X
     arrow.py        Parquet, Feather and other Arrow data
     file_rows.py    rows of a matrix in a file: .npy files, memory maps, temporary files
-    features.py     X in any form -> a numeric matrix with names
+    features.py     X in any form -> a numeric matrix with names; its rows in chunks, and its fingerprint
     targets.py      y in any form -> codes of classes, or real targets; weights, row numbers, owners
-    fingerprint.py  a short hash that tells whether two inputs were the same
     warnings.py     warnings that point at the caller's own line
 
     fit, value --> check_parameters

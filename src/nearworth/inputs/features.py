@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -11,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from nearworth.inputs.file_rows import FileRows, row_chunks
+from nearworth.inputs.file_rows import PIECE, FileRows
 
 LARGEST_FEATURE = 1e150  # squares of larger numbers leave no room to be added up in 64-bit floats
 LARGEST_INTEGER = 2**53
@@ -227,3 +228,43 @@ def check_same_features(fitted: Features, given: Features, name: str) -> str | N
     raise ValueError(
         f"{name} has the columns of fit in another order. Reorder it: {name}[list(est.feature_names_in_)]."
     )
+
+
+def row_chunks(data: Any, entries: int = 2**22) -> Iterator[tuple[int, npt.NDArray[Any]]]:
+    """Consecutive rows of any matrix, at most so many entries at a time, each chunk with the number of its first row.
+
+    What is read from disk comes in small pieces, because each is a new array, and in whole chunks of zarr or h5py.
+    """
+    entries = entries if isinstance(data, np.ndarray) else min(entries, PIECE // 8)
+    stored = (getattr(data, "chunks", None) or [1])[0]
+    stored = stored if isinstance(stored, int) else 1
+    step = stored * max(1, entries // max(1, data.shape[1]) // stored)
+    for start in range(0, data.shape[0], step):
+        yield start, np.asarray(data[start : start + step])
+
+
+def fingerprint(*parts: Any) -> str:
+    """A short hash of matrices, vectors and plain values: the same for equal numbers of any dtype or container.
+
+    Sparse and dense matrices differ even where they hold the same numbers.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        _feed(digest, part)
+    return digest.hexdigest()
+
+
+def _feed(digest: Any, part: Any) -> None:
+    if scipy.sparse.issparse(part):
+        digest.update(f"sparse{part.shape}".encode())
+        for array in (part.indptr, part.indices, part.data):
+            _feed(digest, array)
+    elif isinstance(part, np.ndarray | FileRows) and part.dtype.kind in "biuf":
+        digest.update(f"dense{part.shape}".encode())
+        matrix = part if isinstance(part, FileRows) else part.reshape(*((len(part), -1) if part.size else (0, 1)))
+        for _, chunk in row_chunks(matrix, 2**16):
+            digest.update(np.ascontiguousarray(chunk, dtype=np.float64) + 0.0)  # -0.0 is 0.0
+    elif isinstance(part, np.ndarray):
+        digest.update(repr(part.tolist()).encode())
+    else:
+        digest.update(repr(part).encode())

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import cached_property
 from itertools import pairwise
@@ -67,7 +67,9 @@ class FileRows:
 
     @cached_property
     def _extremes(self) -> tuple[Any, Any]:
-        ends = [(rows.min(), rows.max()) for _, rows in row_chunks(self)]
+        step = max(1, PIECE // max(1, self._row_bytes))
+        pieces = (self[start : start + step] for start in range(0, len(self), step))
+        ends = [(rows.min(), rows.max()) for rows in pieces]
         return np.min([low for low, _ in ends]).item(), np.max([high for _, high in ends]).item()
 
     def min(self) -> Any:
@@ -108,19 +110,6 @@ class FileRows:
             first = int(ordered[a])
             out[order[a:b]] = self._block(first, int(ordered[b - 1]) + 1)[ordered[a:b] - first]
         return out
-
-
-def row_chunks(data: Any, entries: int = 2**22) -> Iterator[tuple[int, npt.NDArray[Any]]]:
-    """Consecutive rows of any matrix, at most so many entries at a time, each chunk with the number of its first row.
-
-    What is read from disk comes in small pieces, because each is a new array, and in whole chunks of zarr or h5py.
-    """
-    entries = entries if isinstance(data, np.ndarray) else min(entries, PIECE // 8)
-    stored = (getattr(data, "chunks", None) or [1])[0]
-    stored = stored if isinstance(stored, int) else 1
-    step = stored * max(1, entries // max(1, data.shape[1]) // stored)
-    for start in range(0, data.shape[0], step):
-        yield start, np.asarray(data[start : start + step])
 
 
 def spill(blocks: Iterable[npt.NDArray[Any]], dtype: Any, n_rows: int | None = None) -> FileRows:

@@ -12,8 +12,8 @@ import narwhals.stable.v2 as nwl
 import numpy as np
 
 from nearworth._common.memory import default_budget
-from nearworth.inputs.features import Features, as_narwhals, check_label_column
-from nearworth.inputs.file_rows import FileRows, map_npy, open_npy, reopen_map, row_chunks, spill
+from nearworth.inputs.features import Features, as_narwhals, check_label_column, row_chunks
+from nearworth.inputs.file_rows import FileRows, map_npy, open_npy, reopen_map, spill
 
 FORMATS = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "feather", ".ipc": "feather"}
 ARROW = {"Dataset", "Scanner", "RecordBatchReader"}  # classes of pyarrow that are read in batches

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse
 
 from nearworth._common.types import IntVector
-from nearworth.inputs.fingerprint import fingerprint
+from nearworth.inputs.features import fingerprint
 from nearworth.neighbors.searchers import MISSING, Neighbours, Searcher, check_answer
 
 

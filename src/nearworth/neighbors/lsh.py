@@ -20,7 +20,7 @@ import numpy.typing as npt
 from nearworth._common.compile import compiled
 from nearworth._common.memory import usable_threads
 from nearworth._common.types import FloatMatrix, FloatVector
-from nearworth.inputs.fingerprint import fingerprint
+from nearworth.inputs.features import fingerprint
 from nearworth.inputs.parameters import as_generator, one_of, positive_or_none, seed, whole_number
 from nearworth.neighbors.distances import some_rows, sort_pairs
 from nearworth.neighbors.exact import Sample
