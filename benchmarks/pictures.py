@@ -13,12 +13,12 @@ import matplotlib as mpl
 import matplotlib.ticker
 import numpy as np
 from matplotlib import pyplot as plt
+from truncation import paper_bound  # beside this file
 
 import nearworth as nw
 from nearworth.cli.bench import Blobs
-from nearworth.games.truncation import paper_bound
+from nearworth.neighbors.exact import Sample
 from nearworth.neighbors.lsh_theory import collision_probability
-from nearworth.neighbors.recall import Sample
 
 mpl.use("Agg")
 mpl.rcParams["svg.hashsalt"] = "nearworth"

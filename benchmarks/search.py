@@ -1,8 +1,7 @@
-"""Searchers measured: python benchmarks/search.py [recall] [hashing] [costs] [index] [million]
+"""Searchers measured: python benchmarks/search.py [recall] [hashing] [index] [million]
 
 recall   LSH: predicted against measured
 hashing  LSH against exact search, the matrix product alone and the exact engine, on clustered and on overlapping data
-costs    the constants of the LSH cost model
 index    faiss indexes at N = 10^5, build and query
 million  the same at N = 10^6, d = 64, 10^4 queries, K* = 100, recall at least 0.95
 
@@ -21,10 +20,10 @@ from threadpoolctl import threadpool_limits
 
 import nearworth as nw
 from nearworth.cli.bench import Blobs, multiplied
-from nearworth.neighbors.exact import ExactSearch, TrueDistances
-from nearworth.neighbors.lsh import HashTables
+from nearworth.neighbors.exact import ExactSearch
 
 K = 100
+SOME = 50  # queries whose candidates are counted
 
 
 def recall(found: Any, exact: Any) -> float:
@@ -80,10 +79,10 @@ def measure_recall() -> None:
                 exact, distances = ExactSearch().fit(data.X).search(data.X_val, k)
                 for wanted in (0.8, 0.95):
                     searcher = nw.LSHSearch(recall=wanted, random_state=0).fit(data.X).prepare(k, data.X_val)
-                    found, _, counts = searcher.search_counted(data.X_val, k)
+                    found, _ = searcher.search(data.X_val, k)
                     predicted, measured = searcher.predicted_recall(distances).mean(), recall(found, exact)
                     tables, hashes, _ = searcher.parameters
-                    candidates = counts[:, 0].mean(), searcher.tuning.candidates
+                    candidates = searcher.search(data.X_val[:SOME], n).sizes.mean(), searcher.tuning.candidates
                     row(
                         f"{name} {n:,} x {d}", k, tables, hashes, predicted, measured, measured - predicted, *candidates
                     )
@@ -106,23 +105,10 @@ def measure_hashing() -> None:
                     build, _ = timed(lsh.fit, data.X)
                     query = fastest(3, lsh.search, data.X_val, k) / n_val
                     scan = fastest(2, exact.search, few.X_val, k) / 128
-                    found, _, counts = lsh.search_counted(data.X_val, k)
-                    share = recall(found, exact.search(data.X_val, k)[0])
+                    share = recall(lsh.search(data.X_val, k)[0], exact.search(data.X_val, k)[0])
+                    candidates = lsh.search(data.X_val[:SOME], n).sizes.mean()
                     times = (1e6 * t for t in (scan, product, whole))
-                    row(f"{name} x {d}", k, 1e6 * query, build, counts[:, 0].mean(), share, *times)
-
-
-def measure_costs() -> None:
-    rng = np.random.default_rng(0)
-    header("d", "ns per hash", "ns per look-up", "ns per candidate", "ns sorting a point")
-    for d in (8, 16, 64):
-        X, Q = rng.normal(size=(100_000, d)), rng.normal(size=(1000, d))
-        hashing = fastest(5, HashTables(X, 32, 10, 8.0, rng).codes, X[:20_000], 0, 16) / (20_000 * 16 * 10)
-        build = fastest(3, HashTables, X, 32, 10, 8.0, rng) / (32 * len(X))
-        look = fastest(5, HashTables(X, 32, 10, 1e-3, rng).nearest, Q, 1) / (32 * len(Q)) - 10 * hashing
-        rows = rng.choice(len(X), (100, 5000)).astype(np.intp)
-        rank = fastest(3, TrueDistances(X).keys, Q[:100], rows) / rows.size
-        row(d, 1e9 * hashing, 1e9 * look, 1e9 * rank, 1e9 * (build - 10 * hashing))
+                    row(f"{name} x {d}", k, 1e6 * query, build, candidates, share, *times)
 
 
 def measure_index(n: int, n_val: int, factories: tuple[str, ...], d: int = 64) -> None:
@@ -139,14 +125,13 @@ def measure_index(n: int, n_val: int, factories: tuple[str, ...], d: int = 64) -
             build, _ = both_times(searcher.fit, data.X)
             tuning, _ = both_times(searcher.prepare, K, data.X_val)
             query, (found, _) = both_times(searcher.search, data.X_val, K)
-            effort = ", ".join(f"{a} {b}" for a, b in vars(searcher.tuning.effort).items() if b)
+            effort = ", ".join(f"{a} {b}" for a, b in searcher.tuning.effort.items())
             row(f"{factory}: {searcher.tuning.factory}", effort, build, tuning, query, recall(found, truth))
 
 
 PARTS = {
     "recall": measure_recall,
     "hashing": measure_hashing,
-    "costs": measure_costs,
     "index": lambda: measure_index(100_000, 10_000, ("auto", "PQ32x4fs", "IVF64,PQ32x4fs", "IVF256,Flat", "HNSW32")),
     "million": lambda: measure_index(1_000_000, 10_000, ("auto", "PQ32x4fs")),
 }

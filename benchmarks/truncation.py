@@ -14,7 +14,7 @@ import numpy as np
 
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.ties import TieBlocks
-from nearworth.games.truncation import TruncatedClassification, paper_bound
+from nearworth.games.truncation import TruncatedClassification
 
 NAMES = (
     *("2dplanes", "apsfail_subset", "cifar10_catdog_features", "click", "cpu", "creditcard", "fmnist", "fraud"),
@@ -59,6 +59,15 @@ def errors(game, matches, k, tail):
     assert (truth <= upper + 1e-12).all(), "an interval is violated"
     error = np.abs(value - truth)
     return error[:, :k].mean(), error[:, k:].mean(), ((upper - lower) / 2).max()
+
+
+def paper_bound(n_players, n_neighbors, n_candidates):
+    """Theorem 3's bound on the error of tail "paper" for the soft-label Shapley value, K* < N and K <= N.
+
+    As its proof has it: the printed statement is the same for K >= 2 and larger by 1/(2N) for K = 1.
+    """
+    harmonic = sum(1.0 / j for j in range(2, n_neighbors + 1))
+    return (harmonic - 0.5) / n_players + 1.0 / max(n_candidates, n_neighbors)
 
 
 def main(folder, seed):

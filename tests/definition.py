@@ -36,6 +36,15 @@ def defined_values(game, n, semivalue):
     return exact_shapley(game, n, semivalue=semivalue).astype(np.float64)
 
 
+def paper_bound(n_players, n_neighbors, n_candidates):
+    """Theorem 3's bound on the error of tail "paper" for the soft-label Shapley value, K* < N and K <= N.
+
+    As its proof has it: the printed statement is the same for K >= 2 and larger by 1/(2N) for K = 1.
+    """
+    harmonic = sum(1.0 / j for j in range(2, n_neighbors + 1))
+    return (harmonic - 0.5) / n_players + 1.0 / max(n_candidates, n_neighbors)
+
+
 def tie_patterns(n, rng, most=16):
     """Non-decreasing integer distances: every way to cut n ranks into blocks, or a sample of the ways."""
     cuts = list(product((0, 1), repeat=n - 1))

@@ -31,8 +31,8 @@ sys.path.insert(0, str(SOURCE))
 from environments import OURS, PEERS, Game, Peer, SetupError, interpreter, last_line  # noqa: E402
 
 import nearworth  # noqa: E402
+from nearworth._common.memory import usable_threads  # noqa: E402
 from nearworth.cli.bench import Blobs  # noqa: E402
-from nearworth.engine.plan import usable_threads  # noqa: E402
 from results import US, Agreement, Results, Row, Timing, table  # noqa: E402
 
 RESULTS = HERE / "results.json"

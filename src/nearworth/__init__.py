@@ -44,14 +44,14 @@ if TYPE_CHECKING:
     from nearworth.datasets.noise import add_label_noise
     from nearworth.engine.plan import Plan
     from nearworth.estimator import KNNShapley, knn_shapley
-    from nearworth.games.oracle import exact_shapley
+    from nearworth.games.definition import exact_shapley
     from nearworth.neighbors.faiss_search import FaissSearch
     from nearworth.neighbors.graph import GraphSearch
     from nearworth.neighbors.lsh import LSHSearch
     from nearworth.results.detection import Detection
     from nearworth.results.origin import Origin
     from nearworth.results.owners import OwnerValue, OwnerValues
-    from nearworth.results.partial import Partial
+    from nearworth.results.sums import Partial
     from nearworth.results.valuation import Valuation
     from nearworth.tables.prepare import TablePreparer
 
@@ -65,14 +65,14 @@ _HOME = {
     "Origin": "nearworth.results.origin",
     "OwnerValue": "nearworth.results.owners",
     "OwnerValues": "nearworth.results.owners",
-    "Partial": "nearworth.results.partial",
+    "Partial": "nearworth.results.sums",
     "Plan": "nearworth.engine.plan",
     "RemovalCurve": "nearworth.curves",
     "TablePreparer": "nearworth.tables.prepare",
     "Valuation": "nearworth.results.valuation",
     "add_label_noise": "nearworth.datasets.noise",
     "audit_labels": "nearworth.audit.audit",
-    "exact_shapley": "nearworth.games.oracle",
+    "exact_shapley": "nearworth.games.definition",
     "knn_shapley": "nearworth.estimator",
     "removal_curve": "nearworth.curves",
 }

@@ -43,20 +43,20 @@ class RemovalCurve:
 
     def to_frame(self, backend: str | None = None) -> Any:
         """A pandas, polars or pyarrow frame with one row per fraction."""
-        names = ("fraction", "lowest", "highest", "random_mean", "random_spread")
-        return make_frame(dict(zip(names, map(np.copy, self._columns()), strict=True)), backend)
+        return make_frame({name: column.copy() for name, column in self._columns().items()}, backend)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the curve on matplotlib axes, made if not given. Needs matplotlib: pip install 'nearworth[plot]'."""
         random = self.random_mean, self.random_spread
         return plot_removal(self.fractions, self.lowest, self.highest, random, self.scoring, ax)
 
-    def _columns(self) -> tuple[FloatVector, ...]:
-        return self.fractions, self.lowest, self.highest, self.random_mean, self.random_spread
+    def _columns(self) -> dict[str, FloatVector]:
+        by_value = {"fraction": self.fractions, "lowest": self.lowest, "highest": self.highest}
+        return by_value | {"random_mean": self.random_mean, "random_spread": self.random_spread}
 
     def __repr__(self) -> str:
         lines = [f"{'removed':>8}  {'lowest':>8}  {'highest':>8}  {'at random':>17}   ({self.scoring})"]
-        rows = zip(*self._columns(), strict=True)
+        rows = zip(*self._columns().values(), strict=True)
         lines += [f"{f:8.0%}  {low:8.4f}  {high:8.4f}  {m:8.4f} ± {s:6.4f}" for f, low, high, m, s in rows]
         return "\n".join(lines)
 
@@ -100,6 +100,7 @@ def removal_curve(
     random_state : int, generator or None
         Seeds the random orders, also among rows of equal value.
     """
+    from sklearn.base import clone
     from sklearn.metrics import check_scoring
     from sklearn.utils import _safe_indexing, indexable
 
@@ -111,8 +112,14 @@ def removal_curve(
     counts = np.minimum(np.round(shares * len(values)).astype(int), len(values) - 1)
 
     def score(rows: IntVector) -> float:
-        fitted = _fit(model, _safe_indexing(X, rows), _safe_indexing(y, rows))
-        return float("nan") if fitted is None else float(scorer(fitted, X_val, y_val))
+        labels = _safe_indexing(y, rows)
+        try:
+            fitted = clone(model).fit(_safe_indexing(X, rows), labels)
+        except ValueError:
+            if len(np.unique(np.asarray(labels))) > 1:
+                raise
+            return float("nan")
+        return float(scorer(fitted, X_val, y_val))
 
     scores = _score_all(list(_orders(values, n_repeats, random_state)), counts, n_jobs, score)
     if np.isnan(scores).any():
@@ -143,18 +150,6 @@ def _score_all(
     rest = {(i, count): np.sort(orders[i][count:]) for row in keys for i, count in row}
     found = dict(zip(rest, Parallel(n_jobs=n_jobs)(delayed(score)(rows) for rows in rest.values()), strict=True))
     return np.array([[found[key] for key in row] for row in keys], dtype=np.float64)
-
-
-def _fit(model: Any, X: Any, y: Any) -> Any:
-    """The model fitted anew; None where it cannot be because y has one class only."""
-    from sklearn.base import clone
-
-    try:
-        return clone(model).fit(X, y)
-    except ValueError:
-        if len(np.unique(np.asarray(y))) > 1:
-            raise
-        return None
 
 
 def _scoring_name(model: Any, scoring: Any) -> str:

@@ -15,8 +15,7 @@ from nearworth.engine.problem import TrainingSet, make_training_set
 from nearworth.engine.value import CHECKPOINT_INTERVAL, Options, describe, method_for, partial_sums, value
 from nearworth.games.truncation import Tail
 from nearworth.inputs.parameters import check_parameters, whole_number
-from nearworth.results.moments import CHUNK
-from nearworth.results.partial import Partial
+from nearworth.results.sums import CHUNK, Partial
 from nearworth.results.valuation import Valuation
 
 

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nearworth.neighbors.exact import TrueDistances
-from nearworth.neighbors.recall import Sample
+from nearworth.neighbors.exact import Sample, TrueDistances
 from nearworth.neighbors.searchers import check_answer
 
 ROUNDING = 1e-3  # relative to the farthest neighbour: indexes work in 32 bits, or in fewer

@@ -1,6 +1,6 @@
-"""The four utilities of K-nearest-neighbour valuation, from their definitions (see `nearworth.games.utilities`)."""
+"""The four utilities of K-nearest-neighbour valuation, from their definitions (see `nearworth.games.definition`)."""
 
-from nearworth.games.utilities import (
+from nearworth.games.definition import (
     original_classification,
     original_regression,
     soft_classification,

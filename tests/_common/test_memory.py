@@ -138,9 +138,8 @@ def test_files_that_cannot_be_understood(system, name, text):
     assert system.free == MACHINE
 
 
-def test_a_limit_is_known_where_the_machine_says_nothing(system, monkeypatch):
+def test_a_limit_is_known_where_the_machine_says_nothing(system):
     (system.proc / "meminfo").unlink()
-    monkeypatch.delattr("os.sysconf")
     assert system.free is None
     system.version_2("/app")
     system.group("app", max=10**9, current=0)
@@ -157,3 +156,11 @@ def test_the_default_budget_is_a_share_of_it(system, monkeypatch):
 def test_here():
     free = free_memory()
     assert free is None or free >= 0
+
+
+def test_threads_are_counted_as_scikit_learn_counts_them():
+    cores = memory.usable_threads(None)
+    assert cores >= 1
+    assert [memory.usable_threads(n) for n in (1, 3, -1)] == [1, 3, cores]
+    assert memory.usable_threads(-2) == max(1, cores - 1)
+    assert memory.usable_threads(-1000) == 1

@@ -47,13 +47,12 @@ def test_a_rare_class_is_not_wrong_altogether(rng):
 
 def test_longest_list_from_the_definition(rng):
     right = np.sort(rng.random(200) ** 2)
-    order = np.arange(200)
     for asked in (0.05, 0.2, 0.3):
-        n = longest_list(order, right, asked)
+        n = longest_list(right, asked)
         expected = max([m for m in range(1, 201) if (right[:m].sum() + 1) / m <= asked], default=0)
         assert n == expected
-    assert longest_list(order, right, 1.0) == 200
-    assert longest_list(order, right, 0.0) == 0
+    assert longest_list(right, 1.0) == 200
+    assert longest_list(right, 0.0) == 0
 
 
 def test_count_prints_itself():

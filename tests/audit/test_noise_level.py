@@ -46,7 +46,7 @@ def test_without_noise_counts_are_beta_binomial(rng, mean):
 @pytest.mark.parametrize("level", [0.002, 0.03, 0.1, 0.21])
 def test_the_level_is_found(rng, n_classes, level):
     votes, codes = drawn_votes(rng, 0.5, uniform_noise(level, n_classes))
-    likelihood = level_likelihood(votes, codes, LEVELS).likelihood
+    likelihood = level_likelihood(votes, codes).likelihood
     best = LEVELS[likelihood.argmax()]
     assert level / 1.7 <= best <= max(1.7 * level, 0.01)
     assert likelihood.max() - likelihood[min(2 * level + 0.05, 0.42) < LEVELS].max() > 10
@@ -56,14 +56,14 @@ def test_the_level_is_found(rng, n_classes, level):
 def test_overlap_is_not_noise(rng, size):
     """However far classes overlap: nothing moves the ends of the distribution inwards."""
     votes, codes = drawn_votes(rng, size, np.eye(2))
-    likelihood = level_likelihood(votes, codes, LEVELS).likelihood
+    likelihood = level_likelihood(votes, codes).likelihood
     assert LEVELS[likelihood.argmax()] <= 0.02
     assert likelihood.max() - likelihood[LEVELS >= 0.1].max() > 3
 
 
 def test_two_classes_that_lose_unequally(rng):
     votes, codes = drawn_votes(rng, 0.4, [[0.97, 0.03], [0.27, 0.73]])
-    found = level_likelihood(votes, codes, LEVELS)
+    found = level_likelihood(votes, codes)
     off = found.offsets[found.likelihood.argmax()]
     assert off[0] < -0.4 < 0.4 < off[1]
     level = LEVELS[found.likelihood.argmax()]
@@ -75,7 +75,7 @@ def test_one_of_many_classes_loses_most(rng):
     confusion = uniform_noise(0.05, 4)
     confusion[2] = (0.1, 0.1, 0.7, 0.1)
     votes, codes = drawn_votes(rng, 0.4, confusion)
-    found = level_likelihood(votes, codes, LEVELS)
+    found = level_likelihood(votes, codes)
     off = found.offsets[found.likelihood.argmax()]
     assert off.argmax() == 2
     assert off[2] > np.delete(off, 2).max() + 1
@@ -85,24 +85,24 @@ def test_one_of_many_classes_loses_most(rng):
 def test_offsets_are_off_the_level_in_both_directions(rng, n_classes):
     votes, codes = drawn_votes(rng, 1.0, uniform_noise(0.1, n_classes), n=1500)
     shares = np.bincount(codes, minlength=n_classes) / len(codes)
-    found = level_likelihood(votes, codes, LEVELS)
+    found = level_likelihood(votes, codes)
     near = found.likelihood > found.likelihood.max() - 20
     np.testing.assert_allclose(found.offsets[near] @ shares, 0, atol=0.02)
 
 
 def test_labels_by_another_name_say_the_same(rng):
     votes, codes = drawn_votes(rng, 0.7, [[0.95, 0.05], [0.2, 0.8]], n=800)
-    found = level_likelihood(votes, codes, LEVELS)
-    renamed = level_likelihood([v[:, ::-1] for v in votes], 1 - codes, LEVELS)
+    found = level_likelihood(votes, codes)
+    renamed = level_likelihood([v[:, ::-1] for v in votes], 1 - codes)
     np.testing.assert_allclose(renamed.offsets[:, ::-1], found.offsets, atol=1e-6)
     np.testing.assert_allclose(renamed.likelihood, found.likelihood, atol=1e-6)
 
 
 def test_rows_with_fewer_neighbours_are_left_out(rng):
     votes, codes = drawn_votes(rng, 0.7, uniform_noise(0.1, 2), n=400)
-    whole = level_likelihood(votes, codes, LEVELS)
+    whole = level_likelihood(votes, codes)
     short = [np.concatenate([v, np.zeros((50, 2), dtype=v.dtype)]) for v in votes]
-    some = level_likelihood(short, np.concatenate([codes, np.zeros(50, dtype=codes.dtype)]), LEVELS)
+    some = level_likelihood(short, np.concatenate([codes, np.zeros(50, dtype=codes.dtype)]))
     assert LEVELS[some.likelihood.argmax()] == pytest.approx(LEVELS[whole.likelihood.argmax()], abs=0.05)
 
 
@@ -110,7 +110,7 @@ def test_rows_with_fewer_neighbours_are_left_out(rng):
 def test_a_handful_of_rows(n_classes):
     """Nothing to learn from is no reason to fail."""
     codes = np.arange(n_classes)
-    found = level_likelihood([np.eye(n_classes, dtype=np.intp)[::-1]], codes, LEVELS)
+    found = level_likelihood([np.eye(n_classes, dtype=np.intp)[::-1]], codes)
     assert np.isfinite(found.likelihood).all()
     assert np.isfinite(found.offsets).all()
 

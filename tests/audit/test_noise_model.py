@@ -9,13 +9,15 @@ from nearworth.audit.noise_model import NoiseFit, make_features
 from noisy_labels import drawn
 
 
-def assert_gradient(fit, at):
+def assert_gradient(fit, at, offsets=None):
     """The slope of the loss is what differences of the loss say."""
-    slope = fit.loss(at, -1.0)[1]
+    offsets = np.zeros(fit.n_classes) if offsets is None else offsets
+    loss = lambda at: fit.loss(at, -1.0, offsets)  # noqa: E731
+    slope = loss(at)[1]
     for j in range(len(at)):
         shift = np.zeros(len(at))
         shift[j] = 1e-5
-        numeric = (fit.loss(at + shift, -1.0)[0] - fit.loss(at - shift, -1.0)[0]) / 2e-5
+        numeric = (loss(at + shift)[0] - loss(at - shift)[0]) / 2e-5
         np.testing.assert_allclose(slope[j], numeric, rtol=1e-4, atol=1e-4)
 
 
@@ -31,8 +33,7 @@ def test_gradient(rng, n_classes):
 def test_gradient_with_classes_off_the_level(rng):
     shares, _, given = drawn(rng, 300)
     fit = NoiseFit(make_features([shares], squared=shares), given)
-    fit.offsets = np.array([0.5, -0.2, 0.1])
-    assert_gradient(fit, fit.at + rng.normal(size=len(fit.at)) * 0.3)
+    assert_gradient(fit, fit.at + rng.normal(size=len(fit.at)) * 0.3, np.array([0.5, -0.2, 0.1]))
 
 
 def test_gradient_without_rows_of_a_class(rng):
@@ -46,14 +47,14 @@ def test_error_rates_stay_near_those_that_are_given(rng):
     given = rng.integers(0, 2, 400)
     fit = NoiseFit(make_features([np.full((400, 2), 0.5)]), given)
     off = np.array([0.7, -0.7])
-    rates = 1.0 - np.diag(fit.model(0.1, off).confusion)
+    rates = 1.0 - np.diag(fit.model(0.1, off)[0].confusion)
     odds = np.log(2 * 0.1 / (1 - 2 * 0.1)) + off - off @ (np.bincount(given) / 400)
     np.testing.assert_allclose(rates, 0.5 / (1 + np.exp(-odds)), rtol=0.05)
 
 
 def test_recovers_its_own_parameters(rng):
     shares, _, given = drawn(rng)
-    model = NoiseFit(make_features([shares]), given).model(0.15)
+    model, _ = NoiseFit(make_features([shares]), given).model(0.15, np.zeros(3))
     np.testing.assert_allclose(1.0 - np.diag(model.confusion), (0.05, 0.2, 0.3), atol=0.08)
     np.testing.assert_allclose(model.weights[0], 3.0, atol=0.6)
     np.testing.assert_allclose(model.confusion.sum(axis=1), 1.0)

@@ -64,9 +64,6 @@ def test_selections_in_words(noisy):
     assert audit.describe_selection({}) == "more likely wrong than right"
     assert audit.describe_selection({"rule": "ranking", "fraction": 0.2}) == "rule ranking, fraction 0.2"
     assert audit.describe_selection({"max_fdr": 0.1}) == "max-fdr 0.1"
-    assert audit.threshold({}) == 0.5
-    assert audit.threshold({"fraction": 0.0}) is None
-    assert audit.threshold({"fraction": 0.1}) == audit.quality[audit.suspects(fraction=0.1)].max()
 
 
 def test_why_a_list_is_empty(noisy):

@@ -94,7 +94,7 @@ REFUSED = {
     "ynan.npz": (npz(X=X, y=np.where(Y == 1, np.nan, Y)), "NaN or infinite at row 1"),
     "short.npz": (npz(X=X, y=Y[:2]), "one label per row"),
     "objects.npz": (npz(X=X, y=np.array(["a", None] * 3, dtype=object)), "pickled"),
-    "text.npy": (GOOD.encode(), "not a numpy array"),
+    "text.npy": (GOOD.encode(), "not a numpy file"),
     "flat.npy": (npy(Y), "two dimensions"),
     "objects.npy": (npy(np.array([["a"], [None]], dtype=object)), "pickled"),
     "cut.npy": (npy(X)[:100], "numpy"),

@@ -12,7 +12,7 @@ from nearworth.engine import classify
 from nearworth.engine import plan as planning
 from nearworth.games.ties import TieBlocks
 from nearworth.neighbors import products as rough
-from nearworth.neighbors.ranking import rank
+from nearworth.neighbors.searchers import Neighbours
 
 N, N_VAL, D = 3_000, 12, 6
 
@@ -53,16 +53,23 @@ def make(rng, data, labels):
     return X[:N], y[:N], X[N:], np.minimum(y[N:], y[:N].max())
 
 
+def ranked_points(training, X_val, ties):
+    """Training points nearest first, and the blocks of tied ranks."""
+    keys = training.keys(np.asarray(X_val, dtype=float))
+    order = np.argsort(keys, axis=1, kind="stable")
+    return order, TieBlocks(Neighbours(order, np.take_along_axis(keys, order, axis=1)).starts(ties))
+
+
 def plain(est, X_val, y_val, k, utility="soft", semivalue="shapley", ties="average"):
     """The closed form on fully sorted exact distances."""
     training = est.training_set_
     parameters = {"n_neighbors": k, "utility": utility, "semivalue": semivalue, "n_classes": None}
-    ranking = rank(training.keys(np.asarray(X_val, dtype=float)), ties)
+    order, blocks = ranked_points(training, X_val, ties)
     codes, _ = training.classes.encode(y_val, "y_val", len(y_val))
     game = training.game(parameters, training.n_rows)()
-    ranked = game.values(training.labels[ranking.order], codes, TieBlocks(ranking.first))
+    ranked = game.values(training.labels[order], codes, blocks)
     values = np.empty_like(ranked)
-    np.put_along_axis(values, ranking.order, ranked, axis=1)
+    np.put_along_axis(values, order, ranked, axis=1)
     return values.mean(axis=0)
 
 
@@ -191,11 +198,11 @@ def test_regression_loops_against_the_vectorised_formula(data, utility, semivalu
     y, y_val = rng.normal(size=N) + 3, rng.normal(size=N_VAL) + 3
     est = nw.KNNShapley(6, task="regression", utility=utility, semivalue=semivalue).fit(X, y)
     training = est.training_set_
-    ranking = rank(training.keys(np.asarray(X_val, dtype=float)), "average")
+    order, blocks = ranked_points(training, X_val, "average")
     parameters = {"n_neighbors": 6, "utility": utility, "semivalue": semivalue, "n_classes": None}
-    ranked = training.game(parameters, N)().values(y[ranking.order], y_val, TieBlocks(ranking.first))
+    ranked = training.game(parameters, N)().values(y[order], y_val, blocks)
     values = np.empty_like(ranked)
-    np.put_along_axis(values, ranking.order, ranked, axis=1)
+    np.put_along_axis(values, order, ranked, axis=1)
     expected = values.mean(axis=0)
     scale = max(np.abs(expected).max(), np.abs(values).max() * 1e-3)
     np.testing.assert_allclose(est.value(X_val, y_val).values, expected, rtol=0, atol=1e-12 * scale)

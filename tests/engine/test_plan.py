@@ -13,7 +13,7 @@ from nearworth.engine.regress import RegressionEvaluator
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
 from nearworth.neighbors.products import products_memory
-from nearworth.results.moments import Leaf
+from nearworth.results.sums import Leaf
 
 N, D = 50_000, 12
 

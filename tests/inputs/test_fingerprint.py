@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+from nearworth.inputs.file_rows import open_npy
 from nearworth.inputs.fingerprint import fingerprint
-from nearworth.inputs.npy import open_npy
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from sklearn.metrics import pairwise_distances
 
 import nearworth as nw
 from nearworth.neighbors.cosine import GRID
-from nearworth.neighbors.metrics import make_keys
+from nearworth.neighbors.keys import make_keys
 from nearworth.neighbors.products import panel_size
 
 

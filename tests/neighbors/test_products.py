@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nearworth.neighbors.metrics import make_keys
+from nearworth.neighbors.keys import make_keys
 from nearworth.neighbors.products import panel_size
 
 

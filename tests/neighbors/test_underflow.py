@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 
 import nearworth as nw
-from nearworth.neighbors.metrics import make_keys
+from nearworth.neighbors.keys import make_keys
 
 
 def test_huge_and_tiny_together():

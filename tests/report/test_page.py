@@ -19,7 +19,7 @@ from nearworth.cli.apply import apply
 from nearworth.datasets import noisy_digits
 from nearworth.report.content import Rows
 from nearworth.report.page import inert_json, render_report
-from nearworth.tables.errors import InputError
+from nearworth.tables import InputError
 from nearworth.tables.read import read
 from nearworth.tables.write import write_columns
 from report_pages import embedded, made_up
@@ -70,6 +70,7 @@ def test_the_line_is_where_the_rule_says(digits):
     assert place(page) == half
     assert all(suspect == (low < 50) for low, suspect in bars(page))
     assert float(place(render_report(audit, Rows(X=data.X), {"fraction": 0.004}))) < float(half)
+    assert 'class="threshold"' not in render_report(audit, Rows(X=data.X), {"fraction": 0.0})
 
 
 def test_the_page_says_what_its_numbers_mean(digits):

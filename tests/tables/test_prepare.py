@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import nearworth as nw
-from nearworth.tables.errors import InputError
+from nearworth.tables import InputError
 
 MIXED = {
     "size": [1.0, 2.0, 3.0, 6.0],

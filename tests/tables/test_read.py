@@ -8,7 +8,7 @@ import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 
-from nearworth.tables.errors import InputError
+from nearworth.tables import InputError
 from nearworth.tables.read import count_rows, read
 
 

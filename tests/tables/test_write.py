@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from nearworth.tables.errors import InputError
+from nearworth.tables import InputError
 from nearworth.tables.read import read
 from nearworth.tables.write import check_output, records, write_columns
 

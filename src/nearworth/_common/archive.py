@@ -29,31 +29,12 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 T = TypeVar("T")
 
 
-class _Hashed:
-    """A file that can only be written forward, and hashes what it is given."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self.digest = hashlib.blake2b(digest_size=DIGEST)
-
-    def write(self, data: Any) -> int:
-        self.digest.update(data)
-        return self._file.write(data)
-
-    def flush(self) -> None:
-        self._file.flush()
-
-    def read(self, *_: Any) -> bytes:  # numpy takes only what looks like a file
-        raise OSError("This file can only be written.")
-
-
 def write_archive(path: str | os.PathLike[str], kind: str, description: Mapping[str, Any], arrays: Arrays) -> None:
     """Write atomically; `kind` is what the file holds, in a word."""
     text = json.dumps({"format": FORMAT.format(kind), **description})
     with atomic_write(path) as file:
-        hashed = _Hashed(file)
-        np.savez(hashed, description=np.array(text), **arrays)  # type: ignore[call-overload, arg-type]
-        file.write(MAGIC + hashed.digest.digest())
+        np.savez(file, description=np.array(text), **arrays)  # type: ignore[arg-type]
+        file.write(MAGIC + _digest(file, file.tell()))
 
 
 def read_archive(path: str | os.PathLike[str], kind: str, build: Callable[[dict[str, Any], Arrays], T]) -> T:
@@ -74,16 +55,27 @@ def read_archive(path: str | os.PathLike[str], kind: str, build: Callable[[dict[
             raise ValueError(f"{str(path)!r} is not a {kind} saved by nearworth, or it is damaged: {reason}") from error
 
 
-def _check_digest(file: IO[bytes]) -> None:
-    left = file.seek(0, os.SEEK_END) - len(MAGIC) - DIGEST
-    file.seek(0)
+def check_arrays(arrays: Arrays, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """A ValueError unless the arrays of these names hold 64-bit floats in these shapes."""
+    for name, shape in shapes.items():
+        found = arrays[name]
+        if found.dtype != np.float64 or found.shape != shape:
+            raise ValueError(f"its {name!r} has shape {found.shape} and type {found.dtype}, not {shape} and float64.")
+
+
+def _digest(file: IO[bytes], size: int) -> bytes:
+    """Hash of the first bytes of a file, which is left behind them."""
     digest = hashlib.blake2b(digest_size=DIGEST)
-    while left > 0:
-        block = file.read(min(BLOCK, left))
-        digest.update(block)
-        left = left - len(block) if block else -1
+    file.seek(0)
+    for start in range(0, size, BLOCK):
+        digest.update(file.read(min(BLOCK, size - start)))
+    return digest.digest()
+
+
+def _check_digest(file: IO[bytes]) -> None:
+    expected = MAGIC + _digest(file, file.seek(0, os.SEEK_END) - len(MAGIC) - DIGEST)
     tail = file.read()
-    if left < 0 or tail != MAGIC + digest.digest():
+    if tail != expected:
         if tail[-ZIP_END:].startswith(b"PK\x05\x06"):
             raise ValueError("it has no checksum, as files of an earlier version. Make it anew with this one.")
         raise ValueError("its checksum is wrong.")

@@ -16,7 +16,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     target = Path(path)
     temporary = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
-        with open(temporary, "xb") as file:
+        with open(temporary, "x+b") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

@@ -1,8 +1,8 @@
-"""How much memory there is (free on the machine, or left by the limits of a container), and how much work needs."""
+"""How much memory there is (free on the machine, or left by the limits of a container), how much work needs; cores."""
 
 from __future__ import annotations
 
-import os
+import re
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass
 from pathlib import Path, PurePosixPath
@@ -16,6 +16,16 @@ VERSION_2 = ("memory.max", "memory.high"), "memory.current", "inactive_file"
 VERSION_1 = ("memory.limit_in_bytes",), "memory.usage_in_bytes", "total_inactive_file"
 
 
+def usable_threads(n_jobs: int | None) -> int:
+    """As scikit-learn counts: None and -1 for all cores that this process may use, -2 for all but one."""
+    import joblib
+
+    cores = int(joblib.cpu_count())
+    if n_jobs is None:
+        return cores
+    return int(n_jobs) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))
+
+
 def default_budget() -> int:
     """Bytes to work with if `max_memory` is not given."""
     free = free_memory()
@@ -24,8 +34,8 @@ def default_budget() -> int:
 
 def free_memory(proc: Path = PROC) -> int | None:
     """Bytes that can still be used, counting caches that can be dropped; None where the system does not say."""
-    machine = _free_on_machine(proc)
-    return min([*([] if machine is None else [machine]), *_free_in_groups(proc)], default=None)
+    machine = [1024 * size for name, size in _numbers(proc / "meminfo").items() if name == "MemAvailable:"]
+    return min([*machine, *_free_in_groups(proc)], default=None)
 
 
 @dataclass(frozen=True)
@@ -53,23 +63,13 @@ class Memory:
         return max(1, (budget - self.shared - threads * self.per_thread) // (threads * self.per_query))
 
 
-def _free_on_machine(proc: Path) -> int | None:
-    available = _numbers(proc / "meminfo").get("MemAvailable:")
-    if available is not None:
-        return available * 1024
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return None
-
-
 def _free_in_groups(proc: Path) -> Iterator[int]:
     """What each limit leaves that applies to this process: those of its control group and of every group above."""
     groups: dict[str, str] = {}  # controller -> path of the group; version 2 has one group for all, without a name
-    for line in _lines(proc / "self/cgroup"):
+    for line in _text(proc / "self/cgroup").splitlines():
         controllers, _, path = line.partition(":")[2].partition(":")
         groups |= dict.fromkeys(controllers.split(","), path)
-    for line in _lines(proc / "self/mountinfo"):
+    for line in _text(proc / "self/mountinfo").splitlines():
         mount, _, system = line.partition(" - ")
         fields, kind = mount.split(), system.split()
         if len(fields) < 5 or len(kind) < 3:
@@ -85,32 +85,25 @@ def _free_below(
 ) -> Iterator[int]:
     """What is left in a group and in those above it, up to the mount point `top`, which shows the group `root`."""
     inside = PurePosixPath(path).is_relative_to(root) and ".." not in path
-    group = top / PurePosixPath(path).relative_to(root) if inside else top
-    while True:
-        used = _number(group / usage)
-        known = [limit for limit in (_number(group / name) for name in limits) if limit is not None]
+    lowest = top / PurePosixPath(path).relative_to(root) if inside else top
+    for group in (lowest, *lowest.parents):
+        if not group.is_relative_to(top):
+            return
+        used = _numbers(group / usage).get("")
+        known = [limit for name in limits for limit in _numbers(group / name).values()]
         if known and used is not None:
             used -= _numbers(group / "memory.stat").get(reclaimable, 0)
             yield max(0, min(known) - max(0, used))
-        if group == top:
-            return
-        group = group.parent
 
 
-def _lines(path: Path) -> list[str]:
+def _text(path: Path) -> str:
     try:
-        return path.read_text().splitlines()
+        return path.read_text()
     except (OSError, ValueError):
-        return []
-
-
-def _number(path: Path) -> int | None:
-    """The only number in a file; None if there is none, as in a limit of "max"."""
-    text = " ".join(_lines(path)).strip()
-    return int(text) if text.isdecimal() else None
+        return ""
 
 
 def _numbers(path: Path) -> dict[str, int]:
-    """Lines that begin with a name and a number."""
-    fields = (line.split() for line in _lines(path))
-    return {field[0]: int(field[1]) for field in fields if len(field) > 1 and field[1].isdecimal()}
+    """Lines of a name and a number; a number alone has the name "". Limits of "max" are none."""
+    found = re.findall(r"^(?:(\S+)[ \t]+)?(\d+)(?: kB)?$", _text(path), re.MULTILINE)
+    return {name: int(number) for name, number in found}

@@ -18,7 +18,7 @@ from nearworth.engine.nearest_lists import BYTES
 from nearworth.engine.value import value_and_nearest
 from nearworth.estimator import KNNShapley
 from nearworth.inputs.features import check_features
-from nearworth.inputs.parameters import one_of, parse_bytes, whole_number
+from nearworth.inputs.parameters import parse_bytes
 from nearworth.results.valuation import Valuation
 
 LISTED, LISTED_PER_NEIGHBOR = 100, 5  # neighbours whose votes count: beyond, weights and errors are small
@@ -83,18 +83,16 @@ def audit_labels(
     >>> audit.suspects(fraction=0.1)
     array([4])
     """
-    one_of("classification", "regression")("task", task)
-    whole_number(1)("n_neighbors", n_neighbors)
-    if pred_probs is not None and task == "regression":
-        raise ValueError("pred_probs are class probabilities, which have no meaning for task='regression'.")
     estimator = KNNShapley(
         n_neighbors, task=task, metric=metric, metric_params=metric_params,
         utility=utility, semivalue=semivalue, search=search, max_error=max_error, random_state=0,
         n_jobs=n_jobs, max_memory=max_memory, progress=progress,
     ).fit(X, y)  # fmt: skip
-    if task == "regression":
-        return _audit_targets(estimator, X_val, y_val)
-    return _audit_classes(estimator, X_val, y_val, pred_probs)
+    if task == "classification":
+        return _audit_classes(estimator, X_val, y_val, pred_probs)
+    if pred_probs is not None:
+        raise ValueError("pred_probs are class probabilities, which have no meaning for task='regression'.")
+    return _audit_targets(estimator, X_val, y_val)
 
 
 def _audit_classes(estimator: KNNShapley, X_val: Any, y_val: Any, pred_probs: Any) -> LabelAudit:
@@ -136,14 +134,12 @@ def _audit_classes(estimator: KNNShapley, X_val: Any, y_val: Any, pred_probs: An
         label_probabilities=posterior.labels,
         _voters=voters,
         _estimator=estimator,
-        _features=training.features,
         _validation=(X_val, y_val),
     )
 
 
 def _audit_targets(estimator: KNNShapley, X_val: Any, y_val: Any) -> LabelAudit:
-    training = estimator.training_set_
-    targets = np.asarray(training.labels, dtype=np.float64)
+    targets = np.asarray(estimator.training_set_.labels, dtype=np.float64)
     size = _affordable(estimator, LISTED_FOR_TARGETS * estimator.n_neighbors)
     valuation, voters = _value_and_voters(estimator, size)
     if X_val is not None or y_val is not None:
@@ -160,7 +156,6 @@ def _audit_targets(estimator: KNNShapley, X_val: Any, y_val: Any) -> LabelAudit:
         suggested_range=model.ranges,
         _voters=voters,
         _estimator=estimator,
-        _features=training.features,
         _validation=(X_val, y_val),
     )
 

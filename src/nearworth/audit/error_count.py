@@ -92,14 +92,14 @@ def _raised(right: FloatVector, total: float) -> FloatVector:
     return np.asarray(expit(scores + (highest if gap(highest) <= 0.0 else brentq(gap, 0.0, highest))))
 
 
-def longest_list(order: IntVector, right: FloatVector, max_fdr: float) -> int:
-    """How many rows, worst first, have an expected share of right labels of at most `max_fdr`.
+def longest_list(right: FloatVector, max_fdr: float) -> int:
+    """How many rows have an expected share of right labels of at most `max_fdr`; `right` has the worst first.
 
     One right label is added to every list: expectations about very few rows say little, so a short list is never
     within a small share.
     """
     if max_fdr >= 1.0:
-        return len(order)
-    shares = (np.cumsum(right[order]) + EXTRA_FALSE_ALARMS) / np.arange(1, len(order) + 1)
+        return len(right)
+    shares = (np.cumsum(right) + EXTRA_FALSE_ALARMS) / np.arange(1, len(right) + 1)
     within = np.flatnonzero(shares <= max_fdr)
     return int(within[-1]) + 1 if len(within) else 0

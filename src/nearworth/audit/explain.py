@@ -37,7 +37,8 @@ class Explanation:
     """Everything about one row; `print` it.
 
     `helped` and `hurt` are the validation points (or other training rows, without a validation set) to which the row
-    is worth most and least; `value_under` is its value if it had had another label, all else unchanged.
+    is worth most and least; `value_under` is its value if it had had another label, all else unchanged; `why` is what
+    its neighbours say.
     """
 
     row: int
@@ -51,33 +52,20 @@ class Explanation:
     helped: list[Effect]
     hurt: list[Effect]
     others: str
+    why: str
     suggested_range: tuple[float, float] | None = None
 
     @property
     def sentence(self) -> str:
         """The gist, for a person."""
-        kind = "label" if self.suggested_range is None else "target"
-        verdict = f"The {kind} is wrong with a probability of about {1 - self.probability_right:.0%}."
-        return f"{self._neighbourhood()} {self._consequence()} {verdict}"
-
-    def _neighbourhood(self) -> str:
-        if self.suggested_range is not None:
-            low, high = self.suggested_range
-            return (
-                f"Row {self.row} has the target {_show(self.label)}; rows like it suggest {_show(self.suggested)}, "
-                f"mostly between {_show(low)} and {_show(high)}."
-            )
-        same, others = (sum(n.label == label for n in self.neighbours) for label in (self.label, self.suggested))
-        near = len(self.neighbours)
-        text = f"Row {self.row} is labelled {_show(self.label)}, as are {same} of its {near} nearest neighbours"
-        return f"{text}." if self.suggested == self.label else f"{text}; {others} are {_show(self.suggested)}."
-
-    def _consequence(self) -> str:
+        kind = "is labelled" if self.suggested_range is None else "has the target"
+        gist = f"Row {self.row} {kind} {_show(self.label)}: {self.why}."
         if self.suggested not in self.value_under or self.suggested == self.label:
-            return f"Its value is {self.value:.3g}, which {'hurts' if self.value < 0 else 'helps'} the {self.others}."
+            effect = "hurts" if self.value < 0 else "helps"
+            return f"{gist} Its value is {self.value:.3g}, which {effect} the {self.others}."
         return (
-            f"As {_show(self.label)} it is worth {self.value:.3g} to the {self.others}; as {_show(self.suggested)} "
-            f"it would be worth {self.value_under[self.suggested]:.3g}."
+            f"{gist} As {_show(self.label)} it is worth {self.value:.3g} to the {self.others}; "
+            f"as {_show(self.suggested)} it would be worth {self.value_under[self.suggested]:.3g}."
         )
 
     def __str__(self) -> str:

@@ -21,11 +21,10 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import betainc, softmax
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix, IntVector
-from nearworth.audit.noise_model import RARE, NoiseFit, NoiseModel
+from nearworth.audit.noise_model import RARE, NoiseFit
 
 FIT_ROWS = 6_000  # rows from which the few parameters are learnt
 LEVELS: FloatVector = np.array(
@@ -52,7 +51,7 @@ EDGES: FloatVector = _DENSE**2 * (3.0 - 2.0 * _DENSE)  # of the cells of eta, fa
 CENTRES: FloatVector = (EDGES[1:] + EDGES[:-1]) / 2.0
 MEANS: FloatVector = 1.0 / (1.0 + np.exp(-np.linspace(-12.0, 12.0, 121)))  # for which cells are tabulated
 
-Flows = Sequence[tuple[float, npt.NDArray[np.float64]]]  # shares of the rows, and the inflow that those rows have
+Flows = Sequence[tuple[float, FloatMatrix]]  # shares of the rows, and the inflow that those rows have
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,6 @@ class Posterior:
 
     @property
     def quality(self) -> FloatVector:
-        """P(given label is right)."""
         return np.minimum(self.weights @ self.right, 1.0)
 
 
@@ -84,39 +82,33 @@ def fitted_rows(n_rows: int) -> IntVector:
     return np.sort(np.random.default_rng(0).choice(n_rows, FIT_ROWS, replace=False))
 
 
-def label_posterior(features: npt.NDArray[np.float64], codes: IntVector, votes: Sequence[IntMatrix] = ()) -> Posterior:
+def label_posterior(features: FloatMatrix, codes: IntVector, votes: Sequence[IntMatrix] = ()) -> Posterior:
     """Learn from some rows how likely each label is, and apply that to all. Features must not know a row's own label.
 
     `votes` are counts of labels among the nearest neighbours of each of the `fitted_rows`, few of them and then more.
     """
-    some = fitted_rows(len(codes))
-    models, weights = _fit_levels(features[:, some], codes[some], votes)
-    evidence, labels = np.zeros(features.shape[1:]), np.zeros(features.shape[1:])
-    right = np.empty((len(models), len(codes)))
-    for number, model in enumerate(models):
-        of_evidence, of_labels = model.posterior(features, codes)
-        right[number] = of_labels[np.arange(len(codes)), codes]
-        evidence += weights[number] * of_evidence
-        labels += weights[number] * of_labels
+    _, n_rows, n_classes = features.shape
+    some = fitted_rows(n_rows)
+    no_votes = LevelFit(np.zeros(len(LEVELS)), np.zeros((len(LEVELS), n_classes)))
+    counted = level_likelihood(votes, codes[some]) if votes else no_votes
+    likely = counted.likelihood - LEVELS / USUAL_LEVEL
+    near = np.flatnonzero(likely > likely.max() - UNLIKELY)
+    fit = NoiseFit(features[:, some], codes[some])
+    models = [fit.model(float(LEVELS[number]), counted.offsets[number]) for number in near]
+    weights = softmax(likely[near] - np.array([loss for _, loss in models]))
+    chosen = np.flatnonzero(weights > NEGLIGIBLE)
+    weights = weights[chosen] / weights[chosen].sum()
+    evidence, labels = np.zeros((n_rows, n_classes)), np.zeros((n_rows, n_classes))
+    right = np.empty((len(chosen), n_rows))
+    for number, weight in enumerate(weights):
+        of_evidence, of_labels = models[chosen[number]][0].posterior(features, codes)
+        right[number] = of_labels[np.arange(n_rows), codes]
+        evidence += weight * of_evidence
+        labels += weight * of_labels
     return Posterior(weights, right, evidence, labels)
 
 
-def _fit_levels(
-    features: npt.NDArray[np.float64], codes: IntVector, votes: Sequence[IntMatrix]
-) -> tuple[list[NoiseModel], FloatVector]:
-    """Models at the levels that matter, and the weight of each."""
-    no_votes = LevelFit(np.zeros(len(LEVELS)), np.zeros((len(LEVELS), features.shape[2])))
-    counted = level_likelihood(votes, codes, LEVELS) if votes else no_votes
-    likely = counted.likelihood - LEVELS / USUAL_LEVEL
-    fit = NoiseFit(features, codes)
-    near = np.flatnonzero(likely > likely.max() - UNLIKELY)
-    models = [fit.model(float(LEVELS[number]), counted.offsets[number]) for number in near]
-    weights = softmax(likely[near] - np.array([model.loss for model in models]))
-    chosen = np.flatnonzero(weights > NEGLIGIBLE)
-    return [models[number] for number in chosen], weights[chosen] / weights[chosen].sum()
-
-
-def level_likelihood(votes: Sequence[IntMatrix], codes: IntVector, levels: FloatVector) -> LevelFit:
+def level_likelihood(votes: Sequence[IntMatrix], codes: IntVector) -> LevelFit:
     """From label counts (rows x classes) among ever more neighbours, the same number of them for all rows."""
     shares = np.bincount(codes, minlength=votes[0].shape[1]) / len(codes)
     # By size, and classes of a size by how their votes are spread: what a class is called does not matter.
@@ -125,32 +117,27 @@ def level_likelihood(votes: Sequence[IntMatrix], codes: IntVector, levels: Float
     largest = common[:MOST_CLASSES]
     tallies = [[_tally(v, codes, int(label)) for v in votes] for label in largest]
     weights = shares[largest] / shares[largest].sum()
-    if len(common) == 2:
-        likelihood, found = _of_two(tallies[0], levels, weights)
-    else:
-        likelihood, found = _of_many(tallies, levels, weights, len(common))
-    offsets = np.zeros((len(levels), len(shares)))
+    two = len(common) == 2
+    likelihood, found = _of_two(tallies[0], weights) if two else _of_many(tallies, weights, len(common))
+    offsets = np.zeros((len(LEVELS), len(shares)))
     offsets[:, largest] = found
     return LevelFit(likelihood, offsets)
 
 
-def _of_two(tallies: list[FloatVector], levels: FloatVector, shares: FloatVector) -> tuple[FloatVector, FloatMatrix]:
+def _of_two(tallies: list[FloatVector], shares: FloatVector) -> tuple[FloatVector, FloatMatrix]:
     """From the tallies of the first of two classes: what flows into it is what the other one loses."""
-    rates = [_rate(levels[:, None], OFFSETS * side) for side in (shares[1], -shares[0])]
+    rates = [_rates(OFFSETS * side) for side in (shares[1], -shares[0])]
     fits = _likelihoods(tallies, rates[0], [(1.0, rates[1])], WORTH) + _normal_logs(OFFSETS / OFFSET_SPREAD)
     expected = _expected_offset(fits)
     return _log_sum(fits, 1), np.stack([shares[1] * expected, -shares[0] * expected], axis=1)
 
 
-def _of_many(
-    tallies: list[list[FloatVector]], levels: FloatVector, shares: FloatVector, n_classes: int
-) -> tuple[FloatVector, FloatMatrix]:
+def _of_many(tallies: list[list[FloatVector]], shares: FloatVector, n_classes: int) -> tuple[FloatVector, FloatMatrix]:
     """Each class against all others, whatever flows into it: from all of them alike, or nearly all from one.
 
     Each counts half, as of two classes, each of which determines the other.
     """
-    rates = _rate(levels[:, None], OFFSETS)
-    patterns = _inflow_patterns(np.broadcast_to(levels[:, None], rates.shape), n_classes)
+    rates, patterns = _rates(OFFSETS), _inflow_patterns(n_classes)
     fits = [
         _log_sum(np.stack([prior + _likelihoods(tally, rates, flows, WORTH / 2.0) for prior, flows in patterns]), 0)
         for tally in tallies
@@ -158,11 +145,12 @@ def _of_many(
     return _balanced(np.stack(fits) + _normal_logs(OFFSETS / OFFSET_SPREAD), shares)
 
 
-def _inflow_patterns(levels: FloatMatrix, n_classes: int) -> list[tuple[float, Flows]]:
+def _inflow_patterns(n_classes: int) -> list[tuple[float, Flows]]:
     """Logarithms of how likely each is before looking, and what flows from the others into a class.
 
     All at the level: what other classes lose beyond it is not known while this class is looked at.
     """
+    levels = np.broadcast_to(LEVELS[:, None], (len(LEVELS), len(OFFSETS)))
     even = 1.0 / (n_classes - 1)
     alike = [[(1.0, np.minimum(times * even * levels, MOST_INFLOW))] for times in INFLOWS]
     from_one = [(even, levels), (1.0 - even, TRICKLE * even * levels)]
@@ -170,7 +158,7 @@ def _inflow_patterns(levels: FloatMatrix, n_classes: int) -> list[tuple[float, F
     return list(zip(logs.tolist(), [*alike, from_one], strict=True))
 
 
-def _balanced(fits: npt.NDArray[np.float64], shares: FloatVector) -> tuple[FloatVector, FloatMatrix]:
+def _balanced(fits: FloatMatrix, shares: FloatVector) -> tuple[FloatVector, FloatMatrix]:
     """Likelihoods and expected offsets (levels x classes) if the offsets of all classes, weighted, add up to nothing.
 
     Else a level of 2 % with all classes above it would do for 5 %. The tilt of the offsets at which their expected sum
@@ -193,8 +181,9 @@ def _expected_offset(logs: FloatMatrix) -> FloatVector:
     return np.asarray(weights @ OFFSETS / weights.sum(axis=1))
 
 
-def _rate(level: FloatMatrix, offset: FloatVector) -> FloatMatrix:
-    """Error rates, at most a half."""
+def _rates(offset: FloatVector) -> FloatMatrix:
+    """Error rates (levels x offsets), at most a half."""
+    level = LEVELS[:, None]
     return np.asarray(0.5 / (1.0 + np.exp(-(np.log(2.0 * level / (1.0 - 2.0 * level)) + offset))))
 
 
@@ -229,8 +218,8 @@ def _tally_likelihood(tally: FloatVector, rates: FloatVector, flows: Flows) -> F
 
 
 def _log_chances(
-    counts: IntVector, trials: int, rates: FloatVector, inflows: FloatVector, cells: npt.NDArray[np.float64]
-) -> npt.NDArray[np.float64]:
+    counts: IntVector, trials: int, rates: FloatVector, inflows: FloatVector, cells: FloatMatrix
+) -> FloatMatrix:
     """Of each count, in one order of its trials: error rates x counts x sizes."""
     chance = inflows[:, None] + (1.0 - inflows - rates)[:, None] * CENTRES
     logs = np.log(chance)[:, None, :] * counts[:, None] + np.log1p(-chance)[:, None, :] * (trials - counts)[:, None]
@@ -238,7 +227,7 @@ def _log_chances(
     return np.asarray(np.log(np.exp(logs - highest) @ cells) + highest)
 
 
-def _cells(means: FloatVector) -> npt.NDArray[np.float64]:
+def _cells(means: FloatVector) -> FloatMatrix:
     """Probabilities of the cells of eta for each mean (means x cells x sizes), interpolated between tabulated ones."""
     means = np.clip(means, MEANS[0], MEANS[-1])
     after = np.clip(np.searchsorted(MEANS, means), 1, len(MEANS) - 1)
@@ -248,7 +237,7 @@ def _cells(means: FloatVector) -> npt.NDArray[np.float64]:
 
 
 @cache
-def _table() -> npt.NDArray[np.float64]:
+def _table() -> FloatMatrix:
     a, b = MEANS[:, None, None] * SIZES, (1.0 - MEANS)[:, None, None] * SIZES
     chances = np.maximum(np.diff(betainc(a, b, EDGES[:, None]), axis=1), 1e-300)
     # Near one, differences of what is nearly one say nothing; there the mirrored distribution does.
@@ -261,7 +250,7 @@ def _normal_logs(off: FloatVector) -> FloatVector:
     return np.asarray(logs - _log_sum(logs, 0))
 
 
-def _log_sum(logs: npt.NDArray[np.float64], axis: int) -> npt.NDArray[np.float64]:
+def _log_sum(logs: FloatMatrix, axis: int) -> FloatMatrix:
     """As scipy's logsumexp, in plain sums: the last bits reach the optimiser, which makes 1e-6 of them on flat data."""
     highest = logs.max(axis=axis, keepdims=True)
     return np.asarray(np.squeeze(highest, axis) + np.log(np.exp(logs - highest).sum(axis=axis)))

@@ -13,11 +13,9 @@ The level of noise is the one thing that data may leave open: `noise_level.py` f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import minimize
 from scipy.special import softmax
 
@@ -34,42 +32,31 @@ OPTIONS = {"maxiter": 300, "ftol": 1e-10}  # levels are compared by their losses
 TINY = 1e-300
 
 
-@dataclass(frozen=True)
-class NoiseModel:
-    """Weights of the kinds of evidence, shifts of the classes, confusion (true labels in rows), and the loss."""
+class NoiseModel(NamedTuple):
+    """What a vector of the optimiser stands for: numbers of each kind of evidence and of each class."""
 
     weights: FloatVector
     shifts: FloatVector
-    confusion: FloatMatrix
-    loss: float
+    rates: FloatVector
+    preferences: FloatMatrix
+    confusion: FloatMatrix  # true labels in rows
 
-    def posterior(self, features: npt.NDArray[np.float64], codes: IntVector) -> tuple[FloatMatrix, FloatMatrix]:
+    def posterior(self, features: FloatMatrix, codes: IntVector) -> tuple[FloatMatrix, FloatMatrix]:
         """P(true label | evidence) without and with the given label, for rows with the same kinds of features."""
         evidence = softmax(np.tensordot(self.weights, features, 1) + self.shifts, axis=1)
         joint = evidence * self.confusion.T[codes]
         return evidence, np.asarray(joint / np.maximum(joint.sum(axis=1, keepdims=True), TINY))
 
 
-class Parameters(NamedTuple):
-    """What a vector of the optimiser stands for."""
-
-    weights: FloatVector
-    shifts: FloatVector
-    rates: FloatVector
-    preferences: FloatMatrix
-    confusion: FloatMatrix
-
-
 class NoiseFit:
     """Fits models to the same rows at one level of noise after another, each from where the last one ended."""
 
-    def __init__(self, features: npt.NDArray[np.float64], codes: IntVector) -> None:
+    def __init__(self, features: FloatMatrix, codes: IntVector) -> None:
         order = np.argsort(codes, kind="stable")
         n_kinds, _, self.n_classes = features.shape
         self.codes = codes[order]
         self.features, self.mixing = _decorrelate(features[:, order])
         self.prior_weights = np.full(n_kinds, 1.0 / n_kinds)
-        self.offsets = np.zeros(self.n_classes)
         self.class_shares = np.bincount(codes, minlength=self.n_classes) / len(codes)
         self.present, self.starts = np.unique(self.codes, return_index=True)
         # Other labels are rarely mistaken for one that hardly any row has.
@@ -79,16 +66,14 @@ class NoiseFit:
         self.cuts = np.cumsum(sizes)[:-1]
         self.at = np.concatenate([np.linalg.solve(self.mixing, 2 * self.prior_weights), np.zeros(sum(sizes[1:]))])
 
-    def model(self, level: float, offsets: FloatVector | None = None) -> NoiseModel:
-        """The best model with class error rates around `level`, each expected to be `offsets` off it."""
+    def model(self, level: float, offsets: FloatVector) -> tuple[NoiseModel, float]:
+        """The best model with class error rates around `level`, each expected to be `offsets` off it, and its loss."""
         level_logit = float(np.log(2 * level / (1 - 2 * level)))
-        self.offsets = np.zeros(self.n_classes) if offsets is None else offsets
-        found = minimize(self.loss, self.at, (level_logit,), "L-BFGS-B", jac=True, options=OPTIONS)
+        found = minimize(self.loss, self.at, (level_logit, offsets), "L-BFGS-B", jac=True, options=OPTIONS)
         self.at = found.x
-        best = self._read(found.x, level_logit)
-        return NoiseModel(best.weights, best.shifts, best.confusion, float(found.fun))
+        return self._read(found.x, level_logit), float(found.fun)
 
-    def loss(self, at: FloatVector, level_logit: float) -> tuple[float, FloatVector]:
+    def loss(self, at: FloatVector, level_logit: float, offsets: FloatVector) -> tuple[float, FloatVector]:
         """Minus the logarithm of likelihood times priors, and its gradient."""
         weights, shifts, rates, preferences, confusion = self._read(at, level_logit)
         mixed_weights, _, rate_offsets, preference_logs = np.split(at, self.cuts)
@@ -102,7 +87,7 @@ class NoiseFit:
         wrong = counts.sum(axis=1) - right
         by_score = evidence - joint
         by_rate = (1.0 - 2.0 * rates) * (right * rates / (1.0 - rates) - wrong)
-        surprise = rate_offsets - self.offsets
+        surprise = rate_offsets - offsets
         mean = np.mean(weights - self.prior_weights)
         contrast = weights - self.prior_weights - mean
         pull = contrast / WEIGHT_SPREAD**2 + mean / (len(weights) * MEAN_SPREAD**2)
@@ -124,7 +109,7 @@ class NoiseFit:
             value += cost
         return value - float(np.log(given).sum()), np.concatenate(slopes)
 
-    def _read(self, at: FloatVector, level_logit: float) -> Parameters:
+    def _read(self, at: FloatVector, level_logit: float) -> NoiseModel:
         mixed_weights, shifts, offsets, preference_logs = np.split(at, self.cuts)
         rate_logits = level_logit + offsets - self.class_shares @ offsets
         rates = 0.5 / (1.0 + np.exp(-np.clip(rate_logits, -30.0, 30.0)))
@@ -133,10 +118,10 @@ class NoiseFit:
             scores = scores + preference_logs.reshape(scores.shape)
         preferences = softmax(_with_diagonal(scores, -np.inf), axis=1)
         confusion = _with_diagonal(rates[:, None] * preferences, 1.0 - rates)
-        return Parameters(self.mixing @ mixed_weights, shifts, rates, preferences, confusion)
+        return NoiseModel(self.mixing @ mixed_weights, shifts, rates, preferences, confusion)
 
 
-def make_features(shares: list[FloatMatrix], squared: FloatMatrix | None = None) -> npt.NDArray[np.float64]:
+def make_features(shares: list[FloatMatrix], squared: FloatMatrix | None = None) -> FloatMatrix:
     """Logarithms of shares, one layer per kind of evidence; those of `squared` also squared, with their sign.
 
     The signed square lets clear evidence weigh more or less than in proportion, as the data say.
@@ -149,7 +134,7 @@ def make_features(shares: list[FloatMatrix], squared: FloatMatrix | None = None)
     return np.stack(layers)
 
 
-def _decorrelate(features: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], FloatMatrix]:
+def _decorrelate(features: FloatMatrix) -> tuple[FloatMatrix, FloatMatrix]:
     """Features mixed so that they are uncorrelated (the optimiser then takes few rounds), and the mixing matrix."""
     centred = features - features.mean(axis=2, keepdims=True)
     flat = centred.reshape(len(features), -1)

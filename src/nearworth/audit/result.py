@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,12 +20,12 @@ from nearworth.audit.explain import Explanation, Neighbour, effects_of, extremes
 from nearworth.audit.votes import Voters
 from nearworth.estimator import KNNShapley
 from nearworth.inputs.features import Features
-from nearworth.inputs.parameters import is_real, is_whole
+from nearworth.inputs.parameters import condition, is_real, is_whole
 from nearworth.results.detection import DEFAULT_FRACTION, detect
 from nearworth.results.plots import plot_audit
 from nearworth.results.valuation import Valuation
 
-ISSUE = 0.5  # a label is called an issue when it is more likely wrong than right
+check_share = condition(lambda share: is_real(share) and 0 <= share <= 1, "a number from 0 to 1", ValueError)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -55,6 +55,8 @@ class LabelAudit:
         Probability of each class, in the order of `classes`, given the evidence and the given label.
     """
 
+    ISSUE: ClassVar[float] = 0.5  # a label is called an issue when it is more likely wrong than right
+
     given: npt.NDArray[Any]
     quality: FloatVector
     agreement: FloatVector
@@ -67,7 +69,6 @@ class LabelAudit:
     suggested_range: FloatMatrix | None = None
     _voters: Voters
     _estimator: KNNShapley
-    _features: Features | None = None
     _validation: tuple[Any, Any] = (None, None)
 
     def __len__(self) -> int:
@@ -75,17 +76,16 @@ class LabelAudit:
 
     @property
     def value(self) -> FloatVector:
-        """Value of each row, an attribute as the others are."""
         return self.valuation.values
 
     def ranking(self) -> IntVector:
         """All rows, worst first; equal quality by value, then by row number."""
-        return np.lexsort((np.arange(len(self)), self.value, self.quality))
+        return np.lexsort((self.value, self.quality))
 
     @property
     def is_label_issue(self) -> npt.NDArray[np.bool_]:
         """Rows whose label is more likely wrong than right."""
-        return np.asarray(self.quality < ISSUE)
+        return np.asarray(self.quality < self.ISSUE)
 
     def suspects(
         self, *, fraction: float | None = None, rule: str | None = None, max_fdr: float | None = None
@@ -112,16 +112,15 @@ class LabelAudit:
             raise ValueError(f"{' and '.join(named)} were given, which each decide alone. Give one of them.")
         order = self.ranking()
         if fraction is not None:
-            return order[: int(round(_check_share("fraction", fraction) * len(self), 6))]
+            check_share("fraction", fraction)
+            return order[: int(round(fraction * len(self), 6))]
         if max_fdr is not None:
-            return order[: longest_list(order, self._cautious_quality(), _check_share("max_fdr", max_fdr))]
+            check_share("max_fdr", max_fdr)
+            codes = np.unique(self.given, return_inverse=True)[1]
+            right = self.quality if self.classes is None else cautious(self.quality, codes)
+            return order[: longest_list(right[order], max_fdr)]
         flagged = self.is_label_issue if rule is None else detect(self.quality, rule).mask
         return order[flagged[order]]
-
-    def _cautious_quality(self) -> FloatVector:
-        if self.classes is None:
-            return self.quality
-        return cautious(self.quality, np.unique(self.given, return_inverse=True)[1])
 
     def explain(self, i: int) -> Explanation:
         """Why row i has the quality it has: an object that prints itself.
@@ -148,6 +147,7 @@ class LabelAudit:
             helped=helped,
             hurt=hurt,
             others="other rows" if y_val is None else "validation points",
+            why=self.why(row),
             suggested_range=bounds,
         )
 
@@ -186,16 +186,14 @@ class LabelAudit:
         listed = f"{others:,} {'row is' if others == 1 else 'rows are'} listed" if others else "none is listed either"
         return f"No list can promise at most {100 * max_fdr:.3g} % false alarms here; without --max-fdr {listed}."
 
-    def threshold(self, selection: Mapping[str, Any]) -> float | None:
-        """The quality that suspects are below; where no rule sets it, that of the best suspect."""
-        if not selection:
-            return ISSUE
-        suspects = self.suspects(**selection)
-        return float(self.quality[suspects].max()) if len(suspects) else None
+    @property
+    def _features(self) -> Features:
+        features = self._estimator.training_set_.features
+        assert features is not None  # else no row would have a neighbour
+        return features
 
     @property
     def n_voters(self) -> int:
-        """How many nearest rows vote on each label."""
         return int(self._voters.rows.shape[1])
 
     def to_frame(self, backend: str | None = None) -> Any:
@@ -213,7 +211,7 @@ class LabelAudit:
         }
         if self.suggested_range is not None:
             columns |= {"suggested_low": self.suggested_range[:, 0], "suggested_high": self.suggested_range[:, 1]}
-        return make_frame(columns, backend, None if self._features is None else self._features.backend)
+        return make_frame(columns, backend, self._features.backend)
 
     def report(
         self,
@@ -243,13 +241,13 @@ class LabelAudit:
         """
         from nearworth.report import Rows, write_report
 
-        X = None if self._features is None or self._estimator.metric == "precomputed" else self._features.data
+        X = None if self._estimator.metric == "precomputed" else self._features.data
         rows = Rows(X, target, None if ids is None else "id", ids, image_shape=image_shape, source=title)
         write_report(self, rows, path, selection)
 
     def plot(self, ax: Any = None, *, bins: int = 40) -> Any:
         """Histogram of quality, suspects hatched; returns matplotlib axes."""
-        return plot_audit(self.quality, ISSUE, ax, bins)
+        return plot_audit(self.quality, self.ISSUE, ax, bins)
 
     def __repr__(self) -> str:
         kind = "targets" if self.classes is None else f"labels in {len(self.classes)} classes"
@@ -261,9 +259,3 @@ class LabelAudit:
 
 def _show(label: Any) -> str:
     return f"{label:.4g}" if isinstance(label, float) else str(label)
-
-
-def _check_share(name: str, share: Any) -> float:
-    if not is_real(share) or not 0 <= share <= 1:
-        raise ValueError(f"{name} must be a number from 0 to 1; got {share!r}.")
-    return float(share)

@@ -6,7 +6,7 @@ Wrong targets are anywhere: Student-t with 5, one and a half times as wide as th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import t as student
@@ -25,42 +25,42 @@ PRIOR_WRONG, PRIOR_RIGHT = 0.5, 9.5  # what the share of wrong targets is worth 
 MISCOUNT = 4.0  # factor by which the number of wrong targets may be off: tails of right ones look alike
 
 
-@dataclass(frozen=True)
-class TargetModel:
-    """What neighbours suggest for each row, with what scale, and how likely its target is right."""
+class TargetModel(NamedTuple):
+    """What neighbours suggest for each row, where nine in ten right targets would be, and how likely its own is."""
 
     suggested: FloatVector
-    scale: FloatVector
+    ranges: FloatMatrix
     agreement: FloatVector
     right: FloatVector
-
-    @property
-    def ranges(self) -> FloatMatrix:
-        """Low and high end of where nine in ten right targets would be."""
-        half = RANGE_QUANTILE * self.scale
-        return np.stack([self.suggested - half, self.suggested + half], axis=1)
-
-    @property
-    def n_errors(self) -> ErrorCount:
-        """Expected number of wrong targets, with a wide interval."""
-        wrong = float((1.0 - self.right).sum())
-        return ErrorCount(wrong, wrong / MISCOUNT, min(float(len(self.right)), 1.0 + wrong * MISCOUNT))
+    n_errors: ErrorCount
 
 
 def fit_targets(voters: Voters, targets: FloatVector) -> TargetModel:
     """Suggestions from neighbours in both directions, and a mixture of right and wrong targets, fitted by EM."""
+    n_rows = len(targets)
     suggested = _suggestions(voters, targets)
     residuals = targets - suggested
-    scale = _local_scales(voters, np.abs(residuals))
+    sizes = np.abs(residuals)
+    near = np.where(voters.rows >= 0, sizes[voters.rows], np.nan)
+    scale = np.nanmedian(near, axis=1) + _typical(sizes)  # half from the neighbours, half from all
     # The width from the median, which a minority of wrong targets hardly moves.
-    scale *= max(float(np.median(np.abs(residuals) / scale)), 1e-9) / MEDIAN_SIZE
+    scale *= max(float(np.median(sizes / scale)), 1e-9) / MEDIAN_SIZE
     if_right = student.pdf(residuals / scale, RIGHT_FREEDOM) / scale
-    if_wrong = _density_if_wrong(targets)
+    centred = targets - float(np.median(targets))
+    width = _typical(np.abs(centred)) * WRONG_WIDTH
+    if_wrong = student.pdf(centred / width, WRONG_FREEDOM) / width
     wrong = PRIOR_WRONG / (PRIOR_WRONG + PRIOR_RIGHT)
     for _ in range(ROUNDS):
         right = (1.0 - wrong) * if_right / ((1.0 - wrong) * if_right + wrong * if_wrong)
-        wrong = float((1.0 - right).sum() + PRIOR_WRONG) / (len(targets) + PRIOR_WRONG + PRIOR_RIGHT)
-    return TargetModel(suggested, scale, agreement=1.0 / (1.0 + np.abs(residuals) / scale), right=right)
+        wrong = float((1.0 - right).sum() + PRIOR_WRONG) / (n_rows + PRIOR_WRONG + PRIOR_RIGHT)
+    count, half = float((1.0 - right).sum()), RANGE_QUANTILE * scale
+    return TargetModel(
+        suggested=suggested,
+        ranges=np.stack([suggested - half, suggested + half], axis=1),
+        agreement=1.0 / (1.0 + sizes / scale),
+        right=right,
+        n_errors=ErrorCount(count, count / MISCOUNT, min(float(n_rows), 1.0 + count * MISCOUNT)),
+    )
 
 
 def _suggestions(voters: Voters, targets: FloatVector) -> FloatVector:
@@ -72,16 +72,5 @@ def _suggestions(voters: Voters, targets: FloatVector) -> FloatVector:
     return np.asarray(total / votes)
 
 
-def _local_scales(voters: Voters, sizes: FloatVector) -> FloatVector:
-    """Typical residual around each row: half from its neighbours, half from all."""
-    near = np.where(voters.rows >= 0, sizes[voters.rows], np.nan)
-    typical = float(np.median(sizes)) or float(sizes.mean()) or 1.0
-    return np.asarray(np.nanmedian(near, axis=1) + typical)
-
-
-def _density_if_wrong(targets: FloatVector) -> FloatVector:
-    """Density of the targets if they may be anything: around the median, wider than they are."""
-    centre = float(np.median(targets))
-    width = float(np.median(np.abs(targets - centre))) or float(np.abs(targets - centre).mean()) or 1.0
-    width *= WRONG_WIDTH
-    return np.asarray(student.pdf((targets - centre) / width, WRONG_FREEDOM) / width)
+def _typical(sizes: FloatVector) -> float:
+    return float(np.median(sizes)) or float(sizes.mean()) or 1.0

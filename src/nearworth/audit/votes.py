@@ -32,7 +32,6 @@ class Voters:
 
     @classmethod
     def of(cls, rows: npt.NDArray[np.int32], keys: FloatMatrix, n_neighbors: int) -> Voters:
-        """With the weights of their ranks; the nearest come first."""
         return cls(rows, keys, rank_weights(keys, n_neighbors) * (rows >= 0))
 
     def with_equal_weights(self) -> Voters:
@@ -43,8 +42,8 @@ class Voters:
     def label_counts(self, queries: IntVector, codes: IntVector, n_classes: int, size: int) -> IntMatrix:
         """How many of the `size` nearest rows of some queries have each label."""
         rows = self.rows[queries, :size]
-        cells = np.arange(len(rows))[:, None] * n_classes + codes[rows]
-        return _sum_by_cell(cells, (rows >= 0).astype(np.float64), len(rows), n_classes).astype(np.intp)
+        one_each = replace(self, rows=rows, weights=(rows >= 0).astype(np.float64))
+        return one_each.forward(codes, n_classes).astype(np.intp)
 
     def forward(self, codes: IntVector, n_classes: int) -> FloatMatrix:
         """Votes of its neighbours about each query (queries x classes)."""

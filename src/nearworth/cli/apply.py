@@ -18,10 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from nearworth.cli.messages import print_message
-from nearworth.tables.csv_cells import as_line, guard, replace_cells
-from nearworth.tables.csv_read import find_dialect
-from nearworth.tables.errors import InputError, listed
-from nearworth.tables.read import Source, read
+from nearworth.tables import InputError, listed
+from nearworth.tables.csv_files import as_line, find_dialect, guard, replace_cells
+from nearworth.tables.read import DataFile, read
 from nearworth.tables.write import FORMATS, STDOUT, check_output, write_bytes, write_columns
 
 DECISIONS = ("confirm", "relabel", "skip")
@@ -69,7 +68,7 @@ def apply(*, decisions: str, train: str, output: str, target: str | None, force:
     )
 
 
-def _write_text(source: Source, target: str, made: Decisions, output: str, verbatim: bool) -> None:
+def _write_text(source: DataFile, target: str, made: Decisions, output: str, verbatim: bool) -> None:
     """Copy a CSV byte by byte but for the changed labels, so that 1.50 stays 1.50."""
     path, table = Path(source.path), source.table
     _check_rows(source, made, table[target].to_pylist())
@@ -107,13 +106,13 @@ def _written_like(given: str, label: str, comma: bool = False) -> str:
     return label.lower() if given.islower() else label.upper() if given.isupper() else label
 
 
-def _write_table(source: Source, target: str, made: Decisions, output: str) -> None:
+def _write_table(source: DataFile, target: str, made: Decisions, output: str) -> None:
     column = source.table[target]
     labels = pa.chunked_array([pa.array(_relabelled(source, made, column.to_pylist())).cast(column.type)])
     write_columns(source.table.set_column(source.table.column_names.index(target), target, labels), output)
 
 
-def _write_arrays(source: Source, made: Decisions, output: str) -> None:
+def _write_arrays(source: DataFile, made: Decisions, output: str) -> None:
     if source.y is None:
         raise InputError(f"{source.path}: has no labels `y` to change.")
     labels = _relabelled(source, made, source.y.tolist())
@@ -122,7 +121,7 @@ def _write_arrays(source: Source, made: Decisions, output: str) -> None:
     write_bytes(output, lambda file: np.savez_compressed(file, **arrays))
 
 
-def _relabelled(source: Source, made: Decisions, labels: list[Any]) -> list[Any]:
+def _relabelled(source: DataFile, made: Decisions, labels: list[Any]) -> list[Any]:
     """The labels with those that were changed, each in the type of the label it replaces."""
     _check_rows(source, made, labels)
     for row, decision in made.items():
@@ -180,7 +179,7 @@ def _decision(path: str, line: int, record: dict[str, Any]) -> Decision:
     return Decision(int(row), given, decision, label, key, id_column, int(of_rows) if of_rows else None)
 
 
-def _check_rows(source: Source, made: Decisions, labels: list[Any]) -> None:
+def _check_rows(source: DataFile, made: Decisions, labels: list[Any]) -> None:
     """Refuse decisions made on other rows: by ids or else by the number of rows, and by the labels."""
     n_rows, last = len(labels), max(made)
     has = f"{source.path}: has {n_rows:,} rows"
@@ -201,7 +200,7 @@ def _check_rows(source: Source, made: Decisions, labels: list[Any]) -> None:
             )
 
 
-def _check_id(source: Source, decision: Decision) -> None:
+def _check_id(source: DataFile, decision: Decision) -> None:
     """The id must be in its column; in any column if its own is unknown or has another name in this file."""
     names = source.table.column_names
     # The report puts id_ before names that it uses itself.

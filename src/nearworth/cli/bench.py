@@ -18,7 +18,7 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 import nearworth as nw
-from nearworth.engine.plan import usable_threads
+from nearworth._common.memory import usable_threads
 
 CPU, WALL = time.process_time, time.perf_counter
 K = 5  # neighbours, throughout

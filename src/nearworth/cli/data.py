@@ -19,9 +19,9 @@ from nearworth.cli.messages import print_compile_notice, print_message
 from nearworth.cli.targets import array_target, check_target, column_target, many_classes
 from nearworth.inputs.features import check_features
 from nearworth.report.content import MOST_CELLS, Rows
+from nearworth.tables import InputError, listed
 from nearworth.tables.columns import kind_of
-from nearworth.tables.errors import InputError, listed
-from nearworth.tables.read import Source, read
+from nearworth.tables.read import DataFile, read
 
 RESERVED = ("row", "value", "standard_error", "rank", "lower", "upper", "given", "suggested", "quality", "why")
 MOST_LINES = 40  # of columns and their treatment
@@ -100,7 +100,7 @@ def load(train: str, validation: str | None = None, **given: Any) -> Data:
 
 
 def _from_table(
-    source: Source, other: Source | None, *, target: str | None, id_column: str | None, ignore: tuple[str, ...],
+    source: DataFile, other: DataFile | None, *, target: str | None, id_column: str | None, ignore: tuple[str, ...],
     features: tuple[str, ...], missing: str, max_categories: int, task: str, image_column: str | None = None,
 ) -> Data:  # fmt: skip
     target = _required(source, target, "--target")
@@ -131,7 +131,7 @@ def _from_table(
     return Data(X, y, X_val, y_val, rows, [*preparer.describe(), *unused], remarks)
 
 
-def _compared(source: Source, roles: dict[str | None, str], ignore: Iterable[str], patterns: list[str]) -> list[str]:
+def _compared(source: DataFile, roles: dict[str | None, str], ignore: Iterable[str], patterns: list[str]) -> list[str]:
     """The columns that rows are compared by: those without another role, the target being the last of them."""
     _check_patterns(source, patterns, "no column matches --features {!r}")
     compared = [n for n in source.table.column_names if n not in roles and not _matches(n, ignore)]
@@ -141,7 +141,7 @@ def _compared(source: Source, roles: dict[str | None, str], ignore: Iterable[str
     return compared
 
 
-def _prepared(source: Source, names: list[str], fit: Callable[[Any], Any]) -> Any:
+def _prepared(source: DataFile, names: list[str], fit: Callable[[Any], Any]) -> Any:
     table = source.table.select(names)
     try:
         return fit(table).transform(table)
@@ -149,7 +149,7 @@ def _prepared(source: Source, names: list[str], fit: Callable[[Any], Any]) -> An
         raise InputError(f"{source.path}: {error}") from error
 
 
-def _required(source: Source, name: str | None, option: str) -> str:
+def _required(source: DataFile, name: str | None, option: str) -> str:
     if name is None:
         raise _not_found(source, f"say which column holds the labels with {option}")
     if name not in source.table.column_names:
@@ -157,7 +157,7 @@ def _required(source: Source, name: str | None, option: str) -> str:
     return name
 
 
-def _check_patterns(source: Source, patterns: Iterable[str], problem: str) -> None:
+def _check_patterns(source: DataFile, patterns: Iterable[str], problem: str) -> None:
     """Refuse patterns that match no column; the hint is the pattern with a star, or the most similar column."""
     for pattern in patterns:
         tried = (pattern, f"{pattern}*", f"*{pattern}", f"*{pattern}*")
@@ -170,13 +170,13 @@ def _matches(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def _similar(name: str, source: Source) -> str | None:
+def _similar(name: str, source: DataFile) -> str | None:
     by_lower = {known.strip().lower(): known for known in reversed(source.table.column_names)}
     near = get_close_matches(name.strip().lower(), list(by_lower), n=1)
     return by_lower[near[0]] if near else None
 
 
-def _not_found(source: Source, problem: str, hint: str | None = None) -> InputError:
+def _not_found(source: DataFile, problem: str, hint: str | None = None) -> InputError:
     names = source.table.column_names
     has, between = listed(names, FIRST + LAST), len(names) - FIRST - LAST
     if between > 0:
@@ -201,7 +201,7 @@ def _counts_rows(column: Any) -> bool:
     return int(values.max()) - int(values.min()) == len(values) - 1 and len(np.unique(values)) == len(values)
 
 
-def _from_arrays(source: Source, other: Source | None, *, target: str | None, task: str, **given: Any) -> Data:
+def _from_arrays(source: DataFile, other: DataFile | None, *, target: str | None, task: str, **given: Any) -> Data:
     for name, option in COLUMN_OPTIONS.items():
         if given.get(name):
             raise InputError(f"{source.path}: {option} names columns, which arrays do not have.")

@@ -16,7 +16,7 @@ from nearworth.cli.data import Data
 from nearworth.cli.detect import write_page
 from nearworth.cli.messages import print_compile_notice
 from nearworth.cli.value import value_columns
-from nearworth.tables.errors import InputError
+from nearworth.tables import InputError
 from nearworth.tables.write import write_columns
 
 TRAIN, VALUES, REPORT = "nearworth-demo-train.csv", "nearworth-demo-values.csv", "nearworth-demo-report.html"

@@ -16,7 +16,7 @@ from nearworth._common.types import IntVector
 from nearworth.cli.data import Data, collapsed, prepare
 from nearworth.cli.messages import print_json, print_message, write_results
 from nearworth.cli.options import pop_model
-from nearworth.tables.errors import InputError
+from nearworth.tables import InputError
 from nearworth.tables.write import STDOUT, check_output, write_bytes
 
 

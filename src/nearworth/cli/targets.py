@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from nearworth.tables import InputError, listed
 from nearworth.tables.columns import kind_of, missing_cells
-from nearworth.tables.errors import InputError, listed
-from nearworth.tables.read import ARRAYS, Source, read_labels
+from nearworth.tables.read import ARRAYS, DataFile, read_labels
 
 MANY_CLASSES, FEW_PER_CLASS = 20, 5
 
 
-def column_target(source: Source, name: str, task: str, like: Any = None) -> Any:
+def column_target(source: DataFile, name: str, task: str, like: Any = None) -> Any:
     """A column as integers, booleans or text (text if `like` is), or as numbers for regression."""
     where = f"{source.path}: the target {name!r}"
     column = source.table[name]
@@ -41,7 +41,7 @@ def column_target(source: Source, name: str, task: str, like: Any = None) -> Any
     return np.array(pc.cast(column, pa.string()).to_pylist(), dtype=object)
 
 
-def array_target(source: Source, target: str | None) -> Any:
+def array_target(source: DataFile, target: str | None) -> Any:
     """Labels beside an array: `y` of its archive, or an .npy file of their own."""
     y = source.y
     if target is not None and Path(target).suffix.lower() in ARRAYS:

@@ -15,7 +15,7 @@ import nearworth as nw  # its names load when first used, so that bad files are 
 from nearworth.cli.data import load, prepare
 from nearworth.cli.messages import print_message, write_results
 from nearworth.cli.options import pop_model
-from nearworth.tables.errors import InputError
+from nearworth.tables import InputError
 from nearworth.tables.read import count_rows
 from nearworth.tables.write import STDOUT, check_output, write_columns
 
@@ -100,7 +100,7 @@ def cluster_client(cluster: str | None, n_jobs: int | None) -> Iterator[Any]:
 
 def local_cluster(n_jobs: int | None) -> Any:
     """One process with one thread per core; --max-memory bounds the memory, mapped files need no bound."""
-    from nearworth.engine.plan import usable_threads
+    from nearworth._common.memory import usable_threads
 
     distributed, config = _import_dask()
     with config.set(QUICK):

@@ -34,5 +34,4 @@ def smaller_class(y: npt.NDArray[np.int64]) -> int:
 
 
 def rows_of(y: npt.NDArray[Any], label: int) -> IntVector:
-    """Row numbers of a class."""
     return np.flatnonzero(y == label)

@@ -18,6 +18,10 @@ from nearworth.inputs.parameters import one_of
 FOLDER = "NEARWORTH_DATA"
 MISSING = -1000.0  # the authors' marker; true values of the one dataset concerned are never negative
 N_TRAIN_IMAGES = 60_000
+OPENML_DIFFERS = "OpenML's rows, which differ from the authors' in order or in numbers"
+OPENML_SAMPLED = (
+    "the whole dataset of OpenML, of which the authors used a sample of 10,000 rows that is not published there"
+)
 Arrays = dict[str, npt.NDArray[Any]]
 
 
@@ -27,21 +31,19 @@ class Entry:
 
     `sha256` is that of the arrays in the local file, `openml` the number of the dataset there and `positive` its
     positive class; images have ten classes and no positive one. `sampled`: the authors used some of OpenML's rows only.
-    `stand_in` says why the local file is not the paper's data, `unavailable` why there is no data at all.
+    `stand_in` says why the local file is not the paper's data.
     """
 
     name: str
-    sha256: str = ""
+    sha256: str
     openml: int | None = None
     positive: str | None = None
     sampled: bool = False
     subset: str = ""
     stand_in: str | None = None
-    unavailable: str | None = None
 
     @property
     def file(self) -> str:
-        """Name of the local file."""
         return f"{self.name}{self.subset}.npz"
 
     @property
@@ -50,29 +52,19 @@ class Entry:
         return ("X", "y") if self.positive else ("x_train", "y_train", "x_test", "y_test")
 
 
+_RESNET = "ResNet50 features in 512 dimensions; the authors' ResNet18 features are not to be had"
+_OTHER_ROWS = "16,783 other rows of the same dataset; the authors' sample is not to be had"
+# fmt: off
 _ENTRIES = (
     Entry("mnist", "ba535720e34aa25563a612aab859d588ec5448d06a9cca40cdfce7f35d1e21c3", 554),
     Entry("fmnist", "8bb3dc657eddfbb8f4751b13fdd086f235802fa40592cee4205ff981905e3efa", 40996),
-    Entry(
-        "cifar10",
-        "d8d56414444c7aacca237c8e8bf5ee64b76e47feaab0a8f98be6d9123b221c62",
-        subset="_catdog_features",
-        stand_in="ResNet50 features in 512 dimensions; the authors' ResNet18 features are not to be had",
-    ),
+    Entry("cifar10", "d8d56414444c7aacca237c8e8bf5ee64b76e47feaab0a8f98be6d9123b221c62",
+          subset="_catdog_features", stand_in=_RESNET),
     Entry("fraud", "e8c8af0dfbce37b8a36d13c0d82b0febe8b9f9e7c7c869d718ce5570d597a21a", 42397, "1", sampled=True),
     Entry("creditcard", "0edc764fa402bcd1f2d01c8f0d9f8b4fcbb3b0fe4161fffac3f1608159299d11", 42477, "1", sampled=True),
-    Entry(
-        "vehicle", unavailable="Duarte and Hu's vehicle data was not found, neither as the authors' file nor on OpenML"
-    ),
-    Entry(
-        "apsfail",
-        "c2417564f01f9bf0802e4bcf0d4d317d66fccbed0f046d1e4ed507d38700f356",
-        41138,
-        "pos",
-        sampled=True,
-        subset="_subset",
-        stand_in="16,783 other rows of the same dataset; the authors' sample is not to be had",
-    ),
+    Entry("vehicle", ""),  # Duarte and Hu's: to be had nowhere
+    Entry("apsfail", "c2417564f01f9bf0802e4bcf0d4d317d66fccbed0f046d1e4ed507d38700f356", 41138, "pos", sampled=True,
+          subset="_subset", stand_in=_OTHER_ROWS),
     Entry("click", "8a94dd104083caf62c92690e92d8f75b20a68922c00b0df2b55936f811edb621", 1218, "1", sampled=True),
     Entry("phoneme", "d4797f9ee3939ae7930715d8d1661e1f61fb61af5d83d920d2765fb50ebe0b31", 1489, "2"),
     Entry("wind", "e2931b2aef4778a23080bb9ee082360e24101784a4d2c021ce8275ca2b0f0e53", 847, "P"),
@@ -80,6 +72,7 @@ _ENTRIES = (
     Entry("cpu", "13cb28708f6b68cffc52705eb357c8bc6e059ff2ee8774ca45b7bb19a99fc9e4", 761, "P"),
     Entry("2dplanes", "89a3ac5825aa89f379ec210d8947eb80ce34b23f1c3712d4dac687b44a5c7deb", 727, "P", sampled=True),
 )
+# fmt: on
 CATALOGUE = {entry.name: entry for entry in _ENTRIES}
 NAMES = tuple(CATALOGUE)
 
@@ -148,17 +141,32 @@ def load(name: str, data_home: str | os.PathLike[str] | None = None, *, balance:
     """
     one_of(*NAMES)("name", name)
     entry = CATALOGUE[name]
-    if entry.unavailable is not None:
-        raise DatasetUnavailableError(f"{name} is not available: {entry.unavailable}.")
+    if not entry.sha256:
+        raise DatasetUnavailableError(
+            f"{name} is not available: Duarte and Hu's {name} data was not found, neither as the authors' file nor on "
+            "OpenML."
+        )
     folder = data_home if data_home is not None else os.environ.get(FOLDER) or None
-    dataset = _from_openml(entry) if folder is None else _from_folder(entry, Path(folder))
-    if not balance or entry.positive is None:
+    arrays, source = _from_openml(entry) if folder is None else _from_folder(entry, Path(folder))
+    verified, stand_in = sha256_of(arrays) == entry.sha256, entry.stand_in
+    if folder is not None and not verified:
+        raise ValueError(
+            f"{source!r} does not hold the data it should: the SHA-256 of its arrays is {sha256_of(arrays)}, "
+            f"not {entry.sha256}. Get the file again."
+        )
+    if folder is None:
+        stand_in = OPENML_SAMPLED if entry.sampled else None if verified else OPENML_DIFFERS
+    X, y, *test = arrays.values()
+    y = y.astype(np.int64) if test else (y == 1).astype(np.int64)
+    X_test, y_test = (_as_rows(test[0]), test[1].astype(np.int64)) if test else (None, None)
+    dataset = PaperDataset(name, _as_rows(X), y, X_test, y_test, source, verified, stand_in, balanced=False)
+    if not balance or test:
         return dataset
     X, y = balanced_rows(dataset.X, dataset.y)
     return replace(dataset, X=X, y=y, balanced=True)
 
 
-def _from_folder(entry: Entry, folder: Path) -> PaperDataset:
+def _from_folder(entry: Entry, folder: Path) -> tuple[Arrays, str]:
     path = folder / entry.file
     if not path.is_file():
         raise DatasetUnavailableError(
@@ -169,18 +177,11 @@ def _from_folder(entry: Entry, folder: Path) -> PaperDataset:
         absent = [array for array in entry.arrays if array not in archive.files]
         if absent:
             raise ValueError(f"{str(path)!r} has no array {absent[0]!r}; it is not the file that was expected.")
-        arrays = {array: archive[array] for array in entry.arrays}
-    found = sha256_of(arrays)
-    if found != entry.sha256:
-        raise ValueError(
-            f"{str(path)!r} does not hold the data it should: the SHA-256 of its arrays is {found}, "
-            f"not {entry.sha256}. Get the file again."
-        )
-    return _dataset(entry.name, arrays, str(path), True, entry.stand_in)
+        return {array: archive[array] for array in entry.arrays}, str(path)
 
 
-def _from_openml(entry: Entry) -> PaperDataset:
-    """The dataset as OpenML has it, by way of scikit-learn and its cache."""
+def _from_openml(entry: Entry) -> tuple[Arrays, str]:
+    """The arrays that the local file would hold, by way of scikit-learn and its cache."""
     from sklearn import datasets
 
     if entry.openml is None:
@@ -195,33 +196,16 @@ def _from_openml(entry: Entry) -> PaperDataset:
         raise DatasetUnavailableError(
             f"OpenML {entry.openml} could not be reached ({error}). Give data_home, a folder with {entry.file}."
         ) from error
-    arrays = _openml_arrays(bunch.data, bunch.target, entry.positive)
-    verified = sha256_of(arrays) == entry.sha256
-    stand_in = None if verified else "OpenML's rows, which differ from the authors' in order or in numbers"
-    if entry.sampled:
-        stand_in = (
-            "the whole dataset of OpenML, of which the authors used a sample of 10,000 rows that is not published there"
-        )
-    return _dataset(entry.name, arrays, f"OpenML {entry.openml}", verified, stand_in)
-
-
-def _openml_arrays(features: Any, target: Any, positive: str | None) -> Arrays:
-    """The arrays that the local file would hold."""
-    if positive is not None:
-        X = np.asarray(features, dtype=np.float64)
+    if entry.positive is not None:
+        X = np.asarray(bunch.data, dtype=np.float64)
         X = np.asfortranarray(np.where(np.isnan(X), MISSING, X))  # the layout decides how distances round
-        return {"X": X, "y": (target.astype(str) == positive).astype(np.int64)}
-    pixels = np.asarray(features, dtype=np.uint8).reshape(len(target), 28, 28)
-    labels = target.astype(np.uint8)
-    train, test = slice(N_TRAIN_IMAGES), slice(N_TRAIN_IMAGES, None)
-    return {"x_train": pixels[train], "y_train": labels[train], "x_test": pixels[test], "y_test": labels[test]}
-
-
-def _dataset(name: str, arrays: Arrays, source: str, verified: bool, stand_in: str | None) -> PaperDataset:
-    X, y, *test = arrays.values()
-    y = y.astype(np.int64) if test else (y == 1).astype(np.int64)
-    X_test, y_test = (_as_rows(test[0]), test[1].astype(np.int64)) if test else (None, None)
-    return PaperDataset(name, _as_rows(X), y, X_test, y_test, source, verified, stand_in, balanced=False)
+        parts = [X, (bunch.target.astype(str) == entry.positive).astype(np.int64)]
+    else:
+        pixels = np.asarray(bunch.data, dtype=np.uint8).reshape(-1, 28, 28)
+        labels = bunch.target.astype(np.uint8)
+        n = N_TRAIN_IMAGES
+        parts = [pixels[:n], labels[:n], pixels[n:], labels[n:]]
+    return dict(zip(entry.arrays, parts, strict=True)), f"OpenML {entry.openml}"
 
 
 def _as_rows(X: npt.NDArray[Any]) -> npt.NDArray[Any]:

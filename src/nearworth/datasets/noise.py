@@ -50,21 +50,27 @@ def add_label_noise(
     """
     one_of("uniform", "pair", "class-dependent")("kind", kind)
     classes = check_classes(y, "y")
-    count = _check_count(fraction, len(classes.codes), kind)
     n_classes = len(classes.labels)
+    largest = 0.5 if kind == "class-dependent" else 1.0
+    if not is_real(fraction) or not 0 <= fraction <= largest:
+        raise ValueError(f"fraction must be a number from 0 to {largest:g} for kind={kind!r}; got {fraction!r}.")
+    count = round(float(fraction) * len(classes.codes))
     if count and n_classes < 2:
         raise ValueError(
             f"y has one class only ({classes.labels.tolist()[0]!r}): there is no wrong label. Give two or more."
         )
     rng = as_generator(random_state)
     noisy = classes.codes.copy()
+    weights = 1.0 - np.eye(n_classes)  # of the labels to draw, for each true class
     if kind == "class-dependent":
-        rows, weights = _class_rows(classes.codes, count, rng), _preferences(n_classes, rng)
+        rows = _class_rows(classes.codes, count, rng)
+        weights *= rng.exponential(size=weights.shape)  # normalised, a distribution drawn uniformly
     else:
         rows = rng.choice(len(noisy), size=count, replace=False)
-        weights = np.roll(np.eye(n_classes), 1, axis=1) if kind == "pair" else 1.0 - np.eye(n_classes)
+        weights = np.roll(np.eye(n_classes), 1, axis=1) if kind == "pair" else weights
     noisy[rows] = _draw(weights[noisy[rows]], rng)
-    return _like(y, classes.labels[noisy])
+    labels, dtype = classes.labels[noisy], getattr(y, "dtype", None)
+    return labels.astype(dtype) if isinstance(dtype, np.dtype) else labels  # arrays of text lose their dtype on the way
 
 
 class NoisyDigits(NamedTuple):
@@ -96,11 +102,6 @@ def noisy_digits(fraction: float = 0.1, random_state: int = 0) -> NoisyDigits:
     return NoisyDigits(X[train], noisy, X[val], y[val], flipped)
 
 
-def _preferences(n_classes: int, rng: np.random.Generator) -> FloatMatrix:
-    """Weights of the wrong classes for each true class: exponential, which is a uniformly drawn distribution."""
-    return rng.exponential(size=(n_classes, n_classes)) * (1.0 - np.eye(n_classes))
-
-
 def _draw(weights: FloatMatrix, rng: np.random.Generator) -> IntVector:
     """One class per row, with probabilities in proportion to the row's weights; weight 0 is never drawn."""
     cumulative = np.cumsum(weights, axis=1)
@@ -126,16 +127,3 @@ def _spread(count: int, room: IntVector, weights: npt.NDArray[np.float64], rng: 
         more = rng.multinomial(rest, open_weights / open_weights.sum())
         given = np.minimum(given + more, room)
     return given
-
-
-def _check_count(fraction: Any, n_rows: int, kind: str) -> int:
-    largest = 0.5 if kind == "class-dependent" else 1.0
-    if not is_real(fraction) or not 0 <= fraction <= largest:
-        raise ValueError(f"fraction must be a number from 0 to {largest:g} for kind={kind!r}; got {fraction!r}.")
-    return round(float(fraction) * n_rows)
-
-
-def _like(y: Any, labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Labels in the dtype of y, which arrays of text lose on the way."""
-    dtype = getattr(y, "dtype", None)
-    return labels.astype(dtype) if isinstance(dtype, np.dtype) and dtype != labels.dtype else labels

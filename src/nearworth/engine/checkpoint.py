@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import ClassVar
 
 from nearworth.results.origin import RUN
-from nearworth.results.partial import Partial
+from nearworth.results.sums import Partial
 
 NAME, LOCK = "progress.part", "lock"
 

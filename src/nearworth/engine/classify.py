@@ -28,7 +28,7 @@ from nearworth.engine.problem import Problem
 from nearworth.neighbors.distances import ExactDistances
 from nearworth.neighbors.keys import Keys
 from nearworth.neighbors.products import ApproximateKeys, ExactKeys, Products, panel_size
-from nearworth.results.moments import Leaf
+from nearworth.results.sums import Leaf
 
 Vector32 = npt.NDArray[np.int32]
 CHECKED = 16  # points per query whose exact distances are computed in any case, to check the tolerance

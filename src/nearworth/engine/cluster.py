@@ -5,7 +5,7 @@
     Shard      a job and some validation points; complete in itself, so that any worker can do it, and do it again
     work       what a worker does with a shard
 
-Shards are aligned subtrees (see results/partial.py): each comes back as one node.
+Shards are aligned subtrees (see results/sums.py): each comes back as one node.
 """
 
 from __future__ import annotations
@@ -28,10 +28,9 @@ from nearworth.engine.problem import Problem
 from nearworth.engine.run import OnLeaf, Report, Request, Span, run
 from nearworth.engine.storage import StoredTraining
 from nearworth.inputs.fingerprint import fingerprint
-from nearworth.neighbors.keys import Keys
-from nearworth.neighbors.metrics import make_keys
+from nearworth.neighbors.keys import Keys, make_keys
 from nearworth.results.origin import Origin, kernel
-from nearworth.results.partial import Partial
+from nearworth.results.sums import Partial
 
 SHARDS_PER_WORKER, WAITING_PER_WORKER = 8, 2
 UNKNOWN_WORKERS = 16

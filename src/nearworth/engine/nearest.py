@@ -11,8 +11,7 @@ from nearworth._common.types import BoolVector, IntVector
 from nearworth.engine.nearest_lists import NearestLists
 from nearworth.engine.problem import Problem
 from nearworth.engine.run import one_blas_thread
-from nearworth.neighbors.exact import ExactSearch, TrueDistances, ask
-from nearworth.neighbors.recall import recall_by_distance, upper_limit
+from nearworth.neighbors.exact import ExactSearch, TrueDistances, ask, recall_by_distance, upper_limit
 from nearworth.neighbors.searchers import Neighbours, Searcher, as_points
 
 if TYPE_CHECKING:
@@ -130,11 +129,11 @@ class SearcherSource(Source):
     def __init__(self, problem: Problem, searcher: Searcher, k: int, rng: np.random.Generator) -> None:
         super().__init__(problem, k)
         self._searcher, self._exact = searcher, ExactSource(problem, k)
-        points = as_points(problem.keys.data)  # type: ignore[attr-defined]  # a searcher's problem is Euclidean
+        points = as_points(problem.keys.data)
         self._distances = TrueDistances(points)
         self.failed = np.zeros(problem.n_val, dtype=bool)
         self.listing: NearestLists | None = None  # gets what is found, if given
-        self._block, self._answers = (0, -1), Neighbours(np.zeros((0, 0), dtype=np.intp), np.zeros((0, 0)))
+        self._block, self._answers = (0, -1), Neighbours.empty(0, 0)
         self._sampled = np.sort(rng.choice(problem.n_val, min(SAMPLED, problem.n_val), replace=False))
         searcher.fit(points)
         with one_blas_thread():

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from nearworth._common.types import FloatVector, IntVector
 from nearworth.neighbors.products import ExactKeys
-from nearworth.neighbors.searchers import MISSING, Neighbours
+from nearworth.neighbors.searchers import Neighbours
 
 BYTES = 12  # per query and neighbour
 GROUPS = 8  # groups per neighbour whose smallest members bound the k-th smallest of all
@@ -30,8 +30,7 @@ class NearestLists:
 
     def __init__(self, n_queries: int, size: int, least: int = 1) -> None:
         self.size, self.least = size, least
-        rows = np.full((n_queries, size), MISSING, dtype=np.int32)
-        self.found = Neighbours(rows, np.full((n_queries, size), np.inf))
+        self.found = Neighbours.empty(n_queries, size, dtype=np.int32)
 
     def note(self, query: int, qkeys: npt.NDArray[np.int32], tolerance: Any, exact: ExactKeys, self_index: int) -> None:
         """Take the nearest of one query from its quantised keys."""

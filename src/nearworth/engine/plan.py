@@ -16,9 +16,7 @@ from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import Any
 
-import joblib
-
-from nearworth._common.memory import Memory, default_budget, free_memory
+from nearworth._common.memory import Memory, default_budget, free_memory, usable_threads
 from nearworth._common.types import Task
 from nearworth.engine.classify import ClassificationEvaluator, SharedTraining
 from nearworth.engine.nearest import ExactSource, SearcherSource, Source
@@ -33,7 +31,7 @@ from nearworth.games.truncation import Tail, candidates_for_error
 from nearworth.inputs.parameters import as_generator
 from nearworth.neighbors.products import products_memory
 from nearworth.neighbors.searchers import Searcher, as_searcher
-from nearworth.results.moments import CHUNK, Leaf
+from nearworth.results.sums import CHUNK, Leaf
 
 # Of 100,000 points, ranking 20 costs a third of ranking all, 500 two thirds, 1,000 about as much.
 MOST_CANDIDATES, SHARE_OF_ALL = 2_000, 0.01
@@ -335,14 +333,6 @@ def _base_memory(
         per_thread=0 if truncated else 2 * sums,
         per_query=8 * QUERY_COPIES * width,
     )
-
-
-def usable_threads(n_jobs: int | None) -> int:
-    """As scikit-learn counts: None and -1 for all cores that this process may use, -2 for all but one."""
-    cores = int(joblib.cpu_count())
-    if n_jobs is None:
-        return cores
-    return int(n_jobs) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))
 
 
 def check_fits(plan: Plan, n_rows: int, max_memory: int | None) -> None:

@@ -20,8 +20,7 @@ from nearworth.inputs.sources import open_pair
 from nearworth.inputs.targets import Classes, check_classes, check_targets, check_weights
 from nearworth.inputs.warnings import warn_user
 from nearworth.neighbors.duplicates import first_duplicates, first_equal
-from nearworth.neighbors.keys import Keys
-from nearworth.neighbors.metrics import make_keys
+from nearworth.neighbors.keys import Keys, make_keys
 
 PRECOMPUTED = "precomputed"
 PROMPT = 2**28  # differences after which a run looks whether it should stop

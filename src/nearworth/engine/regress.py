@@ -18,8 +18,8 @@ from nearworth._common.compile import compiled
 from nearworth._common.memory import Memory
 from nearworth._common.types import FloatVector
 from nearworth.engine.problem import Problem
-from nearworth.neighbors.ranking import rank
-from nearworth.results.moments import Leaf
+from nearworth.neighbors.searchers import Neighbours
+from nearworth.results.sums import Leaf
 
 
 class RegressionEvaluator:
@@ -35,9 +35,10 @@ class RegressionEvaluator:
     def add(self, leaf: Leaf, start: int, stop: int, request: Any) -> Iterator[int]:
         problem = self._problem
         for query, keys in problem.exact_keys(start, stop, self._batch):
-            self_index = np.array([query]) if problem.leave_one_out else None
-            ranking = rank(keys[None, :], problem.ties, self_index)
-            order, first = ranking.order[0], ranking.first[0]
+            if problem.leave_one_out:
+                keys[query] = np.nan  # sorts behind everything, infinity included
+            order = np.argsort(keys, kind="stable" if problem.ties == "index" else None)[: self._game.n_players]
+            first = Neighbours(order[None, :], keys[None, order]).starts(problem.ties)[0]
             if request.nearest is not None:
                 near = order[: _end_of_ties(first, request.nearest.size)]
                 request.nearest.keep(query, near, keys[near])

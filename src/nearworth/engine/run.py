@@ -18,8 +18,7 @@ from threadpoolctl import threadpool_limits
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.engine.nearest_lists import NearestLists
 from nearworth.engine.problem import Problem
-from nearworth.results.moments import CHUNK, Leaf
-from nearworth.results.partial import Partial
+from nearworth.results.sums import CHUNK, Leaf, Partial
 
 Report = Callable[[int, int], object]  # called with (validation points done, all of them)
 OnLeaf = Callable[[Partial], object]  # called after each new leaf

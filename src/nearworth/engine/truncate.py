@@ -21,7 +21,7 @@ from nearworth.games.classification import ClassificationGame
 from nearworth.games.intervals import Interval
 from nearworth.games.truncation import Tail, TruncatedClassification
 from nearworth.neighbors.searchers import Neighbours
-from nearworth.results.moments import Leaf, Truncated
+from nearworth.results.sums import Leaf, Truncated
 
 ENDS = 3  # value, lower end, upper end: the leading axis of every array here
 

@@ -36,11 +36,9 @@ from nearworth.engine.storage import store
 from nearworth.inputs.fingerprint import fingerprint
 from nearworth.inputs.parameters import is_real
 from nearworth.inputs.targets import check_rows
-from nearworth.neighbors.keys import EuclideanKeys
 from nearworth.neighbors.searchers import Neighbours, Searcher
-from nearworth.results.moments import CHUNK, Leaf, Moments
 from nearworth.results.origin import PARTS, SELF, Origin, ValidationSet, kernel
-from nearworth.results.partial import Partial
+from nearworth.results.sums import CHUNK, Leaf, Moments, Partial
 from nearworth.results.valuation import Valuation
 
 CHECKPOINT_INTERVAL = 30.0
@@ -99,7 +97,7 @@ def partial_sums(training: TrainingSet, problem: Problem, parameters: Mapping[st
 
 def method_for(training: TrainingSet, parameters: Mapping[str, Any], n_val: int, n_train: int | None = None) -> Method:
     n_rows = training.n_rows if n_train is None else n_train
-    euclidean = isinstance(training.keys, EuclideanKeys)
+    euclidean = training.keys.data is not None
     return choose_method(parameters, training.game(parameters, n_rows), n_rows, n_val, euclidean=euclidean)
 
 

@@ -40,10 +40,6 @@ class Interval(NamedTuple):
         """The same ends around another value, which is moved between them where it is not."""
         return Interval(np.clip(value, self.lower, self.upper), self.lower, self.upper)
 
-    def centred(self) -> Interval:
-        """The same ends around their midpoint."""
-        return self.around(self.lower + (self.upper - self.lower) / 2)
-
 
 class FarRanks:
     """What points of unknown rank are worth and cost, from counts alone; all arguments may be arrays."""

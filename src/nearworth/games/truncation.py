@@ -6,7 +6,7 @@ matches and one for the rest. Whatever `tail` fills in, the interval is the same
 (see `intervals`).
 
     tail        the near points' loss to the far ones      a far point
-    local       expected under a fitted rate curve         expected under the same curve     (see `rate_curve`)
+    local       expected under a fitted rate curve         expected under the same curve     (see `RateCurve`)
     minimax     midpoint of its interval                   midpoint of its interval
     mean        mean over all orders of the far points     mean over all orders
     paper       makes rank k worth the far constant        (c_N/2 - P(no player is present)/C), the same for all
@@ -22,19 +22,23 @@ a mean of numbers in an interval lies in it.
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._common.types import BoolMatrix, FloatMatrix, IntVector
+from nearworth._common.types import BoolMatrix, FloatMatrix, FloatVector, IntVector
 from nearworth.games.classification import ClassificationGame, linear_values
 from nearworth.games.coefficients import RankWeights
 from nearworth.games.intervals import FarRanks, Interval
-from nearworth.games.rate_curve import RateCurve
 from nearworth.games.ties import TieBlocks
 
 Tail: TypeAlias = Literal["local", "minimax", "mean", "paper"]
+
+CELLS = 32  # the rate curve is a step function on this many geometric cells
+PRIOR = 0.1  # the local rate is an estimate: the far rate counts as a tenth of an observation
+STEPS = 6
+FLAT = 30.0  # log-odds beyond this are certainty
 
 
 class TruncatedRows(NamedTuple):
@@ -52,8 +56,6 @@ class TruncatedClassification:
     """One game seen through k ranked neighbours per query; k may change from call to call."""
 
     def __init__(self, game: ClassificationGame, tail: Tail = "local") -> None:
-        if tail not in get_args(Tail):
-            raise ValueError(f"tail must be one of {', '.join(map(repr, get_args(Tail)))}; got {tail!r}.")
         self.game = game
         self.tail = tail
         self._ranks = FarRanks(game.weights)
@@ -125,7 +127,7 @@ class TruncatedClassification:
         """The same intervals around the values that `tail` takes; `rates` are match rates by rank."""
         k = rates.shape[1]
         if self.tail == "minimax":
-            return tuple(interval.centred() for interval in unknown)
+            return tuple(each.around(each.lower + (each.upper - each.lower) / 2) for each in unknown)
         if self.tail == "local" and 0 < k < self.game.n_players:
             if k not in self._curves:
                 self._curves[k] = RateCurve(self._ranks, k)
@@ -150,22 +152,64 @@ class TruncatedClassification:
 
 def candidates_for_error(game: ClassificationGame, max_error: float, tail: Tail = "local") -> int:
     """The smallest number of ranked neighbours, 1 to N, that certifies `max_error` whatever the labels."""
-    if not max_error >= 0.0:
-        raise ValueError(f"max_error must be a number of at least 0; got {max_error!r}.")
     truncated = TruncatedClassification(game, tail)
     choices = range(1, game.n_players + 1)
     return choices[bisect_left(choices, True, key=lambda k: truncated.worst_error(k) <= max_error)]
 
 
-def paper_bound(n_players: int, n_neighbors: int, n_candidates: int) -> float:
-    """Theorem 3's bound on the error of tail "paper" for the soft-label Shapley value, K* < N and K <= N.
+class RateCurve:
+    """What the unranked points probably look like: the match rate as a function of the rank.
 
-    As its proof has it: the printed statement is the same for K >= 2 and larger by 1/(2N) for K = 1.
+    Near a validation point matches are frequent, far away as frequent as in the whole training set. Between the two,
+    the log-odds of a match change about linearly in the logarithm of the rank. So one curve per query,
+
+        p(l) = 1 / (1 + exp(-(a + s log(l/k)))),      l > k,
+
+    is fixed by two things that are known: a by the match rate at the last half of the ranked points, s by the number of
+    matches among the unranked ones. A pure neighbourhood stays nearly pure for a while, as it should, and no rate
+    leaves [0, 1]. Expectations under this curve are estimates; certainty comes from the intervals, never from here.
     """
-    if not 1 <= n_neighbors <= n_players or not 0 <= n_candidates < n_players:
-        raise ValueError(
-            f"Theorem 3 needs 1 <= n_neighbors <= n_players and n_candidates < n_players; got {n_neighbors=}, "
-            f"{n_candidates=}, {n_players=}. Elsewhere use the intervals, which always hold."
-        )
-    harmonic = sum(1.0 / j for j in range(2, n_neighbors + 1))
-    return (harmonic - 0.5) / n_players + 1.0 / max(n_candidates, n_neighbors)
+
+    def __init__(self, ranks: FarRanks, after: int) -> None:
+        edges = np.unique(np.rint(np.geomspace(after, ranks.n_players, CELLS + 1)).astype(np.intp))
+        start, end = edges[:-1], edges[1:]
+        self._sizes = (end - start).astype(np.float64)
+        self._log_rank = np.log((start + end + 1) / (2.0 * after))
+        self._lost = ranks.total_loss(start, end)
+        self._worth = ranks.mean_worth(start, end)
+        self._lost_inside = self._worth - ranks.worth[end]
+
+    def expected(self, local_matches: FloatVector, n_local: int, far_matches: IntVector) -> tuple[FloatVector, ...]:
+        """Expected loss to the far matches, value of a far match and of another far point, one of each per query.
+
+        Given are the matches among the `n_local` last ranked points and among all unranked ones.
+        """
+        n = self._sizes.sum()
+        far = np.clip(far_matches / n, 0.5 / n, 1.0 - 0.5 / n)
+        local = (local_matches + PRIOR * far) / (n_local + PRIOR)
+        rates = self._rates(_log_odds(local), _log_odds(far))
+        lost = rates * self._lost
+        # What a point in each cell loses to matches behind it: in later cells, and in its own.
+        behind = np.cumsum(lost[:, ::-1], axis=1)[:, ::-1] - lost + rates * self._lost_inside
+        matches, others = rates * self._sizes, (1.0 - rates) * self._sizes
+        of_match = (matches * (self._worth - behind)).sum(axis=1) / matches.sum(axis=1)
+        return lost.sum(axis=1), of_match, -(others * behind).sum(axis=1) / others.sum(axis=1)
+
+    def _rates(self, local: FloatVector, far: FloatVector) -> FloatMatrix:
+        """Match rate of each cell (Q, cells): Newton's method for the slope, in log-odds, where it is nearly linear."""
+        share = self._sizes / self._sizes.sum()
+        slope = (far - local) / (share * self._log_rank).sum()
+        for _ in range(STEPS):
+            rates = self._rates_at(local, slope)
+            mean = (rates * share).sum(axis=1)
+            steepness = (rates * (1.0 - rates) * (share * self._log_rank)).sum(axis=1) / (mean * (1.0 - mean))
+            slope = slope + np.clip((far - _log_odds(mean)) / steepness, -1.0, 1.0)
+        return self._rates_at(local, slope)
+
+    def _rates_at(self, local: FloatVector, slope: FloatVector) -> FloatMatrix:
+        log_odds = np.clip(local[:, None] + slope[:, None] * self._log_rank, -FLAT, FLAT)
+        return np.asarray(1.0 / (1.0 + np.exp(-log_odds)))
+
+
+def _log_odds(rate: FloatVector) -> FloatVector:
+    return np.asarray(np.clip(np.log(rate) - np.log1p(-rate), -FLAT, FLAT))

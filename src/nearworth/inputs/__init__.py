@@ -2,16 +2,15 @@
 
     parameters.py   the table of constructor parameters and what each may be; seeds to generators
     sources.py      X and y that are not in memory: paths, datasets, zarr and h5py arrays, y as a column of X
-    npy.py          .npy files and memory maps
     arrow.py        Parquet, Feather and other Arrow data
-    file_rows.py    rows of a matrix in a file, and temporary files of such rows
+    file_rows.py    rows of a matrix in a file: .npy files, memory maps, temporary files
     features.py     X in any form -> a numeric matrix with names
     targets.py      y in any form -> codes of classes, or real targets; weights, row numbers, owners
     fingerprint.py  a short hash that tells whether two inputs were the same
     warnings.py     warnings that point at the caller's own line
 
     fit, value --> check_parameters
-               --> open_pair (sources) --> map_npy, open_npy, reopen_map (npy) --> FileRows (file_rows)
+               --> open_pair (sources) --> map_npy, open_npy, reopen_map (file_rows) --> FileRows
                |                       --> read_arrow (arrow) --> spill (file_rows)
                --> check_features --> Features
                --> check_classes, check_targets, check_weights

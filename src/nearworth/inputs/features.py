@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import narwhals.stable.v2 as nwl
 import numpy as np
@@ -12,9 +13,9 @@ import scipy.sparse
 
 from nearworth.inputs.file_rows import FileRows, row_chunks
 
-# Squares of larger numbers leave no room to be added up in 64-bit floats.
-LARGEST_FEATURE = 1e150
-ROWS_NAMED = 5
+LARGEST_FEATURE = 1e150  # squares of larger numbers leave no room to be added up in 64-bit floats
+LARGEST_INTEGER = 2**53
+NAMED = 5  # rows or columns in a message
 
 
 @dataclass(frozen=True)
@@ -27,17 +28,14 @@ class Features:
 
     @property
     def n_rows(self) -> int:
-        """Number of points."""
         return int(self.data.shape[0])
 
     @property
     def n_columns(self) -> int:
-        """Number of features."""
         return int(self.data.shape[1])
 
     @property
     def is_sparse(self) -> bool:
-        """Whether only entries other than zero are stored."""
         return bool(scipy.sparse.issparse(self.data))
 
 
@@ -45,27 +43,20 @@ def check_features(X: Any, name: str, *, allow_nan: bool = False) -> Features:
     """Numbers in two dimensions, finite and small enough to be squared; `allow_nan` lets missing entries pass."""
     if X is None:
         raise ValueError(f"{name} is None. Give a two-dimensional array, a frame or a sparse matrix.")
-    if scipy.sparse.issparse(X):
-        return _check_sparse(X, name)
-    features = _dense(X, name)
+    if isinstance(X, Features):  # opened by `sources`, not yet checked
+        features = replace(X, data=_from_array(X.data, name))
+    elif scipy.sparse.issparse(X):
+        features = Features(_from_sparse(X, name))
+    else:
+        frame = as_narwhals(X, name)
+        features = _from_frame(frame, name) if isinstance(frame, nwl.DataFrame) else Features(_from_array(X, name))
     _check_shape(features.data, name)
     _check_numbers(features, name, allow_nan)
     return features
 
 
-def _dense(X: Any, name: str) -> Features:
-    if isinstance(X, Features):  # opened by `sources`, not yet checked
-        return replace(X, data=_from_array(X.data, name))
-    frame = X if isinstance(X, FileRows) else as_narwhals(X, name)
-    return _from_frame(frame, name) if isinstance(frame, nwl.DataFrame) else Features(_from_array(X, name))
-
-
 def as_narwhals(data: Any, name: str) -> Any:
     """A frame or series as narwhals wraps it; anything else unchanged."""
-    if type(data).__name__ == "RecordBatch":  # pyarrow's other table
-        import pyarrow
-
-        data = pyarrow.table(data)
     try:
         wrapped = nwl.from_native(data, allow_series=True, pass_through=True)
         if isinstance(wrapped, nwl.LazyFrame):
@@ -77,42 +68,53 @@ def as_narwhals(data: Any, name: str) -> Any:
     return wrapped
 
 
+def check_label_column(label: str, columns: Iterable[str], name: str) -> None:
+    columns = list(columns)
+    if label not in columns:
+        some = ", ".join(map(repr, columns[:12]))
+        raise ValueError(f"{name} has no column {label!r} for the labels; it has {some}.")
+
+
+def refuse_rows(mask: npt.ArrayLike, name: str, what: str, first: int = 0) -> None:
+    """Name the rows that have what they should not; `first` is the number of the first row of the mask."""
+    rows = np.flatnonzero(np.asarray(mask, dtype=bool)) + first
+    if rows.size:
+        listed = ", ".join(map(str, rows[:NAMED].tolist()))
+        more = f" and {rows.size - NAMED} more" if rows.size > NAMED else ""
+        many = "s" if rows.size > 1 else ""
+        raise ValueError(f"{name} has {what} at row{many} {listed}{more}. Drop these rows or fill them in.")
+
+
 def _from_frame(frame: nwl.DataFrame[Any], name: str) -> Features:
     columns = frame.columns
-    strings = [isinstance(column, str) for column in columns]
-    if any(strings) and not all(strings):
+    if len({isinstance(column, str) for column in columns}) > 1:
         raise TypeError(
             f"{name} has column names of several types. Make them all strings: X.columns = X.columns.astype(str)."
         )
     data = np.empty(frame.shape, dtype=np.float64)
     for j, column in enumerate(columns):
         data[:, j] = _numeric_column(frame.get_column(column), name)
-    names = tuple(columns) if columns and all(strings) else None
+    names = tuple(columns) if columns and isinstance(columns[0], str) else None
     return Features(data, names, frame.implementation.value)
 
 
 def _numeric_column(series: nwl.Series[Any], name: str) -> npt.NDArray[np.float64]:
-    missing = np.flatnonzero(series.is_null().to_numpy())
-    if missing.size and not series.dtype.is_float():  # in a float column they become NaN, which is checked later
-        raise ValueError(
-            f"{name} has missing values in column {series.name!r} at {describe_rows(missing)}. "
-            "Drop these rows or fill them in."
-        )
+    if not series.dtype.is_float():  # in a float column they become NaN, which is checked later
+        refuse_rows(series.is_null().to_numpy(), name, f"missing values in column {series.name!r}")
     if not (series.dtype.is_numeric() or series.dtype == nwl.Boolean or series.dtype == nwl.Object):
         raise ValueError(
             f"{name} has a column that is not numeric: {series.name!r} ({series.dtype}). "
             "Encode it (for example one-hot) or drop it; distances need numbers."
         )
     try:
-        wide = missing.size or series.dtype in (nwl.Int128, nwl.UInt128)
-        return np.asarray(series.cast(nwl.Float64).to_numpy() if wide else series.to_numpy(), dtype=np.float64)
+        numbers = series.cast(nwl.Float64) if series.dtype.is_numeric() else series
+        return np.asarray(numbers.to_numpy(), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} has a column that cannot be read as numbers: {series.name!r} ({error}).") from None
 
 
 def _from_array(X: Any, name: str) -> npt.NDArray[Any] | FileRows:
     if isinstance(X, FileRows):
-        _refuse_long_integers(X, name)
         return X
     if np.ma.isMaskedArray(X) and np.ma.getmaskarray(X).any():
         raise ValueError(
@@ -122,29 +124,31 @@ def _from_array(X: Any, name: str) -> npt.NDArray[Any] | FileRows:
         array = X if isinstance(X, np.memmap) else np.asarray(X)
     except ValueError as error:
         raise ValueError(f"{name} is not a rectangular array: its rows differ in length ({error}).") from None
-    if array.dtype.kind == "c":
-        raise ValueError(
-            f"Complex data not supported: {name} has dtype {array.dtype}. Split it into real and imaginary columns."
-        )
     if array.dtype.kind == "O":
         try:
             return array.astype(np.float64)
         except (TypeError, ValueError, OverflowError) as error:
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(f"{name} has entries that are not 64-bit numbers: {error}.") from None
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"{name} must hold numbers; got dtype {array.dtype}. Encode text and dates as numbers first.")
-    _refuse_long_integers(array, name)
+    _check_dtype(array.dtype, name)
     return array.astype(np.float64) if array.dtype.itemsize > 8 else array
 
 
-def _refuse_long_integers(array: npt.NDArray[Any] | FileRows, name: str) -> None:
-    wide = array.dtype.kind in "iu" and array.dtype.itemsize == 8 and array.size > 0
-    if wide and max(int(array.max()), -int(array.min())) > 2**53:
+def _from_sparse(X: Any, name: str) -> scipy.sparse.csr_array:
+    _check_dtype(X.dtype, name)
+    matrix = scipy.sparse.csr_array(X, dtype=np.float64, copy=True)
+    matrix.sum_duplicates()  # which also sorts
+    matrix.eliminate_zeros()
+    return matrix
+
+
+def _check_dtype(dtype: np.dtype[Any], name: str) -> None:
+    if dtype.kind == "c":
         raise ValueError(
-            f"{name} holds whole numbers beyond 2**53, which 64-bit floats no longer tell apart. "
-            "Subtract an offset from these columns, or divide them."
+            f"Complex data not supported: {name} has dtype {dtype}. Split it into real and imaginary columns."
         )
+    if dtype.kind not in "biuf":
+        raise ValueError(f"{name} must hold numbers; got dtype {dtype}. Encode text and dates as numbers first.")
 
 
 def _check_shape(data: Any, name: str) -> None:
@@ -162,61 +166,45 @@ def _check_shape(data: Any, name: str) -> None:
             )
 
 
-def _check_sparse(X: Any, name: str) -> Features:
-    _check_shape(X, name)
-    if X.dtype.kind not in "biuf":
-        kind = "Complex data not supported" if X.dtype.kind == "c" else "A sparse matrix must hold numbers"
-        raise ValueError(f"{kind}: {name} has dtype {X.dtype}.")
-    matrix = scipy.sparse.csr_array(X, dtype=np.float64, copy=True)
-    matrix.sum_duplicates()
-    matrix.eliminate_zeros()
-    matrix.sort_indices()
-    largest = np.abs(matrix.data).max(initial=0.0)
-    if not largest <= LARGEST_FEATURE:
-        entry = int(np.argmax(~(np.abs(matrix.data) <= LARGEST_FEATURE)))
-        row = int(np.searchsorted(matrix.indptr, entry, side="right")) - 1
-        _refuse_number(name, matrix.data[entry], row, int(matrix.indices[entry]), None)
-    return Features(matrix)
-
-
 def _check_numbers(features: Features, name: str, allow_nan: bool) -> None:
-    if isinstance(features.data, FileRows) and not allow_nan:  # which remember their extremes after one pass
-        smallest, largest = features.data.extremes
-        if smallest >= -LARGEST_FEATURE and largest <= LARGEST_FEATURE:
-            return
-    for start, chunk in row_chunks(features.data):
-        if chunk.dtype.kind != "f":
+    entries: Any = features.data
+    if features.is_sparse:
+        entries = entries.data[:, None]
+    is_float = entries.dtype.kind == "f"
+    if not is_float and entries.dtype.itemsize < 8:
+        return
+    limit = LARGEST_FEATURE if is_float else LARGEST_INTEGER
+    if isinstance(entries, FileRows) and entries.min() >= -limit and entries.max() <= limit:  # cached
+        return
+    low, high = (np.fmin, np.fmax) if allow_nan else (np.minimum, np.maximum)
+    for start, chunk in row_chunks(entries):
+        if low.reduce(chunk, axis=None).item() >= -limit and high.reduce(chunk, axis=None).item() <= limit:
             continue
-        low, high = (np.fmin, np.fmax) if allow_nan else (np.minimum, np.maximum)
-        smallest, largest = float(low.reduce(chunk, axis=None)), float(high.reduce(chunk, axis=None))
-        if smallest >= -LARGEST_FEATURE and largest <= LARGEST_FEATURE:
-            continue
-        bad = ~(np.abs(chunk.astype(np.float64)) <= LARGEST_FEATURE)
-        if allow_nan:
-            bad &= ~np.isnan(chunk)
+        if not is_float:
+            raise ValueError(
+                f"{name} holds whole numbers beyond 2**53, which 64-bit floats no longer tell apart. "
+                "Subtract an offset from these columns, or divide them."
+            )
+        bad = ~(np.abs(chunk.astype(np.float64)) <= limit) & ~(allow_nan & np.isnan(chunk))
         if bad.any():
             row, column = map(int, np.argwhere(bad)[0])
-            _refuse_number(name, chunk[row, column], start + row, column, features.names, more=int(bad.sum()) - 1)
+            _refuse_number(features, name, chunk[row, column], (start + row, column), int(bad.sum()) - 1)
 
 
-def _refuse_number(name: str, value: Any, row: int, column: int, names: tuple[str, ...] | None, more: int = 0) -> None:
-    where = f"row {row}, column {column if names is None else repr(names[column])}"
-    others = f" (and {more} more such entries nearby)" if more else ""
+def _refuse_number(features: Features, name: str, value: Any, place: tuple[int, int], more: int) -> None:
+    (row, column), data = place, cast("Any", features.data)
+    if features.is_sparse:  # where the place is that among stored numbers, none of which is 0
+        row, column = (int(numbers[row]) for numbers in data.nonzero())
+    where = f"row {row}, column {column if features.names is None else repr(features.names[column])}"
+    where += f" (and {more} more such entries nearby)" if more else ""
     if np.isnan(value):
-        raise ValueError(f"{name} contains NaN at {where}{others}. Drop these rows or fill them in.")
+        raise ValueError(f"{name} contains NaN at {where}. Drop these rows or fill them in.")
     if np.isinf(value):
-        raise ValueError(f"{name} contains infinity (inf) at {where}{others}. Drop these rows or replace the value.")
+        raise ValueError(f"{name} contains infinity (inf) at {where}. Drop these rows or replace the value.")
     raise ValueError(
-        f"{name} holds values too large for 64-bit distances: {value:.3g} at {where}{others}. "
+        f"{name} holds values too large for 64-bit distances: {value:.3g} at {where}. "
         f"Rescale the features; magnitudes up to {LARGEST_FEATURE:.0e} are safe."
     )
-
-
-def describe_rows(rows: npt.NDArray[Any]) -> str:
-    """A few row numbers, and how many more."""
-    listed = ", ".join(str(int(row)) for row in rows[:ROWS_NAMED])
-    more = f" and {rows.size - ROWS_NAMED} more" if rows.size > ROWS_NAMED else ""
-    return f"row{'s' if rows.size > 1 else ''} {listed}{more}"
 
 
 def check_same_features(fitted: Features, given: Features, name: str) -> str | None:
@@ -226,20 +214,16 @@ def check_same_features(fitted: Features, given: Features, name: str) -> str | N
             f"{name} has {given.n_columns} features, but X had {fitted.n_columns} features when fit was called. "
             "Give both the same columns."
         )
-    if fitted.names is None or given.names is None:
-        if fitted.names is given.names:
-            return None
-        has, had = ("no feature names", "them") if given.names is None else ("feature names", "none")
-        return f"{name} has {has}, but X in fit had {had}: columns are taken in their order."
     if fitted.names == given.names:
         return None
+    if fitted.names is None or given.names is None:
+        has, had = ("no feature names", "them") if given.names is None else ("feature names", "none")
+        return f"{name} has {has}, but X in fit had {had}: columns are taken in their order."
     missing = [c for c in fitted.names if c not in given.names]
     unexpected = [c for c in given.names if c not in fitted.names]
-    if not missing and not unexpected:
-        raise ValueError(
-            f"{name} has the columns of fit in another order. Reorder it: {name}[list(est.feature_names_in_)]."
-        )
+    if missing or unexpected:
+        found = f"Missing: {missing[:NAMED]}; unexpected: {unexpected[:NAMED]}."
+        raise ValueError(f"{name} has other feature names than X in fit. {found}")
     raise ValueError(
-        f"{name} has other feature names than X in fit. "
-        f"Missing: {missing[:ROWS_NAMED]}; unexpected: {unexpected[:ROWS_NAMED]}."
+        f"{name} has the columns of fit in another order. Reorder it: {name}[list(est.feature_names_in_)]."
     )

@@ -1,14 +1,17 @@
-"""Rows of a matrix in an uncompressed file, read when they are needed, and the temporary files that hold such rows."""
+"""Rows of a matrix in an uncompressed file, read when they are needed: .npy files, memory maps, temporary files."""
 
 from __future__ import annotations
 
+import mmap
 import os
 import shutil
 import tempfile
 import threading
 import weakref
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,17 +24,16 @@ GAP = 2**15  # bytes between two wanted rows that cost less to read than a secon
 class FileRows:
     """A matrix stored row after row in a file, which is read by position.
 
-    Nothing is mapped into memory: each read fills a new array, and any number of threads may read at once. Slices and
-    lists of rows give arrays, as with numpy.
+    Nothing is mapped into memory: each read fills a new array, and any number of threads may read at once. Slices
+    without a step and arrays of row numbers give arrays, as with numpy.
     """
 
     ndim = 2
 
     def __init__(self, file: Any, dtype: Any, shape: tuple[int, int], offset: int = 0, path: str | None = None) -> None:
         self._file, self.dtype, self.shape, self.offset, self.path = file, np.dtype(dtype), shape, offset, path
-        self.size = shape[0] * shape[1]
-        self.nbytes = self.size * int(self.dtype.itemsize)
         self._row_bytes = self.dtype.itemsize * shape[1]
+        self.nbytes = self._row_bytes * shape[0]
         self._lock = threading.Lock()
         weakref.finalize(self, file.close)
 
@@ -51,18 +53,11 @@ class FileRows:
 
     def __getitem__(self, rows: Any) -> npt.NDArray[Any]:
         if isinstance(rows, slice):
-            start, stop, step = rows.indices(len(self))
-            return self._block(start, max(start, stop)) if step == 1 else self._some(np.arange(start, stop, step))
-        wanted = np.asarray(rows)
-        if wanted.dtype == bool:
-            if wanted.shape != (len(self),):
-                raise IndexError(f"a mask of shape {wanted.shape} for {len(self)} rows")
-            wanted = np.flatnonzero(wanted)
-        return self._some(wanted) if wanted.ndim else np.asarray(self._some(wanted[None])[0])
+            start, stop, _ = rows.indices(len(self))
+            return self._block(start, max(start, stop))
+        return self._some(np.asarray(rows))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        if copy is False:
-            raise ValueError("rows of a file cannot become an array without being read")
         return self[:].astype(dtype or self.dtype, copy=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -71,71 +66,59 @@ class FileRows:
         return FileRows.open, (self.path, self.dtype.str, self.shape, self.offset)
 
     @cached_property
-    def extremes(self) -> tuple[Any, Any]:
-        """The smallest and the largest number, NaN if there is one; takes one pass over the file, once."""
+    def _extremes(self) -> tuple[Any, Any]:
         ends = [(rows.min(), rows.max()) for _, rows in row_chunks(self)]
         return np.min([low for low, _ in ends]).item(), np.max([high for _, high in ends]).item()
 
     def min(self) -> Any:
-        """The smallest number."""
-        return self.extremes[0]
+        """The smallest number, NaN if there is one; takes one pass over the file, once."""
+        return self._extremes[0]
 
     def max(self) -> Any:
-        """The largest number."""
-        return self.extremes[1]
+        return self._extremes[1]
 
     def _block(self, start: int, stop: int) -> npt.NDArray[Any]:
         out = np.empty((stop - start, self.shape[1]), dtype=self.dtype)
-        self._read(out.reshape(-1).view(np.uint8), self.offset + start * self._row_bytes)
-        return out
-
-    def _some(self, wanted: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Rows in any order, read in the order of the file, those close together in one call."""
-        if wanted.size and not (-len(self) <= wanted.min() and wanted.max() < len(self)):
-            raise IndexError(f"row {wanted.max()} or {wanted.min()} of {len(self)}")
-        wanted = np.where(wanted < 0, wanted + len(self), wanted)
-        order = np.argsort(wanted, kind="stable")
-        out, ordered = np.empty((len(wanted), self.shape[1]), dtype=self.dtype), wanted[order]
-        for a, b in self._runs(ordered):
-            first = int(ordered[a])
-            block = self._block(first, int(ordered[b - 1]) + 1)
-            out[order[a:b]] = block[ordered[a:b] - first]
-        return out
-
-    def _runs(self, ordered: npt.NDArray[Any]) -> Iterator[tuple[int, int]]:
-        """Cut a sorted list of rows where gaps are wide, and where a part would become too long to read at once."""
-        far = np.diff(ordered) * self._row_bytes > GAP
-        ends = [*(np.flatnonzero(far) + 1).tolist(), len(ordered)] if len(ordered) else []
-        most, start = max(1, PIECE // max(1, self._row_bytes)), 0
-        for end in ends:
-            while start < end:
-                stop = start + int(np.searchsorted(ordered[start:end], ordered[start] + most))
-                yield start, stop
-                start = stop
-
-    def _read(self, out: npt.NDArray[np.uint8], position: int) -> None:
-        done = 0
-        while done < len(out):
-            count = self._read_some(memoryview(out.data)[done:], position + done)
+        view, position = memoryview(out.reshape(-1).view(np.uint8).data), self.offset + start * self._row_bytes
+        while view:
+            count = self._read(view, position)
             if not count:
                 raise OSError(f"{self.path or 'a temporary file'} became shorter while it was read.")
-            done += count
+            view, position = view[count:], position + count
+        return out
 
-    def _read_some(self, view: memoryview, position: int) -> int:
+    def _read(self, view: memoryview, position: int) -> int:
         if hasattr(os, "preadv"):
             return os.preadv(self._file.fileno(), [view], position)
         with self._lock:  # where there are no positional reads
             self._file.seek(position)
             return int(self._file.readinto(view))
 
+    def _some(self, wanted: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Rows in any order, read in the order of the file: those close together in one call, if it is not too long."""
+        out = np.empty((len(wanted), self.shape[1]), dtype=self.dtype)
+        if not wanted.size:
+            return out
+        if wanted.dtype == bool or wanted.min() < 0 or wanted.max() >= len(self):
+            raise IndexError(f"rows {wanted.min()} to {wanted.max()} of {len(self)}")
+        order = np.argsort(wanted, kind="stable")
+        ordered, most = wanted[order], max(1, PIECE // max(1, self._row_bytes))
+        cut = (np.diff(ordered) * self._row_bytes > GAP) | (np.diff(ordered // most) > 0)
+        for a, b in pairwise([0, *(np.flatnonzero(cut) + 1).tolist(), len(order)]):
+            first = int(ordered[a])
+            out[order[a:b]] = self._block(first, int(ordered[b - 1]) + 1)[ordered[a:b] - first]
+        return out
+
 
 def row_chunks(data: Any, entries: int = 2**22) -> Iterator[tuple[int, npt.NDArray[Any]]]:
     """Consecutive rows of any matrix, at most so many entries at a time, each chunk with the number of its first row.
 
-    Chunks of files are small, because each is a new array.
+    What is read from disk comes in small pieces, because each is a new array, and in whole chunks of zarr or h5py.
     """
-    entries = min(entries, PIECE // 8) if isinstance(data, FileRows) else entries
-    step = max(1, entries // max(1, data.shape[1]))
+    entries = entries if isinstance(data, np.ndarray) else min(entries, PIECE // 8)
+    stored = (getattr(data, "chunks", None) or [1])[0]
+    stored = stored if isinstance(stored, int) else 1
+    step = stored * max(1, entries // max(1, data.shape[1]) // stored)
     for start in range(0, data.shape[0], step):
         yield start, np.asarray(data[start : start + step])
 
@@ -145,41 +128,37 @@ def spill(blocks: Iterable[npt.NDArray[Any]], dtype: Any, n_rows: int | None = N
 
     The file has no name where the system allows that, so nothing stays behind however the process ends.
     """
-    kind, file = np.dtype(dtype), temporary_file()
+    file, dtype = tempfile.TemporaryFile(), np.dtype(dtype)  # noqa: SIM115 - closed with the rows
     count = width = 0
     try:
         for block in blocks:
             if not count:
                 width = block.shape[1]
-                check_disk((n_rows or 0) * width * kind.itemsize)
-            write(file, np.ascontiguousarray(block, dtype=kind))
+                check_disk((n_rows or 0) * width * dtype.itemsize)
+            file.write(np.ascontiguousarray(block, dtype=dtype).data)
             count += len(block)
+        file.flush()
     except BaseException:
         file.close()
         raise
-    return FileRows(file, kind, (count, width))
+    return FileRows(file, dtype, (count, width))
 
 
 def spill_columns(columns: FileRows) -> FileRows:
     """The same matrix by rows, from a file that holds it column by column."""
     width, n_rows = columns.shape
     step = max(1, 4 * PIECE // (width * columns.dtype.itemsize))
-    flat = FileRows(columns._file, columns.dtype, (columns.size, 1), columns.offset, columns.path)
-    starts = ((start, min(start + step, n_rows)) for start in range(0, n_rows, step))
+    flat = FileRows(columns._file, columns.dtype, (width * n_rows, 1), columns.offset)
     blocks = (
-        np.concatenate([flat[j * n_rows + start : j * n_rows + stop] for j in range(width)], axis=1)
-        for start, stop in starts
+        np.concatenate(
+            [flat[j * n_rows + start : j * n_rows + min(start + step, n_rows)] for j in range(width)], axis=1
+        )
+        for start in range(0, n_rows, step)
     )
     return spill(blocks, columns.dtype, n_rows)
 
 
-def temporary_file() -> Any:
-    """A file that vanishes when it is closed."""
-    return tempfile.TemporaryFile(buffering=0)
-
-
 def check_disk(needed: int) -> None:
-    """Refuse to begin what the disk cannot hold."""
     folder = tempfile.gettempdir()
     free = shutil.disk_usage(folder).free
     if needed > free:
@@ -189,8 +168,56 @@ def check_disk(needed: int) -> None:
         )
 
 
-def write(file: Any, block: npt.NDArray[Any]) -> None:
-    """Write all of an array; an unbuffered file may take several calls."""
-    view = memoryview(block.reshape(-1).view(np.uint8).data)
-    while len(view):
-        view = view[file.write(view) :]
+def map_npy(path: str | os.PathLike[str], where: str) -> Any:
+    """The array of a .npy file as a memory map. A damaged file is a ValueError, whose message begins with `where`.
+
+    The header of such a file is a Python literal, so damage can surface as almost any exception. The map is never
+    longer than the file: a shape that the file cannot hold is refused before memory is taken for it.
+    """
+    try:
+        with np.errstate(all="raise"):  # products of absurd shapes
+            mapped = np.lib.format.open_memmap(path, mode="r")
+        if mapped.dtype.itemsize == 0:  # fits into any file, whatever the shape
+            raise ValueError(f"entries of type {mapped.dtype.str!r} have no content")
+    except OSError:
+        raise
+    except Exception as error:
+        if "Python objects" in str(error):
+            raise ValueError(f"{where} holds pickled objects, which could run code. Save numbers.") from None
+        reason = (str(error).splitlines() or [""])[0][:200] or type(error).__name__
+        raise ValueError(f"{where} is not a numpy file that can be read ({reason}).") from error
+    return mapped
+
+
+def open_npy(path: str | os.PathLike[str], argument: str) -> npt.NDArray[Any] | FileRows:
+    """A matrix of numbers in a .npy file as rows; any other array as it is, for `check_features` to refuse."""
+    mapped = map_npy(path, f"{argument}: {path}")
+    if not _is_matrix(mapped):
+        return np.asarray(mapped)
+    if mapped.flags.c_contiguous:
+        return FileRows.open(path, mapped.dtype, mapped.shape, mapped.offset)
+    return spill_columns(FileRows.open(path, mapped.dtype, mapped.shape[::-1], mapped.offset))
+
+
+def reopen_map(mapped: np.memmap[Any, Any]) -> FileRows | np.memmap[Any, Any]:
+    """The rows of a memory map, read from its file; the map if that may be another file, or hold other numbers."""
+    shared = isinstance(mapped.base, mmap.mmap) and mapped.mode != "c"  # else changes are in memory only
+    if _is_matrix(mapped) and shared and mapped.flags.c_contiguous and mapped.filename is not None:
+        with suppress(OSError, ValueError):
+            if _mapped_inode(mapped.ctypes.data) == os.stat(mapped.filename).st_ino:
+                return FileRows.open(mapped.filename, mapped.dtype, mapped.shape, mapped.offset)
+    return mapped
+
+
+def _is_matrix(array: npt.NDArray[Any]) -> bool:
+    return array.ndim == 2 and array.size > 0 and array.dtype.kind in "biuf" and array.dtype.itemsize <= 8
+
+
+def _mapped_inode(address: int) -> int | None:
+    """The file that is mapped at an address: the name may have passed to another file since."""
+    with open("/proc/self/maps") as lines:
+        for addresses, _, _, _, inode, *_ in map(str.split, lines):
+            start, end = (int(part, 16) for part in addresses.split("-"))
+            if start <= address < end:
+                return int(inode)
+    return None

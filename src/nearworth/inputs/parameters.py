@@ -14,9 +14,7 @@ import numpy as np
 Check: TypeAlias = Callable[[str, Any], None]  # takes the name of a parameter and its value; raises if it is wrong
 
 BRIEF = 80
-UNITS = {"": 1, "b": 1}
-UNITS |= {f"{p}b": 1000**i for i, p in enumerate("kmgt", start=1)}
-UNITS |= {f"{p}ib": 1024**i for i, p in enumerate("kmgt", start=1)}
+SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:(?:([kmgt])(i?))?b)?\s*", re.IGNORECASE)
 
 
 def is_whole(value: Any) -> bool:
@@ -53,10 +51,9 @@ def parse_bytes(name: str, value: Any) -> int:
     """Bytes from a number or from text such as "2GB" (10^9) or "2GiB" (2^30)."""
     if is_whole(value) and value > 0:
         return int(value)
-    if isinstance(value, str):
-        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", value)
-        if match and match[2].lower() in UNITS and float(match[1]) > 0:
-            return int(float(match[1]) * UNITS[match[2].lower()])
+    match = SIZE.fullmatch(value) if isinstance(value, str) else None
+    if match and float(match[1]) > 0:
+        return int(float(match[1]) * (1024 if match[3] else 1000) ** " kmgt".index((match[2] or " ").lower()))
     raise ValueError(f"{name} must be a positive number of bytes or a size such as '2GB' or '500MB'; got {value!r}.")
 
 
@@ -79,8 +76,6 @@ def condition(holds: Callable[[Any], bool], what: str, error: type[Exception] = 
 
 
 def one_of(*options: str) -> Check:
-    """One of a few words."""
-
     def check(name: str, value: Any) -> None:
         if not isinstance(value, str):
             raise TypeError(f"{name} must be one of {', '.join(map(repr, options))}; got {brief(value)}.")
@@ -91,8 +86,6 @@ def one_of(*options: str) -> Check:
 
 
 def whole_number(minimum: int, *, or_none: bool = False) -> Check:
-    """A whole number that is at least `minimum`."""
-
     def check(name: str, value: Any) -> None:
         if value is None and or_none:
             return
@@ -107,7 +100,6 @@ def whole_number(minimum: int, *, or_none: bool = False) -> Check:
 
 
 def semivalue(name: str, value: Any) -> None:
-    """A name, or ("beta", a, b)."""
     if isinstance(value, tuple | list):
         if len(value) != 3 or value[0] != "beta":
             raise ValueError(f'{name} as a tuple must be ("beta", a, b); got {value!r}.')
@@ -120,7 +112,6 @@ def semivalue(name: str, value: Any) -> None:
 
 
 def search(name: str, value: Any) -> None:
-    """A name, or an object that can fit and search."""
     if callable(getattr(value, "fit", None)) and callable(getattr(value, "search", None)):
         return
     condition(lambda v: isinstance(v, str), "a name or an object with fit(X) and search(Q, k)")(name, value)
@@ -128,7 +119,6 @@ def search(name: str, value: Any) -> None:
 
 
 def memory(name: str, value: Any) -> None:
-    """Bytes, a size in words, or None."""
     if value is not None:
         parse_bytes(name, value)
 
@@ -178,6 +168,5 @@ PARAMETERS: dict[str, Check] = {
 
 
 def check_parameters(parameters: Mapping[str, Any]) -> None:
-    """Check every parameter against the table."""
     for name, check in PARAMETERS.items():
         check(name, parameters[name])

@@ -10,12 +10,10 @@ from typing import Any
 
 import narwhals.stable.v2 as nwl
 import numpy as np
-import numpy.typing as npt
 
 from nearworth._common.memory import default_budget
-from nearworth.inputs.features import Features, as_narwhals
-from nearworth.inputs.file_rows import PIECE, FileRows, spill
-from nearworth.inputs.npy import map_npy, open_npy, reopen_map
+from nearworth.inputs.features import Features, as_narwhals, check_label_column
+from nearworth.inputs.file_rows import FileRows, map_npy, open_npy, reopen_map, row_chunks, spill
 
 FORMATS = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "feather", ".ipc": "feather"}
 ARROW = {"Dataset", "Scanner", "RecordBatchReader"}  # classes of pyarrow that are read in batches
@@ -29,42 +27,34 @@ def open_pair(X: Any, y: Any, names: tuple[str, str], max_memory: int | None) ->
     under a memory limit; without one they are read if they take no more than the default budget.
     """
     label = None
-    if isinstance(y, str | os.PathLike):
-        if _extension(y) == ".npy":
-            with _naming(names[1]):
-                y = np.array(map_npy(y, f"{names[1]}: {y}"))
-        elif isinstance(y, str):
-            label = y
-        else:
-            raise ValueError(f"{names[1]}: {y} is not a .npy file. Give labels, a .npy file, or the name of a column.")
+    if isinstance(y, os.PathLike) or (isinstance(y, str) and _extension(y) == ".npy"):
+        with _naming(names[1]):
+            y = np.array(map_npy(y, f"{names[1]}: {y}"))
+    elif isinstance(y, str):
+        label = y
     with _naming(names[0]):
-        features, labels = _open(X, label, names[0], max_memory)
+        X, labels = _open(X, label, names[0], max_memory)
     if label is None:
-        return X if features is None else features, y
-    if features is None:
-        return _split_frame(X, label, names)
-    if labels is None:
-        raise _no_columns(label, names)
-    return features, labels
+        return X, y
+    return _split_frame(X, label, names) if labels is None else (X, labels)
 
 
-def _open(X: Any, label: str | None, argument: str, max_memory: int | None) -> tuple[Features | None, Any]:
-    """Rows of a path, dataset or array on disk, not yet checked, and the labels beside them; None for anything else."""
+def _open(X: Any, label: str | None, argument: str, max_memory: int | None) -> tuple[Any, Any]:
+    """Features of a path, dataset or array on disk, not yet checked, and labels beside them; anything else as it is."""
     given, names, labels = X, None, None
-    if isinstance(X, np.memmap):
-        rows = reopen_map(X) if max_memory is not None and label is None else None
-        return None if rows is None else Features(rows), None
     if isinstance(X, str | os.PathLike):
         X = _open_path(os.fspath(X), argument)
-    if ARROW & {kind.__name__ for kind in type(X).__mro__ if kind.__module__.startswith("pyarrow")}:
+    if isinstance(X, np.memmap):
+        X = X if max_memory is None else reopen_map(X)
+    elif ARROW & {kind.__name__ for kind in type(X).__mro__ if kind.__module__.startswith("pyarrow")}:
         from nearworth.inputs.arrow import read_arrow
 
         X, names, labels = read_arrow(X, label, argument)
     elif _is_chunked(X):
-        X = spill(_blocks(X), X.dtype, int(X.shape[0]))
+        X = spill((rows for _, rows in row_chunks(X)), X.dtype, int(X.shape[0]))
     if isinstance(X, FileRows) and max_memory is None and X.nbytes <= default_budget():
         X = X[:]
-    return None if X is given else Features(X, names), labels
+    return X if X is given else Features(X, names), labels
 
 
 def _open_path(path: str, argument: str) -> Any:
@@ -109,16 +99,6 @@ def _is_chunked(X: Any) -> bool:
     return has_all and X.dtype.kind in "biuf" and X.dtype.itemsize <= 8 and len(getattr(X, "shape", ())) == 2
 
 
-def _blocks(X: Any) -> Iterator[npt.NDArray[Any]]:
-    """Whole chunks, several at a time if they are small."""
-    n_rows, width = (int(size) for size in X.shape)
-    most = max(1, PIECE // max(1, width * X.dtype.itemsize))
-    tall = X.chunks[0] if X.chunks and isinstance(X.chunks[0], int) else 1
-    step = tall * max(1, most // tall)
-    for start in range(0, n_rows, step):
-        yield np.asarray(X[start : min(start + step, n_rows)])
-
-
 @contextmanager
 def _naming(argument: str) -> Iterator[None]:
     """Name the argument where the system or a library only says what went wrong."""
@@ -135,15 +115,9 @@ def _naming(argument: str) -> Iterator[None]:
 def _split_frame(X: Any, label: str, names: tuple[str, str]) -> tuple[Any, Any]:
     frame = as_narwhals(X, names[0])
     if not isinstance(frame, nwl.DataFrame):
-        raise _no_columns(label, names)
-    if label not in frame.columns:
-        some = ", ".join(map(repr, frame.columns[:12]))
-        raise ValueError(f"{names[0]} has no column {label!r} for the labels; it has {some}.")
+        raise ValueError(
+            f"{names[1]}={label!r} names a column, but {names[0]} has no named columns. "
+            "Give one label per row, or the path of a .npy file."
+        )
+    check_label_column(label, frame.columns, names[0])
     return frame.drop(label).to_native(), frame.get_column(label).to_native()
-
-
-def _no_columns(label: str, names: tuple[str, str]) -> ValueError:
-    return ValueError(
-        f"{names[1]}={label!r} names a column, but {names[0]} has no named columns. "
-        "Give one label per row, or the path of a .npy file."
-    )

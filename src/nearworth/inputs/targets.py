@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nearworth._common.types import FloatVector, IntVector
-from nearworth.inputs.features import as_narwhals, describe_rows
+from nearworth.inputs.features import as_narwhals, refuse_rows
 from nearworth.inputs.parameters import is_whole
 
 # Values of regression grow like squares of targets, their spread like fourth powers, times squares of weights:
@@ -39,10 +39,8 @@ class Classes:
             raise TypeError(
                 f"{name} holds {kind}, but y in fit held {self.kind}: they can never match. Use the same kind for both."
             )
-        lookup = {label: code for code, label in enumerate(_plain(self.labels))}
-        plain = _plain(values)
-        codes = np.array([lookup.get(label, -1) for label in plain], dtype=np.intp)
-        return codes, list(dict.fromkeys(label for label in plain if label not in lookup))
+        codes = _codes(values, self.labels.tolist())
+        return codes, list(dict.fromkeys(values[codes < 0].tolist()))
 
 
 def check_classes(y: Any, name: str, n_rows: int | None = None) -> Classes:
@@ -54,8 +52,7 @@ def check_classes(y: Any, name: str, n_rows: int | None = None) -> Classes:
     distinct = list(dict.fromkeys(values.tolist()))
     with suppress(TypeError):  # objects without an order stay in that of their first rows
         distinct = sorted(distinct)
-    lookup = {label: code for code, label in enumerate(distinct)}
-    return Classes(_objects(distinct), kind, np.array([lookup[label] for label in values.tolist()], dtype=np.intp))
+    return Classes(_objects(distinct), kind, _codes(values, distinct))
 
 
 def check_targets(y: Any, name: str, n_rows: int | None = None) -> FloatVector:
@@ -117,14 +114,9 @@ def check_owners(owners: Any, n_train: int) -> tuple[list[Any], IntVector]:
     if column.dtype.kind in "mM":
         column = column.astype(str)  # dates as text
     plain = column.tolist()
-    _refuse_missing([_is_missing(owner) for owner in plain], "owners", "missing owners")
-    if not all(isinstance(owner, Hashable) for owner in plain):
-        raise TypeError(
-            "owners must be labels that can be compared, such as strings or numbers; got lists or the like."
-        )
-    lookup: dict[Any, int] = {}
-    codes = np.array([lookup.setdefault(owner, len(lookup)) for owner in plain], dtype=np.intp)
-    return list(lookup), codes
+    _refuse_missing(plain, "owners", "missing owners")
+    distinct = list(dict.fromkeys(plain))
+    return distinct, _codes(column, distinct)
 
 
 def _real_numbers(y: Any, name: str, n_rows: int | None, needed: str, advice: str) -> FloatVector:
@@ -134,7 +126,7 @@ def _real_numbers(y: Any, name: str, n_rows: int | None, needed: str, advice: st
         entries = column.astype(str).tolist() if column.dtype.kind in "mM" else column.tolist()
         strange = [entry for entry in entries if not isinstance(entry, numbers.Real | Decimal)]
         if strange:
-            _refuse_missing([_is_missing(entry) for entry in entries], name, "missing values")
+            _refuse_missing(entries, name)
             raise ValueError(
                 f"{name} must be {needed}; got {type(strange[0]).__name__} such as {strange[0]!r}. {advice}"
             )
@@ -142,7 +134,7 @@ def _real_numbers(y: Any, name: str, n_rows: int | None, needed: str, advice: st
         floats = column.astype(np.float64)
     except OverflowError:
         raise ValueError(f"{name} holds numbers beyond 64-bit floats. Rescale them.") from None
-    _refuse_missing(~np.isfinite(floats), name, "NaN or infinity")
+    refuse_rows(~np.isfinite(floats), name, "NaN or infinity")
     return floats
 
 
@@ -159,28 +151,26 @@ def _column(y: Any, name: str, n_rows: int | None) -> npt.NDArray[Any]:
             raise ValueError(f"{name} is a frame of {len(native.columns)} columns; give one column.")
         native = native.get_column(native.columns[0])
     if isinstance(native, nwl.Series):
-        _refuse_missing(native.is_null().to_numpy(), name, "missing values")
-        native = native.cast(nwl.Int64) if native.dtype in (nwl.Int128, nwl.UInt128) else native
-        column: npt.NDArray[Any] = native.to_numpy()
-    else:
-        column = _array(y, name)
+        refuse_rows(native.is_null().to_numpy(), name, "missing values")
+        native = native.to_numpy()
+    column = _array(native, name)
     if column.ndim == 2 and column.shape[-1] == 1:
         column = column.ravel()
     if column.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional, one entry per row; got shape {column.shape}.")
-    if n_rows is not None and column.shape[0] != n_rows:
+    if n_rows is not None and len(column) != n_rows:
         raise ValueError(
-            f"{name} has {column.shape[0]} entries for {n_rows} rows: inconsistent numbers of samples. "
+            f"{name} has {len(column)} entries for {n_rows} rows: inconsistent numbers of samples. "
             "Give one entry per row."
         )
-    if column.shape[0] == 0:
+    if not len(column):
         raise ValueError(f"{name} is empty. At least one row is needed.")
     return column
 
 
 def _array(y: Any, name: str) -> npt.NDArray[Any]:
     if np.ma.isMaskedArray(y):
-        _refuse_missing(np.ma.getmaskarray(y).ravel(), name, "masked entries")
+        refuse_rows(np.ma.getmaskarray(y).ravel(), name, "masked entries")
     if isinstance(y, list | tuple):
         # numpy would turn [1, "a"] into text and [1, None] into objects; keep what was given.
         kinds = {type(label) for label in y}
@@ -195,45 +185,39 @@ def _array(y: Any, name: str) -> npt.NDArray[Any]:
 def _labels(y: Any, name: str, n_rows: int | None) -> tuple[npt.NDArray[Any], str]:
     """Labels of one kind, and that kind in words."""
     column = _column(y, name, n_rows)
-    if column.dtype.kind in "OUT":
-        column, kind = _from_objects(column.astype(object), name)
-        if kind != NUMBER:
-            return column, kind
+    if column.dtype.kind in "OUTS":
+        values = column.tolist()
+        _refuse_missing(values, name)
+        kinds = {type(value) for value in values}
+        if not _all_numbers(kinds):
+            return column.astype(object), _common_kind(kinds, name)
+        column = np.array(values)
+    elif column.dtype.kind not in "biuf":
+        raise ValueError(
+            f"{name} has dtype {column.dtype}, which cannot name classes. "
+            "Convert it with .astype(str) if each value is a class."
+        )
     if column.dtype.kind == "f":
-        _refuse_missing(~np.isfinite(column), name, "NaN or infinity")
-        if (column != np.trunc(column)).any():
-            row = int(np.argmax(column != np.trunc(column)))
+        refuse_rows(~np.isfinite(column), name, "NaN or infinity")
+        fractions = column != np.trunc(column)
+        if fractions.any():
+            row = int(np.argmax(fractions))
             raise ValueError(
                 f"Unknown label type: {name} holds continuous values ({column[row]} at row {row}), but "
                 "task='classification' needs classes. Use task='regression', or bin the values."
             )
-    if column.dtype.kind in "biuf":
-        # Whole numbers beyond 2^53 may have become the same float.
-        limit = 2.0**53 if column.dtype.kind == "f" else 2.0**63
-        if column.dtype.kind in "uf" and (np.abs(column.astype(np.float64)) >= limit).any():
-            raise ValueError(f"{name} holds labels beyond 64-bit integers. Convert them to strings.")
-        return column, NUMBER
-    if column.dtype.kind == "S":
-        return column.astype(object), "bytes"
-    raise ValueError(
-        f"{name} has dtype {column.dtype}, which cannot name classes. "
-        "Convert it with .astype(str) if each value is a class."
-    )
+    limit = {"f": 2.0**53, "u": 2.0**63}.get(column.dtype.kind)  # larger floats may have been other integers
+    if column.dtype.kind == "O" or (limit and (np.abs(column.astype(np.float64)) >= limit).any()):
+        raise ValueError(f"{name} holds labels beyond 64-bit integers. Convert them to strings.")
+    return column, NUMBER
 
 
-def _from_objects(column: npt.NDArray[Any], name: str) -> tuple[npt.NDArray[Any], str]:
-    values = column.tolist()
-    _refuse_missing([_is_missing(value) for value in values], name, "missing values")
-    kinds = {type(value) for value in values}
-    if _all_numbers(kinds):
-        column = np.array(values)
-        if column.dtype.kind == "O":
-            raise ValueError(f"{name} holds labels beyond 64-bit integers. Convert them to strings.")
-        return column, NUMBER
+def _common_kind(kinds: set[type], name: str) -> str:
     if all(issubclass(kind, str) for kind in kinds):
-        return column, TEXT
-    if len(kinds) == 1 and issubclass(next(iter(kinds)), Hashable):
-        return column, next(iter(kinds)).__name__
+        return TEXT
+    first = next(iter(kinds))
+    if len(kinds) == 1 and issubclass(first, Hashable):
+        return first.__name__
     found = ", ".join(sorted(kind.__name__ for kind in kinds))
     raise TypeError(
         f"{name} mixes labels of several kinds ({found}), or of one that cannot be compared. "
@@ -252,18 +236,18 @@ def _objects(items: Sequence[Any]) -> npt.NDArray[Any]:
     return column
 
 
+def _codes(values: npt.NDArray[Any], distinct: list[Any]) -> IntVector:
+    """Positions of values among distinct ones, -1 for others; numbers are equal whatever their type."""
+    lookup = {label: code for code, label in enumerate(distinct)}
+    return np.array([lookup.get(value, -1) for value in values.tolist()], dtype=np.intp)
+
+
+def _refuse_missing(values: list[Any], name: str, what: str = "missing values") -> None:
+    refuse_rows([_is_missing(value) for value in values], name, what)
+
+
 def _is_missing(value: Any) -> bool:
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+    """Whether it is None, pandas' NA, or differs from itself as NaN and NaT do."""
+    if value is None or type(value).__name__ == "NAType":
         return True
-    return isinstance(value, float | np.floating | np.datetime64 | np.timedelta64) and bool(value != value)
-
-
-def _refuse_missing(mask: npt.ArrayLike, name: str, what: str) -> None:
-    rows = np.flatnonzero(np.asarray(mask, dtype=bool))
-    if rows.size:
-        raise ValueError(f"{name} has {what} at {describe_rows(rows)}. Drop these rows or fill them in.")
-
-
-def _plain(values: npt.NDArray[Any]) -> list[Any]:
-    """Python objects that compare and hash alike whatever numeric dtype they came in."""
-    return [int(v) if isinstance(v, bool | float) else v for v in values.tolist()]
+    return isinstance(value, Hashable) and bool(value != value)

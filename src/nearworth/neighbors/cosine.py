@@ -20,10 +20,9 @@ import scipy.sparse
 
 from nearworth._common.compile import compiled
 from nearworth._common.types import BoolVector, FloatMatrix, FloatVector
-from nearworth.neighbors.distances import distances_to, squared_distances
+from nearworth.neighbors.distances import Converted, ExactDistances, Rows, blocks, squared_distances
 from nearworth.neighbors.keys import Keys, Stored
-from nearworth.neighbors.products import ApproximateKeys, DistanceProducts, ExactKeys, Products
-from nearworth.neighbors.rows import Converted, blocks
+from nearworth.neighbors.products import DistanceProducts, ExactKeys, Products
 
 # Coarse beside the rounding of directions, so that equal angles nearly always share a multiple (and right angles always
 # do: sqrt(2) is a quarter of a step away from where rounding changes), and fine beside any angle that data can mean.
@@ -61,9 +60,12 @@ class CosineKeys(Keys):
         return keys
 
     def products(self, *, single: bool) -> Products:
-        return CosineProducts(self._directions, self.directions_of, single=single)
+        # Rounding to the grid moves a squared distance by up to 2 GRID, two by 4; once more, to be safe.
+        return DistanceProducts(
+            self._directions, self._directions_of, single=single, exact=_exact_on_grid, rounding=8.0 * GRID
+        )
 
-    def directions_of(self, queries: Any) -> tuple[FloatMatrix, BoolVector]:
+    def _directions_of(self, queries: Any) -> tuple[FloatMatrix, BoolVector]:
         """Directions of queries, and for which of them these decide."""
         rows = self._convert(queries)
         return _directions(rows), (_squares(rows) > 0.0) & ~self._is_exact(rows)
@@ -83,28 +85,6 @@ class CosineKeys(Keys):
             dots = dots.toarray() if scipy.sparse.issparse(dots) else dots
             keys[:, start : start + rows.shape[0]] = -dots * np.abs(dots) / np.where(squares > 0.0, squares, 1.0)
         return keys
-
-
-class CosineProducts(DistanceProducts):
-    """Approximate squared distances between directions."""
-
-    def __init__(self, directions: Converted, directions_of: Callable[[Any], Any], *, single: bool) -> None:
-        super().__init__(directions, single=single)
-        self._directions_of = directions_of
-
-    def __call__(self, queries: FloatMatrix, *, single: bool) -> ApproximateKeys:
-        """See Products."""
-        directions, usable = self._directions_of(queries)
-        batch = super().__call__(directions, single=single)
-        batch.usable &= usable
-        # Rounding to the grid moves a squared distance by up to 2 GRID, two by 4; once more, to be safe.
-        batch.tolerance = batch.tolerance + 8.0 * GRID
-        batch.far_tolerance = batch.far_tolerance + 8.0 * GRID
-        return batch
-
-    def exact_keys(self, query: FloatVector) -> ExactKeys:
-        """See DistanceProducts."""
-        return lambda rows: _on_grid(distances_to(query, self._points, rows))
 
 
 def _scaled_rows(X: Any, centred: bool) -> Any:
@@ -158,6 +138,11 @@ def _on_grid(squares: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Squares of the same distances rounded to GRID, in place."""
     _round_roots(squares.reshape(-1))
     return squares
+
+
+def _exact_on_grid(query: FloatVector, points: Rows) -> ExactKeys:
+    distances = ExactDistances(query, points)
+    return lambda rows: _on_grid(distances(rows))
 
 
 @compiled

@@ -1,4 +1,4 @@
-"""Distances and inner products pair by pair: of all pairs, or of a few.
+"""Training rows as kernels read them, and distances and inner products pair by pair: of all pairs, or of a few.
 
 All kernels add the terms of one pair in the order of the columns, in 64 bits, whatever the type of the points and
 wherever the pair stands. So a few pairs agree to the bit with all pairs, and sparse rows with dense ones.
@@ -9,9 +9,9 @@ wherever the pair stands. So a few pairs agree to the bit with all pairs, and sp
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +19,72 @@ import scipy.sparse
 
 from nearworth._common.compile import compiled
 from nearworth._common.types import FloatMatrix, FloatVector
-from nearworth.neighbors.rows import BLOCK, Rows, blocks
+from nearworth.inputs.file_rows import FileRows
 
+EXTREME = 300  # binary exponents whose squares come near the limits of floats
+BLOCK = 2**16  # numbers in a block of rows: half a megabyte
+CONVERTED = 2**14  # numbers converted at a time, so that the copies this takes stay in a cache
 PANEL = 128  # training points whose columns stay in the first cache, fewer if they are very long
 FEW = 24  # pairs up to which plain insertion is the fastest sort
+
+
+class Converted:
+    """Rows made from others whenever they are read, so that there is never a converted copy of all of them."""
+
+    def __init__(self, X: Rows, convert: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> None:
+        self._X, self._convert = X, convert
+        self.shape: tuple[int, int] = (X.shape[0], X.shape[1])
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice | npt.NDArray[np.integer[Any]]) -> npt.NDArray[Any]:
+        """Converted some at a time, because conversions need a few copies."""
+        wanted = range(len(self))[rows] if isinstance(rows, slice) else rows
+        step = max(4, CONVERTED // max(1, self.shape[1]))
+        parts = [self._convert(self._read(wanted[a : a + step])) for a in range(0, max(1, len(wanted)), step)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _read(self, wanted: Any) -> npt.NDArray[Any]:
+        if isinstance(wanted, range) and wanted.step == 1:
+            return self._X[wanted.start : wanted.stop]
+        return self._X[np.asarray(wanted)]
+
+
+Rows: TypeAlias = npt.NDArray[Any] | FileRows | Converted
+
+
+def streamed(rows: Any) -> bool:
+    """Whether the rows come from a file whenever they are read."""
+    return streamed(rows._X) if isinstance(rows, Converted) else isinstance(rows, FileRows)
+
+
+def readable(X: Any) -> Any:
+    """Rows of a type that compiled code knows: 16-bit floats and foreign byte orders are converted."""
+    if X.dtype == np.float16:
+        return Converted(X, lambda rows: rows.astype(np.float32))
+    if not X.dtype.isnative:
+        native = X.dtype.newbyteorder("=")
+        return Converted(X, lambda rows: rows.astype(native))
+    return X
+
+
+def blocks(points: Any) -> Iterator[tuple[int, Any]]:
+    """All rows, some at a time, each block with the number of its first row; sparse rows are one block."""
+    step = points.shape[0] if scipy.sparse.issparse(points) else max(4, BLOCK // max(1, points.shape[1]))
+    for start in range(0, points.shape[0], step):
+        yield start, points[start : start + step]
+
+
+def scaled(rows: Any, factor: float) -> Any:
+    """Rows times a power of two, which rounds nothing; dense ones are scaled when they are read."""
+    if scipy.sparse.issparse(rows):
+        return rows * factor
+    return Converted(rows, lambda some: some.astype(np.float64) * factor)
+
+
+def largest_magnitude(X: Any) -> float:
+    return max(float(X.max()), -float(X.min()))
 
 
 def squared_distances(queries: Any, points: Any) -> FloatMatrix:
@@ -38,8 +100,7 @@ def squared_distances(queries: Any, points: Any) -> FloatMatrix:
 
 def sparse_distances(queries: scipy.sparse.csr_array, points: scipy.sparse.csr_array, power: int) -> FloatMatrix:
     """Sums of |difference|^power, power 1 or 2, of every pair of sparse rows, (Q, N)."""
-    out = np.empty((queries.shape[0], points.shape[0]))
-    q, x = queries, points
+    q, x, out = queries, points, np.empty((queries.shape[0], points.shape[0]))
     _merge_rows(q.indptr, q.indices, q.data, x.indptr, x.indices, x.data, power, out)
     return out
 
@@ -52,11 +113,6 @@ def minus_inner_products(queries: FloatMatrix, points: Rows) -> FloatMatrix:
         for query, row in zip(np.ascontiguousarray(queries), out, strict=True):
             _some_products(query, rows, every, row[start : start + len(rows)])
     return out
-
-
-def distances_to(query: FloatVector, points: Rows, rows: npt.NDArray[np.int32]) -> FloatVector:
-    """Squared distances of one query to the points in these rows."""
-    return _of_rows(some_rows, query, points, rows)
 
 
 def minus_inner_products_with(query: FloatVector, points: Rows, rows: npt.NDArray[np.int32]) -> FloatVector:
@@ -72,7 +128,7 @@ class ExactDistances:
     points: Rows
 
     def __call__(self, rows: npt.NDArray[np.int32]) -> FloatVector:
-        return distances_to(self.query, self.points, rows)
+        return _of_rows(some_rows, self.query, self.points, rows)
 
 
 def _of_rows(kernel: Callable[..., Any], query: FloatVector, points: Rows, rows: npt.NDArray[np.int32]) -> FloatVector:
@@ -107,21 +163,17 @@ def _one_panel(query, panel, total):
     total[:] = 0.0
     j = 0
     while j + 8 <= width:
-        t0, t1, t2, t3 = query[j], query[j + 1], query[j + 2], query[j + 3]
-        t4, t5, t6, t7 = query[j + 4], query[j + 5], query[j + 6], query[j + 7]
+        t = query[j], query[j + 1], query[j + 2], query[j + 3], query[j + 4], query[j + 5], query[j + 6], query[j + 7]
+        eight = panel[j : j + 8]
         for p in range(size):
-            s = total[p] + (panel[j, p] - t0) * (panel[j, p] - t0)
-            s += (panel[j + 1, p] - t1) * (panel[j + 1, p] - t1)
-            s += (panel[j + 2, p] - t2) * (panel[j + 2, p] - t2)
-            s += (panel[j + 3, p] - t3) * (panel[j + 3, p] - t3)
-            s += (panel[j + 4, p] - t4) * (panel[j + 4, p] - t4)
-            s += (panel[j + 5, p] - t5) * (panel[j + 5, p] - t5)
-            s += (panel[j + 6, p] - t6) * (panel[j + 6, p] - t6)
-            total[p] = s + (panel[j + 7, p] - t7) * (panel[j + 7, p] - t7)
+            s = total[p]
+            for c in range(8):  # unrolled by the compiler
+                s += (eight[c, p] - t[c]) ** 2
+            total[p] = s
         j += 8
     while j < width:
         for p in range(size):
-            total[p] += (panel[j, p] - query[j]) * (panel[j, p] - query[j])
+            total[p] += (panel[j, p] - query[j]) ** 2
         j += 1
 
 
@@ -151,7 +203,7 @@ def some_rows(query, points, rows, out):
     while k < count:
         total = 0.0
         for j in range(width):
-            total += (points[rows[k], j] - query[j]) * (points[rows[k], j] - query[j])
+            total += (points[rows[k], j] - query[j]) ** 2
         out[k] = total
         k += 1
 
@@ -185,9 +237,7 @@ def _some_products(query, points, rows, out):
 
 
 @compiled
-def _merge_rows(
-    q_start: Any, q_column: Any, q_value: Any, x_start: Any, x_column: Any, x_value: Any, power: int, out: FloatMatrix
-) -> None:
+def _merge_rows(q_start, q_column, q_value, x_start, x_column, x_value, power, out):
     for a in range(out.shape[0]):
         for b in range(out.shape[1]):
             i, i_end = q_start[a], q_start[a + 1]

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import scipy.sparse
 
 from nearworth._common.types import IntVector
-from nearworth.neighbors.rows import blocks
+from nearworth.neighbors.distances import blocks
 
 SIZE = 16  # bytes of a hash, enough never to collide
 

@@ -4,7 +4,7 @@ ExactSearch     one pass over the training points: approximate keys from a matri
                 exact keys of the others decide. What other searchers are measured against.
 TrueDistances   exact distances of chosen pairs: they put in order what other searchers found.
 ask             the answer of a searcher, checked and in exact order.
-nearly_nearest  the same sieve for one row of whole numbers.
+Sample          queries with their exact neighbours: the recall of a searcher, and what it says about other queries.
 """
 
 # Kernels take arrays of several types and are typed by numba when first called.
@@ -13,6 +13,7 @@ nearly_nearest  the same sieve for one row of whole numbers.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -20,11 +21,10 @@ import numpy.typing as npt
 
 from nearworth._common.compile import compiled
 from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix, IntVector
-from nearworth.neighbors.distances import distances_to, some_rows
+from nearworth.neighbors.distances import ExactDistances, scaled, some_rows
 from nearworth.neighbors.keys import EuclideanKeys, Keys
 from nearworth.neighbors.products import ApproximateKeys, panel_size
-from nearworth.neighbors.rows import scaled
-from nearworth.neighbors.searchers import MISSING, Neighbours, Searcher, as_points, check_answer
+from nearworth.neighbors.searchers import Neighbours, Searcher, as_points, check_answer
 
 PRODUCT_POINTS = 2048  # below, exact keys of all pairs are as fast as a product and what it leaves ambiguous
 BATCH, BLOCK_PAIRS = 64, 2**21
@@ -61,9 +61,7 @@ class ExactSearch(Searcher):
 
     def nearest(self, queries: Any, k: int) -> Neighbours:
         """The k nearest with their keys. Sparse queries are fine if the keys take them. Several threads may ask."""
-        found = Neighbours(
-            np.full((queries.shape[0], k), MISSING, dtype=np.intp), np.full((queries.shape[0], k), np.inf)
-        )
+        found = Neighbours.empty(queries.shape[0], k)
         batch = self._batch or max(1, min(BATCH, BLOCK_PAIRS // self._n_train))
         batch = batch if self._products is None else BATCH
         for start in range(0, queries.shape[0], batch):
@@ -95,18 +93,17 @@ class TrueDistances(EuclideanKeys):
 
     @property
     def points(self) -> npt.NDArray[Any]:
-        """The training points."""
-        return self.data  # type: ignore[return-value]
+        return self.data  # type: ignore[no-any-return]
 
     def keys(self, queries: Any, indices: IntMatrix) -> FloatMatrix:
         """Squared distances of each query to its own list of points, infinity for -1; scaled as those of all pairs."""
-        queries = np.ascontiguousarray(queries, dtype=np.float64)
-        keys, exponents = np.empty(indices.shape), self._underflow.exponents(queries)
+        queries, keys = np.ascontiguousarray(queries, dtype=np.float64), np.empty(indices.shape)
         _distances_of_lists(queries, self.points, indices, keys)
-        for q in np.flatnonzero(exponents):
-            there, exponent = indices[q] >= 0, int(exponents[q])
-            rows = indices[q][there].astype(np.int32)
-            keys[q, there] = distances_to(np.ldexp(queries[q], exponent), scaled(self.points, exponent), rows)
+        factor = self._underflow.factor
+        for q in np.flatnonzero(self._underflow.concerns(queries)):
+            there = indices[q] >= 0
+            exact = ExactDistances(queries[q] * factor, scaled(self.points, factor))
+            keys[q, there] = exact(indices[q][there].astype(np.int32))
         return keys
 
     def order(self, queries: Any, indices: IntMatrix) -> Neighbours:
@@ -121,8 +118,8 @@ class TrueDistances(EuclideanKeys):
 
     def unsquared(self, queries: Any, keys: FloatMatrix) -> FloatMatrix:
         """Distances from squared ones."""
-        exponents = self._underflow.exponents(np.asarray(queries, dtype=np.float64))
-        return np.asarray(np.ldexp(np.sqrt(keys), -exponents[:, None]))
+        small = self._underflow.concerns(np.asarray(queries, dtype=np.float64))
+        return np.sqrt(keys) / np.where(small, self._underflow.factor, 1.0)[:, None]
 
 
 def ask(
@@ -147,6 +144,65 @@ def ask(
     found = check_answer(indices, far, len(distances.points), k, n_queries=len(queries), searcher=searcher)
     ranked = distances.order(queries, found.rows)
     return ranked if excluded is None else ranked.without(excluded)
+
+
+def recall_by_distance(found: FloatMatrix, exact: FloatMatrix) -> FloatVector:
+    """Share found for each query, by exact distances: a point as near as the farthest wanted is as good as it."""
+    wanted = np.isfinite(exact).sum(axis=1)
+    farthest = np.where(np.isfinite(exact), exact, -np.inf).max(axis=1, initial=-np.inf)
+    hits = (found <= farthest[:, None]).sum(axis=1)
+    return np.asarray(np.minimum(hits, wanted) / np.maximum(wanted, 1) + (wanted == 0))
+
+
+def upper_limit(misses: int, n: int, confidence: float = 0.99) -> float:
+    """Largest share of misses that agrees with so many among n drawn at random (Clopper and Pearson, one-sided).
+
+    With this confidence the true share is not larger. The limit also holds for draws without replacement.
+    """
+    from scipy.stats import beta
+
+    return 1.0 if misses == n else float(beta.ppf(confidence, misses + 1, n - misses))
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Queries with their exact neighbours: indices and squared distances, (S, k)."""
+
+    truth: TrueDistances
+    queries: FloatMatrix
+    indices: IntMatrix
+    keys: FloatMatrix
+    rows: IntVector | None  # if the queries are training points: which, each excluded from its own neighbours
+
+    @classmethod
+    def of_queries(cls, X: npt.NDArray[Any], queries: npt.NDArray[Any], k: int) -> Self:
+        """Queries that are no training points."""
+        truth, rows = TrueDistances(X), np.ascontiguousarray(queries, dtype=np.float64)
+        return cls(truth, rows, *_exact(truth).nearest(rows, k), None)
+
+    @classmethod
+    def of_training(cls, X: npt.NDArray[Any], k: int, size: int, rng: np.random.Generator) -> Self:
+        """Training points drawn at random, with the nearest of the others."""
+        rows = np.sort(rng.choice(len(X), min(size, len(X)), replace=False)).astype(np.intp)
+        truth, queries = TrueDistances(X), np.ascontiguousarray(X[rows], dtype=np.float64)
+        return cls(truth, queries, *_exact(truth).nearest(queries, k + 1).without(rows), rows)
+
+    @property
+    def k(self) -> int:
+        return int(self.indices.shape[1])
+
+    @property
+    def distances(self) -> FloatMatrix:
+        return self.truth.unsquared(self.queries, self.keys)
+
+    def recall_of(self, searcher: Any) -> FloatVector:
+        """Share of the exact neighbours that a fitted searcher finds, for each query."""
+        return recall_by_distance(ask(searcher, self.truth, self.queries, self.k, excluded=self.rows).keys, self.keys)
+
+
+def _exact(truth: TrueDistances) -> ExactSearch:
+    """Without a copy in single precision, which would not pay for a few queries."""
+    return ExactSearch(single=False).fit_keys(truth, len(truth.points))
 
 
 def _candidates(approximate: ApproximateKeys, k: int) -> list[tuple[npt.NDArray[np.int32], FloatVector] | None]:

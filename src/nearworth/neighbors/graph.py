@@ -6,7 +6,6 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse
 
 from nearworth._common.types import IntVector
@@ -44,7 +43,9 @@ class GraphSearch(Searcher):
         if found.dtype.kind not in "iu" or far.dtype.kind not in "iuf":
             raise TypeError(f"indices must be whole numbers and distances real; got {found.dtype} and {far.dtype}.")
         missing = found == MISSING
-        _check_distances(far[~missing])
+        wrong = far[~missing & ~(np.isfinite(far) & (far >= 0))]
+        if len(wrong):
+            raise ValueError(f"distances must be finite and not negative; got {wrong[0]}.")
         far = np.where(missing, np.inf, far.astype(np.float64))
         order = np.lexsort((found, far), axis=1)
         found, far = np.take_along_axis(found, order, axis=1), np.take_along_axis(far, order, axis=1)
@@ -69,7 +70,7 @@ class GraphSearch(Searcher):
                 stacklevel=2,
             )
         there = np.arange(counts.max(initial=0)) < counts[:, None]
-        indices, distances = np.full(there.shape, MISSING, dtype=np.intp), np.full(there.shape, np.inf)
+        indices, distances = Neighbours.empty(*there.shape)
         indices[there], distances[there] = csr.indices, csr.data
         return cls(indices, distances, n_train=csr.shape[1])
 
@@ -105,14 +106,7 @@ class GraphSearch(Searcher):
         return self.search_numbered(np.arange(start, stop), None, k)
 
     def search_numbered(self, numbers: IntVector, Q: Any, k: int) -> Neighbours:  # noqa: ARG002 - it knows no points
-        """The k nearest of the points with these numbers."""
         last = int(numbers.max(initial=-1))
         if last >= len(self.indices):
             raise ValueError(f"point {last} is not in a graph of {len(self.indices)} rows.")
         return Neighbours(self.indices[numbers], self.distances[numbers]).resized(k)
-
-
-def _check_distances(far: npt.NDArray[Any]) -> None:
-    if far.size and not (np.isfinite(far).all() and far.min() >= 0):
-        wrong = far[~(np.isfinite(far) & (far >= 0))][0]
-        raise ValueError(f"distances must be finite and not negative; got {wrong}.")

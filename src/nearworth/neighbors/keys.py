@@ -1,22 +1,80 @@
-"""What rank keys are, and those of distances and inner products."""
+"""Rank keys: what they are, those of distances and inner products, and the keys of a metric by its name."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from nearworth._common.types import FloatMatrix
+from nearworth._common.types import BoolVector, FloatMatrix
 from nearworth.inputs.file_rows import FileRows
-from nearworth.neighbors.distances import minus_inner_products, sparse_distances, squared_distances
+from nearworth.inputs.parameters import did_you_mean
+from nearworth.neighbors.distances import (
+    EXTREME,
+    Converted,
+    blocks,
+    largest_magnitude,
+    minus_inner_products,
+    readable,
+    scaled,
+    sparse_distances,
+    squared_distances,
+    streamed,
+)
+from nearworth.neighbors.duplicates import digests, first_duplicates
 from nearworth.neighbors.products import DistanceProducts, InnerProducts, Products, scale_queries
-from nearworth.neighbors.rows import blocks, readable, scaled, streamed
-from nearworth.neighbors.underflow import TINY, Underflow
 
 Stored: TypeAlias = npt.NDArray[Any] | FileRows
-EXTREME = 300  # binary exponents whose squares come near the limits of floats
+TINY = 2.0**-430
+TOP = 480  # binary exponent of the largest number after scaling; 2**60 such squares can be added
+
+EUCLIDEAN = ("euclidean", "l2", "sqeuclidean")
+MANHATTAN = ("manhattan", "l1", "cityblock")
+INNER = "inner_product"
+BOOLEAN = ("dice", "jaccard", "rogerstanimoto", "russellrao", "sokalmichener", "sokalsneath", "yule")
+WITHOUT_PARAMETERS = (*EUCLIDEAN, INNER, "cosine", "correlation", "nan_euclidean")
+SPARSE = (*EUCLIDEAN, *MANHATTAN, "cosine")
+
+
+def make_keys(X: Any, metric: Any, metric_params: Mapping[str, Any] | None) -> Keys:
+    """The keys of a metric on a checked training matrix (None where the user brings distances)."""
+    params = dict(metric_params or {})
+    if metric == "precomputed":
+        return GivenKeys()
+    _check_metric(metric, params, sparse=scipy.sparse.issparse(X))
+    if metric in EUCLIDEAN:
+        return EuclideanKeys(X)
+    if metric in ("cosine", "correlation"):
+        from nearworth.neighbors.cosine import CosineKeys
+
+        return CosineKeys(X, centred=metric == "correlation")
+    if scipy.sparse.issparse(X):
+        return SparseManhattanKeys(X)
+    if metric == INNER:
+        return InnerProductKeys(X)
+    if metric == "nan_euclidean":
+        return NanEuclideanKeys(X)
+    from nearworth.neighbors.pairwise import PairwiseKeys
+
+    return PairwiseKeys(X, metric, params)
+
+
+def _check_metric(metric: Any, params: Mapping[str, Any], *, sparse: bool) -> None:
+    if metric in WITHOUT_PARAMETERS:
+        if params:
+            raise ValueError(f"metric_params={dict(params)!r} has no meaning for metric={metric!r}, which takes none.")
+    elif not callable(metric):
+        from sklearn.neighbors import VALID_METRICS
+
+        known = sorted({*VALID_METRICS["brute"], *WITHOUT_PARAMETERS, *BOOLEAN, "precomputed"})
+        if metric not in known:
+            raise ValueError(f"metric={metric!r} is not known. {did_you_mean(metric, known)}")
+    if sparse and metric not in SPARSE:
+        allowed = ", ".join(map(repr, SPARSE))
+        raise ValueError(f"metric={metric!r} does not work on sparse data. Use one of {allowed}, or X.toarray().")
 
 
 class Keys:
@@ -32,6 +90,7 @@ class Keys:
     """
 
     has_products = False
+    data: Any = None  # dense training rows, if nearest neighbours are those of a searcher: by Euclidean distance
 
     def __init__(self, points: Any = None) -> None:
         self._points = points  # training rows as they are compared; None if queries are distances
@@ -63,34 +122,65 @@ class GivenKeys(Keys):
 
 
 class EuclideanKeys(Keys):
-    """Squared distances from differences, of dense rows."""
+    """Squared distances from differences, to the bit the same of dense and of sparse rows."""
 
-    def __init__(self, X: Stored) -> None:
+    def __init__(self, X: Any) -> None:
         super().__init__(readable(X))
-        self.data = X
         self._underflow = Underflow(X)
-        self.has_products = TINY <= self._underflow.largest < 2.0**EXTREME
+        if not scipy.sparse.issparse(X):
+            self.data = X
+            self.has_products = TINY <= self._underflow.largest < 2.0**EXTREME
 
     def __call__(self, queries: Any) -> FloatMatrix:
-        return _squared_keys(np.ascontiguousarray(queries, dtype=np.float64), self._points, self._underflow)
-
-    def scales(self, queries: FloatMatrix) -> npt.NDArray[np.int32]:
-        """Binary exponents by which each query and the points are scaled before squaring, nearly always 0."""
-        return self._underflow.exponents(queries)
+        rows = queries if scipy.sparse.issparse(queries) else np.ascontiguousarray(queries, dtype=np.float64)
+        keys, small = squared_distances(rows, self._points), self._underflow.concerns(rows)
+        if small.any():
+            factor = self._underflow.factor
+            keys[small] = squared_distances(rows[small] * factor, scaled(self._points, factor))
+        return keys
 
     def products(self, *, single: bool) -> Products:
-        return DistanceProducts(self._points, self._underflow, single=single)
+        return DistanceProducts(self._points, lambda rows: (rows, ~self._underflow.concerns(rows)), single=single)
 
 
-class SparseEuclideanKeys(Keys):
-    """The same bits from sparse rows."""
+class Underflow:
+    """Which queries need differences scaled by a power of two, `factor`.
 
-    def __init__(self, X: scipy.sparse.csr_array) -> None:
-        super().__init__(X)
-        self._underflow = Underflow(X)
+    Differences below 1e-154 vanish when they are squared. A difference of two floats is 0 or at least about 2**-53
+    times the larger of them, so this happens only between numbers below TINY. It matters where training rows differ
+    from each other in such numbers alone, and the query from them: then all its differences are scaled. They are still
+    told apart if they are 1e-289 times the largest number of the training set, which such a query does not exceed.
+    """
 
-    def __call__(self, queries: Any) -> FloatMatrix:
-        return _squared_keys(queries, self._points, self._underflow)
+    def __init__(self, X: Any) -> None:
+        self.largest, has_tiny = _magnitudes(X)
+        self.factor = 2.0 ** (TOP - np.frexp(max(self.largest, TINY))[1])
+        self._mixed: set[bytes] = set()  # rows without their tiny numbers, if these made them different rows
+        if has_tiny:
+            rounded = _without_tiny(X) if scipy.sparse.issparse(X) else Converted(X, _without_tiny)
+            first, group = first_duplicates(X), first_duplicates(rounded)
+            self._mixed = set(digests(rounded[np.unique(group[first != first[group]])]))
+
+    def concerns(self, queries: Any) -> BoolVector:
+        if not self._mixed:
+            return np.zeros(queries.shape[0], dtype=bool)
+        return np.array([digest in self._mixed for digest in digests(_without_tiny(queries))], dtype=bool)
+
+
+def _magnitudes(X: Any) -> tuple[float, bool]:
+    """The largest magnitude, and whether there are tiny numbers other than 0."""
+    if X.dtype.kind != "f" or X.dtype.itemsize < 8:
+        return largest_magnitude(X), False
+    largest, has_tiny = 0.0, False
+    for _, rows in blocks(X):
+        sizes = np.abs(rows.data if scipy.sparse.issparse(rows) else rows)
+        largest = max(largest, float(np.fmax.reduce(sizes, axis=None, initial=0.0)))
+        has_tiny |= bool(((sizes > 0.0) & (sizes < TINY)).any())
+    return largest, has_tiny
+
+
+def _without_tiny(rows: Any) -> Any:
+    return rows * (abs(rows) >= TINY)
 
 
 class SparseManhattanKeys(Keys):
@@ -105,12 +195,14 @@ class NanEuclideanKeys(Keys):
 
     def __init__(self, X: Stored) -> None:
         super().__init__(readable(X))
-        self._underflow = Underflow(X, missing=True)
+        self._largest, self._has_tiny = _magnitudes(X)
 
     def __call__(self, queries: Any) -> FloatMatrix:
         queries = np.asarray(queries, dtype=np.float64)
         keys = np.empty((len(queries), len(self._points)))
-        exponents = self._underflow.exponents(queries)
+        exponents = np.zeros(len(queries), dtype=np.int32)
+        if self._has_tiny:  # columns may be left out of a comparison, so any query may need scaled differences
+            exponents = TOP - np.frexp(np.fmax(self._largest, np.fmax.reduce(np.abs(queries), axis=1)))[1]
         for start, rows in blocks(self._points):
             for key, query, exponent in zip(keys, queries, exponents, strict=True):
                 differences = rows - query
@@ -129,7 +221,7 @@ class InnerProductKeys(Keys):
 
     def __init__(self, X: Stored) -> None:
         super().__init__(readable(X))
-        self._exponent = int(np.frexp(max(float(X.max()), -float(X.min())))[1])
+        self._exponent = int(np.frexp(largest_magnitude(X))[1])
 
     def __call__(self, queries: Any) -> FloatMatrix:
         rows, _ = scale_queries(np.asarray(queries, dtype=np.float64), self._exponent)
@@ -137,17 +229,6 @@ class InnerProductKeys(Keys):
 
     def products(self, *, single: bool) -> Products:  # noqa: ARG002 - single precision would not serve here
         return InnerProducts(self._points, self._exponent)
-
-
-def _squared_keys(queries: Any, points: Any, underflow: Underflow) -> FloatMatrix:
-    exponents = underflow.exponents(queries)
-    if not exponents.any():
-        return squared_distances(queries, points)
-    keys = np.empty((queries.shape[0], points.shape[0]))
-    for exponent in np.unique(exponents).tolist():
-        some = exponents == exponent
-        keys[some] = squared_distances(scaled(queries[some], exponent)[:], scaled(points, exponent))
-    return keys
 
 
 def refuse_undefined(keys: FloatMatrix, metric: Any) -> FloatMatrix:

@@ -1,8 +1,8 @@
 """What hash tables find, in closed form: collision probabilities, the choice of tables, and the paper's Theorem 4.
 
 The probability of a collision depends on the distance only. So sampled distances say in advance which share of the
-neighbours any L tables of M hashes find, and how many other points come along. `Tuner` takes the cheapest tables that
-reach the recall. Nearly all the cost is in candidates far beyond K*, not in the (K*+1)-th neighbour of the theorem.
+neighbours L tables of M hashes find, and how many other points come along. `choose_tables` takes the cheapest tables
+that reach the recall. Nearly all the cost is in candidates far beyond K*, not in the next neighbour of the theorem.
 
 For a query with probability p1 of one collision with its K*-th neighbour and p2 with the next point, Theorem 4 takes
 M = ln N / ln(1/p2) hashes, so that about one far point collides per table, and L = N^c ln(K*/delta) tables with
@@ -15,24 +15,20 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from nearworth._common.types import FloatMatrix, FloatVector
 from nearworth.neighbors.distances import squared_distances
-from nearworth.neighbors.recall import Sample
+from nearworth.neighbors.exact import Sample
 
 WIDTHS = (1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0, 12.0, 24.0, 48.0)  # times the distance of the K*-th
-MOST_HASHES, MOST_TABLES = 40, 2000
+MOST_HASHES = 40
 LEAST_TABLES = 32  # with fewer, the recall of one draw of hash functions is a matter of luck
-SAMPLED_POINTS, RANKS, BINS = 1024, 32, 256
-# Nanoseconds, measured (benchmarks/search.py): a hash and each of its columns, a look-up in a table, a collision,
-# a candidate ranked and each of its columns, a point sorted into a table; a point of exact search and its columns.
-HASH, HASH_COLUMN, LOOK_UP, COLLISION, CANDIDATE, COLUMN = 1.0, 0.04, 55.0, 3.0, 5.0, 1.2
-SORT, EXACT_POINT, EXACT_COLUMN = 40.0, 2.0, 0.03
+SAMPLED_POINTS, SAMPLED_RANKS, FAR_DISTANCES = 1024, 32, 256
+EXACT_ADVANTAGE = 20  # points that exact search looks at in the time that one candidate takes
 
 
 def collision_probability(distance: Any, width: float) -> FloatVector:
@@ -63,10 +59,7 @@ class Theory:
     """Theorem 4's quantities for sampled queries; prints itself, with a warning where it promises nothing useful."""
 
     n_train: int
-    k: int
-    delta: float
-    n_queries: int
-    width: float
+    title: str
     p1: float  # the smallest over the queries
     p2: float  # the median over the queries
     pmax: float  # the largest p2
@@ -80,21 +73,13 @@ class Theory:
     @property
     def warning(self) -> str | None:
         """Why the theorem is of no use here; None where it is."""
-        if not math.isfinite(self.n_hashes):
-            return "the point after the K*-th neighbour always collides, so no number of hashes keeps it away"
-        if self.c_unif > 1:
-            return (
-                f"the exponent {self.c_unif:.2f} for all queries at once exceeds 1: worse than looking at every point"
-            )
-        if self.n_tables >= self.n_train:
-            return f"{self.n_tables:.3g} tables are more than the {self.n_train:,} points they would hold"
-        if self.candidates >= 0.5 * self.n_train:
-            return f"{self.candidates:.3g} candidates per query are at least half of the {self.n_train:,} points"
-        return None
+        if max(self.n_tables, 2.0 * self.candidates) < self.n_train:
+            return None
+        return f"{self.n_tables:.3g} tables and {self.candidates:.3g} candidates for {self.n_train:,} points"
 
     def __str__(self) -> str:
         lines = [
-            f"Theorem 4 for K* = {self.k}, width {self.width:.4g}, delta {self.delta:g}, {self.n_queries:,} queries",
+            f"Theorem 4 for {self.title}",
             f"  p1 {self.p1:.4f} (smallest), p2 {self.p2:.4f} (median), pmax {self.pmax:.4f}",
             f"  c {self.c:.4f} as printed, {self.c_unif:.4f} for all queries at once",
             f"  hashes {self.n_hashes:.0f}, tables {self.n_tables:.3g} (printed: {self.n_tables_printed:.3g})",
@@ -110,19 +95,14 @@ def theorem_4(
     p1, p2 = collision_probability(kth, width), collision_probability(following, width)
     pmin, pmax = float(p1.min()), float(p2.max())
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = np.log(p1) / np.log(p2)
-    c = float(np.where(p1 >= 1.0, 0.0, ratios).max())  # a neighbour that always collides is no trouble
-    hard = math.log(max(n_queries * k / delta, 1.0))
-    n_hashes = math.inf if pmax >= 1.0 else math.ceil(math.log(n_train) / -math.log(pmax)) if n_train > 1 else 1
-    found = pmin**n_hashes if pmin < 1.0 else 1.0
-    n_tables = 1.0 if found >= 1.0 else math.ceil(hard / -math.log1p(-found)) if found > 0.0 else math.inf
-    far = n_tables * pmax**n_hashes if math.isfinite(n_tables) else 1.0
+        c = float(np.where(p1 >= 1.0, 0.0, np.log(p1) / np.log(p2)).max())
+    failures = math.log(max(n_queries * k / delta, 1.0))
+    n_hashes = math.inf if pmax >= 1.0 else max(1, math.ceil(math.log(n_train) / -math.log(pmax)))
+    found = pmin**n_hashes
+    n_tables = 1.0 if found >= 1.0 else math.inf if found == 0.0 else math.ceil(failures / -math.log1p(-found))
     return Theory(
         n_train=n_train,
-        k=k,
-        delta=delta,
-        n_queries=n_queries,
-        width=width,
+        title=f"K* = {k}, width {width:.4g}, delta {delta:g}, {n_queries:,} queries",
         p1=pmin,
         p2=float(np.median(p2)),
         pmax=pmax,
@@ -130,44 +110,48 @@ def theorem_4(
         c_unif=0.0 if pmin >= 1.0 else math.inf if pmax >= 1.0 else math.log(pmin) / math.log(pmax),
         n_hashes=n_hashes,
         n_tables=n_tables,
-        n_tables_printed=float(n_train) ** c * hard,
-        candidates=min(float(n_train), k + (n_train - k) * min(far, 1.0)),
+        n_tables_printed=float(n_train) ** c * failures,
+        candidates=k + (n_train - k) * min(n_tables * pmax**n_hashes, 1.0),
     )
 
 
 @dataclass(frozen=True)
 class Distances:
-    """Sampled distances: of the K* nearest, of the next one, and of all others pooled into weighted bins."""
+    """Sampled distances: of the K* nearest, of the next one, and of all others."""
 
-    n_train: int
-    n_columns: int
-    near: FloatMatrix  # (S, K*), all finite
+    shape: tuple[int, int]  # of the training points
+    k: int
+    near: FloatMatrix  # (S, ranks up to K*), all finite
     following: FloatVector | None  # (S,), None where there is no point after the K*-th
     far: FloatVector
-    weights: FloatVector  # how many points per query each bin stands for
+    weights: FloatVector  # how many points per query each far distance stands for
 
     @classmethod
-    def of(cls, sample: Sample, rng: np.random.Generator, unit: float = 1.0) -> Distances:
-        """From queries that ask for one neighbour more than K*; `unit` is what distances are multiplied by."""
-        points, distances = sample.truth.points, sample.distances
+    def of(cls, sample: Sample, rng: np.random.Generator, unit: float = 1.0) -> Self:
+        """From queries that ask for one neighbour more than K*; distances are multiplied by `unit`."""
+        points, distances = sample.truth.points, unit * sample.distances
         others = len(points) - (sample.rows is not None)
         k = min(sample.k - 1, others)
-        near = distances[:, :k] if k else np.zeros((len(distances), 1))  # the only point is its own neighbour
-        following = unit * distances[:, k] if others > k else None
+        ranks = np.unique(np.linspace(0, max(0, k - 1), SAMPLED_RANKS).astype(np.intp))
+        near = distances[:, ranks] if k else np.zeros((len(distances), 1))  # the only point is its own neighbour
         some = np.sort(rng.choice(len(points), min(SAMPLED_POINTS, len(points)), replace=False))
-        pool = np.sqrt(squared_distances(sample.queries, points[some]))
+        pool = unit * np.sqrt(squared_distances(sample.queries, points[some]))
         pool = np.sort(pool[pool > near[:, -1:]])
-        # Bins grow with the rank: the nearest of the pool collide most often.
-        edges = np.unique(np.geomspace(1, len(pool) + 1, BINS).astype(np.intp)) - 1
-        sizes = np.diff(edges)
-        far = np.add.reduceat(pool, edges[:-1]) / sizes if len(pool) else pool
-        weights = sizes * ((others - k) / max(1, len(pool)))
-        return cls(len(points), points.shape[1], unit * near, following, unit * far, weights)
+        # A few stand for all, more of them where distances are small: near points collide most often.
+        edges = np.unique(np.geomspace(1, len(pool) + 1, FAR_DISTANCES).astype(np.intp)) - 1
+        return cls(
+            shape=points.shape,
+            k=max(1, k),
+            near=near,
+            following=distances[:, k] if others > k else None,
+            far=pool[(edges[1:] + edges[:-1]) // 2],
+            weights=np.diff(edges) * ((others - k) / max(1, len(pool))),
+        )
 
-    @property
-    def k(self) -> int:
-        """Neighbours per query."""
-        return int(self.near.shape[1])
+    def typical(self, delta: float) -> float:
+        """Distance of the K*-th neighbour of a query in a sparse region; something positive if that is zero."""
+        smallest = float(self.far[0]) if len(self.far) else 1.0
+        return float(np.quantile(self.near[:, -1], 1.0 - delta)) or float(self.near.max()) or smallest
 
 
 @dataclass(frozen=True)
@@ -183,22 +167,14 @@ class Tuning:
     recall: float  # predicted mean over the queries
     recall_low: float  # predicted for sparse queries: a share delta of all queries is worse
     candidates: float  # different points ranked per query
-    collisions: float  # the same, counted in every table
-    nanoseconds: float  # per query, its share of the build included
-    cost_ratio: float  # the same relative to exact search of K* neighbours; above 1 hashing does not pay
     theory: Theory | None = None
-
-    @property
-    def suffices(self) -> bool:
-        """Whether the mean and the sparse queries reach the recall."""
-        return min(self.recall, self.recall_low) >= self.wanted
 
     @property
     def warning(self) -> str | None:
         """What the user should know; None if all is well."""
         if self.recall < self.wanted:
             return f"these parameters find {self.recall:.1%} of the neighbours, {self.wanted:.1%} were asked for"
-        if self.cost_ratio > 1:
+        if EXACT_ADVANTAGE * self.candidates > self.n_train:
             return f"{self.candidates / self.n_train:.0%} of all points are candidates: exact search should be faster"
         return None
 
@@ -206,98 +182,56 @@ class Tuning:
         lines = [
             f"{self.n_tables} hash tables of {self.n_hashes} hashes, width {self.width:.4g}, for K* = {self.k}",
             f"  recall {self.recall:.3f} predicted, {self.recall_low:.3f} for sparse queries (wanted {self.wanted:g})",
-            f"  candidates per query {self.candidates:,.0f} of {self.n_train:,}, met {self.collisions:,.0f} times",
-            f"  time per query {self.cost_ratio:.2f} of exact search, building included",
+            f"  candidates per query {self.candidates:,.0f} of {self.n_train:,}",
         ]
         notes = [f"  warning: {self.warning}"] if self.warning else []
         return "\n".join([*lines, *notes] if self.theory is None else [*lines, *notes, str(self.theory)])
 
 
-@dataclass(frozen=True)
-class Tuner:
-    """Finds the cheapest tables that reach a recall; parameters that are not None are taken as they are."""
+def choose_tables(
+    distances: Distances,
+    given: tuple[int | None, int | None, float | None],
+    *,
+    recall: float,
+    delta: float,
+    n_queries: int,
+    most_tables: int,
+) -> Tuning:
+    """The cheapest tables that reach the recall, else those that find most; L, M and r as given where not None."""
+    n_tables, n_hashes, width = given
+    (n_train, n_columns), k = distances.shape, distances.k
+    options: list[tuple[float, Tuning]] = []
+    cheapest = math.inf
+    for r in [multiple * distances.typical(delta) for multiple in WIDTHS] if width is None else [width]:
+        tables = min(LEAST_TABLES, most_tables)
+        for m in range(1, MOST_HASHES + 1) if n_hashes is None else [n_hashes]:
+            near, far = (collision_probability(some, r) ** m for some in (distances.near, distances.far))
+            tables = n_tables or _fewest_tables(near, recall, delta, tables, most_tables)
+            mean, low = _recalls(near, delta, tables)
+            candidates = mean * k + float(distances.weights @ found_in_tables(far, tables))
+            option = Tuning(tables, m, r, k, n_train, wanted=recall, recall=mean, recall_low=low, candidates=candidates)
+            # Roughly in nanoseconds per query: hashes and look-ups, with a share of building the tables; then ranking.
+            upkeep = tables * (50.0 + m) * (1.0 + n_train / n_queries)
+            cost = upkeep + (4.0 + n_columns) * candidates
+            enough = min(mean, low) >= recall
+            options.append((cost if enough else math.inf, option))
+            if not enough or upkeep > cheapest:
+                break  # more hashes find still less, and ask for more tables
+            cheapest = min(cheapest, cost)
+    _, best = min(options, key=lambda option: (option[0], -option[1].recall))
+    if distances.following is None:
+        return best
+    kth, following = distances.near[:, -1], distances.following
+    theory = theorem_4(kth, following, n_train, k, width=best.width, delta=delta, n_queries=n_queries)
+    return replace(best, theory=theory)
 
-    distances: Distances
-    recall: float
-    delta: float
-    n_queries: int
-    most_tables: int
-    n_tables: int | None = None
-    n_hashes: int | None = None
-    width: float | None = None
 
-    def tune(self) -> Tuning:
-        """The cheapest tables that find enough, else those that find most."""
-        options = list(self._options())
-        enough = [option for option in options if option.suffices]
-        best = min(enough, key=lambda o: o.nanoseconds) if enough else max(options, key=lambda o: o.recall)
-        kth, following = self.distances.near[:, -1], self.distances.following
-        if following is None:
-            return best
-        theory = theorem_4(
-            kth, following, best.n_train, best.k, width=best.width, delta=self.delta, n_queries=self.n_queries
-        )
-        return replace(best, theory=theory)
+def _fewest_tables(together: FloatMatrix, recall: float, delta: float, least: int, most: int) -> int:
+    """The fewest tables that find enough; the most there may be if even these do not."""
+    return least + bisect_left(range(least, most), recall, key=lambda size: min(_recalls(together, delta, size)))
 
-    def _options(self) -> Iterator[Tuning]:
-        distances = self.distances
-        ranks = np.unique(np.linspace(0, distances.k - 1, RANKS).astype(np.intp))
-        cheapest = np.inf
-        for width in [m * self._unit() for m in WIDTHS] if self.width is None else [self.width]:
-            n_tables = LEAST_TABLES
-            once_near = collision_probability(distances.near[:, ranks], width)
-            once_far = collision_probability(distances.far, width)
-            for n_hashes in range(1, MOST_HASHES + 1) if self.n_hashes is None else [self.n_hashes]:
-                near, far = once_near**n_hashes, once_far**n_hashes
-                n_tables = self._fewest_tables(near, n_tables) if self.n_tables is None else self.n_tables
-                option = self._option(n_tables, n_hashes, width, near, far)
-                yield option
-                if not option.suffices or self._upkeep(n_tables, n_hashes) > cheapest:
-                    break  # more hashes find still less, and ask for more tables
-                cheapest = min(cheapest, option.nanoseconds)
 
-    def _unit(self) -> float:
-        """Distance of the K*-th neighbour of a query in a sparse region; something positive if that is zero."""
-        every = np.concatenate([self.distances.near.ravel(), self.distances.far])
-        least = float(every[every > 0].min(initial=np.inf))
-        return float(np.quantile(self.distances.near[:, -1], 1.0 - self.delta)) or (least if least < np.inf else 1.0)
-
-    def _fewest_tables(self, near: FloatMatrix, least: int) -> int:
-        """The fewest tables that find enough; the most there may be if even these do not."""
-        low = high = min(least, self.most_tables)
-        while high < self.most_tables and min(self._recall(near, high)) < self.recall:
-            high = min(2 * high, self.most_tables)
-        return low + bisect_left(range(low, high), self.recall, key=lambda n: min(self._recall(near, n)))
-
-    def _recall(self, near: FloatMatrix, n_tables: int) -> tuple[float, float]:
-        """Mean over the queries, and the recall that all but a share delta of them reach."""
-        found = found_in_tables(near, n_tables).mean(axis=1)
-        return float(found.mean()), float(np.sort(found)[int(self.delta * len(found))])
-
-    def _option(self, n_tables: int, n_hashes: int, width: float, near: FloatMatrix, far: FloatVector) -> Tuning:
-        """What to expect of tables, from the probabilities of a collision in each of them."""
-        distances = self.distances
-        recall, recall_low = self._recall(near, n_tables)
-        candidates = recall * distances.k + float(distances.weights @ found_in_tables(far, n_tables))
-        collisions = n_tables * (float(near.mean()) * distances.k + float(distances.weights @ far))
-        ranking = COLLISION * collisions + candidates * (CANDIDATE + COLUMN * distances.n_columns)
-        nanoseconds = self._upkeep(n_tables, n_hashes) + ranking
-        return Tuning(
-            n_tables=n_tables,
-            n_hashes=n_hashes,
-            width=width,
-            k=distances.k,
-            n_train=distances.n_train,
-            wanted=self.recall,
-            recall=recall,
-            recall_low=recall_low,
-            candidates=candidates,
-            collisions=collisions,
-            nanoseconds=nanoseconds,
-            cost_ratio=nanoseconds / (distances.n_train * (EXACT_POINT + EXACT_COLUMN * distances.n_columns)),
-        )
-
-    def _upkeep(self, n_tables: int, n_hashes: int) -> float:
-        """Nanoseconds per query for so many tables, whatever is in them."""
-        hashing = n_hashes * (HASH + HASH_COLUMN * self.distances.n_columns)
-        return n_tables * (hashing + LOOK_UP + self.distances.n_train * (hashing + SORT) / self.n_queries)
+def _recalls(together: FloatMatrix, delta: float, n_tables: int) -> tuple[float, float]:
+    """Mean over the queries, and the recall that all but a share delta of them reach."""
+    found = found_in_tables(together, n_tables).mean(axis=1)
+    return float(found.mean()), float(np.sort(found)[int(delta * len(found))])

@@ -3,6 +3,9 @@
 |x - t|^2 = |x|^2 - 2 x.t + |t|^2, and |t|^2 changes no rank. The product is made in single precision of centred data,
 or in double precision of the data as they are. Keys that differ by no more than a tolerance are compared by exact ones
 (`engine/kernels.py`), so neither the precision nor the order of summation inside the BLAS shows in any value.
+
+`Products` know the training points and turn a batch of queries into `ApproximateKeys`, in single precision where they
+are asked to and have `single_precision`.
 """
 
 from __future__ import annotations
@@ -10,18 +13,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from nearworth._common.memory import Memory
 from nearworth._common.types import BoolVector, FloatMatrix, FloatVector
-from nearworth.neighbors.distances import ExactDistances, minus_inner_products_with
-from nearworth.neighbors.rows import Rows, blocks, streamed
-from nearworth.neighbors.underflow import Underflow
+from nearworth.neighbors.distances import ExactDistances, Rows, blocks, minus_inner_products_with, streamed
 
 ExactKeys: TypeAlias = Callable[[npt.NDArray[np.int32]], FloatVector]  # exact keys of the training points in these rows
+Prepare: TypeAlias = Callable[[FloatMatrix], tuple[FloatMatrix, BoolVector]]
 
 UNIT_32, UNIT_64 = 2.0**-24, 2.0**-53
 # Errors are in units of (rounding unit) (|x| + |t|)^2, with the longest |x| for all. In 64 bits 2d + 16 covers the
@@ -65,12 +67,10 @@ class ApproximateKeys:
 
     @property
     def n_queries(self) -> int:
-        """Number of queries."""
         return len(self.queries)
 
     @property
     def width(self) -> int:
-        """Number of features."""
         return int(self.queries.shape[1])
 
     def panels(self, space: FloatVector) -> Iterator[tuple[int, npt.NDArray[Any]]]:
@@ -88,21 +88,23 @@ class ApproximateKeys:
             yield start, panel
 
 
-class Products(Protocol):
-    """Knows the training points; turns a batch of queries into approximate keys."""
-
-    single_precision: bool  # whether products can be made in single precision
-
-    def __call__(self, queries: FloatMatrix, *, single: bool) -> ApproximateKeys:
-        """Approximate keys of a batch of queries, from a product in single or double precision."""
-        ...
-
-
 class DistanceProducts:
-    """Approximate squared distances; with `single`, a copy of the points in single precision is made."""
+    """Approximate squared distances; with `single`, a copy of the points in single precision is made.
 
-    def __init__(self, points: Rows, underflow: Underflow | None = None, *, single: bool = True) -> None:
-        self._points, self._underflow = points, underflow
+    `prepare` gives queries as they are compared with the points, and which of them products serve. `exact` makes the
+    exact keys of a query; where these are rounded squared distances, `rounding` widens the tolerances.
+    """
+
+    def __init__(
+        self,
+        points: Rows,
+        prepare: Prepare,
+        *,
+        single: bool,
+        exact: Callable[[FloatVector, Rows], ExactKeys] = ExactDistances,
+        rounding: float = 0.0,
+    ) -> None:
+        self._points, self._prepare, self._exact, self._rounding = points, prepare, exact, rounding
         self._centre, self._norms = _centre_and_norms(points)
         self._longest = float(np.sqrt(self._norms.max()))
         self._median = float(np.median(self._norms))
@@ -116,7 +118,7 @@ class DistanceProducts:
                 self._copy[start : start + step] = points[start : start + step] - self._centre
 
     def __call__(self, queries: FloatMatrix, *, single: bool) -> ApproximateKeys:
-        """See Products."""
+        queries, usable = self._prepare(queries)
         centred = queries - self._centre
         squares = (centred * centred).sum(axis=1)
         unit = (self._longest + np.sqrt(squares)) ** 2
@@ -124,33 +126,27 @@ class DistanceProducts:
         if single:
             low, far_from = -squares, FAR * (squares + self._median) - squares
             tolerance, far_tolerance = 2.0 * self._error * unit, 2.0 * self._far_error * unit
-            usable = squares < LARGEST_32**2
+            usable &= squares < LARGEST_32**2
             with np.errstate(over="ignore"):
                 factors = factors.astype(np.float32)
         else:  # the points are not centred, which adds the same to every product of a query
             low = far_from = factors @ self._centre - squares
             error = (2.0 * queries.shape[1] + 16.0) * UNIT_64
             tolerance = far_tolerance = 2.0 * error * (np.sqrt(unit) + np.sqrt(self._centre @ self._centre)) ** 2
-            usable = np.abs(queries).max(axis=1) < LARGEST_64
-        if self._underflow is not None:
-            usable &= ~self._underflow.concerns(queries)
+            usable &= np.abs(queries).max(axis=1) < LARGEST_64
         return ApproximateKeys(
             norms=self._norms,
             low=low,
             high=low + unit,
-            tolerance=tolerance,
-            far_tolerance=far_tolerance,
+            tolerance=tolerance + self._rounding,
+            far_tolerance=far_tolerance + self._rounding,
             far_from=far_from,
             usable=usable,
             verifiable=True,
-            exact=[self.exact_keys(query) for query in queries],
+            exact=[self._exact(query, self._points) for query in queries],
             queries=factors,
             points=self._copy if single else self._points,
         )
-
-    def exact_keys(self, query: FloatVector) -> ExactKeys:
-        """Exact keys of one query, on demand."""
-        return ExactDistances(query, self._points)
 
     def _errors_32(self) -> tuple[float, float]:
         """Relative errors of products in single precision, of all points and of far ones.
@@ -194,7 +190,6 @@ class InnerProducts:
             self._longest = max(self._longest, float(np.sqrt(np.einsum("ij,ij->i", units, units).max())))
 
     def __call__(self, queries: FloatMatrix, *, single: bool) -> ApproximateKeys:
-        """See Products."""
         assert not single
         scaled, top = scale_queries(queries, self._exponent)
         units = np.ldexp(scaled, self._exponent - top)
@@ -213,6 +208,9 @@ class InnerProducts:
             queries=-scaled,
             points=self._points,
         )
+
+
+Products: TypeAlias = DistanceProducts | InnerProducts
 
 
 def scale_queries(queries: FloatMatrix, exponent: int) -> tuple[FloatMatrix, int]:

@@ -1,8 +1,8 @@
 """What a searcher is: the contract, the form of its answers, and the checks that searchers share.
 
 A searcher knows the training points and names the nearest of them. Its answers are verified, not trusted:
-`check_answer` refuses what cannot be right, `exact.py` ranks the points found by exact distances, and `recall.py`
-measures how many of the nearest were found.
+`check_answer` refuses what cannot be right, and `exact.py` ranks the points found by exact distances and measures how
+many of the nearest were found.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import numpy.typing as npt
 from nearworth._common.types import BoolMatrix, FloatMatrix, IntVector, Ties
 from nearworth.inputs.features import check_features
 from nearworth.inputs.parameters import is_real, whole_number
+from nearworth.neighbors.distances import EXTREME, largest_magnitude, readable
 
 MISSING = -1
-EXTREME = 300  # binary exponents whose squares come near the limits of floats
 OnFail: TypeAlias = Literal["exact", "partial", "raise"]
 
 
@@ -32,9 +32,12 @@ class Neighbours(NamedTuple):
     rows: npt.NDArray[Any]
     keys: FloatMatrix
 
+    @classmethod
+    def empty(cls, n_queries: int, k: int, dtype: Any = np.intp) -> Neighbours:
+        return cls(np.full((n_queries, k), MISSING, dtype=dtype), np.full((n_queries, k), np.inf))
+
     @property
     def sizes(self) -> IntVector:
-        """How many were found for each query."""
         return np.asarray(np.count_nonzero(self.rows >= 0, axis=1))
 
     def starts(self, ties: Ties) -> BoolMatrix:
@@ -93,7 +96,6 @@ class Searcher:
 
     @property
     def name(self) -> str:
-        """What messages and reports call the searcher."""
         return type(self).__name__
 
     def fit(self, X: Any) -> Self:
@@ -149,31 +151,28 @@ def check_answer(
     """The answer of a searcher in our types, or a ValueError that says what is wrong with it."""
     name = "the searcher" if searcher is None else as_searcher(searcher).name
     found, far = np.asarray(indices), np.asarray(distances)
-    rows = n_queries if n_queries is not None else len(found) if found.ndim else 0
-    for what, array in (("indices", found), ("distances", far)):
-        if array.shape != (rows, k):
-            raise _refused(name, f"{what} of shape {array.shape} instead of {(rows, k)}")
-    if found.dtype.kind not in "iu":
-        raise _refused(name, f"indices of type {found.dtype} instead of whole numbers")
-    if far.dtype.kind not in "iuf":
-        raise _refused(name, f"distances of type {far.dtype} instead of real numbers")
-    far = far.astype(np.float64)
-    _refuse_first(name, (found < MISSING) | (found >= n_train), f"an index outside 0..{n_train - 1}", found)
-    found = found.astype(np.intp)
-    missing = found == MISSING
-    _refuse_first(name, missing[:, :-1] & ~missing[:, 1:], "a neighbour after -1", found)
-    _refuse_first(name, ~missing & ~np.isfinite(far), "a distance that is not finite", far)
-    _refuse_first(name, ~missing[:, 1:] & (far[:, 1:] < far[:, :-1]), "a farther point before a nearer one", far)
-    ordered = np.sort(found, axis=1)
-    _refuse_first(name, (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0), "a neighbour twice", ordered)
-    return Neighbours(found, np.where(missing, np.inf, far))
-
-
-def _refuse_first(name: str, wrong: npt.NDArray[np.bool_], what: str, values: npt.NDArray[Any]) -> None:
-    if wrong.any():
-        query, rank = map(int, np.argwhere(wrong)[0])
-        some = ", ".join(map(str, values[query, rank : rank + 2].tolist()))
-        raise _refused(name, f"{what} for query {query} of its batch, at place {rank} ({some})")
+    shape = n_queries if n_queries is not None else len(found) if found.ndim else 0, k
+    for wrong, what in (
+        (found.shape != shape, f"indices of shape {found.shape} instead of {shape}"),
+        (far.shape != shape, f"distances of shape {far.shape} instead of {shape}"),
+        (found.dtype.kind not in "iu", f"indices of type {found.dtype} instead of whole numbers"),
+        (far.dtype.kind not in "iuf", f"distances of type {far.dtype} instead of real numbers"),
+    ):
+        if wrong:
+            raise _refused(name, what)
+    far, missing, ordered = far.astype(np.float64), found == MISSING, np.sort(found, axis=1)
+    for what, where, values in (
+        (f"an index outside 0..{n_train - 1}", (found < MISSING) | (found >= n_train), found),
+        ("a neighbour after -1", missing[:, :-1] & ~missing[:, 1:], found),
+        ("a distance that is not finite", ~missing & ~np.isfinite(far), far),
+        ("a farther point before a nearer one", ~missing[:, 1:] & (far[:, 1:] < far[:, :-1]), far),
+        ("a neighbour twice", (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != MISSING), ordered),
+    ):
+        if where.any():
+            query, rank = map(int, np.argwhere(where)[0])
+            some = ", ".join(map(str, values[query, rank : rank + 2].tolist()))
+            raise _refused(name, f"{what} for query {query} of its batch, at rank {rank} ({some})")
+    return Neighbours(found.astype(np.intp), np.where(missing, np.inf, far))
 
 
 def _refused(name: str, what: str) -> ValueError:
@@ -190,10 +189,7 @@ def check_points(X: Any) -> npt.NDArray[Any]:
 
 def as_points(data: Any) -> npt.NDArray[Any]:
     """Checked training points, all in memory, in a type that kernels read: no 16-bit floats, no foreign byte order."""
-    points: npt.NDArray[Any] = np.asanyarray(data)
-    if points.dtype == np.float16:
-        return np.asarray(points, dtype=np.float32)
-    return points if points.dtype.isnative else np.asarray(points, dtype=points.dtype.newbyteorder("="))
+    return readable(np.asanyarray(data))[:]  # type: ignore[no-any-return]
 
 
 def check_queries(Q: Any, n_columns: int, k: int) -> FloatMatrix:
@@ -215,14 +211,5 @@ def check_share(name: str, value: Any) -> None:
 
 def ordinary_scale(points: npt.NDArray[Any]) -> int:
     """Binary exponent that brings extreme numbers near 1; 0 for ordinary ones, whose squares floats can hold."""
-    exponent = -int(np.frexp(max(float(points.max()), -float(points.min())))[1])
+    exponent = -int(np.frexp(largest_magnitude(points))[1])
     return exponent if abs(exponent) >= EXTREME else 0
-
-
-def usable_threads(n_threads: int | None) -> int:
-    """As given, or all cores that this process may use."""
-    if n_threads is not None:
-        return n_threads
-    import joblib
-
-    return int(joblib.cpu_count())

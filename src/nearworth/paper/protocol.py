@@ -95,7 +95,9 @@ def _images(dataset: PaperDataset) -> Sets:
     rng = np.random.RandomState(SEED)
     train = _balanced_rows(dataset.y, N_TRAIN, rng)
     val = _balanced_rows(dataset.y_test, N_VAL_IMAGES, rng)
-    return _pixels(dataset.X[train]), dataset.y[train], _pixels(dataset.X_test[val]), dataset.y_test[val]
+    scale = np.float32(255 if dataset.X.dtype == np.uint8 else 1)  # pixels from 0 to 1; features as they are
+    X, X_val = (rows.astype(np.float32) / scale for rows in (dataset.X[train], dataset.X_test[val]))
+    return X, dataset.y[train], X_val, dataset.y_test[val]
 
 
 def _balanced_rows(y: Labels, n: int, rng: np.random.RandomState) -> IntVector:
@@ -103,12 +105,6 @@ def _balanced_rows(y: Labels, n: int, rng: np.random.RandomState) -> IntVector:
     labels = np.unique(y).tolist()
     parts = [rng.choice(rows_of(y, label), size=n // len(labels), replace=False) for label in labels]
     return np.concatenate(parts)[rng.permutation(n)]
-
-
-def _pixels(images: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    """Pixels from 0 to 1; features as they are."""
-    scale = np.float32(255 if images.dtype == np.uint8 else 1)
-    return images.astype(np.float32) / scale
 
 
 def _flip(y: Labels, flipped: BoolVector) -> Labels:

@@ -3,8 +3,8 @@
     page.py                  write_report: a LabelAudit and other columns of the rows -> file
       content.py             what the page says: summary, classes, confusions, suspects, the rows on a plane
         images.py            thumbnails: pixels of rows, or files that a column names
-      svg.py                 inline SVG, drawn without a plotting library
-      page.html.j2  page.css  page.js
+      pictures.py            geometry of the pictures
+      page.html.j2           words, tables and pictures (inline SVG), with page.css and page.js
 
 Nothing is fetched or sent: a content security policy allows one script and one style sheet, by their hashes.
 Cells of the data reach the page as escaped text or as JSON in which <, > and & are escaped, never as markup.

@@ -1,4 +1,4 @@
-"""What the page says and shows, as plain data. `suspects` are row numbers, worst first, from `LabelAudit.suspects`."""
+"""What the page says and shows, as plain data."""
 
 from __future__ import annotations
 
@@ -39,148 +39,109 @@ class Rows:
     notes: list[str] = field(default_factory=list)
 
 
-def shown(label: Any) -> str:
-    """A label as text: 1.0 and 1 alike, as they are written in a file."""
-    plain = _plain(label)
-    return f"{plain:.6g}" if isinstance(plain, float) else str(plain)
+class Content:
+    """An audit, its suspects (row numbers, worst first) and the other columns of the rows."""
 
+    def __init__(self, audit: LabelAudit, rows: Rows, selection: Mapping[str, Any]) -> None:
+        self.audit, self.rows, self.selection = audit, rows, selection
+        self.suspects = audit.suspects(**selection)
+        self.listed = self.suspects[:MOST_SUSPECTS]
+        self.of_classes = audit.suggested_range is None
+        self.labels, self.codes = np.unique(audit.given, return_inverse=True)
+        pairs = zip(audit.given[self.suspects], audit.suggested[self.suspects], strict=True)
+        counted = Counter((shown(given), shown(other)) for given, other in pairs if self.of_classes and given != other)
+        self.confusions = dict(sorted(counted.items(), key=lambda item: (-item[1], item[0])))  # most frequent first
 
-def id_text(cell: Any) -> str:
-    """An id as text with all of its digits; empty where there is none.
+    def suspects_data(self) -> dict[str, Any]:
+        """The suspects, worst first, as lists of equal length; labels as numbers into one list."""
+        audit, rows, listed = self.audit, self.rows, self.listed
+        near = [audit.nearest(int(row)) for row in listed]
+        labels: dict[str, int] = {}
 
-    >>> id_text(20231234567.0), id_text(0.1), id_text("x"), id_text(None)
-    ('20231234567', '0.1', 'x', '')
-    """
-    plain = _plain(cell)
-    if plain is None or plain != plain:
-        return ""
-    return str(int(plain)) if isinstance(plain, float) and plain.is_integer() else str(plain)
+        def code(label: Any) -> int:
+            return labels.setdefault(shown(label), len(labels))
 
-
-def suspects_data(audit: LabelAudit, suspects: IntVector, rows: Rows) -> dict[str, Any]:
-    """The suspects, worst first, as lists of equal length; labels as numbers into one list."""
-    listed = suspects[:MOST_SUSPECTS]
-    near = [audit.nearest(int(row)) for row in listed]
-    labels: dict[str, int] = {}
-
-    def code(label: Any) -> int:
-        return labels.setdefault(shown(label), len(labels))
-
-    if audit.suggested_range is None:
-        for label in np.unique(audit.given):
-            code(label)
-    n_classes = len(labels)
-    data: dict[str, Any] = {
-        "row": listed.tolist(),
-        "given": [code(audit.given[row]) for row in listed],
-        "suggested": [code(audit.suggested[row]) for row in listed],
-        "confidence": _rounded(audit.confidence[listed], 3),
-        "quality": _rounded(audit.quality[listed], 4),
-        "value": [float(f"{value:.4g}") for value in audit.value[listed]],
-        "agreement": _rounded(audit.agreement[listed], 3),
-        "why": [audit.why(int(row)) for row in listed],
-        "near": [[[int(n[0]), code(n[1]), float(f"{n[2]:.4g}")] for n in group] for group in near],
-        "cells": _cells(rows.cells, listed),
-        "cellNames": list(rows.cells)[:MOST_CELLS],
-    }
-    if rows.ids is not None:
-        data["id"] = [id_text(cell) for cell in _take(rows.ids, listed)]
-    needed = image_order(listed, [[int(n[0]) for n in group] for group in near])
-    if rows.image_shape is not None:
-        data |= pixels(rows.X, rows.image_shape, needed)
-    elif rows.image_names is not None:
-        names = _take(rows.image_names, np.array(needed, dtype=np.intp))
-        data |= image_files(rows.image_folder, dict(zip(needed, map(str, names), strict=True)))
-    data |= {"labels": list(labels), "nClasses": n_classes, "target": rows.target}
-    data |= {"idName": rows.id_name, "ofRows": len(audit)}
-    return data
-
-
-def summary(audit: LabelAudit, suspects: IntVector, selection: Mapping[str, Any], rows: Rows) -> list[str]:
-    """What was found, in plain words."""
-    n, listed = len(audit), len(suspects)
-    kind = "labels" if audit.suggested_range is None else "targets"
-    count, rule = audit.n_errors, audit.describe_selection(selection)
-    verb = "is" if f"{count.estimate:.0f}" == "1" else "are"
-    sentences = [
-        f"About {count.estimate:,.0f} of the {n:,} {kind} in “{rows.target}” {verb} probably wrong "
-        f"({count.estimate / n:.1%}; likely between {count.lower:,.0f} and {count.upper:,.0f})."
-    ]
-    sentences.append(
-        f"{listed:,} {'row is' if listed == 1 else 'rows are'} listed below, worst first ({rule})."
-        if listed
-        else f"No suspects ({rule}). {audit.explain_empty(selection)}".rstrip()
-    )
-    if listed > MOST_SUSPECTS:
-        sentences.append(f"The worst {MOST_SUSPECTS:,} are on this page; `nearworth detect` writes all.")
-    pairs = confusions(audit, suspects)
-    if pairs:
-        (given, suggested), times = pairs[0]
-        sentences.append(
-            f"The most frequent confusion: “{given}” where “{suggested}” is suggested ({times:,} "
-            f"{'time' if times == 1 else 'times'})."
-        )
-    return sentences
-
-
-def confusions(audit: LabelAudit, suspects: IntVector) -> list[tuple[tuple[str, str], int]]:
-    """Given and suggested labels of the suspects, the most frequent pair first."""
-    if audit.suggested_range is not None:
-        return []
-    chosen = suspects
-    pairs = zip(audit.given[chosen], audit.suggested[chosen], strict=True)
-    counted = Counter((shown(a), shown(b)) for a, b in pairs if a != b)
-    return sorted(counted.items(), key=lambda item: (-item[1], item[0]))
-
-
-def class_table(audit: LabelAudit, suspects: IntVector) -> list[dict[str, Any]]:
-    """One line per class, those with the largest share of suspects first."""
-    if audit.suggested_range is not None:
-        return []
-    labels, codes = np.unique(audit.given, return_inverse=True)
-    sizes = np.bincount(codes)
-    counts = np.bincount(codes[suspects], minlength=len(labels))
-    quality = np.bincount(codes, weights=audit.quality) / sizes
-    instead: dict[str, str] = {}
-    for (given, suggested), _ in confusions(audit, suspects):
-        instead.setdefault(given, suggested)
-    order = np.lexsort((np.arange(len(labels)), -(counts / sizes)))
-    return [
-        {
-            "label": shown(labels[c]), "rows": int(sizes[c]), "suspects": int(counts[c]),
-            "share": float(counts[c] / sizes[c]), "quality": float(quality[c]),
-            "instead": instead.get(shown(labels[c]), ""),
+        n_classes = len({code(label) for label in self.labels}) if self.of_classes else 0
+        data: dict[str, Any] = {
+            "row": listed.tolist(),
+            "given": [code(label) for label in audit.given[listed]],
+            "suggested": [code(label) for label in audit.suggested[listed]],
+            "confidence": audit.confidence[listed].round(3).tolist(),
+            "quality": audit.quality[listed].round(4).tolist(),
+            "value": [float(f"{value:.4g}") for value in audit.value[listed]],
+            "agreement": audit.agreement[listed].round(3).tolist(),
+            "agreementIs": self.agreement_is(),
+            "why": [audit.why(int(row)) for row in listed],
+            "near": [[[n.row, code(n.label), float(f"{n.distance:.4g}")] for n in group] for group in near],
+            "cells": self._cells(),
+            "cellNames": list(rows.cells)[:MOST_CELLS],
+            "target": rows.target,
+            "idName": rows.id_name,
+            "ofRows": len(audit),
         }
-        for c in order
-    ]  # fmt: skip
+        if rows.ids is not None:
+            data["id"] = [id_text(cell) for cell in _take(rows.ids, listed)]
+        needed = image_order(listed, [[n.row for n in group] for group in near])
+        if rows.image_shape is not None:
+            data |= pixels(rows.X, rows.image_shape, needed)
+        elif rows.image_names is not None:
+            names = _take(rows.image_names, np.array(needed, dtype=np.intp))
+            data |= image_files(rows.image_folder, dict(zip(needed, map(str, names), strict=True)))
+        return data | {"labels": list(labels), "nClasses": n_classes}
 
+    def _cells(self) -> list[list[str]]:
+        columns = [_take(column, self.listed) for column in list(self.rows.cells.values())[:MOST_CELLS]]
+        return [[_short(cell) for cell in cells] for cells in zip(*columns, strict=True)]
 
-def matrix(audit: LabelAudit, suspects: IntVector) -> dict[str, Any] | None:
-    """Given against suggested labels of the suspects, for the classes most involved."""
-    pairs = confusions(audit, suspects)
-    if not pairs:
-        return None
-    involved: Counter[str] = Counter()
-    for (given, suggested), count in pairs:
-        involved[given] += count
-        involved[suggested] += count
-    labels = sorted(name for name, _ in involved.most_common(MOST_CONFUSED))
-    counts = dict(pairs)
-    most = pairs[0][1]
-    lines = [
-        (given, [(s, counts.get((given, s), 0), _level(counts.get((given, s), 0), most)) for s in labels])
-        for given in labels
-    ]
-    return {"labels": labels, "lines": lines, "left_out": max(0, len(involved) - MOST_CONFUSED)}
+    def agreement_is(self) -> str:
+        """What agreement means, to compare it with the few neighbours shown."""
+        if not self.of_classes:
+            return "Agreement: 1 / (1 + distance from what neighbours suggest, in units of its usual size)."
+        return (
+            f"Agreement: share of the votes of the {self.audit.n_voters:,} nearest rows for the given label, "
+            "nearer ones counting more."
+        )
 
+    def class_table(self) -> list[dict[str, Any]]:
+        """One line per class, those with the largest share of suspects first."""
+        if not self.of_classes:
+            return []
+        sizes = np.bincount(self.codes)
+        counts = np.bincount(self.codes[self.suspects], minlength=len(sizes))
+        quality = np.bincount(self.codes, weights=self.audit.quality) / sizes
+        instead = dict(reversed(self.confusions))  # the most frequent comes last, and stays
+        return [
+            {
+                "code": c, "label": shown(self.labels[c]), "rows": int(sizes[c]), "suspects": int(counts[c]),
+                "share": counts[c] / sizes[c], "quality": quality[c], "instead": instead.get(shown(self.labels[c]), ""),
+            }
+            for c in np.argsort(-(counts / sizes), kind="stable")
+        ]  # fmt: skip
 
-def rows_to_draw(audit: LabelAudit, suspects: IntVector) -> IntVector:
-    """Every listed suspect, in their order, and others at random."""
-    listed = suspects[:MOST_SUSPECTS]
-    others = np.setdiff1d(np.arange(len(audit)), listed)
-    if len(others) > MOST_POINTS:
-        others = np.random.default_rng(0).choice(others, MOST_POINTS, replace=False)
-    return np.concatenate([listed, np.sort(others)])
+    def matrix(self) -> dict[str, Any]:
+        """Given against suggested labels of the suspects, for the classes most involved."""
+        involved: Counter[str] = Counter()
+        for pair, count in self.confusions.items():
+            involved.update(dict.fromkeys(pair, count))
+        labels = sorted(label for label, _ in involved.most_common(MOST_CONFUSED))
+        most = max(self.confusions.values(), default=0)
+        return {"labels": labels, "counts": self.confusions, "most": most, "omitted": len(involved) - len(labels)}
+
+    def values_by_class(self) -> list[tuple[str, FloatVector, FloatVector]]:
+        """Name, values of all rows and values of suspects of each class, those with most suspects first."""
+        value, suspects = self.audit.value, self.suspects
+        if not self.of_classes:
+            return [("all rows", value, value[suspects])]
+        groups = []
+        for line in self.class_table()[:MOST_CLASSES]:
+            found = np.sort(suspects[self.codes[suspects] == line["code"]])[:MOST_TICKS]
+            groups.append((line["label"], value[self.codes == line["code"]], value[found]))
+        return groups
+
+    def rows_to_draw(self) -> IntVector:
+        """Every listed suspect, in their order, and others at random."""
+        others = np.setdiff1d(np.arange(len(self.audit)), self.listed)
+        return np.concatenate([self.listed, _sample(others, MOST_POINTS)])
 
 
 def project(X: Any, rows: IntVector) -> FloatMatrix:
@@ -189,24 +150,30 @@ def project(X: Any, rows: IntVector) -> FloatMatrix:
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import make_pipeline
 
-    n = X.shape[0]
-    sample = np.sort(np.random.default_rng(0).choice(n, FIT_ROWS, replace=False)) if n > FIT_ROWS else np.arange(n)
+    sample = _sample(np.arange(X.shape[0]), FIT_ROWS)
     with np.errstate(invalid="ignore"):  # the share of no variance, if all rows are alike
         plane = make_pipeline(SimpleImputer(keep_empty_features=True), PCA(2, random_state=0)).fit(_dense(X, sample))
     return np.asarray(plane.transform(_dense(X, rows)))
 
 
-def values_by_class(audit: LabelAudit, suspects: IntVector) -> list[tuple[str, FloatVector, FloatVector]]:
-    """Name, values of all rows and values of suspects of each class, those with most suspects first."""
-    if audit.suggested_range is not None:
-        return [("all rows", audit.value, audit.value[suspects])]
-    suspect = np.isin(np.arange(len(audit)), suspects)
-    names = np.array([shown(label) for label in audit.given.tolist()], dtype=object)
-    groups = []
-    for line in class_table(audit, suspects)[:MOST_CLASSES]:
-        members = names == line["label"]
-        groups.append((line["label"], audit.value[members], audit.value[members & suspect][:MOST_TICKS]))
-    return groups
+def shown(label: Any) -> str:
+    """A label as text: 1.0 and 1 alike, as they are written in a file."""
+    return f"{label:.6g}" if isinstance(label, float | np.floating) else str(label)
+
+
+def id_text(cell: Any) -> str:
+    """An id as text with all of its digits; empty where there is none.
+
+    >>> id_text(20231234567.0), id_text(0.1), id_text("x"), id_text(None)
+    ('20231234567', '0.1', 'x', '')
+    """
+    if cell is None or cell != cell:
+        return ""
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
+
+
+def _sample(rows: IntVector, size: int) -> IntVector:
+    return rows if len(rows) <= size else np.sort(np.random.default_rng(0).choice(rows, size, replace=False))
 
 
 def _dense(X: Any, rows: IntVector) -> FloatMatrix:
@@ -214,25 +181,8 @@ def _dense(X: Any, rows: IntVector) -> FloatMatrix:
     return np.asarray(part.toarray() if hasattr(part, "toarray") else part, dtype=np.float64)
 
 
-def _level(count: int, most: int) -> int:
-    return 0 if count == 0 else 1 + min(3, int(4 * count / (most + 1)))
-
-
-def _plain(cell: Any) -> Any:
-    return cell.item() if isinstance(cell, np.generic) else cell
-
-
-def _rounded(values: Any, digits: int) -> list[float]:
-    return [round(float(value), digits) for value in values]
-
-
 def _take(column: Any, rows: IntVector) -> list[Any]:
     return list(column.take(rows).to_pylist() if hasattr(column, "to_pylist") else np.asarray(column)[rows].tolist())
-
-
-def _cells(columns: dict[str, Any], rows: IntVector) -> list[list[str]]:
-    texts = [[_short(cell) for cell in _take(c, rows)] for c in list(columns.values())[:MOST_CELLS]]
-    return [list(cells) for cells in zip(*texts, strict=True)] if texts else []
 
 
 def _short(cell: Any) -> str:

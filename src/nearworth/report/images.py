@@ -29,10 +29,11 @@ def image_files(folder: Path, names: dict[int, str]) -> dict[str, Any]:
     """Image files as data URLs, as many as fit. A file that is no image is skipped, whatever its name says."""
     found, room = {}, ALL_FILES_BYTES
     for row, name in names.items():
-        content = _image(folder / name)
-        if content is not None and len(content[1]) <= room:
-            room -= len(content[1])
-            found[str(row)] = f"data:image/{content[0]};base64,{base64.b64encode(content[1]).decode()}"
+        content = _read(folder / name)
+        kind = next((kind for magic, kind in KINDS.items() if content.startswith(magic)), None)
+        if kind is not None and len(content) <= room:
+            room -= len(content)
+            found[str(row)] = f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
     return {"pictures": found}
 
 
@@ -41,12 +42,8 @@ def image_order(suspects: IntVector, near: list[list[int]]) -> list[int]:
     return list(dict.fromkeys([*suspects.tolist(), *(n for group in zip(*near, strict=False) for n in group)]))
 
 
-def _image(path: Path) -> tuple[str, bytes] | None:
+def _read(path: Path) -> bytes:
     try:
-        if not path.is_file() or path.stat().st_size > FILE_BYTES:
-            return None
-        content = path.read_bytes()
+        return path.read_bytes() if path.is_file() and path.stat().st_size <= FILE_BYTES else b""
     except (OSError, ValueError):
-        return None
-    kind = next((kind for magic, kind in KINDS.items() if content.startswith(magic)), None)
-    return None if kind is None else (kind, content)
+        return b""

@@ -8,19 +8,23 @@ flag fewer rows than asked for but never more.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from nearworth._common.types import FloatVector, IntVector
-from nearworth.inputs.parameters import is_real, one_of
+from nearworth.inputs.parameters import condition, is_real, one_of
 
 RULES = ("ranking", "cluster", "lower-cluster")
 DEFAULT_FRACTION = 0.1
 # Splits whose scores differ by less than rounding are equally good; then the one that flags fewer rows is taken.
 ROUNDING = 1e-12
+
+check_fraction = condition(
+    lambda x: is_real(x) and 0 <= x <= 1, "a number from 0 to 1, the share of rows to flag", ValueError
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -34,7 +38,7 @@ class Detection:
     mask: npt.NDArray[np.bool_]
     threshold: float
     rule: str
-    fraction: float | None = field(default=None)
+    fraction: float | None = None
 
     def __post_init__(self) -> None:
         self.mask.setflags(write=False)
@@ -58,61 +62,41 @@ class Detection:
 def detect(values: Any, rule: str = "ranking", *, fraction: float | None = None) -> Detection:
     """Flag the rows whose value is suspiciously low.
 
-    Parameters
-    ----------
-    values : array of shape (N,)
-        One value per training row.
-    rule : {"ranking", "cluster", "lower-cluster"}
-        "ranking": below the value at rank int(fraction * N) from the bottom, so at most that many rows.
-        "cluster": below the lower of the two centres that best split the values in two (2-means, the exact optimum).
-        "lower-cluster": the whole lower of those two clusters.
-    fraction : float, default=0.1
-        Share of rows to flag; for "ranking" only.
-
-    Examples
-    --------
-    >>> detect([0.5, -2.0, 0.4, 0.6, -3.0], "cluster")
-    Detection('cluster'): 1 of 5 rows flagged, value below -2.5
-    >>> detect([0.5, -2.0, 0.4, 0.6, -3.0], "lower-cluster").indices
-    array([1, 4])
+    "ranking": below the value at rank int(fraction * N) from the bottom, so at most that many rows.
+    "cluster": below the lower of the two centres that best split the values in two (2-means, the exact optimum).
+    "lower-cluster": the whole lower of those two clusters.
     """
     one_of(*RULES)("rule", rule)
     checked = _check_values(values)
     if rule == "ranking":
-        share = _check_fraction(DEFAULT_FRACTION if fraction is None else fraction)
-        threshold = _ranked(np.sort(checked), share)
-        return Detection(checked < threshold, threshold, rule, share)
+        share = DEFAULT_FRACTION if fraction is None else fraction
+        check_fraction("fraction", share)
+        threshold = _ranked(np.sort(checked), float(share))
+        return Detection(checked < threshold, threshold, rule, float(share))
     if fraction is not None:
         raise ValueError(f"fraction={fraction!r} has no meaning for rule={rule!r}, which finds its own. Leave it out.")
-    split = two_means(checked)
-    threshold = split.lower_centre if rule == "cluster" else split.boundary
+    centre, _, boundary = two_means(checked)
+    threshold = centre if rule == "cluster" else boundary
     return Detection(checked < threshold, threshold, rule)
 
 
-class TwoMeans(NamedTuple):
-    """The best split of numbers in two: both centres, and where the upper cluster begins to be nearer."""
+def two_means(values: FloatVector) -> tuple[float, float, float]:
+    """Both centres of the best two clusters, and where the upper one begins to be nearer, in O(N log N).
 
-    lower_centre: float
-    upper_centre: float
-    boundary: float
-
-
-def two_means(values: FloatVector) -> TwoMeans:
-    """Two-means clusters of numbers: the optimum over all splits of the sorted values, in O(N log N).
-
-    Of equally good splits the one with the smaller lower cluster counts. When all values are equal there is only one
-    cluster; both centres and the boundary are that value, and nothing lies below it.
+    The optimum over all splits of the sorted values. Of equally good splits the one with the smaller lower cluster
+    counts. When all values are equal there is only one cluster; both centres and the boundary are that value, and
+    nothing lies below it.
     """
     ordered = np.sort(values)
     if ordered[0] == ordered[-1]:
-        return TwoMeans(*[float(ordered[0])] * 3)
+        return (float(ordered[0]),) * 3
     n_lower = _best_split(ordered)
     lower, upper = ordered[:n_lower], ordered[n_lower:]
-    centres = _centre(lower), _centre(upper)
+    below, above = _centre(lower), _centre(upper)
     # In exact numbers the middle lies strictly between the clusters; rounding must not move a row across.
-    middle = centres[0] + (centres[1] - centres[0]) / 2
+    middle = below + (above - below) / 2
     boundary = min(max(middle, float(np.nextafter(lower[-1], np.inf))), float(upper[0]))
-    return TwoMeans(*centres, boundary)
+    return below, above, boundary
 
 
 def _best_split(ordered: FloatVector) -> int:
@@ -149,9 +133,3 @@ def _check_values(values: Any) -> FloatVector:
         row = int(np.argmin(np.isfinite(checked)))
         raise ValueError(f"values must be finite; got {checked[row]} at row {row}.")
     return checked
-
-
-def _check_fraction(fraction: Any) -> float:
-    if not is_real(fraction) or not 0 <= fraction <= 1:
-        raise ValueError(f"fraction must be a number from 0 to 1, the share of rows to flag; got {fraction!r}.")
-    return float(fraction)

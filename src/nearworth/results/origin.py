@@ -70,7 +70,6 @@ class Origin:
         return found
 
     def shares_validation(self, other: Origin) -> bool:
-        """Whether a validation set is in both."""
         mine, theirs = ({each.fingerprint for each in origin.validation} for origin in (self, other))
         return not mine.isdisjoint(theirs)
 
@@ -104,7 +103,6 @@ class Origin:
         return sorted({kind for origin in (self, *others) for kind in origin.kernel.split("; ") if kind})
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON can keep it."""
         plain = {name: getattr(self, name) for name in (*RUN, "kernel")}
         return plain | {"parameters": dict(self.parameters), "validation": [[*each] for each in self.validation]}
 

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from nearworth._common.frames import make_frame
-from nearworth._common.types import FloatVector, IntVector
+from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 
 
 class OwnerValue(NamedTuple):
@@ -60,22 +59,15 @@ class OwnerValues(dict[Any, OwnerValue]):
 
 
 def sum_by_owner(
-    labels: Sequence[Any],
-    codes: IntVector,
-    *,
-    values: FloatVector,
-    errors: FloatVector,
-    lower: FloatVector,
-    upper: FloatVector,
-    backend: str | None = None,
+    labels: Sequence[Any], codes: IntVector, intervals: FloatMatrix, errors: FloatVector, backend: str | None = None
 ) -> OwnerValues:
-    """Totals of rows whose owner is labels[codes[row]]; `errors` are those of the totals."""
+    """Totals of rows whose owner is labels[codes[row]].
 
-    def total(of_rows: FloatVector | None) -> npt.NDArray[Any]:
-        return np.bincount(codes, weights=of_rows, minlength=len(labels))
-
-    totals, overall = total(values), values.sum()
+    `intervals` (3, N) holds the value of each row, its lower and its upper end; `errors` are those of the totals.
+    """
+    totals, lower, upper = (np.bincount(codes, weights=row, minlength=len(labels)) for row in intervals)
+    overall = intervals[0].sum()
     shares = totals / overall if overall != 0 else np.full(len(labels), np.nan)
-    columns = (totals, errors, shares, total(None), total(lower), total(upper))
+    columns = (totals, errors, shares, np.bincount(codes, minlength=len(labels)), lower, upper)
     rows = zip(*(column.tolist() for column in columns), strict=True)
     return OwnerValues({label: OwnerValue(*row) for label, row in zip(labels, rows, strict=True)}, backend)

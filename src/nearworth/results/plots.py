@@ -16,23 +16,23 @@ from nearworth._common.types import FloatVector, IntVector
 DARK, MIDDLE, LIGHT = "0.1", "0.45", "0.8"
 
 
-def make_axes(ax: Any = None) -> Any:
-    """The axes given, or those of a new figure."""
-    if ax is not None:
-        return ax
-    try:
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise ImportError("Plots need matplotlib: pip install 'nearworth[plot]'.") from error
-    return pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")[1]
+def _make_axes(ax: Any, x: str, y: str) -> Any:
+    """The axes given, or those of a new figure, with their labels and without a frame."""
+    if ax is None:
+        try:
+            from matplotlib import pyplot
+        except ImportError as error:
+            raise ImportError("Plots need matplotlib: pip install 'nearworth[plot]'.") from error
+        ax = pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")[1]
+    ax.set(xlabel=x, ylabel=y)
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
 
 
 def plot_values(values: FloatVector, what: str, ax: Any = None, bins: int = 50) -> Any:
     """Histogram of values: hatched where rows hurt (below zero), plain where they help."""
-    ax = make_axes(ax)
-    edges = _edges_around_zero(values, bins)
-    _histogram(ax, values, edges, 0.0, ("below zero", "zero or above"))
-    ax.set(xlabel=what, ylabel="training rows")
+    ax = _make_axes(ax, what, "training rows")
+    _histogram(ax, values, _edges_around_zero(values, bins), 0.0, ("below zero", "zero or above"))
     return ax
 
 
@@ -40,7 +40,7 @@ def plot_values_by_class(
     values: FloatVector, what: str, labels: Sequence[Any], codes: IntVector, ax: Any = None
 ) -> Any:
     """One box per class: the quartiles, whiskers to the 5 % lowest and highest, and the rows beyond as points."""
-    ax = make_axes(ax)
+    ax = _make_axes(ax, what, "class (training rows)")
     groups = [values[codes == code] for code in range(len(labels))]
     ax.boxplot(
         groups,
@@ -53,8 +53,6 @@ def plot_values_by_class(
     )
     ax.axvline(0, color=DARK, linewidth=1.2, linestyle=":")
     ax.invert_yaxis()  # the first class on top, as one reads
-    ax.set(xlabel=what, ylabel="class (training rows)")
-    _tidy(ax)
     return ax
 
 
@@ -67,15 +65,13 @@ def plot_removal(
     ax: Any = None,
 ) -> Any:
     """Score against the share of rows removed, three ways; the band is one standard deviation of random removal."""
-    ax = make_axes(ax)
+    ax = _make_axes(ax, "training rows removed (%)", score)
     percent, (mean, spread) = 100 * fractions, random
     band = ax.fill_between(percent, mean - spread, mean + spread, color=LIGHT, linewidth=0)
     (middle,) = ax.plot(percent, mean, ":", color=DARK, linewidth=1.6)
     line = {"color": DARK, "linewidth": 1.6, "markersize": 6, "markerfacecolor": "white"}
     (low,) = ax.plot(percent, lowest, "o-", **line)
     (high,) = ax.plot(percent, highest, "s--", **line)
-    ax.set(xlabel="training rows removed (%)", ylabel=score)
-    _tidy(ax)
     names = ("lowest value first", "highest value first", "at random (mean and standard deviation)")
     ax.legend([low, high, (band, middle)], names, frameon=False)
     return ax
@@ -83,10 +79,10 @@ def plot_removal(
 
 def plot_audit(quality: FloatVector, limit: float, ax: Any = None, bins: int = 40) -> Any:
     """Histogram of the probability that a label is right: hatched below the limit. The counts are logarithmic."""
-    ax = make_axes(ax)
+    ax = _make_axes(ax, "probability that the given label is right", "rows (logarithmic)")
     edges = np.linspace(0.0, 1.0, 2 * max(1, bins // 2) + 1)
     _histogram(ax, quality, edges, limit, ("more likely wrong", "more likely right"))
-    ax.set(xlabel="probability that the given label is right", ylabel="rows (logarithmic)", yscale="log", xlim=(0, 1))
+    ax.set(yscale="log", xlim=(0, 1))
     return ax
 
 
@@ -98,7 +94,6 @@ def _histogram(ax: Any, values: FloatVector, edges: FloatVector, limit: float, n
             label = f"{name}: {count:,} row{'s' * (count != 1)}"
             ax.hist(values[side], bins=edges, label=label, edgecolor=DARK, linewidth=0.6, **style)
     ax.axvline(limit, color=DARK, linewidth=1.2)
-    _tidy(ax)
     ax.legend(frameon=False)
 
 
@@ -107,8 +102,3 @@ def _edges_around_zero(values: FloatVector, bins: int) -> FloatVector:
     low, high = min(float(values.min()), 0.0), max(float(values.max()), 0.0)
     width = (high - low) / bins or 1.0
     return width * np.arange(np.floor(low / width), np.ceil(high / width) + 1.5)
-
-
-def _tidy(ax: Any) -> None:
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)

@@ -13,20 +13,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._common.archive import Arrays, read_archive, write_archive
+from nearworth._common.archive import Arrays, check_arrays, read_archive, write_archive
 from nearworth._common.frames import make_frame
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
-from nearworth.inputs.parameters import is_whole
+from nearworth.inputs.parameters import condition, is_whole
 from nearworth.inputs.targets import check_classes, check_owners
 from nearworth.results.detection import Detection, detect
-from nearworth.results.moments import Moments
 from nearworth.results.origin import GAME, Origin
 from nearworth.results.owners import OwnerValues, sum_by_owner
-from nearworth.results.partial import Partial
 from nearworth.results.plots import plot_values, plot_values_by_class
+from nearworth.results.sums import Moments, Partial
 
 # Parameters that a valuation describes itself by.
 SHOWN = ("task", "utility", "semivalue", "n_neighbors", "metric", "aggregate")
+
+check_count = condition(lambda k: is_whole(k) and k >= 0, "a whole number of rows, 0 or more", ValueError)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -56,7 +57,7 @@ class Valuation:
     @cached_property
     def values(self) -> FloatVector:
         """Value of each training row (N,): the mean over the validation points, or their sum if asked for."""
-        return _frozen(self.moments.total / (1.0 if self._summed else self.moments.weight))
+        return _frozen(self.moments.total / self._divisor)
 
     @cached_property
     def standard_errors(self) -> FloatVector | None:
@@ -83,7 +84,7 @@ class Valuation:
     def _end(self, which: int) -> FloatVector:
         if self.moments.ends is None:
             return self.values
-        end = self.moments.ends[which] / (1.0 if self._summed else self.moments.weight)
+        end = self.moments.ends[which] / self._divisor
         return _frozen((np.minimum, np.maximum)[which](end, self.values))  # tail="paper" may leave its interval
 
     @property
@@ -109,11 +110,13 @@ class Valuation:
 
     def top(self, k: int = 10) -> IntVector:
         """Row numbers of the k most valuable rows, best first."""
-        return self.ranking[: _check_k(k)]
+        check_count("k", k)
+        return self.ranking[:k]
 
     def bottom(self, k: int = 10) -> IntVector:
         """Row numbers of the k least valuable rows, worst first."""
-        return np.argsort(self.values, kind="stable")[: _check_k(k)]
+        check_count("k", k)
+        return np.argsort(self.values, kind="stable")[:k]
 
     def detect(self, rule: str = "ranking", *, fraction: float | None = None) -> Detection:
         """Flag rows of suspiciously low value: `Detection` with mask, threshold and rule.
@@ -144,15 +147,8 @@ class Valuation:
         was loaded or added up has lost its data and gives NaN there.
         """
         labels, codes = check_owners(owners, self.n_train)
-        return sum_by_owner(
-            labels,
-            codes,
-            values=self.values,
-            errors=self._group_errors(codes, len(labels)),
-            lower=self.lower,
-            upper=self.upper,
-            backend=self.backend,
-        )
+        intervals = np.stack([self.values, self.lower, self.upper])
+        return sum_by_owner(labels, codes, intervals, self._group_errors(codes, len(labels)), self.backend)
 
     def _group_errors(self, codes: IntVector, n_groups: int) -> FloatVector:
         errors = None
@@ -185,10 +181,10 @@ class Valuation:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a numpy archive with a JSON description and a checksum; no pickle, atomically."""
         numbers, arrays = self.moments.state()
-        single = {"contributions": self.contributions, "contribution_rows": self.contribution_rows}
+        arrays["values"] = self.values  # for readers without this package; load makes them from the sums
+        if self.contributions is not None and self.contribution_rows is not None:
+            arrays |= {"contributions": self.contributions, "contribution_rows": self.contribution_rows}
         description = {"origin": self.origin.to_json(), "sums": numbers, "backend": self.backend}
-        # The values are for readers without this package; load makes them from the sums.
-        arrays = {**arrays, "values": self.values, **{k: array for k, array in single.items() if array is not None}}
         write_archive(path, "valuation", {**description, "confidence": self.confidence}, arrays)
 
     @classmethod
@@ -201,26 +197,19 @@ class Valuation:
         origin = Origin.from_json(description["origin"])
         sums = {name: array for name, array in arrays.items() if name in ("total", "centre", "spread", "ends")}
         moments = Moments.of_state(description["sums"], sums)
-        valuation = cls(
-            moments,
-            origin,
-            arrays.get("contributions"),
-            arrays.get("contribution_rows"),
-            description["backend"],
-            description["confidence"],
-        )
         if (moments.total.size, moments.count) != (origin.n_train, origin.n_val) or not moments.weight > 0:
             raise ValueError("its sums are not those of its training and validation points.")
-        known = set(SHOWN) <= origin.parameters.keys() and isinstance(valuation.backend, str | None)
-        if not known or not 0 <= valuation.confidence <= 1:
+        backend, confidence = description["backend"], description["confidence"]
+        known = set(SHOWN) <= origin.parameters.keys() and isinstance(backend, str | None)
+        if not known or not 0 <= confidence <= 1:
             raise ValueError("its description is not complete.")
-        if "contributions" in arrays or "contribution_rows" in arrays:
-            shape, rows = (origin.n_val, arrays["contribution_rows"].size), arrays["contribution_rows"]
-            if rows.dtype.kind != "i" or not np.isin(rows, np.arange(origin.n_train)).all():
-                raise ValueError("its contribution_rows are not rows of the training set.")
-            if arrays["contributions"].shape != shape or arrays["contributions"].dtype != np.float64:
-                raise ValueError(f"its contributions have shape {arrays['contributions'].shape}, not {shape}.")
-        return valuation
+        if not {"contributions", "contribution_rows"} & arrays.keys():
+            return cls(moments, origin, backend=backend, confidence=confidence)
+        rows = arrays["contribution_rows"]
+        if rows.dtype.kind != "i" or not np.isin(rows, np.arange(origin.n_train)).all():
+            raise ValueError("its contribution_rows are not rows of the training set.")
+        check_arrays(arrays, {"contributions": (origin.n_val, rows.size)})
+        return cls(moments, origin, arrays["contributions"], rows, backend, confidence)
 
     @classmethod
     def from_partial(cls, partial: Partial) -> Valuation:
@@ -246,15 +235,14 @@ class Valuation:
             raise ValueError(f"These valuations cannot be combined; they differ in {'; '.join(different)}.")
         if self.origin.shares_validation(other.origin):
             raise ValueError("These valuations share a validation set; combining them would count its points twice.")
-        rows = self.contribution_rows
-        alike = (
-            rows is not None and other.contribution_rows is not None and np.array_equal(rows, other.contribution_rows)
-        )
+        contributions, rows = None, self.contribution_rows
+        if rows is not None and np.array_equal(rows, other.contribution_rows):  # type: ignore[arg-type]
+            contributions = np.vstack([self.contributions, other.contributions])  # type: ignore[list-item]
         return Valuation(
             self.moments + other.moments,
             self.origin.followed_by(other.origin),
-            np.vstack([self.contributions, other.contributions]) if alike else None,  # type: ignore[list-item]
-            rows if alike else None,
+            contributions,
+            None if contributions is None else rows,
             self.backend,
             max(0.0, self.confidence + other.confidence - 1.0),  # both must hold
         )
@@ -271,6 +259,10 @@ class Valuation:
     @property
     def _summed(self) -> bool:
         return bool(self.origin.parameters["aggregate"] == "sum")
+
+    @property
+    def _divisor(self) -> float:
+        return 1.0 if self._summed else self.moments.weight
 
     def _errors_of(self, moments: Moments) -> FloatVector | None:
         errors = moments.standard_errors()
@@ -302,20 +294,12 @@ class Valuation:
         return "\n".join(f"{name:<11} {text}" for name, text in self._summary().items())
 
     def _repr_html_(self) -> str:
-        style = "style='text-align:left'"
-        rows = (
-            f"<tr><th {style}>{escape(name)}</th><td {style}>{escape(text)}</td></tr>"
-            for name, text in self._summary().items()
-        )
+        style = "style='text-align:left'"  # in each cell, because notebooks align cells to the right
+        shown = ((escape(name), escape(text)) for name, text in self._summary().items())
+        rows = (f"<tr><th {style}>{name}</th><td {style}>{text}</td></tr>" for name, text in shown)
         return f"<table>{''.join(rows)}</table>"
 
 
 def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     array.setflags(write=False)
     return array
-
-
-def _check_k(k: Any) -> int:
-    if not is_whole(k) or k < 0:
-        raise ValueError(f"k must be a whole number of rows, 0 or more; got {k!r}.")
-    return int(k)

@@ -1,16 +1,44 @@
 """Tables in files: read, prepared for distances, written.
 
-    path --> read.py --> Source(table) --> prepare.py: TablePreparer --> matrix
+    path --> read.py --> DataFile(table) --> prepare.py: TablePreparer --> matrix
                |                              |
-          csv_read.py                     columns.py
-               |
-          csv_cells.py <-- write.py <-- results
+          csv_files.py <-- write.py       columns.py
 
-errors.py      InputError, and the words that messages share
-read.py        a path to a Source (a table, or arrays): CSV, TSV, Parquet, Feather, npz, npy
-csv_read.py    CSV of any origin: encoding, delimiter, decimal comma
-csv_cells.py   the text of CSV cells: formula guard, quotes, new labels in place of old ones
+read.py        a path to a DataFile (a table, or arrays): CSV, TSV, Parquet, Feather, npz, npy
+csv_files.py   CSV of any origin: dialect, parsing, the formula guard, new cells in place of old ones
 columns.py     what each kind of column becomes: numbers, categories, embedding
 prepare.py     TablePreparer, the scikit-learn transformer over all columns
 write.py       columns to a file: CSV, TSV, Parquet, Feather, JSON; atomic
+
+All of them raise InputError, which is here with the two functions that put names and row numbers into its messages.
 """
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+
+class InputError(ValueError):
+    """Bad input: the message says what was found, where, and what to do."""
+
+
+def listed(items: Iterable[Any], most: int = 5) -> str:
+    """The first few items in words.
+
+    >>> listed(["a", "b", "c"], most=2)
+    "'a', 'b' and 1 more"
+    """
+    named = list(items)
+    head = ", ".join(repr(item) for item in named[:most])
+    return head if len(named) <= most else f"{head} and {len(named) - most:,} more"
+
+
+def counted(word: str, items: Iterable[Any]) -> str:
+    """The first few items after the word for them, which is in the plural unless there is one item.
+
+    >>> counted("row", [4]), counted("row", [4, 7])
+    ('row 4', 'rows 4, 7')
+    """
+    named = list(items)
+    return f"{word}{'s' * (len(named) != 1)} {listed(named)}"

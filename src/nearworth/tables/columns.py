@@ -12,14 +12,30 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import types
 
 from nearworth._common.types import BoolVector, FloatMatrix, FloatVector
-from nearworth.tables.errors import InputError, listed, plural
+from nearworth.tables import InputError, counted, listed
 
 MILLISECONDS_PER_DAY = 86_400_000.0
 LONG_TEXT = 40  # characters on average: a sentence, not a name
 MOSTLY = 0.5  # share of cells
 NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
+KINDS = {
+    "truth": (types.is_boolean,),
+    "number": (types.is_integer, types.is_floating, types.is_decimal),
+    "date": (types.is_date, types.is_timestamp),
+    "text": (types.is_string, types.is_large_string, types.is_string_view),
+    "list": (types.is_list, types.is_large_list, types.is_fixed_size_list),
+    "nothing": (types.is_null,),
+}
+NUMERIC = {"number": "number", "date": "date, as days", "truth": "true/false, as 1/0"}
+
+
+def kind_of(cells: Any) -> str:
+    """What an Arrow column holds: one of KINDS or the name of its type."""
+    found = cells.type.value_type if types.is_dictionary(cells.type) else cells.type
+    return next((kind for kind, tests in KINDS.items() if any(test(found) for test in tests)), str(found))
 
 
 @dataclass(frozen=True)
@@ -44,17 +60,21 @@ class Column:
 def learn_column(name: str, cells: Any, missing: str, max_categories: int, as_they_are: bool) -> Column:
     """What a training column becomes, by the parameters of TablePreparer; or a refusal with advice."""
     kind = kind_of(cells)
-    if kind in ("number", "truth", "date"):
+    if kind in NUMERIC:
         return Numbers.learn(name, cells, kind, missing, as_they_are)
     if kind == "list":
         return Embedding.learn(name, cells)
     if kind == "nothing":
-        return Column(name, "left out: every cell is empty")
+        return _left_out(name)
     if kind != "text":
         raise InputError(f"column {name!r}: holds {kind}, which has no distance. Leave it out with --ignore {name!r}.")
     if as_they_are:
         raise InputError(f"column {name!r}: is text, but --features take numbers as they are.")
     return Categories.learn(name, _text(cells), max_categories)
+
+
+def _left_out(name: str, why: str = "every cell is empty") -> Column:
+    return Column(name, f"left out: {why}")
 
 
 @dataclass(frozen=True)
@@ -68,26 +88,24 @@ class Numbers(Column):
 
     @classmethod
     def learn(cls, name: str, cells: Any, kind: str, missing: str, as_they_are: bool) -> Column:
-        """Mean, standard deviation and, where missing values are filled, the median."""
         values = _floats(name, cells, kind)
         known = values[~np.isnan(values)]
         if not known.size:
-            return Column(name, "left out: every cell is empty")
+            return _left_out(name)
         size = float(np.abs(known).max()) or 1.0  # the squares of large numbers would overflow
         centre, scale = float((known / size).mean() * size), float((known / size).std() * size)
         if as_they_are:
             centre, scale = 0.0, 1.0
         elif scale == 0 and known.size == values.size:
-            return Column(name, "left out: the same in every row")
+            return _left_out(name, "the same in every row")
+        scale = scale or 1.0
+        words = f"{NUMERIC[kind]}, {'used as it is' if (centre, scale) == (0.0, 1.0) else 'standardised'}"
         median = float(np.median(known)) if missing == "median" else None
-        what = {"number": "number", "date": "date, as days", "truth": "true/false, as 1/0"}[kind]
-        scaled = "used as it is" if (centre, scale or 1.0) == (0.0, 1.0) else "standardised"
-        filled = known.size < values.size and median is not None
-        words = f"{what}, {scaled}" + (f", missing filled with the median {median:.6g}" if filled else "")
-        return cls(name, words, (name,), kind, centre, scale or 1.0, median)
+        if median is not None and known.size < values.size:
+            words += f", missing filled with the median {median:.6g}"
+        return cls(name, words, (name,), kind, centre, scale, median)
 
     def encode(self, cells: Any, out: FloatMatrix) -> None:
-        """Write the numbers; missing ones are the median."""
         values = _floats(self.name, cells, self.kind)
         missing = np.isnan(values)
         if missing.any():
@@ -105,10 +123,9 @@ class Categories(Column):
 
     @classmethod
     def learn(cls, name: str, text: Any, max_categories: int) -> Column:
-        """The distinct texts, if they are not too many."""
         labels = tuple(sorted(pc.unique(text).to_pylist()))
         if len(labels) == 1:
-            return Column(name, f"left out: {'the same in every row' if labels[0] else 'every cell is empty'}")
+            return _left_out(name, "the same in every row") if labels[0] else _left_out(name)
         odd = _odd_cells(text)
         if len(labels) > max_categories:
             raise InputError(
@@ -121,7 +138,6 @@ class Categories(Column):
         return cls(name, words, tuple(f"{name}={label}" for label in labels), labels)
 
     def encode(self, cells: Any, out: FloatMatrix) -> None:
-        """Write 1 for the category of each row, 0 for the others."""
         out[:] = 0.0
         found = pc.index_in(_text(cells), value_set=pa.array(self.labels, pa.string()))
         codes = pc.fill_null(found, -1).to_numpy()
@@ -129,7 +145,6 @@ class Categories(Column):
         out[rows, codes[rows]] = 1.0
 
     def unseen(self, cells: Any) -> list[str]:
-        """Categories that training did not have."""
         return sorted(set(pc.unique(_text(cells)).to_pylist()) - set(self.labels))
 
 
@@ -139,35 +154,29 @@ class Embedding(Column):
 
     @classmethod
     def learn(cls, name: str, cells: Any) -> Column:
-        """The length of the lists."""
         lengths = pc.drop_null(pc.list_value_length(cells))
         if not pc.max(lengths).as_py():
-            return Column(name, "left out: every cell is empty")
+            return _left_out(name)
         size = int(lengths[0].as_py())
         return cls(name, f"embedding of {size} numbers, used as it is", tuple(f"{name}[{i}]" for i in range(size)))
 
     def encode(self, cells: Any, out: FloatMatrix) -> None:
-        """Write the lists, if all are equally long and hold finite numbers."""
-        size = len(self.names)
-        array = cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
-        lengths = pc.fill_null(pc.list_value_length(array), -1).to_numpy(zero_copy_only=False)
+        size, where = len(self.names), f"column {self.name!r}:"
+        lengths = pc.fill_null(pc.list_value_length(cells), -1).to_numpy()
         wrong = np.flatnonzero(lengths != size)
         if wrong.size:
             got = "nothing" if lengths[wrong[0]] < 0 else f"{lengths[wrong[0]]} numbers"
             raise InputError(
-                f"column {self.name!r}: row {wrong[0]} holds {got} where others hold {size}. "
+                f"{where} row {wrong[0]} holds {got} where others hold {size}. "
                 "Lists must be equally long; drop or repair the row."
             )
-        flat = pc.list_flatten(array)
-        if not _is_number(flat.type):
-            raise InputError(
-                f"column {self.name!r}: holds lists of {flat.type}; only lists of numbers can be compared."
-            )
-        values = np.asarray(flat.to_numpy(zero_copy_only=False), dtype=np.float64).reshape(len(array), size)
-        broken = np.flatnonzero(~np.isfinite(values).all(axis=1))
+        flat = pc.list_flatten(cells)
+        if kind_of(flat) != "number":
+            raise InputError(f"{where} holds lists of {flat.type}; only lists of numbers can be compared.")
+        out[:] = np.asarray(flat.to_numpy(), dtype=np.float64).reshape(out.shape)
+        broken = np.flatnonzero(~np.isfinite(out).all(axis=1))
         if broken.size:
-            raise InputError(f"column {self.name!r}: the list in row {broken[0]} holds a missing or infinite number.")
-        out[:] = values
+            raise InputError(f"{where} the list in row {broken[0]} holds a missing or infinite number.")
 
 
 def _advice(name: str, text: Any, n_distinct: int, odd: str) -> str:
@@ -187,23 +196,7 @@ def _odd_cells(text: Any) -> str:
     if not len(rows) or pc.mean(numbers).as_py() <= MOSTLY:
         return ""
     odd = listed(dict.fromkeys(text.take(rows[:100]).to_pylist()))
-    return f"{odd} ({plural('row', rows)} {listed(rows.tolist())})"
-
-
-def kind_of(cells: Any) -> str:
-    """What an Arrow column holds: "number", "truth", "date", "text", "list", "nothing" or the name of its type."""
-    kind = cells.type.value_type if pa.types.is_dictionary(cells.type) else cells.type
-    if pa.types.is_boolean(kind):
-        return "truth"
-    if _is_number(kind):
-        return "number"
-    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        return "date"
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return "text"
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        return "list"
-    return "nothing" if pa.types.is_null(kind) else str(kind)
+    return f"{odd} ({counted('row', rows.tolist())})"
 
 
 def missing_cells(cells: Any) -> BoolVector:
@@ -216,18 +209,13 @@ def missing_cells(cells: Any) -> BoolVector:
 
 def missing_error(masks: dict[str, BoolVector]) -> InputError:
     """The refusal of missing values: how many, in which columns and rows."""
-    rows = np.flatnonzero(np.logical_or.reduce(list(masks.values())))
+    rows = np.flatnonzero(np.logical_or.reduce(list(masks.values()))).tolist()
     count = sum(int(mask.sum()) for mask in masks.values())
     return InputError(
-        f"{count:,} missing {'value' if count == 1 else 'values'} in {plural('column', masks)} {listed(masks)} "
-        f"at {plural('row', rows)} {listed(rows.tolist())} (0-based). "
-        f"Drop or fill {'this row' if len(rows) == 1 else 'these rows'}, --ignore the {plural('column', masks)}, "
-        "or use --missing median."
+        f"{count:,} missing value{'s' * (count != 1)} in {counted('column', masks)} at {counted('row', rows)} "
+        f"(0-based). Drop or fill {'this row' if len(rows) == 1 else 'these rows'}, "
+        f"--ignore the column{'s' * (len(masks) != 1)}, or use --missing median."
     )
-
-
-def _is_number(kind: Any) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
 def _text(cells: Any) -> Any:
@@ -237,7 +225,7 @@ def _text(cells: Any) -> Any:
 
 def _floats(name: str, cells: Any, kind: str) -> FloatVector:
     """Numbers, NaN where a cell is empty; always a copy. Infinite ones are refused."""
-    if pa.types.is_dictionary(cells.type):
+    if types.is_dictionary(cells.type):
         cells = cells.cast(cells.type.value_type)
     if kind == "date":
         moments = cells.cast(pa.timestamp("ms", tz=getattr(cells.type, "tz", None)), safe=False).cast(pa.int64())

@@ -13,11 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearworth._common.types import FloatMatrix
 from nearworth.inputs.parameters import one_of, whole_number
+from nearworth.tables import InputError, counted, listed
 from nearworth.tables.columns import Column, kind_of, learn_column, missing_cells, missing_error
-from nearworth.tables.errors import InputError, listed, plural
 
 MAX_CATEGORIES = 40
 MOST_PROBLEMS = 5
+PLURALS = {"number": "numbers", "truth": "true/false", "date": "dates", "list": "lists"}
 
 
 class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -71,7 +72,7 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         table = _as_arrow(X)
         self._check_columns(table)
         self._refuse_missing(table)
-        matrix = np.empty((table.num_rows, sum(len(column.names) for column in self.columns_)))
+        matrix = np.empty((table.num_rows, len(self.get_feature_names_out())))
         start = 0
         for column in self.columns_:
             stop = start + len(column.names)
@@ -127,23 +128,17 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         lost = sorted(set(self.kinds_) - set(table.column_names))
         extra = sorted(set(table.column_names) - set(self.kinds_))
         if lost:
-            instead = f"; it has {listed(extra)} instead" if extra else ""
-            verb = "is" if len(lost) == 1 else "are"
-            raise InputError(f"{plural('column', lost)} {listed(lost)} {verb} missing, which training had{instead}.")
+            verb, instead = "is" if len(lost) == 1 else "are", f"; it has {listed(extra)} instead" if extra else ""
+            raise InputError(f"{counted('column', lost)} {verb} missing, which training had{instead}.")
         if extra:
             verb, them = ("was", "it") if len(extra) == 1 else ("were", "them")
-            raise InputError(
-                f"{plural('column', extra)} {listed(extra)} {verb} not there in training; --ignore {them}."
-            )
+            raise InputError(f"{counted('column', extra)} {verb} not there in training; --ignore {them}.")
         for name, kind in self.kinds_.items():
             found = kind_of(table[name])
             usable = found == kind or "nothing" in (found, kind) or {found, kind} == {"number", "truth"}
             if not usable and not (kind == "text" and found in ("number", "truth", "date")):
-                raise InputError(f"column {name!r} holds {_plural(kind)} in training but {_plural(found)} here.")
-
-
-def _plural(kind: str) -> str:
-    return {"number": "numbers", "truth": "true/false", "date": "dates", "list": "lists"}.get(kind, kind)
+                here, there = (PLURALS.get(one, one) for one in (found, kind))
+                raise InputError(f"column {name!r} holds {there} in training but {here} here.")
 
 
 def _as_arrow(X: Any) -> Any:

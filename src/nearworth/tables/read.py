@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from nearworth.inputs.npy import map_npy
-from nearworth.tables.csv_read import find_dialect, read_csv
-from nearworth.tables.errors import InputError, listed, plural
+from nearworth.inputs.file_rows import map_npy
+from nearworth.tables import InputError, listed
+from nearworth.tables.csv_files import find_dialect, read_csv
 
 FORMATS = {
     **dict.fromkeys((".csv", ".tsv", ".txt"), "CSV"),
@@ -33,7 +32,7 @@ OTHERS = {
 
 
 @dataclass(frozen=True)
-class Source:
+class DataFile:
     """The contents of a file: a table, or an array X with labels y if it has them; and remarks for the user."""
 
     path: str
@@ -44,18 +43,18 @@ class Source:
 
     @property
     def is_table(self) -> bool:
-        """Whether columns have names."""
         return self.table is not None
 
 
-def read(path: str | os.PathLike[str], text_only: bool = False) -> Source:
+def read(path: str | os.PathLike[str], text_only: bool = False) -> DataFile:
     """Read CSV, TSV, Parquet, Feather, npz (`X`, `y`) or npy, by extension; text_only leaves CSV cells as text."""
     with _opened(path) as (file, kind):
         if kind == "CSV":
             return _read_csv(file, text_only)
-        if kind == "numpy":
-            return _read_npz(file) if file.suffix.lower() == ".npz" else _read_npy(file)
-        return _read_columnar(file, kind)
+        if kind != "numpy":
+            return DataFile(str(file), _check_table(file, _read_columnar(file, kind)))
+        arrays = _load_npz(file) if file.suffix.lower() == ".npz" else {"X": _load_npy(file)}
+        return DataFile(str(file), X=_as_matrix(file, arrays["X"]), y=arrays.get("y"))
 
 
 def count_rows(path: str | os.PathLike[str]) -> int:
@@ -77,14 +76,17 @@ def read_labels(path: str | os.PathLike[str]) -> Any:
 def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[Path, str]]:
     """The checked path and its format; errors of the operating system and of the file's format become InputErrors."""
     file = Path(path)
-    kind = _check_path(file)
+    problem = _problem(file)
+    if problem:
+        raise InputError(f"{file}: {problem}.")
+    kind = FORMATS[file.suffix.lower()]
     try:
         yield file, kind
-    except InputError:
+    except (InputError, MemoryError):
         raise
     except OSError as error:
         raise InputError(f"{file}: cannot be read: {error.strerror or error}.") from error
-    except (ValueError, EOFError, zipfile.BadZipFile, pa.ArrowNotImplementedError, pa.ArrowKeyError) as error:
+    except Exception as error:  # damage to a file can surface as almost anything
         if "pickle" in str(error) or "Python objects" in str(error):
             why = "holds pickled objects, which could run code. Save plain numeric arrays instead."
         else:
@@ -92,41 +94,38 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[Path, str]]:
         raise InputError(f"{file}: {why}") from error
 
 
-def _check_path(path: Path) -> str:
+def _problem(path: Path) -> str | None:
     suffix = path.suffix.lower()
     if path.is_dir():
-        raise InputError(f"{path}: is a directory; give one file.")
+        return "is a directory; give one file"
     if not path.exists():
-        raise InputError(f"{path}: there is no such file.")
+        return "there is no such file"
     if not os.access(path, os.R_OK):
-        raise InputError(f"{path}: no permission to read it.")
+        return "no permission to read it"
     if not path.is_file():
-        raise InputError(f"{path}: is not a regular file; save the data to one first.")
+        return "is not a regular file; save the data to one first"
     if suffix in OTHERS:
-        raise InputError(f"{path}: is {OTHERS[suffix]}.")
-    if suffix not in FORMATS:
-        raise InputError(f"{path}: its extension {path.suffix!r} is not known. Use one of {', '.join(FORMATS)}.")
-    return FORMATS[suffix]
+        return f"is {OTHERS[suffix]}"
+    known = suffix in FORMATS
+    return None if known else f"its extension {path.suffix!r} is not known. Use one of {', '.join(FORMATS)}"
 
 
-def _read_csv(path: Path, text_only: bool) -> Source:
+def _read_csv(path: Path, text_only: bool) -> DataFile:
     dialect = find_dialect(path)
-    remarks = []
-    if dialect.encoding != "utf-8":
-        remarks.append(f"{path}: is not UTF-8; read as {dialect.encoding}")
-    if dialect.delimiter not in (",", "\t"):
-        remarks.append(f"{path}: columns are separated by {dialect.delimiter!r}")
-    if dialect.decimal == ",":
-        remarks.append(f"{path}: numbers have decimal commas")
-    return Source(str(path), _check_table(path, read_csv(path, dialect, text_only)), remarks=tuple(remarks))
+    found = {
+        f"is not UTF-8; read as {dialect.encoding}": dialect.encoding != "utf-8",
+        f"columns are separated by {dialect.delimiter!r}": dialect.delimiter not in (",", "\t"),
+        "numbers have decimal commas": dialect.decimal == ",",
+    }
+    remarks = tuple(f"{path}: {remark}" for remark, holds in found.items() if holds)
+    return DataFile(str(path), _check_table(path, read_csv(path, dialect, text_only)), remarks=remarks)
 
 
-def _read_columnar(path: Path, kind: str) -> Source:
+def _read_columnar(path: Path, kind: str) -> Any:
     import pyarrow.feather as feather
 
     table = _open_parquet(path).read() if kind == "Parquet" else feather.read_table(path)
-    nameless = [name for name in table.column_names if name.startswith("__index_level_")]  # row numbers of pandas
-    return Source(str(path), _check_table(path, table.drop_columns(nameless)))
+    return table.drop_columns([n for n in table.column_names if n.startswith("__index_level_")])  # rows of pandas
 
 
 def _open_parquet(path: Path) -> Any:
@@ -140,34 +139,25 @@ def _check_table(path: Path, table: Any) -> Any:
     if repeated:
         raise InputError(f"{path}: the column name {listed(repeated)} occurs more than once. Make the names distinct.")
     if table.num_rows == 0:
-        raise InputError(f"{path}: has {table.num_columns} {plural('column', table.column_names)} but no rows.")
+        raise InputError(f"{path}: has {table.num_columns} column{'s' * (table.num_columns != 1)} but no rows.")
     return table
 
 
-def _read_npz(path: Path) -> Source:
+def _load_npz(path: Path) -> dict[str, Any]:
     if not zipfile.is_zipfile(path):
         raise InputError(f"{path}: is not a numpy archive (.npz).")
     try:
         with np.errstate(all="raise"), np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files if name in ("X", "y")}
             names = archive.files
-    except OSError:
-        raise
-    except Exception as error:  # headers are Python literals: damage can surface as almost anything
-        raise ValueError(str(error) or repr(error)) from error
+            arrays = {name: archive[name] for name in ("X", "y") if name in names}
+    except MemoryError as error:  # sizes that a damaged header claims
+        raise InputError(f"{path}: holds an array that does not fit into memory ({error}).") from error
     if "X" not in arrays:
         raise InputError(f"{path}: holds the arrays {listed(names)}; nearworth needs `X` (and `y`).")
-    return Source(str(path), X=_as_matrix(path, arrays["X"]), y=arrays.get("y"))
-
-
-def _read_npy(path: Path) -> Source:
-    return Source(str(path), X=_as_matrix(path, _load_npy(path)))
+    return arrays
 
 
 def _load_npy(path: Path) -> Any:
-    with open(path, "rb") as file:
-        if file.read(6) != b"\x93NUMPY":
-            raise InputError(f"{path}: is not a numpy array (.npy).")
     try:
         return map_npy(path, f"{path}:")  # stays on disk
     except ValueError as error:

@@ -1,6 +1,6 @@
 """Columns to files: the format by extension, complete or not at all, never over an existing file unasked.
 
-All CSV that nearworth writes comes from here (or, in `apply`, from csv_cells), so that no cell of it runs in a
+All CSV that nearworth writes comes from here (or, in `apply`, from csv_files), so that no cell of it runs in a
 spreadsheet.
 """
 
@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from nearworth._common.files import atomic_write
-from nearworth.tables.csv_cells import guard, guard_column
-from nearworth.tables.errors import InputError
+from nearworth.tables import InputError
+from nearworth.tables.csv_files import guard, guard_column
 
 FORMATS = (".csv", ".tsv", ".parquet", ".feather", ".json")
 STDOUT = "-"
@@ -32,31 +32,31 @@ def check_output(
         return
     target = Path(path)
     folder = target.absolute().parent
+    problem = None
     if target.suffix.lower() not in formats:
-        raise InputError(
-            f"{path}: cannot write {target.suffix or 'a file without extension'!r}; use {', '.join(formats)}."
-        )
-    if target.is_dir():
-        raise InputError(f"{path}: is a directory; name a file in it.")
-    if not folder.is_dir():
-        raise InputError(f"{path}: there is no folder {str(target.parent)!r} to write to.")
-    if not os.access(folder, os.W_OK):
-        raise InputError(f"{path}: no permission to write to the folder {str(folder)!r}.")
-    if any(name and os.path.exists(name) and target.exists() and target.samefile(name) for name in inputs):
-        raise InputError(f"{path}: is one of the files that data are read from. Give the output another name.")
-    if target.exists() and not force:
-        raise InputError(f"{path}: exists already. Use --force to replace it, or another name.")
+        problem = f"cannot write {target.suffix or 'a file without extension'!r}; use {', '.join(formats)}."
+    elif target.is_dir():
+        problem = "is a directory; name a file in it."
+    elif not folder.is_dir():
+        problem = f"there is no folder {str(target.parent)!r} to write to."
+    elif not os.access(folder, os.W_OK):
+        problem = f"no permission to write to the folder {str(folder)!r}."
+    elif any(name and os.path.exists(name) and target.exists() and target.samefile(name) for name in inputs):
+        problem = "is one of the files that data are read from. Give the output another name."
+    elif target.exists() and not force:
+        problem = "exists already. Use --force to replace it, or another name."
+    if problem:
+        raise InputError(f"{path}: {problem}")
 
 
 def write_columns(columns: dict[str, Any] | pa.Table, path: str) -> None:
     """Write a mapping of columns or an Arrow table; "-" is CSV on standard output."""
     table = pa.table(columns)
-    suffix = Path(path).suffix.lower()
     if path == STDOUT:
         _write_csv(table, sys.stdout.buffer, ",")
         sys.stdout.buffer.flush()
     else:
-        write_bytes(path, lambda file: _write(table, file, suffix))
+        write_bytes(path, lambda file: _write(table, file, Path(path).suffix.lower()))
 
 
 def write_bytes(path: str, write: Callable[[IO[bytes]], Any]) -> None:

@@ -1,74 +1,17 @@
-"""The keys of every metric by its name, and of those that scikit-learn computes."""
+"""Keys of the metrics that scikit-learn computes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse
 
 from nearworth._common.types import FloatMatrix
-from nearworth.inputs.parameters import did_you_mean
-from nearworth.neighbors.cosine import CosineKeys
-from nearworth.neighbors.keys import (
-    EuclideanKeys,
-    GivenKeys,
-    InnerProductKeys,
-    Keys,
-    NanEuclideanKeys,
-    SparseEuclideanKeys,
-    SparseManhattanKeys,
-    Stored,
-    refuse_undefined,
-)
-from nearworth.neighbors.rows import Converted, blocks
-
-EUCLIDEAN = ("euclidean", "l2", "sqeuclidean")
-MANHATTAN = ("manhattan", "l1", "cityblock")
-BOOLEAN = ("dice", "jaccard", "rogerstanimoto", "russellrao", "sokalmichener", "sokalsneath", "yule")
-INNER = "inner_product"
-DENSE: dict[str, Callable[[Any], Keys]] = {
-    **dict.fromkeys(EUCLIDEAN, EuclideanKeys),
-    INNER: InnerProductKeys,
-    "cosine": CosineKeys,
-    "correlation": partial(CosineKeys, centred=True),
-    "nan_euclidean": NanEuclideanKeys,
-}
-SPARSE: dict[str, Callable[[Any], Keys]] = {
-    **dict.fromkeys(EUCLIDEAN, SparseEuclideanKeys),
-    **dict.fromkeys(MANHATTAN, SparseManhattanKeys),
-    "cosine": CosineKeys,
-}
-
-
-def make_keys(X: Any, metric: Any, metric_params: Mapping[str, Any] | None) -> Keys:
-    """The keys of a metric on a checked training matrix (None where the user brings distances)."""
-    params = dict(metric_params or {})
-    if metric == "precomputed":
-        return GivenKeys()
-    _check_metric(metric, params)
-    own = SPARSE if scipy.sparse.issparse(X) else DENSE
-    if not callable(metric) and metric in own:
-        return own[metric](X)
-    if scipy.sparse.issparse(X):
-        allowed = ", ".join(map(repr, SPARSE))
-        raise ValueError(f"metric={metric!r} does not work on sparse data. Use one of {allowed}, or X.toarray().")
-    return PairwiseKeys(X, metric, params)
-
-
-def _check_metric(metric: Any, params: Mapping[str, Any]) -> None:
-    if callable(metric):
-        return
-    from sklearn.neighbors import VALID_METRICS
-
-    known = sorted({*VALID_METRICS["brute"], *EUCLIDEAN, *BOOLEAN, INNER, "precomputed"})
-    if metric not in known:
-        raise ValueError(f"metric={metric!r} is not known. {did_you_mean(metric, known)}")
-    if params and metric in DENSE:
-        raise ValueError(f"metric_params={dict(params)!r} has no meaning for metric={metric!r}, which takes none.")
+from nearworth.neighbors.distances import Converted, blocks
+from nearworth.neighbors.keys import BOOLEAN, Keys, Stored, refuse_undefined
 
 
 class PairwiseKeys(Keys):

@@ -1,0 +1,387 @@
+"""Sums over validation points that come out bit for bit the same however the work was cut up.
+
+Validation points are numbered; every CHUNK consecutive ones form a `Leaf`, summed in their order. What a finished leaf
+holds are its `Moments`, and these are added pairwise along a fixed binary tree: node (level, i) holds leaves i 2^level
+to (i+1) 2^level - 1 and is always left child plus right child. A `Partial` keeps the largest complete nodes it has, so
+the work done in order needs memory for log2(leaves) nodes, and partials may be merged in any order and grouping. The
+last leaf may be short: it stays apart, as running sums, so that further points can be added to it.
+"""
+
+# Kernels take arrays of several types and are typed by numba when first called.
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+
+from __future__ import annotations
+
+import math
+import operator
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from nearworth._common.archive import Arrays, check_arrays, read_archive, write_archive
+from nearworth._common.compile import compiled
+from nearworth._common.types import FloatMatrix, FloatVector, IntVector
+from nearworth.results.origin import Origin
+
+CHUNK = 64  # validation points of a leaf
+LARGEST_LEVEL = 48  # of a file's nodes: more validation points than anything can hold
+# Arrays of sums by name; of each group all are there or none.
+OF_MOMENTS = (("total",), ("centre", "spread"), ("ends",))
+OF_LEAF = (("total",), ("shift", "first", "second"), ("sums", "near", "far"))
+N_ROWS = {"ends": 2, "sums": 3, "near": 3, "far": 3}  # the others are vectors
+
+Node: TypeAlias = tuple[int, int]
+State: TypeAlias = tuple[list[Any], dict[str, npt.NDArray[Any]]]  # plain numbers and arrays, as files hold them
+
+
+@dataclass(frozen=True)
+class Moments:
+    """What a set of validation points contributes: counts, weights, sum of w phi and the spread of phi.
+
+    `positive` counts the points of positive weight; the others take no part in anything but `count`. `centre` is the
+    mean of phi under the weights w^2, `spread` the sum of w^2 (phi - centre)^2; both None when no standard errors are
+    wanted. Centred sums cannot cancel. `ends` (2, N) are sums of w times the lower and upper end of phi, None where
+    phi is exact.
+    """
+
+    count: int
+    positive: int
+    weight: float
+    weight_squares: float
+    total: FloatVector
+    centre: FloatVector | None = None
+    spread: FloatVector | None = None
+    ends: FloatMatrix | None = None
+
+    def __add__(self, other: Moments) -> Moments:
+        squares = self.weight_squares + other.weight_squares
+        centre = spread = ends = None
+        if self.spread is not None and other.spread is not None:
+            assert self.centre is not None
+            assert other.centre is not None
+            share = other.weight_squares / squares if squares > 0 else 0.0
+            away = other.centre - self.centre
+            centre = self.centre + share * away
+            spread = self.spread + other.spread + (share * self.weight_squares) * away**2
+        if self.ends is not None or other.ends is not None:
+            ends = self._ends_or_values() + other._ends_or_values()
+        counts = self.count + other.count, self.positive + other.positive, self.weight + other.weight
+        return Moments(*counts, squares, self.total + other.total, centre, spread, ends)
+
+    def _ends_or_values(self) -> FloatMatrix:
+        return np.stack([self.total, self.total]) if self.ends is None else self.ends
+
+    def take(self, rows: IntVector) -> Moments:
+        """The moments of other training points, one for each row named."""
+        taken: dict[str, Any] = {name: array[..., rows] for name, array in self.arrays().items()}
+        return replace(self, **taken)
+
+    def standard_errors(self) -> FloatVector | None:
+        """Standard error of the weighted mean of phi over the validation points; NaN for a single one."""
+        if self.centre is None or self.spread is None:
+            return None
+        if self.positive < 2:
+            return np.full(self.total.shape, np.nan)
+        squares = np.maximum(self.spread, 0.0) + self.weight_squares * (self.centre - self.total / self.weight) ** 2
+        return np.asarray(np.sqrt(self.positive / (self.positive - 1) * squares) / self.weight)
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Those that are not None, by name."""
+        named = {name: getattr(self, name) for group in OF_MOMENTS for name in group}
+        return {name: array for name, array in named.items() if array is not None}
+
+    def state(self) -> State:
+        return [self.count, self.positive, self.weight, self.weight_squares], self.arrays()
+
+    @classmethod
+    def of_state(cls, numbers: Sequence[Any], arrays: Mapping[str, Any]) -> Moments:
+        _check_state(numbers, arrays, OF_MOMENTS)
+        return cls(*numbers, **arrays)
+
+
+class Truncated(NamedTuple):
+    """Sums of truncated values and both ends (3, N), and what it takes to go on: of near points (3, N), of far ones."""
+
+    sums: FloatMatrix
+    near: FloatMatrix
+    far: FloatMatrix
+
+
+class Leaf:
+    """Sums over consecutive validation points, added in their order; unfinished, it can be continued later.
+
+    The spread is summed around the first value of each training point, so that it does not cancel.
+    """
+
+    def __init__(self, n_train: int, *, spread: bool) -> None:
+        names = ("total", "shift", "first", "second") if spread else ("total",)
+        self._sums = {name: np.zeros(n_train) for name in names}  # in the order that the kernels take them
+        self.n_points, self._positive, self._weight, self._squares = 0, 0, 0.0, 0.0
+        self.truncated: Truncated | None = None
+
+    @staticmethod
+    def bytes(n_train: int, *, spread: bool, truncated: bool) -> int:
+        """What a leaf, or its moments, takes for so many training points: sums, their spread, both ends."""
+        return 8 * n_train * ((4 if spread else 1) + (2 if truncated else 0))
+
+    def add(self, table: FloatVector, slot: npt.NDArray[np.int32], weight: float) -> None:
+        """Add one validation point, whose value of training point i is table[slot[i]]."""
+        if "shift" in self._sums:
+            fold_with_spread(*self._sums.values(), table, slot, weight, self._positive == 0)
+        else:
+            fold(self._sums["total"], table, slot, weight)
+        self._count(weight)
+
+    def add_values(self, values: FloatVector, weight: float) -> None:
+        """Add one validation point, given the value of each training point."""
+        self.add(np.ascontiguousarray(values), np.arange(len(values), dtype=np.int32), weight)
+
+    def count(self, weights: FloatVector) -> None:
+        """Count validation points whose values are summed elsewhere."""
+        for weight in weights.tolist():
+            self._count(weight)
+
+    def _count(self, weight: float) -> None:
+        self.n_points += 1
+        self._positive += weight > 0
+        self._weight += weight
+        self._squares += weight * weight
+
+    def moments(self) -> Moments:
+        total, centre, spread, ends = self._sums["total"], None, None, None
+        if "shift" in self._sums:
+            first = self._sums["first"]
+            mean = first / self._squares if self._squares > 0 else first
+            centre = self._sums["shift"] + mean
+            spread = np.maximum(self._sums["second"] - mean * first, 0.0)
+        if self.truncated is not None:
+            total, ends = self.truncated.sums[0], self.truncated.sums[1:]
+        return Moments(self.n_points, self._positive, self._weight, self._squares, total, centre, spread, ends)
+
+    def state(self) -> State:
+        truncated = {} if self.truncated is None else self.truncated._asdict()
+        return [self.n_points, self._positive, self._weight, self._squares], self._sums | truncated
+
+    @classmethod
+    def of_state(cls, numbers: Sequence[Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Leaf:
+        _check_state(numbers, arrays, OF_LEAF)
+        leaf = cls(0, spread="shift" in arrays)
+        leaf.n_points, leaf._positive, leaf._weight, leaf._squares = numbers
+        leaf._sums = {name: arrays[name].copy() for name in leaf._sums}  # those of a file are read-only
+        if "sums" in arrays:
+            leaf.truncated = Truncated(*(arrays[name] for name in Truncated._fields))
+        return leaf
+
+    def copy(self) -> Leaf:
+        return deepcopy(self)
+
+
+class Partial:
+    """A part of the sum over validation points: add, merge, finish; save and load.
+
+    `origin` says of which data and parameters. Parts of one origin merge in any order and grouping to the same bits;
+    no validation point may be in two of them.
+    """
+
+    def __init__(self, origin: Origin | None = None) -> None:
+        self.origin = origin or Origin()
+        self._nodes: dict[Node, Moments] = {}
+        self._open: tuple[int, Leaf] | None = None
+        self.notes: dict[str, npt.NDArray[Any]] = {}  # about single validation points; saved, never merged
+
+    @property
+    def ranges(self) -> list[tuple[int, int]]:
+        """The validation points that are in, as ranges: first and one past the last."""
+        joined: list[tuple[int, int]] = []
+        for first, stop in sorted(_spans(self._nodes, self._open)):
+            if joined and joined[-1][1] == first:
+                first = joined.pop()[0]
+            joined.append((first, stop))
+        return joined
+
+    @property
+    def n_points(self) -> int:
+        """How many validation points are in."""
+        return sum(stop - first for first, stop in _spans(self._nodes, self._open))
+
+    def __contains__(self, leaf: int) -> bool:
+        opened = self._open is not None and self._open[0] == leaf
+        return opened or any((level, leaf >> level) in self._nodes for level in range(LARGEST_LEVEL + 1))
+
+    def add_leaf(self, number: int, leaf: Leaf) -> None:
+        """Add a leaf, which stays open if it is short; only the last one may be."""
+        if number in self:
+            raise ValueError(f"Validation points of leaf {number} were already added.")
+        if leaf.n_points == CHUNK:
+            self._insert((0, number), leaf.moments())
+        else:
+            self._insert_all([], (number, leaf))
+
+    def unfinished(self) -> tuple[int, Leaf] | None:
+        """The number of the last leaf and a copy of it, if it is short."""
+        return None if self._open is None else (self._open[0], self._open[1].copy())
+
+    def finished(self) -> Partial:
+        """The same without the short leaf at its end, to add to; this one stays as it is."""
+        part = Partial(self.origin)
+        part._nodes = dict(self._nodes)
+        return part
+
+    def snapshot(self) -> Partial:
+        """The same as it is now, while this one goes on."""
+        part = self.finished()
+        part._open = self._open
+        part.notes = {name: note.copy() for name, note in self.notes.items()}
+        return part
+
+    def merge(self, others: Partial | Iterable[Partial]) -> Partial:
+        """The part made of this one and others; no validation point may be in two of them."""
+        parts = [self, *([others] if isinstance(others, Partial) else others)]
+        merged = Partial(self.origin.merge([part.origin for part in parts[1:]]))
+        for part in parts:
+            merged.absorb(part)
+        return merged
+
+    def absorb(self, other: Partial) -> None:
+        """Take in the sums of another part, whatever its origin."""
+        self._insert_all(list(other._nodes.items()), other._open)
+
+    def finish(self) -> Moments:
+        """The sum over everything added, left to right."""
+        whole = self.finished()
+        if self._open is not None:
+            whole._insert((0, self._open[0]), self._open[1].moments())
+        if not whole._nodes:
+            raise ValueError("This part has no validation points yet.")
+        return reduce(operator.add, (whole._nodes[node] for node in sorted(whole._nodes, key=_span)))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a numpy archive with a checksum, atomically; any damage is found by `load`."""
+        arrays = {f"note-{name}": note for name, note in self.notes.items()}
+
+        def numbers_of(sums: Moments | Leaf, prefix: str) -> list[Any]:
+            numbers, named = sums.state()
+            arrays.update({f"{prefix}-{name}": array for name, array in named.items()})
+            return numbers
+
+        nodes = [[*node, numbers_of(self._nodes[node], f"{node[0]}-{node[1]}")] for node in sorted(self._nodes)]
+        opened = None if self._open is None else [self._open[0], numbers_of(self._open[1], "open")]
+        write_archive(path, "part", {"origin": self.origin.to_json(), "nodes": nodes, "open": opened}, arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Partial:
+        """Read what `save` wrote; a damaged file is a ValueError."""
+        return read_archive(path, "part", cls._from_archive)
+
+    @classmethod
+    def _from_archive(cls, description: dict[str, Any], arrays: Arrays) -> Partial:
+        part, nodes, opened = cls(Origin.from_json(description["origin"])), [], None
+        for level, index, numbers in description["nodes"]:
+            if not (0 <= level <= LARGEST_LEVEL and 0 <= index <= 2**LARGEST_LEVEL):
+                raise ValueError(f"it has a node {level}, {index}, which no number of validation points needs.")
+            nodes.append(((level, index), Moments.of_state(numbers, _named(f"{level}-{index}-", arrays))))
+            if nodes[-1][1].count != CHUNK << level:
+                raise ValueError(f"its node {level}, {index} does not hold {CHUNK << level} validation points.")
+        if description["open"] is not None:
+            number, numbers = description["open"]
+            opened = number, Leaf.of_state(numbers, _named("open-", arrays))
+        part._insert_all(nodes, opened)
+        sizes = {array.size for name, array in arrays.items() if name.endswith("-total")}
+        if len(sizes | ({part.origin.n_train} - {0})) > 1:
+            raise ValueError("its sums are of different numbers of training points.")
+        part.notes = _named("note-", arrays)
+        return part
+
+    def __repr__(self) -> str:
+        ranges = ", ".join(f"{a:,} to {b - 1:,}" for a, b in self.ranges) or "none yet"
+        return f"Partial: validation points {ranges}"
+
+    def _insert_all(self, nodes: Sequence[tuple[Node, Moments]], opened: tuple[int, Leaf] | None) -> None:
+        _check_spans([*_spans(self._nodes, self._open), *_spans((node for node, _ in nodes), opened)])
+        for node, moments in nodes:
+            self._insert(node, moments)
+        self._open = opened or self._open
+
+    def _insert(self, node: Node, moments: Moments) -> None:
+        level, index = node
+        sibling = self._nodes.pop((level, index ^ 1), None)
+        if sibling is None:
+            self._nodes[node] = moments
+        else:
+            self._insert((level + 1, index // 2), sibling + moments if index & 1 else moments + sibling)
+
+
+def _span(node: Node) -> tuple[int, int]:
+    """The first validation point of a node and one past its last."""
+    level, index = node
+    return CHUNK * index << level, CHUNK * (index + 1) << level
+
+
+def _spans(nodes: Iterable[Node], opened: tuple[int, Leaf] | None) -> list[tuple[int, int]]:
+    spans = [_span(node) for node in nodes]
+    if opened is not None:
+        spans.append((CHUNK * opened[0], CHUNK * opened[0] + opened[1].n_points))
+    return spans
+
+
+def _check_spans(spans: Iterable[tuple[int, int]]) -> None:
+    """No validation point may be in two spans, and only the last span may end within a leaf."""
+    end = 0
+    for first, stop in sorted(spans, key=lambda span: (span[0], -span[1])):
+        if first < end:
+            raise ValueError(f"Validation points {first} to {stop - 1} are in more than one part.")
+        if end % CHUNK:
+            short = end - end % CHUNK
+            raise ValueError(
+                f"A part ends within validation points {short} to {short + CHUNK - 1}, and others come "
+                f"after it. Every part but the last must hold a multiple of {CHUNK} validation points."
+            )
+        end = stop
+
+
+def _named(prefix: str, arrays: Arrays) -> dict[str, npt.NDArray[Any]]:
+    """The arrays whose names begin so, by the rest of their names."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _check_state(numbers: Sequence[Any], arrays: Arrays, groups: Sequence[Sequence[str]]) -> None:
+    """A ValueError for what `state` of Moments or Leaf cannot have given."""
+    count, positive, *weights = numbers
+    if not (type(count) is type(positive) is int and 0 <= positive <= count):
+        raise ValueError(f"it counts {count!r} validation points, {positive!r} of positive weight.")
+    if len(weights) != 2 or not all(isinstance(x, int | float) and math.isfinite(x) and x >= 0 for x in weights):
+        raise ValueError(f"its sums of weights are {weights!r}.")
+    complete = {name for group in groups if set(group) <= arrays.keys() for name in group}
+    if complete != arrays.keys() or "total" not in complete:
+        raise ValueError(f"it has the sums {', '.join(arrays) or 'none'}, and others are missing.")
+    columns = dict.fromkeys(arrays, arrays["total"].size)
+    if "far" in arrays:
+        columns["far"] = arrays["far"].shape[-1]  # one per class
+    check_arrays(arrays, {name: (N_ROWS[name], n) if name in N_ROWS else (n,) for name, n in columns.items()})
+
+
+@compiled
+def fold(total, table, slot, weight):
+    """Add one query's values, by slot, to the running sums of all points."""
+    for i in range(total.shape[0]):
+        total[i] += weight * table[np.uint64(slot[i])]
+
+
+@compiled
+def fold_with_spread(total, shift, first, second, table, slot, weight, fresh):
+    """The same with sums of w^2 (phi - shift) and w^2 (phi - shift)^2; the first query of a leaf sets the shift."""
+    square = weight * weight
+    for i in range(total.shape[0]):
+        value = table[np.uint64(slot[i])]
+        total[i] += weight * value
+        if fresh:
+            shift[i] = value
+        away = value - shift[i]
+        first[i] += square * away
+        second[i] += square * away * away
