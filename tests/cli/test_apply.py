@@ -195,6 +195,8 @@ def test_apply_to_other_formats(command, tmp_path):
     with np.load("c.npz") as archive:
         assert archive["y"].tolist() == [0, 2, 2]
         assert archive["extra"].tolist() == [7]
+    for train, output in (("t.npz", "c.csv"), ("t.parquet", "d.npz")):  # arrays and tables do not become each other
+        assert "cannot write" in one_line(command("apply", "d.json", train, "-o", output)[2])
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,6 @@ AUDIT_NEIGHBORS = 10  # default of `nearworth detect`
 
 
 def demo(n_neighbors: int, seed: int, folder: str) -> None:
-    """Change labels, look for the changed ones, and write data, values and a report."""
     if not Path(folder).is_dir():
         raise InputError(f"{folder}: there is no such folder to write to.")
     digits = nw.datasets.noisy_digits(random_state=seed)

@@ -174,10 +174,9 @@ def data(n_neighbors: int) -> list[click.Parameter]:
 
 def output(what: str, default: str | None = None) -> list[click.Parameter]:
     """Where results go; without a default the option is required."""
+    needed: dict[str, Any] = {"required": True} if default is None else {"default": default, "show_default": False}
     return [
-        Option(
-            ["-o", "--output"], metavar="FILE", help=what, default=default, required=not default, show_default=False
-        ),
+        Option(["-o", "--output"], metavar="FILE", help=what, **needed),
         Option(["--force"], is_flag=True, help="Replace an existing file."),
     ]
 
