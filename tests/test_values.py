@@ -112,7 +112,8 @@ def test_standard_errors_and_contributions_by_their_definition(task, aggregate, 
     est = nw.KNNShapley(2, task=task, aggregate=aggregate, standard_errors=True).fit(X, y)
     v = est.value(X_val, y_val, weights, contributions=[6, 0, 3])
     mean = w @ one_by_one / w.sum()
-    errors = np.sqrt(5 / 4 * (w**2 @ (one_by_one - mean) ** 2)) / w.sum()
+    n = np.count_nonzero(w)  # a point of weight 0 is as if it were not there
+    errors = np.sqrt(n / (n - 1) * (w**2 @ (one_by_one - mean) ** 2)) / w.sum()
     scale = w.sum() if aggregate == "sum" else 1.0
     np.testing.assert_allclose(v.values, scale * mean, rtol=1e-12, atol=1e-15)
     np.testing.assert_allclose(v.standard_errors, scale * errors, rtol=1e-12, atol=1e-15)
@@ -124,7 +125,7 @@ def test_standard_errors_and_contributions_by_their_definition(task, aggregate, 
     for owner in "xyz":
         single = one_by_one[:, owners == owner].sum(axis=1)
         total = w @ single / w.sum()
-        error = np.sqrt(5 / 4 * (w**2 @ (single - total) ** 2)) / w.sum()
+        error = np.sqrt(n / (n - 1) * (w**2 @ (single - total) ** 2)) / w.sum()
         assert by_owner[owner].total == pytest.approx(scale * total, rel=1e-12, abs=1e-15)
         assert by_owner[owner].standard_error == pytest.approx(scale * error, rel=1e-12, abs=1e-15)
         if v.values.sum() == 0:  # shares of nothing are no shares

@@ -7,15 +7,14 @@
 
 Names load when first used: importing the package costs next to nothing beyond numpy.
 
-A map of the house. Data walks down the left column; nothing imports upwards, and `tests/test_architecture.py` has the
-arrows in one table.
+The layout. There are no import cycles between folders: `tests/test_architecture.py` has the arrows in one table.
 
     estimator.py    KNNShapley: parameters in, calls out
     inputs/         the one place where inputs are checked: parameters, X and y in any form, files
     engine/         TrainingSet -> Problem -> Method -> Plan -> run -> Valuation: engine/value.py has that sequence,
                     engine/classify.py shows how one query is valued
     games/          what a rank is worth: coefficients, closed forms, ties, the definition; numpy only
-    neighbors/      who is near whom: keys, distances, products, exact search, indexes; never sees a label
+    neighbors/      which points are near: keys, distances, products, exact search, indexes; never sees a label
     results/        what a run gives: sums, Partial, Valuation, Detection, owners, plots
 
     audit/          which labels are wrong: votes, a model of noise, LabelAudit

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from nearworth._common.types import Aggregate, FloatVector, Semivalue, Task, Ties, Utility
-from nearworth.engine.plan import TRIAL_POINTS, TRIAL_QUERIES, Plan, check_request, make_plan, planning_facts
+from nearworth.engine.plan import TRIAL_POINTS, TRIAL_QUERIES, Plan, check_search_parameters, make_plan, planning_facts
 from nearworth.engine.problem import TrainingSet, make_training_set
 from nearworth.engine.value import CHECKPOINT_INTERVAL, Options, describe, method_for, partial_sums, value
 from nearworth.games.truncation import Tail
@@ -59,7 +59,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
     n_jobs : int, optional
         Number of threads: None or -1 for all cores that the process may use, -2 for all but one.
     random_state : int, optional
-        Seed of searchers and of the sample that judges them. Exact search uses no randomness.
+        Seed of searchers and of the sample that evaluates them. Exact search uses no randomness.
     progress : bool or callable, optional
         A progress bar, or a function called with (done, total); None shows a bar on long runs in a terminal.
 
@@ -237,7 +237,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
     def _checked_parameters(self) -> dict[str, Any]:
         parameters: dict[str, Any] = self.get_params(deep=False)
         check_parameters(parameters)
-        check_request(parameters)
+        check_search_parameters(parameters)
         return parameters
 
     def _fitted_parameters(self) -> dict[str, Any]:

@@ -101,3 +101,9 @@ def test_methods_print_themselves():
     assert str(Method()) == "all neighbours ranked: exact values were asked for"
     few = Method(n_candidates=2_000, reason="because")
     assert str(few) == "2,000 nearest ranked, every distance computed: because"
+
+
+def test_a_plan_for_many_points_from_a_fit_on_few(rng):
+    """The trial is then tiny, and its arrays must still hold the points that are always checked."""
+    X, y = rng.normal(size=(6, 2)), [0, 1, 0, 1, 0, 1]
+    assert nw.KNNShapley(2).fit(X, y).plan(100, n_train=100_000).seconds > 0

@@ -10,7 +10,7 @@
     kernels.py   its compiled loops
     regress.py   the evaluator of regression, with its compiled loops
     truncate.py  the evaluator where few neighbours are ranked: values with certified intervals
-    nearest.py   the candidates for that, from exact search or from a searcher, which is judged on a sample
+    nearest.py   the candidates for that, from exact search or from a searcher, which is evaluated on a sample
     nearest_lists.py   the nearest points of every query, recorded while the queries are valued
 
     checkpoint.py   a folder with the sums so far

@@ -45,7 +45,7 @@ class ClassificationEvaluator:
         self._precision = Precision(n_train, single=products is not None and products.single_precision)
         self._quantiser = Quantiser(n_train)
         self._scratch = make_scratch(n_train, shared.pivots.most)
-        self._distances = np.empty(n_train + shared.pivots.most + 1)
+        self._distances = np.empty(max(CHECKED, n_train + shared.pivots.most + 1))
         self._checked = np.linspace(0, n_train - 1, CHECKED).astype(np.int32)
         self._by_index = problem.ties == "index"
         # The kernels count ranks from 1; rank 0 stands for "before the first".
@@ -73,8 +73,8 @@ class ClassificationEvaluator:
             queries = np.ascontiguousarray(self._problem.queries[start:stop], dtype=np.float64)
             batch = self._products(queries, single=single)  # type: ignore[misc]
             for i, row in enumerate(self._quantiser.approximate(batch)):
-                accurate = bool(batch.usable[i])
-                if accurate:
+                accurate = False
+                if batch.usable[i]:
                     n_resolved, accurate = self._value(start, row, batch.exact[i], request.nearest)
                     self._precision.observe(n_resolved, accurate)
                 if accurate:
@@ -96,24 +96,24 @@ class ClassificationEvaluator:
             nearest.note(query, row.qkeys, row.tolerance, exact, self_index)
         pivots, pivots_match, n_matches = self._pivots.of(label)
         constants = problem.game.added(n_matches - (self_index >= 0))  # the query itself, with its label, takes no part
-        if isinstance(exact, ExactDistances) and isinstance(exact.points, np.ndarray):
-            wanted, accurate = kernels.whole_row(
+        if isinstance(exact, ExactDistances) and isinstance(exact.points, np.ndarray):  # distances made in the kernel
+            n_resolved, accurate = kernels.whole_row(
                 row.qkeys, row.lowest, row.highest, row.tolerance, row.scale, pivots, pivots_match, self_index,
                 self._by_index, exact.query, exact.points, self._checked, self._distances,
                 self._worth, self._loss, *constants, scratch,
             )  # fmt: skip
-            return int(wanted), bool(accurate)
+            return int(n_resolved), bool(accurate)
         accurate = np.isnan(row.scale) or kernels.all_within_tolerance(
             row.qkeys, self._checked, exact(self._checked), row.scale, row.tolerance
         )
-        count, others, wanted, n_chains = kernels.begin_row(
+        count, others, n_resolved, n_chains = kernels.begin_row(
             row.qkeys, row.lowest, row.highest, row.tolerance, pivots, self_index, scratch
         )
         accurate &= kernels.end_row(
-            row.qkeys, exact(scratch.ambiguous[:wanted]), row.scale, count, others, n_chains, row.tolerance,
+            row.qkeys, exact(scratch.ambiguous[:n_resolved]), row.scale, count, others, n_chains, row.tolerance,
             pivots_match, self_index, self._by_index, self._worth, self._loss, *constants, scratch,
         )  # fmt: skip
-        return int(wanted), bool(accurate)
+        return int(n_resolved), bool(accurate)
 
     @staticmethod
     def memory(n_train: int, n_pivots: int, *, by_product: bool) -> Memory:

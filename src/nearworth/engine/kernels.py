@@ -260,21 +260,21 @@ def request_distances(qkeys, others, count, tolerance, scratch):
     """Append the pivots of the chains concerned to the list; returns its length and how many chains are `requested`."""
     ambiguous, exact, order = scratch.ambiguous, scratch.exact, scratch.order
     fill(exact, 0, count, np.nan)
-    wanted, n_requested = others, 0
+    wanted, n_chains = others, 0
     for k in range(others):
         first = ambiguous_chain(qkeys, ambiguous[k], tolerance, scratch)
         if np.isnan(exact[first]):
-            scratch.requested[n_requested] = first
-            n_requested += 1
+            scratch.requested[n_chains] = first
+            n_chains += 1
             for j in range(first, scratch.chain_end[first]):
                 exact[j] = 0.0
                 ambiguous[wanted] = order[j]
                 wanted += 1
-    return wanted, n_requested
+    return wanted, n_chains
 
 
 @compiled
-def resolve(qkeys, distances, scale, others, n_requested, count, tolerance, by_index, self_index, scratch):
+def resolve(qkeys, distances, scale, others, n_chains, count, tolerance, by_index, self_index, scratch):
     """Order chains and assign ambiguous points by exact distances; then give the pivots their slots.
 
     Returns whether any point is tied with a pivot, and whether all qkeys seen are `within_tolerance`.
@@ -282,7 +282,7 @@ def resolve(qkeys, distances, scale, others, n_requested, count, tolerance, by_i
     slot, order, exact, chain_end = scratch.slot, scratch.order, scratch.exact, scratch.chain_end
     between, tied, ambiguous = scratch.between, scratch.tied, scratch.ambiguous
     k, any_tied, accurate = others, False, True
-    for requested in range(n_requested):
+    for requested in range(n_chains):
         first = scratch.requested[requested]
         end = chain_end[first]
         for j in range(first, end):
@@ -409,18 +409,18 @@ def begin_row(qkeys, lowest, highest, tolerance, pivots, self_index, scratch):
     flag_cells(count, lowest, shift, n_cells, tolerance, scratch)
     listed = assign_by_cell(qkeys, lowest, shift, scratch)
     others = assign_by_key(qkeys, listed, lowest, shift, fullest > FEW, tolerance, scratch)
-    wanted, n_requested = request_distances(qkeys, others, count, tolerance, scratch)
-    return count, others, wanted, n_requested
+    wanted, n_chains = request_distances(qkeys, others, count, tolerance, scratch)
+    return count, others, wanted, n_chains
 
 
 @compiled
 def end_row(
-    qkeys, distances, scale, count, others, n_requested, tolerance, pivots_match, self_index, by_index,
+    qkeys, distances, scale, count, others, n_chains, tolerance, pivots_match, self_index, by_index,
     worth, loss, for_match, for_other, scratch,
 ):  # fmt: skip
     """Everything after exact distances: values by slot in the table, valid if the qkeys were accurate (returned)."""
     any_tied, accurate = resolve(
-        qkeys, distances, scale, others, n_requested, count, tolerance, by_index, self_index, scratch
+        qkeys, distances, scale, others, n_chains, count, tolerance, by_index, self_index, scratch
     )
     n_players = scratch.slot.shape[0] - (self_index >= 0)
     if pivots_match and not any_tied:
@@ -433,18 +433,18 @@ def end_row(
 @compiled
 def whole_row(
     qkeys, lowest, highest, tolerance, scale, pivots, pivots_match, self_index, by_index,
-    query, points, watched, distances, worth, loss, for_match, for_other, scratch,
+    query, points, checked, distances, worth, loss, for_match, for_other, scratch,
 ):  # fmt: skip
     """`begin_row` and `end_row` in one call, for squared Euclidean distances between a query and points in memory.
 
     Returns how many distances were needed, and whether the qkeys were accurate.
     """
-    some_rows(query, points, watched, distances)
-    accurate = all_within_tolerance(qkeys, watched, distances, scale, tolerance)
-    count, others, wanted, n_requested = begin_row(qkeys, lowest, highest, tolerance, pivots, self_index, scratch)
+    some_rows(query, points, checked, distances)
+    accurate = all_within_tolerance(qkeys, checked, distances, scale, tolerance)
+    count, others, wanted, n_chains = begin_row(qkeys, lowest, highest, tolerance, pivots, self_index, scratch)
     some_rows(query, points, scratch.ambiguous[:wanted], distances)
     accurate &= end_row(
-        qkeys, distances, scale, count, others, n_requested, tolerance, pivots_match, self_index, by_index,
+        qkeys, distances, scale, count, others, n_chains, tolerance, pivots_match, self_index, by_index,
         worth, loss, for_match, for_other, scratch,
     )  # fmt: skip
     return wanted, accurate

@@ -27,7 +27,7 @@ class SearchReport:
 
     `incomplete` is how many validation points may lack one of their K* nearest neighbours, at most, with probability
     `confidence`; sampled ones and those in `failed` (fewer than K* found) were searched exactly, unless on_fail says
-    otherwise. `tuning` is what the searcher says of itself, predicted recall included.
+    otherwise. `tuning` is what the searcher reports of its own parameters, predicted recall included.
     """
 
     searcher: str
@@ -188,7 +188,7 @@ class SearcherSource(Source):
     def _ask_block(self, start: int, stop: int) -> Neighbours:
         """Searchers like many queries at a time: asks a whole block and keeps the answers to the rest of it.
 
-        Always the same blocks, wherever a run was resumed: an index may round otherwise in other company.
+        Always the same blocks, wherever a run was resumed: an index may round differently in another batch.
         """
         if not self._block[0] <= start <= stop <= self._block[1]:
             first = start - start % BLOCK

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from nearworth._common.types import FloatVector, IntVector
 from nearworth.neighbors.products import ExactKeys
-from nearworth.neighbors.searchers import Neighbours
+from nearworth.neighbors.searchers import MISSING, Neighbours
 
 BYTES = 12  # per query and neighbour
 GROUPS = 8  # groups per neighbour whose smallest members bound the k-th smallest of all
@@ -46,6 +46,7 @@ class NearestLists:
             before = int(np.count_nonzero(keys < keys[order[self.size]]))
             order = order[:before] if before >= self.least else order
         order = order[: self.size]
+        self.found.rows[query], self.found.keys[query] = MISSING, np.inf  # a row may be recorded again
         self.found.rows[query, : len(order)] = rows[order]
         self.found.keys[query, : len(order)] = keys[order]
 

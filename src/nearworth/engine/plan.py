@@ -29,6 +29,7 @@ from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
 from nearworth.games.truncation import Tail, candidates_for_error
 from nearworth.inputs.parameters import as_generator
+from nearworth.neighbors.exact import PRODUCT_POINTS
 from nearworth.neighbors.products import products_memory
 from nearworth.neighbors.searchers import Searcher, as_searcher
 from nearworth.results.sums import CHUNK, Leaf
@@ -37,8 +38,7 @@ from nearworth.results.sums import CHUNK, Leaf
 MOST_CANDIDATES, SHARE_OF_ALL = 2_000, 0.01
 # An index must be built first: below these sizes every distance is computed sooner.
 INDEX_POINTS, INDEX_QUERIES = 500_000, 8_000
-# A matrix product beats differences once its preparation is spread over enough points.
-PRODUCT_POINTS, PRODUCT_QUERIES = 2048, 8
+PRODUCT_QUERIES = 8  # from here on, the preparation of a matrix product pays
 GOOD_BATCH = 32  # queries from which on a product is efficient
 SHARED_PASS = 8  # queries that must share a pass over a file before a second thread makes passes of its own
 QUERY_COPIES = 6  # of a query, while it is converted, centred and multiplied
@@ -70,7 +70,7 @@ class Method:
     def with_lists(self, size: int) -> Method:
         """The method for a run that also lists the nearest points: all are ranked, or those that a searcher finds."""
         if self.searcher is None or self.n_candidates is None:
-            return Method(reason="all neighbours are ranked: the nearest are listed in the same pass")
+            return Method(reason="the nearest are listed in the same pass")
         return replace(self, n_candidates=max(self.n_candidates, size))
 
     def source(
@@ -104,7 +104,7 @@ class Method:
         return ClassificationEvaluator.memory(n_train, int(pivot_share * n_train), by_product=by_product)
 
 
-def check_request(parameters: Mapping[str, Any]) -> None:
+def check_search_parameters(parameters: Mapping[str, Any]) -> None:
     """Refuse what contradicts itself, before any data are seen."""
     search, wanted, max_error = parameters["search"], parameters["n_candidates"], parameters["max_error"]
     if wanted is not None and max_error is not None:
@@ -127,10 +127,10 @@ def choose_method(
     search, max_error = parameters["search"], parameters["max_error"]
     exact = search in ("exact", "auto")
     if not exact and not euclidean:
-        raise ValueError("searchers find Euclidean neighbours; use search='exact' with other metrics and sparse data.")
+        raise ValueError("Searchers find Euclidean neighbours; use search='exact' with other metrics and sparse data.")
     k, why = _how_many(parameters, make_game)
     if k is None or k >= n_train:
-        return Method(reason=why if k is None else "all neighbours are ranked: there are no more")
+        return Method(reason=why if k is None else "n_candidates covers the whole training set")
     if exact and max_error is not None and k > min(MOST_CANDIDATES, SHARE_OF_ALL * n_train):
         return Method(reason=f"an error of {max_error:g} needs {k:,} neighbours: ranking all costs no more")
     searcher = _searcher(search, parameters)
@@ -160,7 +160,7 @@ def _how_many(parameters: Mapping[str, Any], make_game: Callable[[], Any]) -> tu
 def _automatic(why: str, n_train: int, n_val: int, euclidean: bool) -> tuple[Searcher | None, str]:
     large = n_train >= INDEX_POINTS and n_val >= INDEX_QUERIES
     if large and euclidean and find_spec("faiss") is not None:
-        return _searcher("faiss", {}), f"{why}; an index pays for so many questions"
+        return _searcher("faiss", {}), f"{why}; an index pays off for this many queries"
     return None, f"{why}; every distance is computed sooner than an index is built"
 
 
@@ -199,7 +199,7 @@ class Plan:
             f"search   {self.method}",
             f"threads  {self.threads}",
             f"batches  {self.batch} validation points at a time in each thread",
-            f"keys     {'one matrix product, close calls settled by differences' if self.products else 'pair by pair'}",
+            f"keys     {'one matrix product, near-ties by exact distances' if self.products else 'pair by pair'}",
             f"memory   {self.working_bytes / 1e6:,.1f} MB beyond the inputs at most",
         ]
         if self.seconds is not None:
@@ -211,7 +211,8 @@ class Plan:
         """The plan with the time it should take, scaled up from a trial with fewer points and queries."""
         alike = replace(self, n_train=trial.n_train, n_val=trial.n_val, batch=min(self.batch, 8))
         with one_blas_thread():
-            evaluator = Method().evaluators(trial, alike)()
+            method = self.method if (self.method.n_candidates or 0) < trial.n_train else Method()
+            evaluator = method.evaluators(trial, alike, method.source(trial, alike))()
             leaf = Leaf(trial.n_train, spread=False)
             deque(evaluator.add(leaf, 0, min(2, trial.n_val), Request()), maxlen=0)  # compiles
             started, done = time.perf_counter(), 0
@@ -220,8 +221,8 @@ class Plan:
                 deque(evaluator.add(leaf, done, done + step, Request()), maxlen=0)
                 done += step
             spent = time.perf_counter() - started
-        pairs = self.n_train * self.n_val / (trial.n_train * done)
-        return replace(self, seconds=spent * pairs / (1.0 + THREAD_GAIN * (self.threads - 1)))
+        ratio = self.n_train * self.n_val / (trial.n_train * done)
+        return replace(self, seconds=spent * ratio / (1.0 + THREAD_GAIN * (self.threads - 1)))
 
 
 def readable_time(seconds: float) -> str:
@@ -233,7 +234,7 @@ def readable_time(seconds: float) -> str:
 
 
 def planning_facts(training: TrainingSet, parameters: Mapping[str, Any], method: Method) -> dict[str, Any]:
-    """What `make_plan` needs to know beside the sizes: small enough to be sent to workers."""
+    """What `make_plan` needs to know besides the sizes: small enough to be sent to workers."""
     keys = training.keys
     return {
         "task": training.task,
@@ -302,8 +303,8 @@ def make_plan(
     advice = []
     if worthwhile and not products:
         advice.append(f"a matrix product needs max_memory of at least {by_product.total() / 1e6:,.0f} MB")
-    elif many and not has_products:
-        advice.append("metric='euclidean' or 'cosine' go through a matrix product, this metric does not")
+    elif many and width and not has_products:
+        advice.append("metric='euclidean' goes through a matrix product; this metric, on these data, does not")
     if threads < wanted:
         advice.append(f"{wanted} threads need max_memory of at least {needed.total(wanted, 1) / 1e6:,.0f} MB")
     return Plan(

@@ -1,4 +1,4 @@
-"""The training set, ready to be asked, and one question: validation points against training points."""
+"""The fitted training set, and one problem: validation points against training points."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from nearworth.neighbors.duplicates import first_duplicates, first_equal
 from nearworth.neighbors.keys import Keys, make_keys
 
 PRECOMPUTED = "precomputed"
-PROMPT = 2**28  # differences after which a run looks whether it should stop
+INTERRUPT_EVERY = 2**28  # differences after which a run looks whether it should stop
 LEAST_TRIAL, TRIAL_ENTRIES = 2048, 2**20  # rows and numbers of a file that a trial reads into memory
 
 
@@ -56,7 +56,7 @@ class Problem:
 
     def exact_keys(self, start: int, stop: int, batch: int) -> Iterator[tuple[int, FloatVector]]:
         """Exact keys of queries one after the other, made a few at a time so that a run can be interrupted."""
-        step = min(batch, max(1, PROMPT // (self.n_train * self.queries.shape[1])))
+        step = min(batch, max(1, INTERRUPT_EVERY // (self.n_train * self.queries.shape[1])))
         if self.keys.streamed:  # one pass over the file for the whole batch
             step = batch
         for a in range(start, stop, step):
@@ -70,7 +70,7 @@ class TrainingSet:
     task: Task
     metric: Any
     metric_params: Mapping[str, Any] | None
-    features: Features | None  # None where the user brings distances, and none between training points
+    features: Features | None  # None if metric="precomputed" and fit got no distances
     keys: Keys
     labels: npt.NDArray[Any]
     classes: Classes | None
@@ -89,7 +89,7 @@ class TrainingSet:
         return float(np.minimum(counts, self.n_rows - counts).max() / self.n_rows)
 
     def game(self, parameters: Mapping[str, Any], n_players: int) -> Callable[[], ClassificationGame | RegressionGame]:
-        """A maker of the game that the parameters ask for, among so many players: small enough to be sent around."""
+        """A picklable factory of the game that the parameters ask for, among so many players."""
         k, utility, semivalue = int(parameters["n_neighbors"]), parameters["utility"], _plain(parameters["semivalue"])
         if self.classes is None:
             return partial(RegressionGame, n_players, k, utility, semivalue)

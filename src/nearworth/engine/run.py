@@ -1,4 +1,4 @@
-"""The loop over validation points: threads, progress, interruption. It knows no evaluator but by its contract."""
+"""The loop over validation points: threads, progress, interruption. It depends on the Evaluator contract alone."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Span:
 
     @classmethod
     def of(cls, n_val: int, offset: int = 0, opened: Leaf | None = None, done: Partial | None = None) -> Span:
-        """All leaves of so many validation points, but those that are done."""
+        """All leaves of so many validation points, except those that are done."""
         numbers = range(offset // CHUNK, -(-(offset + n_val) // CHUNK))
         return cls(tuple(leaf for leaf in numbers if done is None or leaf not in done), offset, opened)
 
@@ -139,7 +139,10 @@ def run(
 
 @dataclass
 class _Work:
-    """What the threads share: leaves to take, a queue of messages, an event to stop."""
+    """What the threads share: leaves to take, an event to stop, and a queue of messages.
+
+    A message is a number of finished points, a (number, Leaf) pair, or an exception.
+    """
 
     problem: Problem
     request: Request
@@ -174,9 +177,9 @@ class _Work:
 
 @contextmanager
 def _workers(work: _Work, make_evaluator: Callable[[], Evaluator], count: int) -> Iterator[None]:
-    """Threads of our own, ended with the block: nothing survives to be forked or shared.
+    """Start worker threads and join them on exit: none survives to be forked or shared.
 
-    The main thread only waits for messages, so Ctrl-C reaches it at once; workers stop after the query at hand.
+    The main thread only waits for messages, so Ctrl-C reaches it at once; workers stop after the current query.
     """
 
     def worker() -> None:

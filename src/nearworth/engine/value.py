@@ -1,6 +1,6 @@
 """The one sequence from a problem to a Valuation: method, plan, run, result.
 
-    method     which neighbours are ranked, and what finds them             method.choose_method -> Method
+    method     which neighbours are ranked, and what finds them             plan.choose_method   -> Method
     plan       threads, batches, memory                                     plan.make_plan       -> Plan
     run        here, or on an executor; resumed from a checkpoint if there is one: run.run, cluster.run_on -> Partial
     result     moments, intervals, where they came from                     -> Valuation
@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import os
 import tempfile
-import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from numbers import Integral
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ from nearworth.engine.storage import store
 from nearworth.inputs.features import fingerprint
 from nearworth.inputs.parameters import is_real
 from nearworth.inputs.targets import check_rows
+from nearworth.inputs.warnings import warn_user
 from nearworth.neighbors.searchers import Neighbours, Searcher
 from nearworth.results.origin import PARTS, SELF, Origin, ValidationSet, kernel
 from nearworth.results.sums import CHUNK, Leaf, Moments, Partial
@@ -43,7 +44,7 @@ from nearworth.results.valuation import Valuation
 
 CHECKPOINT_INTERVAL = 30.0
 # Parameters that the numbers do not depend on: valuations to be combined may differ in them.
-NOT_PART_OF_THE_GAME = (
+IGNORED_WHEN_COMBINED = (
     "max_memory", "n_jobs", "progress", "random_state", "standard_errors", "search", "max_error", "tail",
 )  # fmt: skip
 
@@ -65,15 +66,15 @@ def value(
     training: TrainingSet, problem: Problem, parameters: Mapping[str, Any], options: Options | None = None
 ) -> Valuation:
     """The value of every training point."""
-    return _Valuing(training, problem, parameters, options or Options()).valuation()
+    return _ValuationRun(training, problem, parameters, options or Options()).valuation()
 
 
 def value_and_nearest(
     training: TrainingSet, problem: Problem, parameters: Mapping[str, Any], size: int
 ) -> tuple[Valuation, Neighbours]:
-    """The same, and from the same pass over the keys the `size` nearest training points of each validation point."""
+    """Values, and from the same pass over the keys the `size` nearest training points of each validation point."""
     lists = NearestLists(problem.n_val, min(size, problem.game.n_players), int(parameters["n_neighbors"]))
-    return _Valuing(training, problem, parameters, Options(), lists).valuation(), lists.found
+    return _ValuationRun(training, problem, parameters, Options(), lists).valuation(), lists.found
 
 
 def single_values(
@@ -89,7 +90,7 @@ def single_values(
 
 def partial_sums(training: TrainingSet, problem: Problem, parameters: Mapping[str, Any], start: int) -> Partial:
     """Sums over these validation points, the first of which is number `start` of all."""
-    valuing = _Valuing(training, problem, parameters, Options(start=start))
+    valuing = _ValuationRun(training, problem, parameters, Options(start=start))
     if valuing.method.searcher is not None:
         _refuse_searcher("partial")
     return valuing.sum_up(Request(spread=valuing.spread))[0]
@@ -101,7 +102,7 @@ def method_for(training: TrainingSet, parameters: Mapping[str, Any], n_val: int,
     return choose_method(parameters, training.game(parameters, n_rows), n_rows, n_val, euclidean=euclidean)
 
 
-class _Valuing:
+class _ValuationRun:
     """One problem on its way to a Valuation."""
 
     def __init__(
@@ -129,10 +130,10 @@ class _Valuing:
         self.validation = SELF if problem.leave_one_out else self._validation_fingerprint()
 
     def valuation(self) -> Valuation:
-        problem, found = self.problem, None if self.source is None else self.source.report()
-        incomplete = 0 if found is None else found.incomplete
+        problem, search_report = self.problem, None if self.source is None else self.source.report()
+        incomplete = 0 if search_report is None else search_report.incomplete
         singles = None if self.chosen is None else np.empty((problem.n_val, self.chosen.size))
-        excess = None if found is None else np.zeros((2, problem.n_val))
+        excess = None if search_report is None else np.zeros((2, problem.n_val))
         request = Request(
             spread=self.spread,
             chosen=self.chosen,
@@ -149,7 +150,7 @@ class _Valuing:
             moments = moments.take(self.training.first_duplicates(problem.weights))
         if not np.isfinite(moments.total).all():
             raise ValueError("The values overflow 64-bit floats. Rescale the targets or the weights.")
-        found = None if self.source is None else self.source.report()  # now with the queries it failed on
+        search_report = None if self.source is None else self.source.report()  # now with the queries it failed on
         features, continued = self.training.features, self.options.continue_from is not None
         valuation = Valuation(
             moments,
@@ -157,9 +158,9 @@ class _Valuing:
             singles,
             self.chosen,
             features.backend if features else None,
-            confidence=1.0 if found is None else found.confidence,
-            search=found,
-            partial=summed if found is None else None,
+            confidence=1.0 if search_report is None else search_report.confidence,
+            search=search_report,
+            partial=summed if search_report is None else None,
             resumed=resumed,
             _moments_by_group=self._group_moments if self.spread and not continued else None,
         )
@@ -172,14 +173,14 @@ class _Valuing:
         with self._checkpoint(base) as checkpoint:
             summed = base if checkpoint is None else checkpoint.partial
             resumed = 0 if checkpoint is None else summed.n_points - base.n_points
+            if opened is not None and offset // CHUNK in summed:
+                resumed -= opened.n_points  # these came with continue_from
             if checkpoint is not None and excess is not None:
-                _restore_notes(summed, {"failed": self.source.failed, "excess": excess})  # type: ignore[union-attr]
+                _attach_notes(summed, {"failed": self.source.failed, "excess": excess})  # type: ignore[union-attr]
             span = Span.of(self.problem.n_val, offset, opened, summed)
             if span.leaves:
                 with progress_report(self.parameters["progress"], self.problem.n_val, resumed) as report:
                     self._run(request, summed, span, report, None if checkpoint is None else checkpoint.on_leaf)
-        if resumed and opened is not None and offset // CHUNK in summed:
-            resumed -= opened.n_points
         return summed, resumed
 
     def _checkpoint(self, base: Partial) -> Any:
@@ -211,7 +212,7 @@ class _Valuing:
         return self.method.source(self.problem, self.plan, self.parameters["random_state"], self.nearest)
 
     def _beginning(self) -> tuple[Partial, Leaf | None, int]:
-        """An empty part, or the one to continue; the sums of its open leaf; how many points it holds."""
+        """An empty Partial, or the one to continue; the sums of its open leaf; how many points it holds."""
         base = _base(self.options.continue_from)
         if base is None:
             return Partial(self._origin(self.options.start)), None, self.options.start
@@ -235,7 +236,7 @@ class _Valuing:
         searched = self.method.searcher is not None and self.options.checkpoint is not None
         return Origin(
             version=__version__,
-            parameters={k: describe(v) for k, v in self.parameters.items() if k not in NOT_PART_OF_THE_GAME},
+            parameters={k: describe(v) for k, v in self.parameters.items() if k not in IGNORED_WHEN_COMBINED},
             n_train=problem.n_train,
             n_classes=training.n_classes(self.parameters["n_classes"]) if training.classes is not None else None,
             training=training.fingerprint,
@@ -280,10 +281,9 @@ class _Valuing:
         """A searcher may miss neighbours, which no choice of K* beforehand can make up for."""
         wanted = self.parameters["max_error"]
         if valuation.search is not None and wanted is not None and valuation.error_bound > wanted:
-            warnings.warn(
+            warn_user(
                 f"max_error={wanted:g} was asked for, but only {valuation.error_bound:.2g} is certain: "
-                f"up to {valuation.search.incomplete:,} validation points may lack a neighbour. Use search='exact'.",
-                stacklevel=5,
+                f"up to {valuation.search.incomplete:,} validation points may lack a neighbour. Use search='exact'."
             )
 
 
@@ -323,22 +323,22 @@ def _base(continue_from: Any) -> Partial | None:
         return continue_from  # type: ignore[no-any-return]
     if continue_from.partial is None:
         raise ValueError(
-            "continue_from: this valuation was loaded, added up or found by a searcher and no longer has its "
+            "continue_from: this valuation was loaded, added up or search_report by a searcher and no longer has its "
             "running sums. Keep them with v.partial.save(path) and give continue_from=Partial.load(path)."
         )
     return continue_from.partial
 
 
 def _widened(moments: Moments, excess: FloatMatrix | None, weights: FloatVector, n_incomplete: int) -> Moments:
-    """The sums with wider ends: any so many validation points may lack neighbours, the worst ones for each end."""
+    """Widen both ends, assuming that the `n_incomplete` worst validation points lack neighbours."""
     assert moments.ends is not None
     assert excess is not None
     worst = np.sort(excess * weights, axis=1)[:, ::-1][:, :n_incomplete].sum(axis=1)
     return replace(moments, ends=moments.ends + np.array([[-worst[0]], [worst[1]]]))
 
 
-def _restore_notes(summed: Partial, notes: dict[str, Any]) -> None:
-    """Let arrays be part of a checkpoint, and fill them from an earlier one."""
+def _attach_notes(summed: Partial, notes: dict[str, Any]) -> None:
+    """Make arrays part of the checkpoint, and fill them from an earlier one."""
     for name, note in notes.items():
         if name in summed.notes:
             note[...] = summed.notes[name]
@@ -370,10 +370,10 @@ def _refuse_unrepeatable(searcher: Searcher, random_state: Any) -> None:
 
 
 def describe(value: Any) -> Any:
-    """A parameter as JSON can keep it, the same before and after."""
+    """A parameter as JSON can hold it, the same in every process."""
     if callable(value):
         code = getattr(value, "__code__", None)
-        body = fingerprint(code.co_code, code.co_consts, code.co_names)[:8] if code else repr(value)
+        body = fingerprint(_contents(code), value.__defaults__, _closure(value))[:8] if code else repr(value)
         return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}#{body}"
     if isinstance(value, Fraction):
         return float(value)
@@ -384,3 +384,13 @@ def describe(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return fingerprint(value)
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _contents(code: CodeType) -> list[Any]:
+    """What a function does, without the addresses that the repr of inner functions holds."""
+    constants = [_contents(part) if isinstance(part, CodeType) else repr(part) for part in code.co_consts]
+    return [code.co_code, code.co_names, constants]
+
+
+def _closure(function: Any) -> list[Any]:
+    return [describe(cell.cell_contents) for cell in function.__closure__ or ()]

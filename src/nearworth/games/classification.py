@@ -1,12 +1,12 @@
 """Values of a K-nearest-neighbour classifier, from labels in rank order.
 
-For one validation point with u_l = 1 where the label at rank l matches and T = sum u (FORMULAS: Theorem A):
+For one validation point with u_l = 1 where the label at rank l matches and T = sum u (docs/mathematics.md):
 
     phi_i = c_i u_i - sum_{l>i} d_l u_l                                   original utility
           + own u_i + other (T - u_i) - empty/C                           and, for the soft one, this
 
 The first line is linear in u and depends on the order, the second only on counts. With ties, the first is
-averaged over the orders inside each block (Theorem F).
+averaged over the orders inside each block.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ Of the ranks after+1..N, `matches` are matches, in any order. With worths c and 
     a nearer point loses       the `matches` smallest  to  the `matches` largest losses behind rank after
 
 All ends are attained, for every semivalue: moving a match one rank away costs it d of that rank and can spare it no
-more than that, so the first rank is the best place and the last one the worst. Over all orders the mean is Theorem F's.
+more than that, so the first rank is the best place and the last one the worst. Over all orders the mean is a tie's.
 
 Every semivalue's losses d rise to one peak and fall from there (their ratios cross 1 once; before rank K+1 they are 0).
 So the largest `count` losses behind a rank are those of consecutive ranks, a window, and their sum telescopes to a

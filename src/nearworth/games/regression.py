@@ -5,7 +5,7 @@ for the soft utility, y_l itself for the original one),
 
     (sum_{top K} x)^2 = sum_{top K} x_l^2  +  2 sum of pairs x_l x_k, both in the top K,
 
-a linear game in x^2 and a game on pairs. With P_i = x_1 + ... + x_i (FORMULAS: Theorems D and E) the pairs give
+a linear game in x^2 and a game on pairs. With P_i = x_1 + ... + x_i (docs/mathematics.md) the pairs give
 
     x_i P_{i-1} e_i + x_i sum_{l>i} e_{l-1} x_l - sum_{l>i} f_l x_l P_{l-1},
 

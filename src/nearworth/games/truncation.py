@@ -1,4 +1,4 @@
-"""Classification when only the k nearest points of a query are ranked (FORMULAS: Theorems 3 and G).
+"""Classification when only the k nearest points of a query are ranked (Theorem G in docs/mathematics.md, Theorem 3).
 
 The class histogram tells how many of the others match. So everything about the near points is known except one
 number, what the far matches take from them, and it lies in a known interval; the far points have one value for

@@ -26,7 +26,7 @@ from nearworth.neighbors.keys import EuclideanKeys, Keys
 from nearworth.neighbors.products import ApproximateKeys, panel_size
 from nearworth.neighbors.searchers import Neighbours, Searcher, as_points, check_answer
 
-PRODUCT_POINTS = 2048  # below, exact keys of all pairs are as fast as a product and what it leaves ambiguous
+PRODUCT_POINTS = 2048  # from here on, a matrix product and what it leaves ambiguous are faster than exact keys
 BATCH, BLOCK_PAIRS = 64, 2**21
 ROOM = 256  # candidates beyond twice k that are collected before the list is cut
 STRETCH = 128  # keys that are skipped at once if none of them is near
