@@ -51,7 +51,7 @@ def measure(n: int, n_val: int) -> float:
         if k <= 1_000 and n >= 100_000:
             ways["faiss"] = seconds(data, n_val, n_candidates=k, search="faiss")
         est = KNNShapley(5, max_error=error, search="auto").fit(data.X, data.y)
-        chosen = est.plan(n_val).search
+        chosen = est.plan(n_val).method
         auto = ways["faiss"] if chosen.searcher else scaled(data, n_val, max_error=error, search="auto")
         best = min(ways, key=ways.__getitem__)
         ratio = auto / min(*ways.values(), auto)

@@ -69,7 +69,7 @@ class Bench:
         """Written once."""
         self.cache.mkdir(parents=True, exist_ok=True)
         if not self.data_file.exists():
-            np.savez(self.data_file, **vars(self.data))
+            np.savez(self.data_file, **self.data._asdict())
 
     def out(self, peer: Peer) -> Path:
         """Where the last run of a peer left its values (.npz) and times (.json)."""
@@ -87,7 +87,7 @@ def make_data(n_train: int, n_val: int) -> Blobs:
     """Ten overlapping classes, rounded to 32 bits so that everybody sees the same points."""
     made = Blobs.make(n_train, n_val, DIMENSIONS, CLASSES, SEED)
     X, X_val = (a.astype(np.float32).astype(np.float64) for a in (made.X, made.X_val))
-    return replace(made, X=X, X_val=X_val)
+    return made._replace(X=X, X_val=X_val)
 
 
 def row(bench: Bench, peer: Peer) -> Row:

@@ -42,8 +42,14 @@ class Converted:
         """Converted some at a time, because conversions need a few copies."""
         wanted = range(len(self))[rows] if isinstance(rows, slice) else rows
         step = max(4, CONVERTED // max(1, self.shape[1]))
-        parts = [self._convert(self._read(wanted[a : a + step])) for a in range(0, max(1, len(wanted)), step)]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        first = self._convert(self._read(wanted[:step]))
+        if len(wanted) <= step:
+            return first
+        out = np.empty((len(wanted), first.shape[1]), dtype=first.dtype)
+        out[:step] = first
+        for a in range(step, len(wanted), step):
+            out[a : a + step] = self._convert(self._read(wanted[a : a + step]))
+        return out
 
     def _read(self, wanted: Any) -> npt.NDArray[Any]:
         if isinstance(wanted, range) and wanted.step == 1:
