@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 BUDGET_SHARE = 0.25  # of the free memory, unless max_memory says otherwise
@@ -28,8 +30,14 @@ def usable_threads(n_jobs: int | None) -> int:
 
 def default_budget() -> int:
     """Bytes to work with if `max_memory` is not given."""
-    free = free_memory()
+    free = _recently_free(int(time.monotonic()))
     return FALLBACK_BUDGET if free is None else int(BUDGET_SHARE * free)
+
+
+@lru_cache(maxsize=1)
+def _recently_free(_second: int) -> int | None:
+    """Read at most once a second: the files of control groups take a millisecond, as long as a small valuation."""
+    return free_memory()
 
 
 def free_memory(proc: Path = PROC) -> int | None:
