@@ -110,7 +110,9 @@ def report_cost(folder: Path) -> None:
     cells = {f"column {i}": rng.normal(size=REPORT_ROWS).round(4) for i in range(16)}
     ids = np.array([f"row number {i}" for i in range(REPORT_ROWS)], dtype=object)
     began = time.process_time()
-    page = render_report(audit, Rows(rng.normal(size=(REPORT_ROWS, 20)), "label", "id", ids, cells)).encode()
+    page = render_report(
+        audit, Rows(rng.normal(size=(REPORT_ROWS, 20)), "label", id_name="id", ids=ids, cells=cells)
+    ).encode()
     made = time.process_time() - began
     (folder / "report.html").write_bytes(page)
     options = webdriver.ChromeOptions()

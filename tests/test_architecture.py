@@ -140,6 +140,17 @@ def test_unknown_names_are_attribute_errors():
     assert not hasattr(nearworth, "knn_shaply")
 
 
+def test_constructors_of_many_fields_take_keywords():
+    """Named tuples aside, which kernels need."""
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.ClassDef) or "NamedTuple" in map(ast.unparse, node.bases):
+                continue
+            fields = [ast.unparse(field) for field in node.body if isinstance(field, ast.AnnAssign)]
+            keywords = "_: KW_ONLY" in fields or any("kw_only=True" in ast.unparse(d) for d in node.decorator_list)
+            assert len(fields) <= 6 or keywords, f"{path.relative_to(SOURCE)}: {node.name}"
+
+
 def test_functions_stay_short():
     for path in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):

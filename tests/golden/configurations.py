@@ -832,7 +832,17 @@ def _(folder: Path) -> Arrays:
 
     X, _, _, _ = generic(40, 3000, 1, 3)
     y = (np.arange(3000) % 5 < 2).astype(np.int64)
-    dataset = PaperDataset("made up", X, y, None, None, "nowhere", False, None, False)
+    dataset = PaperDataset(
+        name="made up",
+        X=X,
+        y=y,
+        X_test=None,
+        y_test=None,
+        source="nowhere",
+        verified=False,
+        stand_in=None,
+        balanced=False,
+    )
     found: Arrays = {}
     for protocol, flip in (("table", "first"), ("released", "last")):
         split = nw.paper.make_split(dataset, protocol, n_val=100, flip=flip)

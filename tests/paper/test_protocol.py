@@ -12,12 +12,17 @@ from nearworth.datasets import PaperDataset
 from nearworth.paper import make_split
 
 
+def _dataset(name, X, y, X_test=None, y_test=None):
+    rest = {"source": "here", "verified": True, "stand_in": None, "balanced": False}
+    return PaperDataset(name=name, X=X, y=y, X_test=X_test, y_test=y_test, **rest)
+
+
 def made_up(rng, n=4_000):
     """A table of three in ten positives, whose first column is the label."""
     y = (rng.random(n) < 0.3).astype(np.int64)
     X = rng.normal(size=(n, 3)) + 2 * y[:, None]
     X[:, 0] = y
-    return PaperDataset("fraud", X, y, None, None, "here", True, None, False)
+    return _dataset("fraud", X, y)
 
 
 @pytest.mark.parametrize("flip", ["first", "last"])
@@ -52,7 +57,7 @@ def test_rows_keep_their_labels_and_are_standardised(rng, protocol):
 def test_images_are_equally_many_of_each_class(rng):
     y, y_test = rng.integers(0, 10, 6_000), rng.integers(0, 10, 3_000)
     X, X_test = rng.integers(0, 256, (6_000, 4), dtype=np.uint8), rng.integers(0, 256, (3_000, 4), dtype=np.uint8)
-    split = make_split(PaperDataset("mnist", X, y, X_test, y_test, "here", True, None, False))
+    split = make_split(_dataset("mnist", X, y, X_test, y_test))
     assert np.bincount(split.y_val).tolist() == [200] * 10
     assert split.X.dtype == np.float32
     assert 0 <= split.X.min() < split.X.max() <= 1

@@ -32,7 +32,7 @@ class Effect(NamedTuple):
     value: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Explanation:
     """Everything about one row; `print` it.
 

@@ -242,7 +242,8 @@ class LabelAudit:
         from nearworth.report import Rows, write_report
 
         X = None if self._estimator.metric == "precomputed" else self._features.data
-        rows = Rows(X, target, None if ids is None else "id", ids, image_shape=image_shape, source=title)
+        id_name = None if ids is None else "id"
+        rows = Rows(X, target, id_name=id_name, ids=ids, image_shape=image_shape, source=title)
         write_report(self, rows, path, selection)
 
     def plot(self, ax: Any = None, *, bins: int = 40) -> Any:

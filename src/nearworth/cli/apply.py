@@ -10,9 +10,10 @@ import csv
 import json
 import re
 from collections import Counter
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +30,8 @@ DELIMITED = (".csv", ".tsv", ".txt")
 TRUTH = {"True": True, "true": True, "1": True, "False": False, "false": False, "0": False}
 
 
-class Decision(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class Decision:
     """What was decided on one row, and how to recognise the row."""
 
     row: int
@@ -176,7 +178,15 @@ def _decision(path: str, line: int, record: dict[str, Any]) -> Decision:
         raise InputError(f"{path}: the decision on row {row} is {decision!r}; use {', '.join(DECISIONS)}.")
     if of_rows and not of_rows.isdecimal():
         raise InputError(f"{path}: of_rows is {of_rows!r} for row {row}; it is a number of rows.")
-    return Decision(int(row), given, decision, label, key, id_column, int(of_rows) if of_rows else None)
+    return Decision(
+        row=int(row),
+        given=given,
+        decision=decision,
+        label=label,
+        id=key,
+        id_column=id_column,
+        of_rows=int(of_rows) if of_rows else None,
+    )
 
 
 def _check_rows(source: DataFile, made: Decisions, labels: list[Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from itertools import groupby
@@ -39,6 +39,7 @@ class Data:
     y: Any
     X_val: Any
     y_val: Any
+    _: KW_ONLY
     rows: Rows = field(default_factory=Rows)
     columns: list[str] = field(default_factory=list)  # "name: treatment" for each column of the file
     remarks: list[str] = field(default_factory=list)
@@ -128,7 +129,7 @@ def _from_table(
     cells = {name: source.table[name] for name in shown if kind_of(source.table[name]) != "list"}
     id_name = f"id_{id_column}" if id_column in RESERVED else id_column
     rows = Rows(target=target, id_name=id_name, ids=ids, cells=cells, image_names=images)
-    return Data(X, y, X_val, y_val, rows, [*preparer.describe(), *unused], remarks)
+    return Data(X, y, X_val, y_val, rows=rows, columns=[*preparer.describe(), *unused], remarks=remarks)
 
 
 def _compared(source: DataFile, roles: dict[str | None, str], ignore: Iterable[str], patterns: list[str]) -> list[str]:
@@ -217,4 +218,4 @@ def _from_arrays(source: DataFile, other: DataFile | None, *, target: str | None
         check_features(other.X, f"{other.path}: X")
         X_val, y_val = other.X, array_target(other, None)
     columns = [f"X: {X.shape[1]:,} columns of {X.dtype}, used as they are"]
-    return Data(X, y, X_val, y_val, Rows(target="y"), columns, many_classes(y, task))
+    return Data(X, y, X_val, y_val, rows=Rows(target="y"), columns=columns, remarks=many_classes(y, task))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ class Entry:
     sha256: str
     openml: int | None = None
     positive: str | None = None
+    _: KW_ONLY
     sampled: bool = False
     subset: str = ""
     stand_in: str | None = None
@@ -81,7 +82,7 @@ class DatasetUnavailableError(LookupError):
     """A dataset that cannot be had here; the message says why and what to do."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class PaperDataset:
     """One of the paper's datasets, and how much of the paper's it is.
 
@@ -159,7 +160,17 @@ def load(name: str, data_home: str | os.PathLike[str] | None = None, *, balance:
     X, y, *test = arrays.values()
     y = y.astype(np.int64) if test else (y == 1).astype(np.int64)
     X_test, y_test = (_as_rows(test[0]), test[1].astype(np.int64)) if test else (None, None)
-    dataset = PaperDataset(name, _as_rows(X), y, X_test, y_test, source, verified, stand_in, balanced=False)
+    dataset = PaperDataset(
+        name=name,
+        X=_as_rows(X),
+        y=y,
+        X_test=X_test,
+        y_test=y_test,
+        source=source,
+        verified=verified,
+        stand_in=stand_in,
+        balanced=False,
+    )
     if not balance or test:
         return dataset
     X, y = balanced_rows(dataset.X, dataset.y)

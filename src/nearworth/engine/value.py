@@ -155,9 +155,9 @@ class _ValuationRun:
         valuation = Valuation(
             moments,
             summed.origin,
-            singles,
-            self.chosen,
-            features.backend if features else None,
+            contributions=singles,
+            contribution_rows=self.chosen,
+            backend=features.backend if features else None,
             confidence=1.0 if search_report is None else search_report.confidence,
             search=search_report,
             partial=summed if search_report is None else None,

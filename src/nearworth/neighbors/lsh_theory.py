@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -54,7 +54,7 @@ def found_in_tables(together: Any, n_tables: int) -> Any:
         return -np.expm1(n_tables * np.log1p(-together))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Theory:
     """Theorem 4's quantities for sampled queries; prints itself, with a warning where it promises nothing useful."""
 
@@ -163,6 +163,7 @@ class Tuning:
     width: float
     k: int
     n_train: int
+    _: KW_ONLY
     wanted: float
     recall: float  # predicted mean over the queries
     recall_low: float  # predicted for sparse queries: a share delta of all queries is worse

@@ -37,7 +37,7 @@ PRODUCT_TOP = 600  # binary exponent of the largest product of a query's and a p
 PANEL = 2048
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ApproximateKeys:
     """Approximate keys of a batch of queries, with an error bound per query.
 

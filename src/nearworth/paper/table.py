@@ -6,7 +6,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from nearworth._common.files import atomic_write
@@ -43,6 +43,7 @@ class Row:
 
     dataset: str
     protocol: str
+    _: KW_ONLY
     n_val: int | None = None
     source: str | None = None
     stand_in: str | None = None
@@ -114,7 +115,14 @@ def _row(name: str, data_home: str | os.PathLike[str] | None, protocol: Protocol
         est = KNNShapley(K, utility=utility, ties=ties, aggregate="sum", progress=False)  # type: ignore[arg-type]
         values = est.fit(split.X, split.y).value(split.X_val, split.y_val).values
         scores |= {f"{utility}_{what}": score for what, score in score_values(values, split.flipped).items()}
-    return Row(name, protocol, len(split.y_val), dataset.source, dataset.stand_in, scores=scores)
+    return Row(
+        name,
+        protocol,
+        n_val=len(split.y_val),
+        source=dataset.source,
+        stand_in=dataset.stand_in,
+        scores=scores,
+    )
 
 
 def score_values(values: FloatVector, flipped: BoolVector) -> dict[str, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ class Rows:
 
     X: Any = None
     target: str = "label"
+    _: KW_ONLY
     id_name: str | None = None
     ids: Any = None
     cells: dict[str, Any] = field(default_factory=dict)  # columns as they were in the file

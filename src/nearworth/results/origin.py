@@ -22,7 +22,7 @@ class ValidationSet(NamedTuple):
     fingerprint: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Origin:
     """Which data and parameters sums belong to. Fields that are empty are not known.
 

@@ -40,7 +40,7 @@ Node: TypeAlias = tuple[int, int]
 State: TypeAlias = tuple[list[Any], dict[str, npt.NDArray[Any]]]  # plain numbers and arrays, as files hold them
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Moments:
     """What a set of validation points contributes: counts, weights, sum of w phi and the spread of phi.
 
@@ -71,8 +71,16 @@ class Moments:
             spread = self.spread + other.spread + (share * self.weight_squares) * away**2
         if self.ends is not None or other.ends is not None:
             ends = self._ends_or_values() + other._ends_or_values()
-        counts = self.count + other.count, self.positive + other.positive, self.weight + other.weight
-        return Moments(*counts, squares, self.total + other.total, centre, spread, ends)
+        return Moments(
+            count=self.count + other.count,
+            positive=self.positive + other.positive,
+            weight=self.weight + other.weight,
+            weight_squares=squares,
+            total=self.total + other.total,
+            centre=centre,
+            spread=spread,
+            ends=ends,
+        )
 
     def _ends_or_values(self) -> FloatMatrix:
         return np.stack([self.total, self.total]) if self.ends is None else self.ends
@@ -102,7 +110,8 @@ class Moments:
     @classmethod
     def of_state(cls, numbers: Sequence[Any], arrays: Mapping[str, Any]) -> Moments:
         _check_state(numbers, arrays, OF_MOMENTS)
-        return cls(*numbers, **arrays)
+        count, positive, weight, squares = numbers
+        return cls(count=count, positive=positive, weight=weight, weight_squares=squares, **arrays)
 
 
 class Truncated(NamedTuple):
@@ -162,7 +171,16 @@ class Leaf:
             spread = np.maximum(self._sums["second"] - mean * first, 0.0)
         if self.truncated is not None:
             total, ends = self.truncated.sums[0], self.truncated.sums[1:]
-        return Moments(self.n_points, self._positive, self._weight, self._squares, total, centre, spread, ends)
+        return Moments(
+            count=self.n_points,
+            positive=self._positive,
+            weight=self._weight,
+            weight_squares=self._squares,
+            total=total,
+            centre=centre,
+            spread=spread,
+            ends=ends,
+        )
 
     def state(self) -> State:
         truncated = {} if self.truncated is None else self.truncated._asdict()

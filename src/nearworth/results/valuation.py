@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from html import escape
 from typing import Any
@@ -40,6 +41,7 @@ class Valuation:
 
     moments: Moments
     origin: Origin
+    _: KW_ONLY
     contributions: FloatMatrix | None = None
     contribution_rows: IntVector | None = None
     backend: str | None = None
@@ -203,13 +205,14 @@ class Valuation:
         known = set(SHOWN) <= origin.parameters.keys() and isinstance(backend, str | None)
         if not known or not 0 <= confidence <= 1:
             raise ValueError("its description is not complete.")
+        valuation = cls(moments, origin, backend=backend, confidence=confidence)
         if not {"contributions", "contribution_rows"} & arrays.keys():
-            return cls(moments, origin, backend=backend, confidence=confidence)
+            return valuation
         rows = arrays["contribution_rows"]
         if rows.dtype.kind != "i" or not np.isin(rows, np.arange(origin.n_train)).all():
             raise ValueError("its contribution_rows are not rows of the training set.")
         check_arrays(arrays, {"contributions": (origin.n_val, rows.size)})
-        return cls(moments, origin, arrays["contributions"], rows, backend, confidence)
+        return replace(valuation, contributions=arrays["contributions"], contribution_rows=rows)
 
     @classmethod
     def from_partial(cls, partial: Partial) -> Valuation:
@@ -241,10 +244,10 @@ class Valuation:
         return Valuation(
             self.moments + other.moments,
             self.origin.followed_by(other.origin),
-            contributions,
-            None if contributions is None else rows,
-            self.backend,
-            max(0.0, self.confidence + other.confidence - 1.0),  # both must hold
+            contributions=contributions,
+            contribution_rows=None if contributions is None else rows,
+            backend=self.backend,
+            confidence=max(0.0, self.confidence + other.confidence - 1.0),  # both must hold
         )
 
     def __radd__(self, other: Any) -> Valuation:
@@ -253,8 +256,11 @@ class Valuation:
         return NotImplemented
 
     def __reduce__(self) -> Any:
-        parts = (self.moments, self.origin, self.contributions, self.contribution_rows, self.backend)
-        return Valuation, (*parts, self.confidence, self.search, self.partial, self.resumed)
+        names = ("contributions", "contribution_rows", "backend", "confidence", "search", "partial", "resumed")
+        return functools.partial(Valuation, **{name: getattr(self, name) for name in names}), (
+            self.moments,
+            self.origin,
+        )
 
     @property
     def _summed(self) -> bool:
