@@ -95,7 +95,13 @@ def test_cells_are_inert(rng):
     audit = made_up(rng, 200, 20, HOSTILE)
     cells = {HOSTILE[0]: np.array([HOSTILE[i % len(HOSTILE)] for i in range(200)], dtype=object)}
     rows = Rows(
-        rng.normal(size=(200, 3)), HOSTILE[1], HOSTILE[3], cells[HOSTILE[0]], cells, source=HOSTILE[0], notes=HOSTILE
+        rng.normal(size=(200, 3)),
+        HOSTILE[1],
+        id_name=HOSTILE[3],
+        ids=cells[HOSTILE[0]],
+        cells=cells,
+        source=HOSTILE[0],
+        notes=HOSTILE,
     )
     page = render_report(audit, rows)
     assert page.count("<script") == 2
@@ -307,7 +313,13 @@ def test_hostile_cells_in_a_browser(browser, tmp_path, rng):
     audit = made_up(rng, 200, 20, HOSTILE)
     text = np.array([HOSTILE[i % len(HOSTILE)] for i in range(200)], dtype=object)
     rows = Rows(
-        rng.normal(size=(200, 3)), HOSTILE[1], HOSTILE[3], text, {HOSTILE[0]: text}, source=HOSTILE[0], notes=HOSTILE
+        rng.normal(size=(200, 3)),
+        HOSTILE[1],
+        id_name=HOSTILE[3],
+        ids=text,
+        cells={HOSTILE[0]: text},
+        source=HOSTILE[0],
+        notes=HOSTILE,
     )
     page = tmp_path / "report.html"
     page.write_text(render_report(audit, rows))
