@@ -70,3 +70,12 @@ def test_all_within_the_error_are_candidates(rng):
 def test_few_others_are_candidates(rng):
     keys = rng.integers(0, 2**30, 100_000).astype(np.int32)
     assert len(nearly_nearest(keys, 50, 0)) < 100
+
+
+def test_a_query_that_is_recorded_again_leaves_nothing_of_the_first_time():
+    """As happens when approximate keys prove inaccurate: the second list may be shorter."""
+    lists = NearestLists(1, 4)
+    lists.keep(0, np.arange(4), np.array([1.0, 2.0, 3.0, 4.0]))
+    lists.keep(0, np.array([7, 8]), np.array([0.5, 0.6]))
+    assert lists.found.rows[0].tolist() == [7, 8, -1, -1]
+    assert lists.found.keys[0].tolist() == [0.5, 0.6, np.inf, np.inf]

@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 
 import nearworth as nw
-from nearworth.engine.classify import ClassificationEvaluator, SharedTraining, make_scratch, scratch_bytes
+from nearworth.engine.classify import CHECKED, ClassificationEvaluator, SharedTraining, make_scratch, scratch_bytes
 from nearworth.engine.plan import Method
 from nearworth.engine.regress import RegressionEvaluator
 from nearworth.games.classification import ClassificationGame
@@ -106,4 +106,9 @@ def test_methods_print_themselves():
 def test_a_plan_for_many_points_from_a_fit_on_few(rng):
     """The trial is then tiny, and its arrays must still hold the points that are always checked."""
     X, y = rng.normal(size=(6, 2)), [0, 1, 0, 1, 0, 1]
-    assert nw.KNNShapley(2).fit(X, y).plan(100, n_train=100_000).seconds > 0
+    est = nw.KNNShapley(2).fit(X, y)
+    assert est.plan(100, n_train=100_000).seconds > 0
+    training = est.training_set_
+    problem = training.problem(X, y, None, est.get_params())
+    evaluator = ClassificationEvaluator(problem, SharedTraining(training.keys, training.labels), None)
+    assert len(evaluator._distances) >= CHECKED  # the kernel checks no bounds

@@ -69,3 +69,9 @@ def test_pixels_as_far_as_there_is_room(monkeypatch):
 
 def test_suspects_come_before_their_neighbours():
     assert image_order(np.array([4, 2]), [[5, 6], [4, 7]]) == [4, 2, 5, 6, 7]
+
+
+def test_thumbnails_take_a_few_megabytes_of_a_page_however_many_rows_there_are():
+    shown = pixels(np.zeros((5_000, 1_024)), (32, 32), list(range(5_000)))["images"]
+    assert len(shown) > 1_000
+    assert sum(map(len, shown.values())) < 5_000_000

@@ -25,6 +25,7 @@ from nearworth._common.types import FloatVector
 from nearworth.engine import kernels
 from nearworth.engine.nearest_lists import NearestLists
 from nearworth.engine.problem import Problem
+from nearworth.engine.run import Request
 from nearworth.neighbors.distances import ExactDistances
 from nearworth.neighbors.keys import Keys
 from nearworth.neighbors.products import ApproximateKeys, ExactKeys, Products, panel_size
@@ -52,7 +53,7 @@ class ClassificationEvaluator:
         self._worth = np.concatenate([game.weights.worth[:1], game.weights.worth])
         self._loss = np.concatenate([[0.0], game.weights.loss])
 
-    def add(self, leaf: Leaf, start: int, stop: int, request: Any) -> Iterator[int]:
+    def add(self, leaf: Leaf, start: int, stop: int, request: Request) -> Iterator[int]:
         weights, scratch = self._problem.weights, self._scratch
         for a in range(start, stop, self._batch):
             b = min(a + self._batch, stop)
@@ -61,12 +62,12 @@ class ClassificationEvaluator:
                 request.add(leaf, query, float(weights[query]), scratch.table, scratch.slot)
                 yield b - a if query == b - 1 else 0
 
-    def _from_exact_keys(self, start: int, stop: int, request: Any) -> Iterator[None]:
+    def _from_exact_keys(self, start: int, stop: int, request: Request) -> Iterator[None]:
         for query, keys in self._problem.exact_keys(start, stop, self._batch):
             self._value(query, self._quantiser.exact(keys), keys.__getitem__, request.nearest)
             yield
 
-    def _from_products(self, start: int, stop: int, request: Any) -> Iterator[None]:
+    def _from_products(self, start: int, stop: int, request: Request) -> Iterator[None]:
         """As far as one precision goes, then on with the other; queries that products cannot handle by exact keys."""
         while start < stop:
             single = self._precision.single

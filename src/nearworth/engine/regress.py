@@ -9,7 +9,6 @@ The formulas are those of `games/regression.py`, block of ties by block of ties,
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +17,7 @@ from nearworth._common.compile import compiled
 from nearworth._common.memory import Memory
 from nearworth._common.types import FloatVector
 from nearworth.engine.problem import Problem
+from nearworth.engine.run import Request
 from nearworth.neighbors.searchers import Neighbours
 from nearworth.results.sums import Leaf
 
@@ -32,7 +32,7 @@ class RegressionEvaluator:
         self._values = np.empty(problem.n_train)
         self._linear, self._squared, self._ranked = (np.empty(problem.game.n_players) for _ in range(3))
 
-    def add(self, leaf: Leaf, start: int, stop: int, request: Any) -> Iterator[int]:
+    def add(self, leaf: Leaf, start: int, stop: int, request: Request) -> Iterator[int]:
         problem = self._problem
         for query, keys in problem.exact_keys(start, stop, self._batch):
             if problem.leave_one_out:

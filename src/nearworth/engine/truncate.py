@@ -17,6 +17,7 @@ from nearworth._common.memory import Memory
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.engine.nearest import Source
 from nearworth.engine.problem import Problem
+from nearworth.engine.run import Request
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.intervals import Interval
 from nearworth.games.truncation import Tail, TruncatedClassification
@@ -51,7 +52,7 @@ class TruncatedEvaluator:
         self._class_sizes = np.bincount(problem.labels)
         self._identity = np.arange(problem.n_train, dtype=np.int32)
 
-    def add(self, leaf: Leaf, start: int, stop: int, request: Any) -> Iterator[int]:
+    def add(self, leaf: Leaf, start: int, stop: int, request: Request) -> Iterator[int]:
         """See Evaluator. Far points cost time only if single values, groups or standard errors are wanted."""
         weights, rows = self._problem.weights, list(self._rows(start, stop))
         if request.excess is not None:
