@@ -1,0 +1,27 @@
+/* What all files of the library share: types, the flat functions' visibility, and rows of any number type.
+ *
+ * Functions allocate nothing and hold no state: the caller brings every array, with its length. Arrays are checked in
+ * Python (src/nearworth/_common/native.py), where every function is declared; lengths are the last arguments there. */
+#ifndef NEARWORTH_H
+#define NEARWORTH_H
+
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(_WIN32)
+#define EXPORT __declspec(dllexport)
+#else
+#define EXPORT __attribute__((visibility("default")))
+#endif
+
+/* Types of training rows, by the codes of native.py. */
+enum row_type { F4, F8, I1, U1, I2, U2, I4, U4, I8, U8 };
+
+/* Squared Euclidean distance from differences, in double precision. Column j goes to sum number j mod 8, and the eight
+ * sums are added as a tree: the same bits on every processor, for dense and for sparse rows, of one pair or of many. */
+double squared_distance(const double *query, const void *points, int32_t type, int64_t row, int64_t width);
+
+#endif
