@@ -26,6 +26,20 @@ import numpy as np
 
 DECLARATIONS = """
 instruction_set() -> i4
+
+rows_distances(query:f8[d] points:any[n,d] rows:i4[k] out:f8[k])
+rows_products(query:f8[d] points:any[n,d] rows:i4[k] out:f8[k])
+lists_distances(queries:f8[q,d] points:any[n,d] rows:i4[q,k] out:f8[q,k])
+all_distances(queries:f8[q,d] points:any[m,d] first:i8 out:f8[q,n])
+all_products(queries:f8[q,d] points:any[m,d] first:i8 out:f8[q,n])
+sparse_distances(out:f8[q,n] qs:i8[q+1] qc:i4[a] qv:f8[a] xs:i8[n+1] xc:i4[b] xv:f8[b] power:i4)
+
+sift(panel:any[q,m] norms:f8[n] start:i8 k:i8 error:f8[q] limits:f8[q] keys:f8[q,r] points:i4[q,r] counts:i8[q])
+nearest_colliding(queries:f8[q,d] codes:u8[t,q] points:any[n,d] hashes:u8[t,n] rows:i4[t,n] seen:i4[n]\
+ candidates:i4[n] distances:f8[n] indices:i8[q,k] squares:f8[q,k])
+
+fold(total:f8[n] table:f8[s] slot:i4[n] weight:f8)
+fold_with_spread(total:f8[n] shift:f8[n] first:f8[n] second:f8[n] table:f8[s] slot:i4[n] weight:f8 fresh:i4)
 """
 
 NUMBERS = {"f8": ctypes.c_double, "f4": ctypes.c_float, "i8": ctypes.c_int64, "i4": ctypes.c_int32}
@@ -128,8 +142,8 @@ class _Parameter:
             return
         if self.dtype is not None and argument.dtype != self.dtype:
             raise TypeError(f"{name}: {self.name} is {argument.dtype}, not {self.dtype}.")
-        if not argument.flags.c_contiguous:
-            raise ValueError(f"{name}: {self.name} is not contiguous.")
+        if not (argument.flags.c_contiguous and argument.flags.aligned and argument.dtype.isnative):
+            raise ValueError(f"{name}: {self.name} is not contiguous, aligned and of the native byte order.")
         if argument.ndim != len(self.shape):
             raise ValueError(f"{name}: {self.name} has {argument.ndim} dimensions, not {len(self.shape)}.")
         for size, letter in zip(argument.shape, self.shape, strict=True):

@@ -33,7 +33,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearworth._common.compile import compiled
-from nearworth.neighbors.distances import FEW, some_rows, sort_pairs
 
 # Finite keys quantise to MARGIN .. TOP - MARGIN and a tolerance is at most MARGIN / 2. Infinite keys are clipped to 0
 # and TOP, so they are ambiguous only among themselves.
@@ -42,6 +41,7 @@ FLAG = 2**30  # set in the slot of a cell that holds a pivot or is within tolera
 # In the passes over N, indices are unsigned: numba then skips the test for negative ones.
 ONE = np.uint64(1)
 UNIT = 2.0**-53
+FEW = 24  # pairs up to which plain insertion is the fastest sort
 
 
 class Tolerance(NamedTuple):
@@ -50,6 +50,54 @@ class Tolerance(NamedTuple):
     near: Any
     far: Any
     border: Any
+
+
+@compiled
+def some_rows(query, points, rows, out):
+    """Squared distances in the order of native/distances.c: eight sums, then the tree."""
+    width = points.shape[1]
+    whole = width - width % 8
+    for k in range(rows.shape[0]):
+        row = np.uint64(rows[k])
+        a = b = c = d = e = f = g = h = 0.0
+        for j in range(0, whole, 8):
+            a += (points[row, j] - query[j]) ** 2
+            b += (points[row, j + 1] - query[j + 1]) ** 2
+            c += (points[row, j + 2] - query[j + 2]) ** 2
+            d += (points[row, j + 3] - query[j + 3]) ** 2
+            e += (points[row, j + 4] - query[j + 4]) ** 2
+            f += (points[row, j + 5] - query[j + 5]) ** 2
+            g += (points[row, j + 6] - query[j + 6]) ** 2
+            h += (points[row, j + 7] - query[j + 7]) ** 2
+        for j in range(whole, width):
+            term, lane = (points[row, j] - query[j]) ** 2, j - whole
+            a += term if lane == 0 else 0.0
+            b += term if lane == 1 else 0.0
+            c += term if lane == 2 else 0.0
+            d += term if lane == 3 else 0.0
+            e += term if lane == 4 else 0.0
+            f += term if lane == 5 else 0.0
+            g += term if lane == 6 else 0.0
+        out[k] = ((a + b) + (c + d)) + ((e + f) + (g + h))
+
+
+@compiled
+def sort_pairs(values, points):
+    """Sort both by (value, point) in place: insertion over shrinking gaps, plain insertion for a few."""
+    size = values.shape[0]
+    gap = 1
+    while size > FEW and 9 * gap < 4 * size:
+        gap = (9 * gap) // 4 + 1
+    while True:
+        for j in range(gap, size):
+            value, point, k = values[j], points[j], j
+            while k >= gap and (values[k - gap] > value or (values[k - gap] == value and points[k - gap] > point)):
+                values[k], points[k] = values[k - gap], points[k - gap]
+                k -= gap
+            values[k], points[k] = value, point
+        if gap == 1:
+            return
+        gap = max(1, (4 * gap) // 9)
 
 
 @compiled

@@ -7,9 +7,6 @@ the work done in order needs memory for log2(leaves) nodes, and partials may be 
 last leaf may be short: it stays apart, as running sums, so that further points can be added to it.
 """
 
-# Kernels take arrays of several types and are typed by numba when first called.
-# mypy: disable-error-code="no-untyped-def, no-untyped-call"
-
 from __future__ import annotations
 
 import math
@@ -24,8 +21,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from nearworth._common import native
 from nearworth._common.archive import Arrays, check_arrays, read_archive, write_archive
-from nearworth._common.compile import compiled
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.results.origin import Origin
 
@@ -141,15 +138,26 @@ class Leaf:
 
     def add(self, table: FloatVector, slot: npt.NDArray[np.int32], weight: float) -> None:
         """Add one validation point, whose value of training point i is table[slot[i]]."""
+        if not native.available():
+            self.add_values(table[slot], weight)
+            return
         if "shift" in self._sums:
-            fold_with_spread(*self._sums.values(), table, slot, weight, self._positive == 0)
+            native.call("fold_with_spread", *self._sums.values(), table, slot, weight, self._positive == 0)
         else:
-            fold(self._sums["total"], table, slot, weight)
+            native.call("fold", self._sums["total"], table, slot, weight)
         self._count(weight)
 
     def add_values(self, values: FloatVector, weight: float) -> None:
         """Add one validation point, given the value of each training point."""
-        self.add(np.ascontiguousarray(values), np.arange(len(values), dtype=np.int32), weight)
+        sums, square = self._sums, weight * weight
+        sums["total"] += weight * values
+        if "shift" in sums:  # sums of w^2 (phi - shift) and w^2 (phi - shift)^2; the first query sets the shift
+            if self._positive == 0:
+                sums["shift"][:] = values
+            away = values - sums["shift"]
+            sums["first"] += square * away
+            sums["second"] += square * away * away
+        self._count(weight)
 
     def count(self, weights: FloatVector) -> None:
         """Count validation points whose values are summed elsewhere."""
@@ -382,24 +390,3 @@ def _check_state(numbers: Sequence[Any], arrays: Arrays, groups: Sequence[Sequen
     if "far" in arrays:
         columns["far"] = arrays["far"].shape[-1]  # one per class
     check_arrays(arrays, {name: (N_ROWS[name], n) if name in N_ROWS else (n,) for name, n in columns.items()})
-
-
-@compiled
-def fold(total, table, slot, weight):
-    """Add one query's values, by slot, to the running sums of all points."""
-    for i in range(total.shape[0]):
-        total[i] += weight * table[np.uint64(slot[i])]
-
-
-@compiled
-def fold_with_spread(total, shift, first, second, table, slot, weight, fresh):
-    """The same with sums of w^2 (phi - shift) and w^2 (phi - shift)^2; the first query of a leaf sets the shift."""
-    square = weight * weight
-    for i in range(total.shape[0]):
-        value = table[np.uint64(slot[i])]
-        total[i] += weight * value
-        if fresh:
-            shift[i] = value
-        away = value - shift[i]
-        first[i] += square * away
-        second[i] += square * away * away
