@@ -313,23 +313,32 @@ struct sparse_row {
     int64_t count;
 };
 
+INLINE void add_difference(double *sums, int32_t column, double difference, int32_t power)
+{
+    if (power == 2)
+        sums[column % LANES] += difference * difference;
+    else
+        sums[0] += fabs(difference);
+}
+
 /* The sum of |difference|^power. Squares go to eight sums, as those of dense rows do; absolute differences are added in
  * the order of the columns, as scipy adds those of dense rows. */
-static double merge(struct sparse_row q, struct sparse_row x, int32_t power)
+INLINE double merge(struct sparse_row q, struct sparse_row x, int32_t power)
 {
     double sums[LANES] = {0};
     int64_t i = 0, j = 0;
-    while (i < q.count || j < x.count) {
-        int64_t left = i < q.count ? q.column[i] : INT64_MAX, right = j < x.count ? x.column[j] : INT64_MAX;
-        double difference = (left <= right ? q.value[i] : 0.0) - (right <= left ? x.value[j] : 0.0);
-        int64_t column = left < right ? left : right;
-        i += left == column;
-        j += right == column;
-        if (power == 2)
-            sums[column % LANES] += difference * difference;
-        else
-            sums[0] += fabs(difference);
+    while (i < q.count && j < x.count) { /* whose turn it is cannot be predicted, so nothing here branches on it */
+        int32_t left = q.column[i], right = x.column[j];
+        double of_query = q.value[i], of_point = x.value[j];
+        double difference = (left <= right ? of_query : 0.0) - (right <= left ? of_point : 0.0);
+        add_difference(sums, left < right ? left : right, difference, power);
+        i += left <= right;
+        j += right <= left;
     }
+    for (; i < q.count; i++)
+        add_difference(sums, q.column[i], q.value[i], power);
+    for (; j < x.count; j++)
+        add_difference(sums, x.column[j], x.value[j], power);
     return tree(sums);
 }
 
@@ -342,7 +351,7 @@ EXPORT void sparse_distances(double *out, const int64_t *q_start, const int32_t 
         struct sparse_row q = {q_column + q_start[a], q_value + q_start[a], q_start[a + 1] - q_start[a]};
         for (int64_t b = 0; b < n; b++) {
             struct sparse_row x = {x_column + x_start[b], x_value + x_start[b], x_start[b + 1] - x_start[b]};
-            out[a * n + b] = merge(q, x, power);
+            out[a * n + b] = power == 2 ? merge(q, x, 2) : merge(q, x, 1);
         }
     }
 }

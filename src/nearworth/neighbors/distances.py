@@ -202,5 +202,5 @@ def _sparse_row(query: scipy.sparse.csr_array, points: scipy.sparse.csr_array, p
         row = np.repeat(np.arange(some.shape[0]), np.diff(differences.indptr))
         lane = 0 if power == 1 else differences.indices % LANES
         # bincount adds in the order of its input, which is that of the columns
-        sums = np.bincount(LANES * row + lane, terms, minlength=LANES * some.shape[0])
-        out[start : start + step] = _tree(sums.reshape(-1, LANES))
+        sums = np.bincount(LANES * row + lane, weights=terms, minlength=LANES * some.shape[0])
+        out[start : start + step] = _tree(sums.reshape(-1, LANES).astype(np.float64))
