@@ -26,6 +26,11 @@ import numpy as np
 
 DECLARATIONS = """
 instruction_set() -> i4
+
+packed_size(n_rows:i8 width:i8) -> i8
+packed_query_size(n_queries:i8 width:i8) -> i8
+pack_points(points:any[n,d] order:i4[m] centre:f8[d] first:i8 last:i8 packed:f4[p] norms:f8[m])
+product_qkeys(packed:f4[p] norms:f4[s] factors:f8[q,d] scales:f4[q] offsets:f4[q] packed_queries:f4[r] qkeys:i4[q,s])
 """
 
 NUMBERS = {"f8": ctypes.c_double, "f4": ctypes.c_float, "i8": ctypes.c_int64, "i4": ctypes.c_int32}
