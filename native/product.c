@@ -45,7 +45,7 @@ EXPORT int64_t packed_query_size(int64_t n_queries, int64_t width)
             out[j] = (double)((const TYPE *)points)[start + j];                                                        \
         break;
 
-static inline void read_numbers(const void *points, int32_t type, int64_t start, int64_t count, double *restrict out)
+static inline __attribute__((always_inline)) void read_numbers(const void *points, int32_t type, int64_t start, int64_t count, double *restrict out)
 {
     switch (type) {
         READ(F4, float)
@@ -65,21 +65,27 @@ static inline void read_numbers(const void *points, int32_t type, int64_t start,
 static void pack_piece(const void *points, int32_t type, const int32_t *order, int64_t n_rows, int64_t width,
                        int64_t column, int64_t count, const double *centre, float *packed, double *norms)
 {
-    float square[PIECE][ROWS] = {{0}};
+    float rows[ROWS][PIECE] = {{0}};
     double middle[PIECE] = {0}, row[PIECE] = {0};
     memcpy(middle, centre + column, (size_t)count * sizeof *centre);
     for (int64_t i = 0; i < n_rows; i++) {
-        double norm[4] = {0};
-        read_numbers(points, type, order[i] * width + column, count, row);
-        for (int j = 0; j < PIECE; j += 4)
-            for (int lane = 0; lane < 4; lane++) {
-                double centred = row[j + lane] - middle[j + lane];
-                norm[lane] += centred * centred;
-                square[j + lane][i] = (float)centred;
-            }
-        norms[i] += (norm[0] + norm[1]) + (norm[2] + norm[3]);
+        double norm[PIECE / 2];
+        int64_t start = order[i] * width + column;
+        if (count == PIECE) /* a constant length, which compilers turn into a few wide instructions */
+            read_numbers(points, type, start, PIECE, row);
+        else
+            read_numbers(points, type, start, count, row);
+        for (int j = 0; j < PIECE; j++) {
+            row[j] -= middle[j];
+            rows[i][j] = (float)row[j];
+        }
+        for (int j = 0; j < PIECE / 2; j++)
+            norm[j] = row[j] * row[j] + row[j + PIECE / 2] * row[j + PIECE / 2];
+        norms[i] += ((norm[0] + norm[1]) + (norm[2] + norm[3])) + ((norm[4] + norm[5]) + (norm[6] + norm[7]));
     }
-    memcpy(packed + column * ROWS, square, (size_t)count * sizeof square[0]);
+    for (int64_t j = 0; j < count; j++)
+        for (int i = 0; i < ROWS; i++)
+            packed[(column + j) * ROWS + i] = rows[i][j];
 }
 
 /* Pack the blocks of ROWS positions from first to last - 1: position i is the row order[i], minus the centre; `norms`
