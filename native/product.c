@@ -28,6 +28,12 @@
 
 typedef float vector __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
+/* Roundings that a term of a sum over so many columns goes through, at most. */
+EXPORT int64_t product_roundings(int64_t width)
+{
+    return BLOCK + (width + BLOCK - 1) / BLOCK;
+}
+
 /* Numbers in the packed points, and in the packed queries of one block. */
 EXPORT int64_t packed_size(int64_t n_rows, int64_t width)
 {
@@ -137,8 +143,8 @@ static inline void tile(const float *points, const float *queries, int64_t width
 }
 
 /* The qkeys of one query with ROWS points: (sum + norm) * scale + offset, between 0 and TOP. */
-static inline void quantise(const float *restrict sums, const float *restrict norms, float scale, float offset,
-                            int32_t *restrict qkeys)
+static inline void quantise_tile(const float *restrict sums, const float *restrict norms, float scale, float offset,
+                                 int32_t *restrict qkeys)
 {
     for (int i = 0; i < ROWS; i++) {
         float place = (sums[i] + norms[i]) * scale + offset;
@@ -160,7 +166,20 @@ EXPORT void product_qkeys(const float *packed, const float *norms, const double 
             tile(packed + first * width, packed_queries + start * width, width, sums);
             int64_t count = n_queries - start < TILE ? n_queries - start : TILE;
             for (int64_t q = 0; q < count; q++)
-                quantise((const float *)sums[q], norms + first, scales[start + q], offsets[start + q],
-                         qkeys + (start + q) * stride + first);
+                quantise_tile((const float *)sums[q], norms + first, scales[start + q], offsets[start + q],
+                              qkeys + (start + q) * stride + first);
+        }
+}
+
+/* qkeys of a panel of products in double precision, or of exact keys: (product + norm - low) * scale + MARGIN, between 0
+ * and TOP. Column j goes to position positions[j]. */
+EXPORT void quantise(const double *products, const double *norms, const int32_t *positions, const double *lows,
+                     const double *scales, int32_t *qkeys, int64_t n_queries, int64_t n_columns, int64_t stride)
+{
+    for (int64_t q = 0; q < n_queries; q++)
+        for (int64_t j = 0; j < n_columns; j++) {
+            double place = (products[q * n_columns + j] + norms[j] - lows[q]) * scales[q] + 1048576.0;
+            place = place > 0.0 ? place : 0.0;
+            qkeys[q * stride + positions[j]] = (int32_t)(place < TOP ? place : TOP);
         }
 }
