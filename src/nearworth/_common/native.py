@@ -36,6 +36,18 @@ from nearworth._common.warnings import warn_user
 DECLARATIONS = """
 # variant.c
 instruction_set() -> i4
+
+# product.c
+product_roundings(width:i8) -> i8
+packed_size(n_rows:i8 width:i8) -> i8
+packed_query_size(n_queries:i8 width:i8) -> i8
+pack_points(points:any[n,d] order:i4[m] centre:f8[d] first:i8 last:i8 packed:f4[p]! norms:f8[m]!)
+product_qkeys(packed:f4[p] norms:f4[s] factors:f8[q,d] scales:f4[q] offsets:f4[q] packed_queries:f4[r]! qkeys:i4[q,s]!)
+quantise(products:f8[q,w] norms:f8[w] positions:i4[w] lows:f8[q] scales:f8[q] qkeys:i4[q,s]!)
+
+# classify.c
+classify_scratch(n:i8 most_pivots:i8 n_cells:i8) -> i8
+classify_block(qkeys:i4[q,s] tolerances:i4[q] labels:i4[q] selves:i4[q] constants:f8[q,2] weights:f8[q] starts:i8[c] row_of:i4[n] worth:f8[r] loss:f8[r] by_index:i4 most_pivots:i8 n_cells:i8 queries:f8?[q,d] points:any?[m,d] given:f8?[q,n] ask:function? total:f8?[n]! values:f8?[q,n]! memory:u1[b]!) -> i8
 """
 
 NUMBERS = {"f8": ctypes.c_double, "f4": ctypes.c_float, "i8": ctypes.c_int64, "i4": ctypes.c_int32}
