@@ -26,15 +26,13 @@
 #define STRETCH 256 /* points whose cells are made at a time */
 #define AHEAD 12 /* rows fetched ahead of their turn */
 
-typedef int32_t (*Distances)(int64_t query, int64_t count, const int32_t *rows, double *out);
-
 /* Where exact distances come from: points in memory, a row of given keys, or a function of the caller. */
 typedef struct {
     const void *points;
     int32_t type;
     int64_t width;
     const double *query, *given;
-    Distances ask;
+    callback ask;
     int64_t number;
     const int32_t *row_of; /* the row of each position */
     bool failed;
@@ -642,7 +640,7 @@ static void fold_one(double *restrict out, const Query *query, const Scratch *s,
 EXPORT int64_t classify_block(const int32_t *qkeys, const int32_t *tolerances, const int32_t *labels, const int32_t *selves,
                               const double *constants, const double *weights, const int64_t *starts, const int32_t *row_of,
                               const double *worth, const double *loss, int32_t by_index, int64_t most_pivots, int64_t n_cells,
-                              const double *queries, const void *points, int32_t type, const double *given, Distances ask,
+                              const double *queries, const void *points, int32_t type, const double *given, callback ask,
                               double *total, double *values, char *memory, int64_t n_queries, int64_t stride,
                               int64_t n_starts, int64_t n, int64_t n_ranks, int64_t width, int64_t n_rows, int64_t n_memory)
 {

@@ -10,7 +10,8 @@ before a pointer leaves Python, adds the lengths as the last arguments, and runs
     weight:f8          a number; an i8 or i4 may be used in lengths, which then is not passed again
     ask:function       a Python function f(query, rows, out), see `Callback`; function? may be None
 
-Lengths follow in the order in which their letters first appear; those of arrays that are None are 0.
+Lengths follow in the order in which their letters first appear; those of arrays that are None are 0. A declaration goes
+on in lines that begin with a space.
 
 NEARWORTH_NATIVE=0 asks for the numpy forms; =baseline, =avx2 or =avx512 for one variant. NEARWORTH_NATIVE_FOLDER names
 another folder with libraries.
@@ -47,7 +48,9 @@ quantise(products:f8[q,w] norms:f8[w] positions:i4[w] lows:f8[q] scales:f8[q] qk
 
 # classify.c
 classify_scratch(n:i8 most_pivots:i8 n_cells:i8) -> i8
-classify_block(qkeys:i4[q,s] tolerances:i4[q] labels:i4[q] selves:i4[q] constants:f8[q,2] weights:f8[q] starts:i8[c] row_of:i4[n] worth:f8[r] loss:f8[r] by_index:i4 most_pivots:i8 n_cells:i8 queries:f8?[q,d] points:any?[m,d] given:f8?[q,n] ask:function? total:f8?[n]! values:f8?[q,n]! memory:u1[b]!) -> i8
+classify_block(qkeys:i4[q,s] tolerances:i4[q] labels:i4[q] selves:i4[q] constants:f8[q,2] weights:f8[q] starts:i8[c]
+    row_of:i4[n] worth:f8[r] loss:f8[r] by_index:i4 most_pivots:i8 n_cells:i8 queries:f8?[q,d] points:any?[m,d]
+    given:f8?[q,n] ask:function? total:f8?[n]! values:f8?[q,n]! memory:u1[b]!) -> i8
 """
 
 NUMBERS = {"f8": ctypes.c_double, "f4": ctypes.c_float, "i8": ctypes.c_int64, "i4": ctypes.c_int32}
@@ -254,5 +257,5 @@ def row_type(dtype: np.dtype[Any]) -> int:
     return ROW_TYPES.index(name)
 
 
-_LINES = [line for line in DECLARATIONS.splitlines() if line and not line.startswith("#")]
+_LINES = [line for line in re.sub(r"\n +", " ", DECLARATIONS).splitlines() if line and not line.startswith("#")]
 _DECLARED = {declaration.name: declaration for declaration in map(_Declaration, _LINES)}
