@@ -31,7 +31,7 @@ static void swap(double *keys, int32_t *points, int64_t i, int64_t j)
 }
 
 /* Insertion over shrinking gaps, plain insertion for a few. */
-void sort_pairs(double *keys, int32_t *points, int64_t size)
+static void sort_pairs(double *keys, int32_t *points, int64_t size)
 {
     int64_t gap = 1;
     while (size > FEW && 9 * gap < 4 * size)
@@ -50,21 +50,15 @@ void sort_pairs(double *keys, int32_t *points, int64_t size)
     }
 }
 
-/* Partition pairs low..high around the middle one of three; returns where that ends up. */
+/* Partition pairs low..high around the one in the middle; returns where that ends up. */
 static int64_t partition(double *keys, int32_t *points, int64_t low, int64_t high)
 {
-    int64_t middle = low + (high - low) / 2;
-    if (before(keys[middle], points[middle], keys[low], points[low]))
-        swap(keys, points, middle, low);
-    if (before(keys[high], points[high], keys[low], points[low]))
-        swap(keys, points, high, low);
-    if (before(keys[middle], points[middle], keys[high], points[high]))
-        swap(keys, points, middle, high);
+    swap(keys, points, low + (high - low) / 2, high);
     int64_t end = low;
     for (int64_t i = low; i < high; i++) {
         bool nearer = before(keys[i], points[i], keys[high], points[high]);
         swap(keys, points, i, end);
-        end += nearer;
+        end += nearer; /* no branch: which are nearer cannot be predicted */
     }
     swap(keys, points, end, high);
     return end;
@@ -115,10 +109,10 @@ static void offer(struct list *list, double key, int64_t point)
         return;
     if (list->count == list->room)
         cut(list);
-    if (list->count < 0)
-        return;
-    list->keys[list->count] = key, list->points[list->count] = (int32_t)point;
-    list->count++;
+    if (list->count >= 0) {
+        list->keys[list->count] = key;
+        list->points[list->count++] = (int32_t)point;
+    }
 }
 
 /* Counting, instead of stopping at the first near key, is what compilers turn into a few wide instructions. */

@@ -12,7 +12,8 @@ from __future__ import annotations
 import math
 import operator
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -136,27 +137,27 @@ class Leaf:
         """What a leaf, or its moments, takes for so many training points: sums, their spread, both ends."""
         return 8 * n_train * ((4 if spread else 1) + (2 if truncated else 0))
 
-    def add(self, table: FloatVector, slot: npt.NDArray[np.int32], weight: float) -> None:
-        """Add one validation point, whose value of training point i is table[slot[i]]."""
-        if not native.available():
-            self.add_values(table[slot], weight)
-            return
-        if "shift" in self._sums:
-            native.call("fold_with_spread", *self._sums.values(), table, slot, weight, self._positive == 0)
-        else:
-            native.call("fold", self._sums["total"], table, slot, weight)
-        self._count(weight)
+    @property
+    def total(self) -> FloatVector:
+        return self._sums["total"]
+
+    @contextmanager
+    def reordered(self, order: npt.NDArray[Any] | None) -> Iterator[Leaf]:
+        """The same leaf with training points in another order for a while: order[i] is the point at position i."""
+        if order is not None:
+            self._sums = {name: sums[order] for name, sums in self._sums.items()}
+        yield self
+        if order is not None:
+            for name, sums in self._sums.items():
+                self._sums[name] = np.empty_like(sums)
+                self._sums[name][order] = sums
 
     def add_values(self, values: FloatVector, weight: float) -> None:
         """Add one validation point, given the value of each training point."""
-        sums, square = self._sums, weight * weight
-        sums["total"] += weight * values
-        if "shift" in sums:  # sums of w^2 (phi - shift) and w^2 (phi - shift)^2; the first query sets the shift
-            if self._positive == 0:
-                sums["shift"][:] = values
-            away = values - sums["shift"]
-            sums["first"] += square * away
-            sums["second"] += square * away * away
+        if "shift" in self._sums:
+            add_with_spread(*self._sums.values(), values, weight, self._positive == 0)
+        else:
+            self._sums["total"] += weight * values
         self._count(weight)
 
     def count(self, weights: FloatVector) -> None:
@@ -390,3 +391,19 @@ def _check_state(numbers: Sequence[Any], arrays: Arrays, groups: Sequence[Sequen
     if "far" in arrays:
         columns["far"] = arrays["far"].shape[-1]  # one per class
     check_arrays(arrays, {name: (N_ROWS[name], n) if name in N_ROWS else (n,) for name, n in columns.items()})
+
+
+def add_with_spread(
+    total: FloatVector, shift: FloatVector, first: FloatVector, second: FloatVector, values: FloatVector, weight: float,
+    fresh: bool,
+) -> None:  # fmt: skip
+    """Add w phi, w^2 (phi - shift) and w^2 (phi - shift)^2; the first query of a leaf sets the shift."""
+    if native.available():
+        native.call("add_with_spread", total, shift, first, second, np.ascontiguousarray(values), weight, fresh)
+        return
+    if fresh:
+        shift[:] = values
+    away, square = values - shift, weight * weight
+    total += weight * values
+    first += square * away
+    second += square * away * away
