@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
+from nearworth._common import native
 from nearworth.engine.nearest_lists import NearestLists, nearly_nearest
 from nearworth.engine.value import value_and_nearest
 
@@ -79,3 +80,29 @@ def test_a_query_that_is_recorded_again_leaves_nothing_of_the_first_time():
     lists.keep(0, np.array([7, 8]), np.array([0.5, 0.6]))
     assert lists.found.rows[0].tolist() == [7, 8, -1, -1]
     assert lists.found.keys[0].tolist() == [0.5, 0.6, np.inf, np.inf]
+
+
+@pytest.mark.skipif(not native.available(), reason="the compiled library is not there")
+@pytest.mark.parametrize("permuted", [False, True])
+@pytest.mark.parametrize(("n", "size", "least"), [(1, 3, 1), (7, 3, 1), (40, 60, 1), (500, 20, 5), (5000, 20, 20)])
+@pytest.mark.parametrize("spread", [0, 2, 1000])  # of the coordinates: all equal, many ties, few
+def test_the_compiled_lists_are_the_same(rng, n, size, least, spread, permuted):
+    first, stop = 100, 130  # numbers of queries, which are part of the hashes
+    points = rng.integers(0, spread + 1, (n, 3)).astype(np.int16)
+    queries = points[rng.integers(0, n, stop - first)].astype(np.float64)
+    self_rows = np.where(rng.random(stop - first) < 0.5, rng.integers(0, n, stop - first), -1)
+    exact = squared(queries, points)
+    lists = NearestLists(stop, size, least)
+    for query in range(first, stop):
+        near = np.flatnonzero(np.arange(n) != self_rows[query - first])
+        lists.keep(query, near, exact[query - first, near])
+    tolerances = rng.choice([0, 1, 40], stop - first)  # by which two keys may be off against each other
+    qkeys = (exact + rng.integers(0, tolerances[:, None] + 1, exact.shape) - 2**30).astype(np.int32)
+    order = rng.permutation(n).astype(np.int32) if permuted else np.arange(n, dtype=np.int32)
+    rows, keys = np.empty((stop - first, size), dtype=np.int32), np.empty((stop - first, size))
+    native.call(
+        "nearest_lists", np.ascontiguousarray(qkeys[:, order]), tolerances, order if permuted else None,
+        queries, points, self_rows, first, least, rows, keys, np.empty(6 * (size + 1)),
+    )  # fmt: skip
+    np.testing.assert_array_equal(rows, lists.found.rows[first:])
+    np.testing.assert_array_equal(keys, lists.found.keys[first:])

@@ -26,6 +26,8 @@ import numpy as np
 
 DECLARATIONS = """
 instruction_set() -> i4
+
+nearest_lists(qkeys:i4[q,n] tolerance:i8[q] order:i4?[n] queries:f8[q,d] points:any[n,d] self_row:i8[q] first:i8 least:i8 rows:i4[q,k]! keys:f8[q,k]! scratch:f8[6*(k+1)]!)
 """
 
 NUMBERS = {"f8": ctypes.c_double, "f4": ctypes.c_float, "i8": ctypes.c_int64, "i4": ctypes.c_int32}
