@@ -1,33 +1,27 @@
-/* The nearest training points of a query, from quantised keys that a valuation makes anyway.
+/* The nearest training points of each query, from the qkeys that a valuation makes anyway.
  *
- *   1. bound       the k-th smallest of the minima of some groups of keys: k points are not beyond it
- *   2. candidates  points not beyond the bound by more than the tolerance of the keys: the nearest are among them
- *   3. list        candidates by exact distance in a heap of one more than the list holds
+ *   1. bound       the k-th smallest of the minima of some groups of qkeys: k points are not beyond it
+ *   2. candidates  points not beyond the bound by more than the tolerance: the nearest are among them
+ *   3. list        candidates in the order of their exact keys
  *
  * Points equally far are in the order of a hash of query and row, which is unrelated to the order of the rows. Where
- * the list has room for only some of the points equally far, it ends before them, unless it would be shorter than `least`.
+ * the list has room for only some of them, it ends before them, unless it would be shorter than `least`.
  * src/nearworth/engine/nearest_lists.py has the same in numpy. */
 #include "nearworth.h"
 
-enum { GROUPS = 8, BLOCK = 32, FEW = 512 }; /* groups per neighbour; keys looked at together; neighbours to sort */
-static const uint32_t MIX_ROW = 0x9E3779B1u, MIX_QUERY = 0x85EBCA77u;
+enum { GROUPS = 8, BLOCK = 32 }; /* groups per neighbour whose minima are taken; qkeys looked at together */
+static const uint32_t MIX_ROW = 0x9E3779B1u, UNMIX_ROW = 0x0E8B2F51u, MIX_QUERY = 0x85EBCA77u, SIGN = 0x80000000u;
 
-struct neighbour {
-    double key;
-    uint32_t hash;
-    int32_t row;
-};
-
-static int32_t count_up_to(const int32_t *numbers, int64_t n, int32_t limit)
+static int32_t count_up_to(const int32_t *numbers, int64_t n, int64_t limit)
 {
     int32_t count = 0;
     for (int64_t i = 0; i < n; i++)
-        count += numbers[i] <= limit;
+        count += numbers[i] <= (int32_t)limit;
     return count;
 }
 
 /* By bisection: each step is one vectorised pass, and no order of the numbers is a bad one. */
-static int32_t kth_smallest(const int32_t *numbers, int64_t n, int64_t k)
+static int64_t kth_smallest(const int32_t *numbers, int64_t n, int64_t k)
 {
     int32_t least = INT32_MAX, most = INT32_MIN;
     for (int64_t i = 0; i < n; i++) {
@@ -37,12 +31,24 @@ static int32_t kth_smallest(const int32_t *numbers, int64_t n, int64_t k)
     int64_t low = least, high = most;
     while (low < high) {
         int64_t middle = low + ((high - low) >> 1);
-        if (count_up_to(numbers, n, (int32_t)middle) >= k)
+        if (count_up_to(numbers, n, middle) >= k)
             high = middle;
         else
             low = middle + 1;
     }
-    return (int32_t)low;
+    return low;
+}
+
+static int64_t bound_of_kth(const int32_t *qkeys, int64_t n, int64_t k, int32_t *lowest)
+{
+    int64_t width = GROUPS * k;
+    if (n < 2 * width || n == 0)
+        return kth_smallest(qkeys, n, k);
+    memcpy(lowest, qkeys, (size_t)width * sizeof *lowest);
+    for (int64_t start = width; start + width <= n; start += width)
+        for (int64_t i = 0; i < width; i++)
+            lowest[i] = qkeys[start + i] < lowest[i] ? qkeys[start + i] : lowest[i];
+    return kth_smallest(lowest, width, k);
 }
 
 static bool any_up_to(const int32_t *numbers, int32_t limit)
@@ -53,140 +59,59 @@ static bool any_up_to(const int32_t *numbers, int32_t limit)
     return any;
 }
 
-static int32_t bound_of_kth(const int32_t *qkeys, int64_t n, int64_t k, int32_t *lowest)
+/* Rows of the points up to a limit, but for the one at `self`; returns how many there are. */
+static int64_t list_up_to(const int32_t *qkeys, int64_t n, int64_t limit, int64_t self, const int32_t *row_of,
+                          int32_t *rows)
 {
-    int64_t width = GROUPS * k;
-    if (n < 2 * width || k < 1)
-        return kth_smallest(qkeys, n, k);
-    memcpy(lowest, qkeys, (size_t)width * sizeof *lowest);
-    for (int64_t start = width; start + width <= n; start += width) {
-        const int32_t *restrict some = qkeys + start;
-        for (int64_t i = 0; i < width; i++)
-            lowest[i] = some[i] < lowest[i] ? some[i] : lowest[i];
+    int64_t count = 0;
+    int32_t last = limit < INT32_MAX ? (int32_t)limit : INT32_MAX;
+    for (int64_t start = 0; start < n; start += BLOCK) {
+        int64_t stop = start + BLOCK < n ? start + BLOCK : n;
+        if (stop - start == BLOCK && !any_up_to(qkeys + start, last))
+            continue;
+        for (int64_t i = start; i < stop; i++)
+            if (qkeys[i] <= last && i != self)
+                rows[count++] = row_of[i];
     }
-    return kth_smallest(lowest, width, k);
+    return count;
 }
 
-static bool is_after(struct neighbour a, struct neighbour b)
+/* Sorts the first of all candidates by key and hash; returns how many belong to the list. */
+static int64_t cut_list(double *keys, int32_t *hashes, int64_t count, int64_t size, int64_t least)
 {
-    return a.key > b.key || (a.key == b.key && a.hash > b.hash);
-}
-
-/* Restore a heap, the last one on top, after a change at `at`. */
-static void sift_down(struct neighbour *heap, int64_t at, int64_t n)
-{
-    struct neighbour moved = heap[at];
-    for (int64_t child = 2 * at + 1; child < n; child = 2 * at + 1) {
-        child += child + 1 < n && is_after(heap[child + 1], heap[child]);
-        if (!is_after(heap[child], moved))
-            break;
-        heap[at] = heap[child];
-        at = child;
-    }
-    heap[at] = moved;
-}
-
-static void make_heap(struct neighbour *heap, int64_t n)
-{
-    for (int64_t at = n / 2 - 1; at >= 0; at--)
-        sift_down(heap, at, n);
-}
-
-/* Keep the first `room` neighbours of all that are offered; returns how many there are. */
-static int64_t offer(struct neighbour *heap, int64_t n, int64_t room, struct neighbour offered)
-{
-    if (n < room) {
-        heap[n++] = offered;
-        if (n == room)
-            make_heap(heap, n);
-    } else if (is_after(heap[0], offered)) {
-        heap[0] = offered;
-        sift_down(heap, 0, n);
-    }
-    return n;
-}
-
-/* Each goes where it belongs: counting those before it is vectorised, and for few faster than any sort. */
-static const struct neighbour *sort_few(const struct neighbour *some, int64_t n, struct neighbour *sorted, double *keys)
-{
-    for (int64_t i = 0; i < n; i++)
-        keys[i] = some[i].key;
-    for (int64_t i = 0; i < n; i++) {
-        int64_t before = 0, equal = 0;
-        for (int64_t j = 0; j < n; j++) {
-            before += keys[j] < keys[i];
-            equal += keys[j] == keys[i];
-        }
-        for (int64_t j = 0; equal > 1 && j < n; j++)
-            before += keys[j] == keys[i] && some[j].hash < some[i].hash;
-        sorted[before] = some[i];
-    }
-    return sorted;
-}
-
-static const struct neighbour *sort_many(struct neighbour *heap, int64_t n)
-{
-    make_heap(heap, n);
-    for (int64_t last = n - 1; last > 0; last--) {
-        struct neighbour farthest = heap[0];
-        heap[0] = heap[last];
-        heap[last] = farthest;
-        sift_down(heap, 0, last);
-    }
-    return heap;
-}
-
-/* How many of the sorted neighbours are listed; there is one more than the list holds if there are enough. */
-static int64_t listed(const struct neighbour *sorted, int64_t n, int64_t size, int64_t least)
-{
-    if (n <= size || sorted[size].key != sorted[size - 1].key)
-        return n < size ? n : size;
-    int64_t before = size - 1;
-    while (before > 0 && sorted[before - 1].key == sorted[size].key)
+    int64_t first = size + 1 < count ? size + 1 : count, before = size;
+    if (first < count)
+        select_nearest(keys, hashes, count, first);
+    sort_pairs(keys, hashes, first);
+    if (first <= size)
+        return first;
+    while (before > 0 && keys[before - 1] == keys[size])
         before--;
     return before >= least ? before : size;
 }
 
-void nearest_of_query(const int32_t *qkeys, int64_t n_points, int64_t tolerance, const int32_t *order,
-                      const double *query, const void *points, int32_t type, int64_t width, int64_t self_row,
-                      int64_t number, int64_t size, int64_t least, double *scratch, int32_t *rows, double *keys)
+/* `given` holds exact keys by row; without them they are squared distances of queries and points. `selves` are
+ * positions of points that take no part, or -1; `first` is the number of the first query. Lists end in -1 and infinity. */
+EXPORT void nearest_lists(const int32_t *qkeys, const int32_t *tolerances, const int32_t *selves, const int32_t *row_of,
+                          const double *queries, const void *points, int32_t type, const double *given, int64_t first,
+                          int64_t least, int32_t *rows, double *keys, int32_t *near, double *exact, int64_t n_queries,
+                          int64_t stride, int64_t n, int64_t width, int64_t n_points, int64_t size)
 {
-    if (size < 1)
-        return;
-    struct neighbour *heap = (struct neighbour *)scratch;
-    int64_t n = 0, room = size + 1, k = room < n_points ? room : n_points;
-    int64_t limit = bound_of_kth(qkeys, n_points, k, (int32_t *)(heap + room)) + tolerance;
-    int32_t last = limit < INT32_MAX ? (int32_t)limit : INT32_MAX;
-    uint32_t mixed = (uint32_t)number * MIX_QUERY;
-    for (int64_t start = 0; start < n_points; start += BLOCK) {
-        int64_t stop = start + BLOCK < n_points ? start + BLOCK : n_points;
-        if (stop - start == BLOCK && !any_up_to(qkeys + start, last))
-            continue;
-        for (int64_t i = start; i < stop; i++) {
-            int32_t row = order ? order[i] : (int32_t)i;
-            if (qkeys[i] > last || row == self_row)
-                continue;
-            double key = squared_distance(query, points, type, row, width);
-            n = offer(heap, n, room, (struct neighbour){key, (uint32_t)row * MIX_ROW ^ mixed, row});
+    for (int64_t q = 0; q < n_queries; q++, rows += size, keys += size) {
+        const int32_t *own = qkeys + q * stride;
+        int64_t bound = bound_of_kth(own, n, size + 1 < n ? size + 1 : n, near);
+        int64_t count = list_up_to(own, n, bound + tolerances[q], selves[q], row_of, near);
+        if (!given)
+            rows_distances(queries + q * width, points, type, near, exact, width, n_points, count);
+        for (int64_t i = 0; given && i < count; i++)
+            exact[i] = given[q * n + near[i]];
+        uint32_t mixed = (uint32_t)(first + q) * MIX_QUERY ^ SIGN; /* signed numbers in the order of the hashes */
+        for (int64_t i = 0; i < count; i++)
+            near[i] = (int32_t)((uint32_t)near[i] * MIX_ROW ^ mixed);
+        int64_t listed = cut_list(exact, near, count, size, least);
+        for (int64_t i = 0; i < size; i++) {
+            rows[i] = i < listed ? (int32_t)(((uint32_t)near[i] ^ mixed) * UNMIX_ROW) : -1;
+            keys[i] = i < listed ? exact[i] : INFINITY;
         }
     }
-    struct neighbour *others = heap + room;
-    double *spare = (double *)(others + room);
-    const struct neighbour *sorted = n <= FEW ? sort_few(heap, n, others, spare) : sort_many(heap, n);
-    n = listed(sorted, n, size, least);
-    for (int64_t i = 0; i < size; i++) {
-        rows[i] = i < n ? sorted[i].row : -1;
-        keys[i] = i < n ? sorted[i].key : INFINITY;
-    }
-}
-
-/* The lists of some queries, the first of which has the number `first`. */
-EXPORT void nearest_lists(const int32_t *qkeys, const int64_t *tolerances, const int32_t *order, const double *queries,
-                          const void *points, int32_t type, const int64_t *self_rows, int64_t first, int64_t least,
-                          int32_t *rows, double *keys, double *scratch, int64_t n_queries, int64_t n_points,
-                          int64_t width, int64_t size)
-{
-    for (int64_t i = 0; i < n_queries; i++)
-        nearest_of_query(qkeys + i * n_points, n_points, tolerances[i], order, queries + i * width, points, type, width,
-                         self_rows[i], first + i, size, least, scratch, rows + i * size, keys + i * size);
 }

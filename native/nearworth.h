@@ -20,16 +20,22 @@
 /* Types of training rows, by the codes of native.py. */
 enum row_type { F4, F8, I1, U1, I2, U2, I4, U4, I8, U8 };
 
+/* A Python function: writes one number for each of the rows. Anything but 0 means that it raised; return at once, and
+ * native.py raises it again. */
+typedef int32_t (*callback)(int64_t query, int64_t n_rows, const int32_t *rows, double *out);
+
 /* Squared Euclidean distance from differences, in double precision. Column j goes to sum number j mod 8, and the eight
  * sums are added as a tree: the same bits on every processor, for dense and for sparse rows, of one pair or of many. */
 double squared_distance(const double *query, const void *points, int32_t type, int64_t row, int64_t width);
 
-/* The nearest points of query number `number`, nearest first, into `rows` and `keys` (squared distances), each of
- * length `size`; -1 and infinity where there are fewer. `qkeys` may be off by `tolerance` against each other; `order`
- * has the row of each of them (NULL: their own order). `self_row` takes no part (-1: all do). `scratch` has
- * 6 * (size + 1) numbers. */
-void nearest_of_query(const int32_t *qkeys, int64_t n_points, int64_t tolerance, const int32_t *order,
-                      const double *query, const void *points, int32_t type, int64_t width, int64_t self_row,
-                      int64_t number, int64_t size, int64_t least, double *scratch, int32_t *rows, double *keys);
+/* The same for k chosen of n rows, which are prefetched; infinity for rows outside 0..n-1. */
+EXPORT void rows_distances(const double *query, const void *points, int32_t type, const int32_t *rows, double *out,
+                           int64_t width, int64_t n, int64_t k);
+
+/* Pairs in place by key, then by point. */
+void sort_pairs(double *keys, int32_t *points, int64_t size);
+
+/* Move the k nearest of `size` pairs to the front, the k-th to place k - 1. */
+void select_nearest(double *keys, int32_t *points, int64_t size, int64_t k);
 
 #endif

@@ -9,6 +9,7 @@ import nearworth as nw
 from nearworth._common import native
 from nearworth.engine.nearest_lists import NearestLists, nearly_nearest
 from nearworth.engine.value import value_and_nearest
+from nearworth.neighbors.quantised import QuantisedKeys
 
 
 def nearest(estimator, X, y, size, X_val=None, y_val=None):
@@ -83,26 +84,28 @@ def test_a_query_that_is_recorded_again_leaves_nothing_of_the_first_time():
 
 
 @pytest.mark.skipif(not native.available(), reason="the compiled library is not there")
-@pytest.mark.parametrize("permuted", [False, True])
+@pytest.mark.parametrize("source", ["points", "given", "exact"])
 @pytest.mark.parametrize(("n", "size", "least"), [(1, 3, 1), (7, 3, 1), (40, 60, 1), (500, 20, 5), (5000, 20, 20)])
 @pytest.mark.parametrize("spread", [0, 2, 1000])  # of the coordinates: all equal, many ties, few
-def test_the_compiled_lists_are_the_same(rng, n, size, least, spread, permuted):
-    first, stop = 100, 130  # numbers of queries, which are part of the hashes
+def test_lists_from_quantised_keys_are_those_of_a_sort(rng, n, size, least, spread, source):
+    first, stop, order = 100, 130, rng.permutation(n).astype(np.int32)  # numbers of queries are part of the hashes
     points = rng.integers(0, spread + 1, (n, 3)).astype(np.int16)
     queries = points[rng.integers(0, n, stop - first)].astype(np.float64)
-    self_rows = np.where(rng.random(stop - first) < 0.5, rng.integers(0, n, stop - first), -1)
-    exact = squared(queries, points)
-    lists = NearestLists(stop, size, least)
-    for query in range(first, stop):
-        near = np.flatnonzero(np.arange(n) != self_rows[query - first])
-        lists.keep(query, near, exact[query - first, near])
-    tolerances = rng.choice([0, 1, 40], stop - first)  # by which two keys may be off against each other
-    qkeys = (exact + rng.integers(0, tolerances[:, None] + 1, exact.shape) - 2**30).astype(np.int32)
-    order = rng.permutation(n).astype(np.int32) if permuted else np.arange(n, dtype=np.int32)
-    rows, keys = np.empty((stop - first, size), dtype=np.int32), np.empty((stop - first, size))
-    native.call(
-        "nearest_lists", np.ascontiguousarray(qkeys[:, order]), tolerances, order if permuted else None,
-        queries, points, self_rows, first, least, rows, keys, np.empty(6 * (size + 1)),
-    )  # fmt: skip
-    np.testing.assert_array_equal(rows, lists.found.rows[first:])
-    np.testing.assert_array_equal(keys, lists.found.keys[first:])
+    selves = np.where(rng.random(stop - first) < 0.5, rng.integers(0, n, stop - first), -1).astype(np.int32)
+    keys = squared(queries, points)
+    tolerance = rng.choice([0, 1, 40], stop - first).astype(np.int32)  # by which two keys may be off against each other
+    noisy = keys[:, order] + rng.integers(0, tolerance[:, None] + 1, keys.shape)
+    qkeys = np.concatenate([noisy, np.zeros((stop - first, 5))], axis=1).astype(np.int32)  # the rest is never read
+    exact = {
+        "points": {"queries": queries, "points": points},
+        "given": {"given": keys},
+        "exact": {"exact": [row.__getitem__ for row in keys]},
+    }[source]
+    found, expected = NearestLists(stop, size, least), NearestLists(stop, size, least)
+    block = QuantisedKeys(qkeys=qkeys, tolerance=tolerance, usable=np.ones(stop - first, dtype=bool), **exact)
+    found.note(first, block, order, selves)
+    for query, (row, position) in enumerate(zip(keys, selves, strict=True), start=first):
+        rows = np.flatnonzero(np.arange(n) != (order[position] if position >= 0 else -1))
+        expected.keep(query, rows, row[rows])
+    np.testing.assert_array_equal(found.found.rows, expected.found.rows)
+    np.testing.assert_array_equal(found.found.keys, expected.found.keys)
