@@ -32,4 +32,10 @@ double squared_distance(const double *query, const void *points, int32_t type, i
 EXPORT void rows_distances(const double *query, const void *points, int32_t type, const int32_t *rows, double *out,
                            int64_t width, int64_t n, int64_t k);
 
+/* Pairs in place by key, then by point. */
+void sort_pairs(double *keys, int32_t *points, int64_t size);
+
+/* Move the k nearest of `size` pairs to the front, the k-th to place k - 1. */
+void select_nearest(double *keys, int32_t *points, int64_t size, int64_t k);
+
 #endif
