@@ -73,6 +73,10 @@ class Method:
             return Method(reason="the nearest are listed in the same pass")
         return replace(self, n_candidates=max(self.n_candidates, size))
 
+    def without_searcher(self, why: str) -> Method:
+        """The same neighbours, every distance computed."""
+        return replace(self, searcher=None, whole_ties=True, reason=f"{self.reason}; {why}")
+
     def source(
         self, problem: Problem, plan: Plan, random_state: Any = None, nearest: NearestLists | None = None
     ) -> Source | None:
