@@ -125,8 +125,8 @@ class _ValuationRun:
         if parameters["search"] == "auto" and self.method.searcher is not None and wanted is not None:
             typical = self.typical_error
             if typical.interval[1] > wanted:
-                del self.source
-                self._use(self.method.without_searcher(f"the typical error of an index, {typical}, is above {wanted:g}"))
+                del self.source, self.typical_error
+                self._use(self.method.without_searcher(f"an index has a typical error of {typical}"))
         self.chosen: IntVector | None = None
         if options.contributions is not None:
             self.chosen = check_rows(options.contributions, "contributions", problem.n_train)
@@ -175,10 +175,12 @@ class _ValuationRun:
             search=search_report,
             partial=summed if search_report is None else None,
             resumed=resumed,
-            _typical_error=None if continued else self._later_error if search_report is None else self.typical_error,
+            _typical_error=None if continued or moments.ends is None else self._error_estimate(),
             _moments_by_group=self._group_moments if self.spread and not continued else None,
         )
         self._warn_of_a_wide_certificate(valuation)
+        if search_report is None:
+            self.__dict__.pop("source", None)  # its copies of the training points; made again if they are needed
         return valuation
 
     def sum_up(self, request: Request, excess: FloatMatrix | None = None) -> tuple[Partial, int]:
@@ -233,9 +235,8 @@ class _ValuationRun:
     def typical_error(self) -> TypicalError:
         """Estimated from validation points that are also valued exactly: see results/typical_error.py."""
         problem, method, rng, source = self.problem, self.method, self._rng, self.source
-        searched = isinstance(source, SearcherSource)  # with limits of its own
-        facts = self._facts | ({"max_memory": None} if searched else {})
-        size, n_rows = sample_sizes(problem.n_val, problem.n_train, facts["max_memory"])
+        limit = None if isinstance(source, SearcherSource) else budget(self.parameters)  # searchers have their own
+        size, n_rows = sample_sizes(problem.n_val, problem.n_train, limit)
         sources: list[Source | None]
         if isinstance(source, SearcherSource):
             queries, found = source.sample(size, rng)
@@ -244,15 +245,22 @@ class _ValuationRun:
         else:
             some, n_kept = problem.some(_draw(rng, problem.n_val, size)), problem.n_val
             sources = [method.source(some, self.plan)]
-        rows = _draw(rng, problem.n_train, n_rows)
-        plan = make_plan(some.n_train, some.n_val, **facts | {"method": Method()})
-        weights, exact = some.weights / problem.weights.sum(), _values_of(some, plan, Method(), None, rows)
-        errors = [weights[:, None] * (_values_of(some, self.plan, method, each, rows) - exact) for each in sources]
+        rows, facts = _draw(rng, problem.n_train, n_rows), self._facts | {"method": Method(), "max_memory": limit}
+        exact = _values_of(some, make_plan(some.n_train, some.n_val, **facts), Method(), None, rows)
+        weights = some.weights[:, None] / problem.weights.sum()
+        errors = [weights * (_values_of(some, self.plan, method, each, rows) - exact) for each in sources]
         return estimate_error(errors[0], errors[-1], n_kept, problem.n_val)
 
-    def _later_error(self) -> TypicalError:
-        self._check_unchanged()
-        return self.typical_error
+    def _error_estimate(self) -> TypicalError | Callable[[], TypicalError]:
+        """Now, for what a searcher found; later, if asked for, where every distance is computed."""
+        if self.method.searcher is not None:
+            return self.typical_error
+
+        def later() -> TypicalError:
+            self._check_unchanged()
+            return self.typical_error
+
+        return later
 
     def _beginning(self) -> tuple[Partial, Leaf | None, int]:
         """An empty Partial, or the one to continue; the sums of its open leaf; how many points it holds."""

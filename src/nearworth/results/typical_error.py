@@ -18,7 +18,7 @@ No square of a single point enters the second mean: that is what keeps the noise
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,6 +37,14 @@ class TypicalError(NamedTuple):
     square: float
     margin: float
 
+    @classmethod
+    def checked(cls, numbers: Any) -> TypicalError:
+        """From a file; a ValueError if it cannot have been that."""
+        square, margin = map(float, numbers)
+        if not (np.isfinite(square) and 0.0 <= margin < np.inf):
+            raise ValueError("its typical error is no number with an interval.")
+        return cls(square, margin)
+
     @property
     def root(self) -> float:
         return float(max(self.square, 0.0) ** 0.5)
@@ -45,6 +53,9 @@ class TypicalError(NamedTuple):
     def interval(self) -> tuple[float, float]:
         low, high = (max(self.square + sign * self.margin, 0.0) for sign in (-1, 1))
         return low**0.5, high**0.5
+
+    def times(self, factor: float) -> TypicalError:
+        return TypicalError(self.square * factor**2, self.margin * factor**2)
 
     def joined(self, other: TypicalError, weights: tuple[float, float]) -> TypicalError:
         """Of the weighted mean of two valuations, by the triangle inequality: their errors may point the same way."""
@@ -69,14 +80,12 @@ def sample_sizes(n_val: int, n_train: int, max_memory: int | None = None) -> tup
 def estimate_error(kept: FloatMatrix, found: FloatMatrix, n_kept: int, n_all: int) -> TypicalError:
     """From a_q (`kept`) and d_q (`found`) of the sample, (points, rows), where S = n_kept and M = n_all."""
     m, others = len(kept), n_all - n_kept
+    if m == n_all:  # nothing is left to estimate
+        return TypicalError(float((kept.sum(axis=0) ** 2).mean()), 0.0)
     alone = (n_kept * _squares(kept) + others * _squares(found)) / kept.shape[1]
     pairs = _pairs(n_kept * kept + others * found) - n_kept * _pairs(kept) - others * _pairs(found)
     pairs /= kept.shape[1]
-    if m < 2:
-        return TypicalError(float(alone.mean()), 0.0)
     square = alone.mean() + pairs.sum() / (m * (m - 1))
-    if m == n_all:
-        return TypicalError(float(square), 0.0)
     without = (alone.sum() - alone) / (m - 1) + (pairs.sum() - 2 * pairs) / ((m - 1) * (m - 2))
     # The jackknife tells the spread over samples. The error aimed at is that of these very validation points: where
     # all enter alike the sample is part of them, else it stands for the others, whose own spread comes on top.
@@ -86,7 +95,7 @@ def estimate_error(kept: FloatMatrix, found: FloatMatrix, n_kept: int, n_all: in
 
 
 def _squares(rows: FloatMatrix) -> FloatVector:
-    return np.asarray((rows * rows).sum(axis=1))
+    return np.asarray(np.einsum("ij,ij->i", rows, rows))
 
 
 def _pairs(rows: FloatMatrix) -> FloatVector:

@@ -93,26 +93,36 @@ class Valuation:
         was computed that is done when it is first asked for, and needs the data: None after save, pickle or addition,
         unless it was asked for before. Of a sum it is the weighted mean of both, which is not below the truth.
         """
-        return None if self._estimate is None else self._estimate.root * self._scale
+        return None if self._estimate is None else self._estimate.root
 
     @property
     def typical_error_interval(self) -> tuple[float, float] | None:
         """Where the root mean square error lies, in about 95 % of all samples; (0.0, 0.0) when exact."""
-        if self._estimate is None:
-            return None
-        low, high = self._estimate.interval
-        return low * self._scale, high * self._scale
+        return None if self._estimate is None else self._estimate.interval
+
+    def describe_error(self) -> str:
+        """How far values may be off, in a sentence; nothing when they are exact."""
+        if self.moments.ends is None:
+            return ""
+        sure = "" if self.confidence == 1.0 else f" with {self.confidence:.0%} confidence"
+        typical = "" if self._known_estimate is None else f"; their typical error is {self._known_estimate}"
+        return f"Values are certain to within {self.error_bound:.2g}{sure}{typical}."
 
     @cached_property
     def _estimate(self) -> TypicalError | None:
+        """On the scale of the values; `_typical_error` is on that of mean values."""
         if self.moments.ends is None:
             return TypicalError(0.0, 0.0)
-        return self._typical_error() if callable(self._typical_error) else self._typical_error
+        estimate = self._typical_error() if callable(self._typical_error) else self._typical_error
+        return None if estimate is None else estimate.times(self._scale)
 
     @property
     def _known_estimate(self) -> TypicalError | None:
         """The estimate if it is there without further work."""
         return None if callable(self._typical_error) and "_estimate" not in self.__dict__ else self._estimate
+
+    def _known_of_mean(self) -> TypicalError | None:
+        return self._known_estimate and self._known_estimate.times(1.0 / self._scale)
 
     def _end(self, which: int) -> FloatVector:
         if self.moments.ends is None:
@@ -217,8 +227,8 @@ class Valuation:
         arrays["values"] = self.values  # for readers without this package; load makes them from the sums
         if self.contributions is not None and self.contribution_rows is not None:
             arrays |= {"contributions": self.contributions, "contribution_rows": self.contribution_rows}
-        description = {"origin": self.origin.to_json(), "sums": numbers, "backend": self.backend}
-        description |= {"confidence": self.confidence, "typical_error": self._known_estimate}
+        description: dict[str, Any] = {"origin": self.origin.to_json(), "sums": numbers, "backend": self.backend}
+        description |= {"confidence": self.confidence, "typical_error": self._known_of_mean()}
         write_archive(path, "valuation", description, arrays)
 
     @classmethod
@@ -240,7 +250,7 @@ class Valuation:
         typical = description.get("typical_error")  # older files have none
         valuation = cls(
             moments, origin, backend=backend, confidence=confidence,
-            _typical_error=None if typical is None else TypicalError(*map(float, typical)),
+            _typical_error=None if typical is None else TypicalError.checked(typical),
         )  # fmt: skip
         if not {"contributions", "contribution_rows"} & arrays.keys():
             return valuation
@@ -288,8 +298,8 @@ class Valuation:
         )
 
     def _joint_error(self, other: Valuation) -> TypicalError | None:
-        mine, theirs, weights = self._known_estimate, other._known_estimate, (self.moments.weight, other.moments.weight)
-        return None if mine is None or theirs is None else mine.joined(theirs, weights)
+        mine, theirs = self._known_of_mean(), other._known_of_mean()
+        return mine and theirs and mine.joined(theirs, (self.moments.weight, other.moments.weight))
 
     def __radd__(self, other: Any) -> Valuation:
         if isinstance(other, int) and other == 0:  # the start of sum()
@@ -298,7 +308,7 @@ class Valuation:
 
     def __reduce__(self) -> Any:
         names = ("contributions", "contribution_rows", "backend", "confidence", "search", "partial", "resumed")
-        kept = {name: getattr(self, name) for name in names} | {"_typical_error": self._known_estimate}
+        kept = {name: getattr(self, name) for name in names} | {"_typical_error": self._known_of_mean()}
         return functools.partial(Valuation, **kept), (self.moments, self.origin)
 
     @property
@@ -329,9 +339,7 @@ class Valuation:
             sure = "" if self.confidence == 1.0 else f", with {self.confidence:.0%} confidence"
             width = np.median(self.upper - self.lower) / 2
             certificate = f"{self.error_bound:.3g} (certified{sure}; median half-width {width:.3g})"
-            if self._known_estimate is not None:
-                low, high = self.typical_error_interval or (0.0, 0.0)
-                certificate += f"; typically {self.typical_error:.2g} ({low:.2g} to {high:.2g})"
+        known = {} if exact or self._known_estimate is None else {"typically": str(self._known_estimate)}
         efficient = semivalue == "shapley" and exact
         return {
             "Valuation": f"{self.n_train:,} training points on {on}",
@@ -340,7 +348,7 @@ class Valuation:
             "range": f"{values[worst]:.4g} (row {worst}) to {values[best]:.4g} (row {best}), mean {values.mean():.4g}",
             "negative": f"{np.count_nonzero(values < 0):,} of {self.n_train:,} rows",
             "error bound": certificate,
-        }
+        } | known
 
     def __repr__(self) -> str:
         return "\n".join(f"{name:<11} {text}" for name, text in self._summary().items())
