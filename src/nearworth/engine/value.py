@@ -247,8 +247,10 @@ class _ValuationRun:
             sources = [method.source(some, self.plan)]
         rows, facts = _draw(rng, problem.n_train, n_rows), self._facts | {"method": Method(), "max_memory": limit}
         exact = _values_of(some, make_plan(some.n_train, some.n_val, **facts), Method(), None, rows)
-        weights = some.weights[:, None] / problem.weights.sum()
-        errors = [weights * (_values_of(some, self.plan, method, each, rows) - exact) for each in sources]
+        errors = [_values_of(some, self.plan, method, each, rows) for each in sources]
+        for each in errors:
+            each -= exact
+            each *= some.weights[:, None] / problem.weights.sum()
         return estimate_error(errors[0], errors[-1], n_kept, problem.n_val)
 
     def _error_estimate(self) -> TypicalError | Callable[[], TypicalError]:
