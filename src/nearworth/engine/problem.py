@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from nearworth._common.types import FloatVector, IntVector, Task, Ties
+from nearworth._common.warnings import warn_user
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
 from nearworth.inputs.features import Features, check_features, check_same_features, fingerprint
 from nearworth.inputs.parameters import parse_bytes
 from nearworth.inputs.sources import open_pair
 from nearworth.inputs.targets import Classes, check_classes, check_targets, check_weights
-from nearworth.inputs.warnings import warn_user
 from nearworth.neighbors.duplicates import first_duplicates, first_equal
 from nearworth.neighbors.keys import Keys, make_keys
 
@@ -68,11 +68,15 @@ class Problem:
             rows=queries if self.leave_one_out else None,
         )
 
+    def interruptible(self, batch: int) -> int:
+        """How many queries of a batch get exact keys before a run looks whether it should stop."""
+        if self.keys.streamed:  # one pass over the file for the whole batch
+            return batch
+        return min(batch, max(1, INTERRUPT_EVERY // (self.n_train * self.queries.shape[1])))
+
     def exact_keys(self, start: int, stop: int, batch: int) -> Iterator[tuple[int, FloatVector]]:
         """Exact keys of queries one after the other, made a few at a time so that a run can be interrupted."""
-        step = min(batch, max(1, INTERRUPT_EVERY // (self.n_train * self.queries.shape[1])))
-        if self.keys.streamed:  # one pass over the file for the whole batch
-            step = batch
+        step = self.interruptible(batch)
         for a in range(start, stop, step):
             yield from enumerate(self.keys(self.queries[a : min(a + step, stop)]), start=a)
 
