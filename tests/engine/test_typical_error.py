@@ -9,6 +9,7 @@ import pytest
 
 import nearworth as nw
 from nearworth.engine import nearest, plan
+from nearworth.engine.run import Request, run
 from nearworth.results import typical_error
 
 N, N_VAL = 200, 400
@@ -59,6 +60,22 @@ def test_where_all_are_valued_exactly_it_is_the_error(rng, monkeypatch, question
     assert v.typical_error > 1e-6
     np.testing.assert_allclose(v.typical_error, root_mean_square(v, exact), rtol=1e-9)
     np.testing.assert_allclose(v.typical_error_interval, v.typical_error, rtol=1e-9)
+
+
+@pytest.mark.parametrize("parameters", [{}, {"task": "regression"}, {"n_candidates": 15}])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_some_of_all_validation_points(rng, monkeypatch, parameters, compiled):
+    """Each still takes no part in its own game."""
+    if not compiled:
+        monkeypatch.setattr(plan.native, "available", lambda: False)
+    X, y = points(rng, N)
+    est, rows, some = nw.KNNShapley(4, **parameters).fit(X, y), np.arange(N), np.array([3, 150, 151, 7])
+    problem = est.training_set_.problem(None, None, None, est.get_params()).some(some)
+    planned, values = est.plan(N), np.empty((len(some), N))
+    evaluators = planned.method.evaluators(problem, planned, planned.method.source(problem, planned))
+    run(problem, 1, Request(chosen=rows, contributions=values), evaluators, nw.Partial())
+    expected = est.value(contributions=rows).contributions[some]
+    np.testing.assert_allclose(values, expected, rtol=0, atol=1e-15)
 
 
 @pytest.mark.parametrize(

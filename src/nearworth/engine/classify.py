@@ -92,7 +92,9 @@ class ClassificationEvaluator:
         problem, classes, n_queries = self._problem, self._classes, len(block.qkeys)
         part = slice(start, start + n_queries)
         labels = np.ascontiguousarray(problem.query_labels[part], dtype=np.int32)
-        selves = classes.positions[part] if problem.leave_one_out else np.full(n_queries, -1, dtype=np.int32)
+        selves = np.full(n_queries, -1, dtype=np.int32)
+        if problem.leave_one_out:
+            selves = classes.positions[problem.self_rows(part)]
         exact = block.exact
 
         def ask(query: int, rows: npt.NDArray[np.int32], out: FloatVector) -> None:
@@ -139,7 +141,7 @@ class SortedEvaluator:
         problem, n_players = self._problem, self._problem.game.n_players
         for query, keys in problem.exact_keys(start, stop, self._batch):
             if problem.leave_one_out:
-                keys[query] = np.nan  # sorts behind everything, infinity included
+                keys[problem.self_index(query)] = np.nan  # sorts behind everything, infinity included
             order = np.argsort(keys, kind="stable")[:n_players]
             ranked = Neighbours(order[None, :], keys[None, order])
             if request.nearest is not None:

@@ -97,9 +97,7 @@ class ExactSource(Source):
         """The nearest of some validation points, not cut."""
         problem = self._problem
         found = self._search.nearest(problem.queries[queries], self._n_searched + problem.leave_one_out)
-        if not problem.leave_one_out:
-            return found
-        return found.without(queries if problem.rows is None else problem.rows[queries])
+        return found.without(problem.self_rows(queries)) if problem.leave_one_out else found
 
     def _with_whole_ties(self, start: int, found: Neighbours, known: Neighbours) -> Neighbours:
         """The known ranks and the whole block of tied points behind them, if it begins among the k nearest."""

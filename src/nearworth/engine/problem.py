@@ -54,9 +54,11 @@ class Problem:
 
     def self_index(self, query: int) -> int:
         """The training point that takes no part in the game of a query; -1 if all do."""
-        if not self.leave_one_out:
-            return -1
-        return query if self.rows is None else int(self.rows[query])
+        return int(self.self_rows(query)) if self.leave_one_out else -1
+
+    def self_rows(self, queries: Any) -> Any:
+        """The training points that some validation points (a number, numbers or a slice) are, with leave_one_out."""
+        return queries if self.rows is None else self.rows[queries]
 
     def some(self, queries: IntVector) -> Problem:
         """The same training points against these validation points only."""
