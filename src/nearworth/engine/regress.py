@@ -36,7 +36,7 @@ class RegressionEvaluator:
         problem = self._problem
         for query, keys in problem.exact_keys(start, stop, self._batch):
             if problem.leave_one_out:
-                keys[query] = np.nan  # sorts behind everything, infinity included
+                keys[problem.self_index(query)] = np.nan  # sorts behind everything, infinity included
             order = np.argsort(keys, kind="stable" if problem.ties == "index" else None)[: self._game.n_players]
             first = Neighbours(order[None, :], keys[None, order]).starts(problem.ties)[0]
             if request.nearest is not None:
