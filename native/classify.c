@@ -198,7 +198,8 @@ static void put_in_cells(const int32_t *qkeys, const Query *query, const Map *ma
         count_cells(qkeys, map, others.start[r], others.stop[r], cell, s->others);
     }
     if (query->self >= 0) {
-        (query->pivots_match ? s->pivots : s->others)[cell[query->self]]--;
+        bool matches = query->self >= query->first_match && query->self < query->end_match;
+        (matches == query->pivots_match ? s->pivots : s->others)[cell[query->self]]--;
         cell[query->self] = (uint16_t)query->n_cells;
     }
 }
@@ -252,9 +253,9 @@ static uint32_t find_groups(const Query *query, Scratch *s)
 
 /* -------------------------------------------------------------------------------------------------- pivots and others */
 
-/* Sort by (value, position) in place: insertion over shrinking gaps, plain insertion for a few. */
+/* Sort by (value, row) in place: insertion over shrinking gaps, plain insertion for a few. */
 #define SORT_PAIRS(NAME, TYPE)                                                                                         \
-    static void NAME(TYPE *values, uint32_t *points, int64_t count)                                                    \
+    static void NAME(TYPE *values, uint32_t *points, int64_t count, const int32_t *row_of)                             \
     {                                                                                                                  \
         int64_t gap = 1;                                                                                               \
         while (count > FEW && 9 * gap < 4 * count)                                                                     \
@@ -264,9 +265,11 @@ static uint32_t find_groups(const Query *query, Scratch *s)
                 TYPE value = values[j];                                                                                \
                 uint32_t point = points[j];                                                                            \
                 int64_t k = j;                                                                                         \
-                for (; k >= gap && (values[k - gap] > value || (values[k - gap] == value && points[k - gap] > point)); \
-                     k -= gap) {                                                                                       \
-                    values[k] = values[k - gap];                                                                       \
+                for (; k >= gap; k -= gap) {                                                                           \
+                    TYPE other = values[k - gap];                                                                      \
+                    if (other < value || (other == value && row_of[points[k - gap]] < row_of[point]))                  \
+                        break;                                                                                         \
+                    values[k] = other;                                                                                 \
                     points[k] = points[k - gap];                                                                       \
                 }                                                                                                      \
                 values[k] = value;                                                                                     \
@@ -281,7 +284,7 @@ SORT_PAIRS(sort_qkeys, int32_t)
 SORT_PAIRS(sort_distances, double)
 
 /* Afterwards first[c] is one past the last pivot of the cell. */
-static void list_pivots(const int32_t *qkeys, const Query *query, const uint16_t *cell, Scratch *s)
+static void list_pivots(const int32_t *qkeys, const Query *query, const uint16_t *cell, const int32_t *row_of, Scratch *s)
 {
     Ranges pivots = pivots_of(query);
     for (int r = 0; r < 2; r++)
@@ -296,7 +299,7 @@ static void list_pivots(const int32_t *qkeys, const Query *query, const uint16_t
     for (int64_t c = 0; c < query->n_cells; c++)
         if (s->first[c] != NONE && s->pivots[c] > 1) {
             int64_t start = s->first[c] - s->pivots[c];
-            sort_qkeys(s->ranked + start, s->order + start, s->pivots[c]);
+            sort_qkeys(s->ranked + start, s->order + start, s->pivots[c], row_of);
         }
 }
 
@@ -428,7 +431,7 @@ static int64_t compute_distances(const int32_t *qkeys, const Query *query, int64
         uint32_t start = s->requested[k], end = s->chain_end[start];
         for (uint32_t j = start; j < end; j++)
             s->exact[j] = s->distance[source->row_of[s->order[j]]];
-        sort_distances(s->exact + start, s->order + start, end - start);
+        sort_distances(s->exact + start, s->order + start, end - start, source->row_of);
     }
     return count;
 }
@@ -567,11 +570,11 @@ static int64_t value_query(const int32_t *qkeys, const Query *query, Source *sou
     if (lists->end > 1) {
         memset(s->between, 0, lists->end * sizeof *s->between);
         memset(s->tied, 0, lists->end * sizeof *s->tied);
-        list_pivots(qkeys, query, cell, s);
+        list_pivots(qkeys, query, cell, source->row_of, s);
         lists->n_listed = list_others(qkeys, query, cell, s, &n_ambiguous);
         taken = resolve(qkeys, query, lists->end, n_ambiguous, source, s);
     }
-    scan_cells(scan, query, lists->end, n_ambiguous > 0, s->table[number], s);
+    scan_cells(scan, query, lists->end, n_ambiguous > 0 && !query->by_index, s->table[number], s);
     return taken;
 }
 

@@ -54,11 +54,15 @@ class Problem:
         """The training point that takes no part in the game of a query; -1 if all do."""
         return query if self.leave_one_out else -1
 
+    def interruptible(self, batch: int) -> int:
+        """How many queries of a batch get exact keys before a run looks whether it should stop."""
+        if self.keys.streamed:  # one pass over the file for the whole batch
+            return batch
+        return min(batch, max(1, INTERRUPT_EVERY // (self.n_train * self.queries.shape[1])))
+
     def exact_keys(self, start: int, stop: int, batch: int) -> Iterator[tuple[int, FloatVector]]:
         """Exact keys of queries one after the other, made a few at a time so that a run can be interrupted."""
-        step = min(batch, max(1, INTERRUPT_EVERY // (self.n_train * self.queries.shape[1])))
-        if self.keys.streamed:  # one pass over the file for the whole batch
-            step = batch
+        step = self.interruptible(batch)
         for a in range(start, stop, step):
             yield from enumerate(self.keys(self.queries[a : min(a + step, stop)]), start=a)
 

@@ -44,7 +44,7 @@ class RegressionEvaluator:
                 request.nearest.keep(query, near, keys[near])
             self._value(self._targets[order], first, float(problem.query_labels[query]))
             scatter(order, self._ranked, self._values)
-            request.add(leaf, query, float(problem.weights[query]), self._values, self._identity)
+            request.add(leaf, query, float(problem.weights[query]), self._values)
             yield 1
 
     def _value(self, targets: FloatVector, first: npt.NDArray[np.bool_], target: float) -> None:
