@@ -24,7 +24,6 @@
 #define SAMPLE 512
 #define FINE 0.6f /* share of the cells that lie where matches are, at least */
 #define STRETCH 256 /* points whose cells are made at a time */
-#define AHEAD 12 /* rows fetched ahead of their turn */
 
 /* Where exact distances come from: points in memory, a row of given keys, or a function of the caller. */
 typedef struct {
@@ -350,32 +349,18 @@ static int64_t list_others(const int32_t *qkeys, const Query *query, const uint1
 
 /* ---------------------------------------------------------------------------------------------------- exact distances */
 
-static void fetch(const Source *source, int32_t row)
-{
-    static const int64_t size[] = {4, 8, 1, 1, 2, 2, 4, 4, 8, 8};
-    int64_t bytes = source->width * size[source->type];
-    const char *start = (const char *)source->points + row * bytes;
-    for (int64_t offset = 0; offset < bytes && offset < 1024; offset += 64)
-        __builtin_prefetch(start + offset);
-}
-
 /* Exact distances of some rows, each in its own place. `space` has room for as many. */
-static void exact_distances(Source *source, const int32_t *rows, int64_t count, double *space, double *distance)
+static void exact_distances(Source *source, const int32_t *rows, int64_t n, int64_t count, double *space, double *distance)
 {
-    if (source->points) {
-        for (int64_t k = 0; k < count; k++) {
-            if (k + AHEAD < count)
-                fetch(source, rows[k + AHEAD]);
-            distance[rows[k]] = squared_distance(source->query, source->points, source->type, rows[k], source->width);
-        }
-    } else if (source->given) {
+    if (source->points)
+        rows_distances(source->query, source->points, source->type, rows, space, source->width, n, count);
+    else if (source->given)
         for (int64_t k = 0; k < count; k++)
-            distance[rows[k]] = source->given[rows[k]];
-    } else {
-        source->failed |= source->ask(source->number, count, rows, space) != 0;
-        for (int64_t k = 0; k < count; k++)
-            distance[rows[k]] = space[k];
-    }
+            space[k] = source->given[rows[k]];
+    else if (source->ask(source->number, count, rows, space))
+        source->failed = true;
+    for (int64_t k = 0; k < count; k++)
+        distance[rows[k]] = space[k];
 }
 
 static inline void want(uint64_t *wanted, int32_t row) { wanted[row >> 6] |= UINT64_C(1) << (row & 63); }
@@ -426,7 +411,7 @@ static int64_t compute_distances(const int32_t *qkeys, const Query *query, int64
         }
     }
     int64_t count = list_wanted(s->wanted, query->n, s->rows);
-    exact_distances(source, s->rows, count, s->space, s->distance);
+    exact_distances(source, s->rows, query->n, count, s->space, s->distance);
     for (int64_t k = 0; k < n_chains; k++) {
         uint32_t start = s->requested[k], end = s->chain_end[start];
         for (uint32_t j = start; j < end; j++)

@@ -51,6 +51,22 @@ classify_scratch(n:i8 most_pivots:i8 n_cells:i8) -> i8
 classify_block(qkeys:i4[q,s] tolerances:i4[q] labels:i4[q] selves:i4[q] constants:f8[q,2] weights:f8[q] starts:i8[c]
     row_of:i4[n] worth:f8[r] loss:f8[r] by_index:i4 most_pivots:i8 n_cells:i8 queries:f8?[q,d] points:any?[m,d]
     given:f8?[q,n] ask:function? total:f8?[n]! values:f8?[q,n]! memory:u1[b]!) -> i8
+
+# distances.c
+rows_distances(query:f8[d] points:any[n,d] rows:i4[k] out:f8[k]!)
+rows_products(query:f8[d] points:any[n,d] rows:i4[k] out:f8[k]!)
+lists_distances(queries:f8[q,d] points:any[n,d] rows:i4[q,k] out:f8[q,k]!)
+all_distances(queries:f8[q,d] points:any[m,d] first:i8 out:f8[q,n]!)
+all_products(queries:f8[q,d] points:any[m,d] first:i8 out:f8[q,n]!)
+sparse_distances(out:f8[q,n]! qs:i8[q+1] qc:i4[a] qv:f8[a] xs:i8[n+1] xc:i4[b] xv:f8[b] power:i4)
+
+# search.c
+sift(panel:any[q,m] norms:f8[n] start:i8 k:i8 error:f8[q] limits:f8[q]! keys:f8[q,r]! points:i4[q,r]! counts:i8[q]!)
+nearest_colliding(queries:f8[q,d] codes:u8[t,q] points:any[n,d] hashes:u8[t,n] rows:i4[t,n] seen:i4[n]!
+    candidates:i4[n]! distances:f8[n]! indices:i8[q,k]! squares:f8[q,k]!)
+
+# fold.c
+add_with_spread(total:f8[n]! shift:f8[n]! first:f8[n]! second:f8[n]! values:f8[n] weight:f8 fresh:i4)
 """
 
 NUMBERS = {"f8": ctypes.c_double, "f4": ctypes.c_float, "i8": ctypes.c_int64, "i4": ctypes.c_int32}

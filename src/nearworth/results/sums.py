@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from nearworth._common import native
 from nearworth._common.archive import Arrays, check_arrays, read_archive, write_archive
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.results.origin import Origin
@@ -154,7 +155,7 @@ class Leaf:
     def add_values(self, values: FloatVector, weight: float) -> None:
         """Add one validation point, given the value of each training point."""
         if "shift" in self._sums:
-            fold_with_spread(*self._sums.values(), values, weight, fresh=self._positive == 0)
+            add_with_spread(*self._sums.values(), values, weight, self._positive == 0)
         else:
             self._sums["total"] += weight * values
         self._count(weight)
@@ -392,15 +393,17 @@ def _check_state(numbers: Sequence[Any], arrays: Arrays, groups: Sequence[Sequen
     check_arrays(arrays, {name: (N_ROWS[name], n) if name in N_ROWS else (n,) for name, n in columns.items()})
 
 
-def fold_with_spread(
+def add_with_spread(
     total: FloatVector, shift: FloatVector, first: FloatVector, second: FloatVector, values: FloatVector, weight: float,
-    *, fresh: bool,
+    fresh: bool,
 ) -> None:  # fmt: skip
     """Add w phi, w^2 (phi - shift) and w^2 (phi - shift)^2; the first query of a leaf sets the shift."""
-    square = weight * weight
-    total += weight * values
+    if native.available():
+        native.call("add_with_spread", total, shift, first, second, np.ascontiguousarray(values), weight, fresh)
+        return
     if fresh:
         shift[:] = values
-    away = values - shift
+    away, square = values - shift, weight * weight
+    total += weight * values
     first += square * away
     second += square * away * away
