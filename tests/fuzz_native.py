@@ -9,7 +9,7 @@ with memory that held other things before. What must hold each time:
 - the results have the same bits both times: nothing is read that was never written;
 - they agree with the plain form in numpy, where the maker gives one.
 
-Under AddressSanitizer (tests/test_sanitizers.py), reads beyond the end of an array are found as well.
+Under AddressSanitizer (tests/test_fuzz_native.py), reads beyond the end of an array are found as well.
 A failure prints the seed of the case: `--seed that --cases 1` repeats it.
 """
 
@@ -19,13 +19,16 @@ import argparse
 import os
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from nearworth._common import native
+from nearworth.neighbors import distances
 
 SIZES = (0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 129, 257)
 CANARY = 64  # bytes around what is written to
@@ -83,6 +86,16 @@ def numbers(rng: np.random.Generator, shape: Any, dtype: Any = np.float64) -> np
 def rows(rng: np.random.Generator, n: int, width: int) -> np.ndarray:
     """Training rows of any type that compiled code reads."""
     return numbers(rng, (n, width), rng.choice(native.ROW_TYPES))
+
+
+@contextmanager
+def numpy_forms() -> Iterator[None]:
+    """As if there were no library."""
+    compiled, native.library = native.library, lambda: None
+    try:
+        yield
+    finally:
+        native.library = compiled
 
 
 # variant.c
@@ -249,6 +262,158 @@ def classify_block(rng):
     return Case([qkeys, tolerances, *common], check)
 
 
+# distances.c
+
+
+def pair_case(rng: np.random.Generator, kind: str, *, every: bool) -> Case:
+    n, width = size(rng, least=1), size(rng, 129)
+    points = rows(rng, n, width)
+    if every:
+        queries, first, more = numbers(rng, (size(rng, 33), width)), size(rng, 9), size(rng, 9)
+        out = np.full((len(queries), first + n + more), -5.0)
+        arguments = [queries, points, first, out]
+    else:
+        query, some = numbers(rng, width), rng.integers(0, n, size(rng)).astype(np.int32)
+        arguments = [query, points, some, Space(some.shape)]
+
+    def check(result, arrays):
+        with numpy_forms():
+            if every:
+                expected = out.copy()
+                expected[:, first : first + n] = distances._all_pairs(kind, queries, points)
+            else:
+                expected = distances._of_rows(kind, query, points, some)
+        np.testing.assert_array_equal(arrays["out"], expected)
+
+    return Case(arguments, check)
+
+
+@case
+def rows_distances(rng):
+    return pair_case(rng, "distances", every=False)
+
+
+@case
+def rows_products(rng):
+    return pair_case(rng, "products", every=False)
+
+
+@case
+def all_distances(rng):
+    return pair_case(rng, "distances", every=True)
+
+
+@case
+def all_products(rng):
+    return pair_case(rng, "products", every=True)
+
+
+@case
+def lists_distances(rng):
+    n, width, shape = size(rng, least=1), size(rng, 129), (size(rng, 33), size(rng, 65))
+    queries, points = numbers(rng, (shape[0], width)), rows(rng, n, width)
+    some = rng.integers(-1, n, shape).astype(np.int32)
+
+    def check(result, arrays):
+        with numpy_forms():
+            np.testing.assert_array_equal(arrays["out"], distances.distances_of_lists(queries, points, some))
+
+    return Case([queries, points, some, Space(shape)], check)
+
+
+@case
+def sparse_distances(rng):
+    width, power = size(rng, least=1), int(rng.integers(1, 3))
+    sides = [sparse_rows(rng, size(rng, 65, least=1), width) for _ in range(2)]
+    parts = [
+        part for side in sides for part in (side.indptr.astype(np.int64), side.indices.astype(np.int32), side.data)
+    ]
+
+    def check(result, arrays):
+        with numpy_forms():
+            np.testing.assert_array_equal(arrays["out"], distances.sparse_distances(*sides, power))
+
+    return Case([Space((sides[0].shape[0], sides[1].shape[0])), *parts, power], check)
+
+
+def sparse_rows(rng: np.random.Generator, n: int, width: int) -> scipy.sparse.csr_array:
+    dense = numbers(rng, (n, width)) * (rng.random((n, width)) < rng.choice([0.0, 0.05, 0.9, 1.0]))
+    return scipy.sparse.csr_array(dense)
+
+
+# search.c
+
+
+@case
+def sift(rng):
+    """All panels at once are one panel; the lists hold every point that may be among the k nearest."""
+    n_queries, n, m = size(rng, 33), size(rng, least=1), size(rng, least=1)
+    n, start = n + m, int(rng.integers(0, n + 1))
+    panel, norms = numbers(rng, (n_queries, m), rng.choice(["f4", "f8"])), numbers(rng, n)
+    k = int(rng.integers(1, min(m, 20) + 1))
+    room, error = 2 * k + size(rng, 33), rng.choice([0.0, 1.0, 1e9]) * rng.random(n_queries)
+    lists = np.zeros((n_queries, room)), np.zeros((n_queries, room), np.int32), np.zeros(n_queries, np.int64)
+
+    def check(result, arrays):
+        keys = panel.astype(np.float64) + norms[start : start + m]
+        for q, count in enumerate(arrays["counts"]):
+            limit = np.sort(keys[q])[k - 1] + error[q]
+            near = np.flatnonzero(keys[q] <= limit)
+            if count < 0:
+                assert 4 * len(near) > room, "a list was given up although there was room"
+                continue
+            listed = arrays["points"][q, :count] - start
+            assert set(near) <= set(listed)
+            assert len(set(listed)) == count
+            np.testing.assert_array_equal(arrays["keys"][q, :count], keys[q, listed])
+
+    return Case([panel, norms, start, k, error, np.full(n_queries, np.inf), *lists], check)
+
+
+@case
+def nearest_colliding(rng):
+    n, width, n_queries, n_tables, k = size(rng, least=1), size(rng, 33), size(rng, 33), size(rng, 9), size(rng, 33)
+    points, queries = rows(rng, n, width), numbers(rng, (n_queries, width))
+    buckets = int(rng.choice([1, 5, 1000]))
+    codes = rng.integers(0, buckets, (n_tables, n_queries)).astype(np.uint64)
+    unsorted = rng.integers(0, buckets, (n_tables, n)).astype(np.uint64)
+    order = np.argsort(unsorted, axis=1, kind="stable")
+    hashes, row_of = np.take_along_axis(unsorted, order, axis=1), order.astype(np.int32)
+    scratch = np.full(n, -1, np.int32), Space((n,), np.int32, scratch=True), Space((n,), scratch=True)
+    found = np.full((n_queries, k), -1), np.full((n_queries, k), np.inf)
+
+    def check(result, arrays):
+        for q in range(n_queries):
+            near = np.flatnonzero((unsorted == codes[:, q, None]).any(axis=0))
+            with numpy_forms():
+                squares = distances._of_rows("distances", queries[q], points, near)
+            nearest = np.lexsort((near, squares))[:k]
+            assert arrays["indices"][q, : len(nearest)].tolist() == near[nearest].tolist()
+            np.testing.assert_array_equal(arrays["squares"][q, : len(nearest)], squares[nearest])
+            assert (arrays["indices"][q, len(nearest) :] == -1).all()
+
+    return Case([queries, codes, points, hashes, row_of, *scratch, *found], check)
+
+
+# fold.c
+
+
+@case
+def add_with_spread(rng):
+    n, weight, fresh = size(rng), float(rng.choice([0.0, 1.0, rng.random()])), int(rng.integers(2))
+    total, shift, first, second, values = numbers(rng, (5, n))
+    arguments = [part.copy() for part in (total, shift, first, second, values)]
+
+    def check(result, arrays):
+        near = values if fresh else shift
+        away, square = values - near, weight * weight
+        expected = total + weight * values, near, first + square * away, second + square * away * away
+        for name, array in zip(("total", "shift", "first", "second"), expected, strict=True):
+            np.testing.assert_array_equal(arrays[name], array)
+
+    return Case([*arguments, weight, fresh], check)
+
+
 # One call.
 
 
@@ -304,9 +469,9 @@ def valuation(rng: np.random.Generator) -> None:
     import nearworth as nw
 
     n, n_val, width = size(rng, least=1), size(rng, 65, least=1), size(rng, 33, least=1)
-    X, X_val = rows(rng, n, width), rows(rng, n_val, width)
-    if X.dtype.kind in "iu":
-        X, X_val = X % 100, X_val % 100  # distances stay finite, with many ties
+    X, X_val = (
+        some % 100 if some.dtype.kind in "iu" else some for some in (rows(rng, n, width), rows(rng, n_val, width))
+    )
     task = str(rng.choice(["classification", "regression"]))
     y, y_val = rng.integers(0, rng.choice([1, 2, 10, 300]), (2, max(n, n_val)))
     parameters = {
@@ -326,11 +491,8 @@ def valuation(rng: np.random.Generator) -> None:
             return nw.KNNShapley(**parameters).fit(X, y[:n]).value(*validation).values
 
     found = values()
-    compiled, native.library = native.library, lambda: None
-    try:
+    with numpy_forms():
         expected = values()
-    finally:
-        native.library = compiled
     text = f"{n} x {n_val}, {width} columns of {X.dtype}, {parameters}, validation {bool(validation)}"
     error = np.abs(found - expected).max()
     assert error <= 1e-13 * max(1.0, np.abs(expected).max()), f"{text}: off by {error}"
