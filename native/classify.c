@@ -17,7 +17,6 @@
  * each point still gets its terms in the order of the queries. */
 #include "scan.h"
 
-#define NONE UINT32_MAX
 #define SENTINEL INT32_MAX
 #define TIED UINT32_C(0x80000000) /* in the slot of a point that is tied with pivots */
 #define FEW 24 /* pairs up to which plain insertion is the fastest sort */
@@ -47,8 +46,9 @@ typedef struct {
 typedef struct {
     uint16_t *cell[2];                    /* the cell of each point, of two queries */
     double *table[2][2];                  /* value of each cell, of two queries: of matches, of others */
-    uint32_t *pivots, *others, *first;    /* by cell: counts, and the first listed pivot or NONE */
+    uint32_t *pivots, *others, *first;    /* by cell: counts, and the first listed pivot */
     int32_t *links;                       /* by cell: pivots whose tolerance reaches from it to the next */
+    uint8_t *mixed;                       /* by cell: whether its group holds both statuses, so that order matters */
     int32_t *ranked;                      /* listed pivots: qkeys */
     uint32_t *order, *chain, *chain_end;  /* their positions; the first pivot of their chain; one past its last */
     uint32_t *between, *tied, *requested; /* others in the gap; others tied with the pivots that begin here; chains */
@@ -109,6 +109,7 @@ static int64_t lay_out(char *memory, Scratch *s, int64_t n, int64_t most_pivots,
     s->others = take(&memory, cells, sizeof(uint32_t));
     s->first = take(&memory, cells, sizeof(uint32_t));
     s->links = take(&memory, cells, sizeof(int32_t));
+    s->mixed = take(&memory, cells, sizeof(uint8_t));
     s->ranked = take(&memory, listed, sizeof(int32_t));
     s->order = take(&memory, listed, sizeof(uint32_t));
     s->chain = take(&memory, listed, sizeof(uint32_t));
@@ -230,23 +231,24 @@ static void link_cells(const int32_t *qkeys, const Query *query, const Map *map,
 static uint32_t find_groups(const Query *query, Scratch *s)
 {
     uint32_t place = 1;
+    s->ranked[0] = SENTINEL;
     for (int64_t c = 0; c < query->n_cells;) {
-        int64_t end = c;
-        uint64_t pivots = 0, others = 0;
-        do {
+        int64_t end = c + 1;
+        uint32_t pivots = s->pivots[c], others = s->others[c];
+        for (; s->links[end - 1] > 0; end++) {
             pivots += s->pivots[end];
             others += s->others[end];
-        } while (s->links[end++] > 0);
-        bool mixed = pivots && others;
-        for (; c < end; c++) {
-            s->first[c] = mixed ? place : NONE;
-            place += mixed ? s->pivots[c] : 0;
         }
-        if (mixed)
-            s->ranked[place++] = SENTINEL;
+        uint32_t mixed = pivots && others, start = place;
+        for (; c < end; c++) {
+            s->mixed[c] = (uint8_t)mixed;
+            s->first[c] = start;
+            start += s->pivots[c];
+        }
+        place += mixed ? pivots + 1 : 0; /* nothing to predict: without a group, the last sentinel is written again */
+        s->ranked[place - 1] = SENTINEL;
     }
-    s->first[query->n_cells] = NONE;
-    s->ranked[0] = SENTINEL;
+    s->mixed[query->n_cells] = 0;
     return place;
 }
 
@@ -282,21 +284,29 @@ static uint32_t find_groups(const Query *query, Scratch *s)
 SORT_PAIRS(sort_qkeys, int32_t)
 SORT_PAIRS(sort_distances, double)
 
+/* The points of one status in mixed groups; returns how many. */
+static int64_t list_mixed(Ranges ranges, const uint16_t *cell, const uint8_t *mixed, uint32_t *listed)
+{
+    uint64_t count = 0;
+    for (int r = 0; r < 2; r++)
+        for (int64_t i = ranges.start[r]; i < ranges.stop[r]; i++) {
+            listed[count] = (uint32_t)i;
+            count += mixed[cell[i]];
+        }
+    return (int64_t)count;
+}
+
 /* Afterwards first[c] is one past the last pivot of the cell. */
 static void list_pivots(const int32_t *qkeys, const Query *query, const uint16_t *cell, const int32_t *row_of, Scratch *s)
 {
-    Ranges pivots = pivots_of(query);
-    for (int r = 0; r < 2; r++)
-        for (int64_t i = pivots.start[r]; i < pivots.stop[r]; i++) {
-            uint32_t place = s->first[cell[i]];
-            if (place != NONE) {
-                s->first[cell[i]]++;
-                s->ranked[place] = qkeys[i];
-                s->order[place] = (uint32_t)i;
-            }
-        }
+    int64_t count = list_mixed(pivots_of(query), cell, s->mixed, s->listed);
+    for (int64_t k = 0; k < count; k++) {
+        uint32_t i = s->listed[k], place = s->first[cell[i]]++;
+        s->ranked[place] = qkeys[i];
+        s->order[place] = i;
+    }
     for (int64_t c = 0; c < query->n_cells; c++)
-        if (s->first[c] != NONE && s->pivots[c] > 1) {
+        if (s->mixed[c] && s->pivots[c] > 1) {
             int64_t start = s->first[c] - s->pivots[c];
             sort_qkeys(s->ranked + start, s->order + start, s->pivots[c], row_of);
         }
@@ -327,14 +337,9 @@ static inline uint32_t find_gap(const int32_t *ranked, uint32_t start, uint32_t 
 /* List the other points of mixed groups with their gaps; returns how many, and how many are within tolerance of a pivot. */
 static int64_t list_others(const int32_t *qkeys, const Query *query, const uint16_t *cell, Scratch *s, int64_t *n_ambiguous)
 {
-    uint64_t count = 0, unsure = 0;
-    Ranges others = others_of(query);
-    for (int r = 0; r < 2; r++)
-        for (int64_t i = others.start[r]; i < others.stop[r]; i++) {
-            s->listed[count] = (uint32_t)i;
-            count += s->first[cell[i]] != NONE;
-        }
-    for (uint64_t k = 0; k < count; k++) {
+    int64_t count = list_mixed(others_of(query), cell, s->mixed, s->listed);
+    uint64_t unsure = 0;
+    for (int64_t k = 0; k < count; k++) {
         uint32_t i = s->listed[k], end = s->first[cell[i]];
         int32_t qkey = qkeys[i];
         uint32_t gap = find_gap(s->ranked, end - s->pivots[cell[i]], end, qkey);
@@ -344,7 +349,7 @@ static int64_t list_others(const int32_t *qkeys, const Query *query, const uint1
         unsure += close_to(s->ranked[gap], qkey, query->tolerance) | close_to(qkey, s->ranked[gap - 1], query->tolerance);
     }
     *n_ambiguous = (int64_t)unsure;
-    return (int64_t)count;
+    return count;
 }
 
 /* ---------------------------------------------------------------------------------------------------- exact distances */
@@ -507,8 +512,8 @@ static void scan_cells(Scan *scan, const Query *query, uint32_t end, bool any_ti
     double *of_pivots = table[match ? 0 : 1], *of_others = table[match ? 1 : 0];
     of_pivots[query->n_cells] = of_others[query->n_cells] = 0.0;
     for (int64_t c = query->n_cells - 1; c >= 0; c--) {
-        of_pivots[c] = of_others[c] = 0.0;
-        if (s->first[c] != NONE) {
+        if (s->mixed[c]) { /* its points are listed */
+            of_pivots[c] = of_others[c] = 0.0;
             if (s->links[c] == 0) /* the last cell of its group */
                 place = scan_group(scan, query, place, any_ties, s);
         } else if (s->pivots[c]) {
@@ -592,8 +597,15 @@ static const double *table_at(const Query *query, double *const table[2], int64_
     return table[position >= query->first_match && position < query->end_match ? 0 : 1];
 }
 
+/* Look-ups are faster one by one than as gathered vectors. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define ONE_BY_ONE __attribute__((optimize("no-tree-vectorize")))
+#else
+#define ONE_BY_ONE
+#endif
+
 /* Add the tables of two queries, of the first before the second. */
-static void fold_two(double *restrict out, const Query *queries, const Scratch *s)
+ONE_BY_ONE static void fold_two(double *restrict out, const Query *queries, const Scratch *s)
 {
     int64_t edges[6] = {0, queries[0].first_match, queries[0].end_match, queries[1].first_match, queries[1].end_match, queries[0].n};
     const uint16_t *restrict cell0 = s->cell[0], *restrict cell1 = s->cell[1];
