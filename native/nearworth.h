@@ -24,4 +24,9 @@ enum row_type { F4, F8, I1, U1, I2, U2, I4, U4, I8, U8 };
  * sums are added as a tree: the same bits on every processor, for dense and for sparse rows, of one pair or of many. */
 double squared_distance(const double *query, const void *points, int32_t type, int64_t row, int64_t width);
 
+/* The points of a query by exact key, then by row, without the excluded one (-1 for none). `first` says where a block of
+ * ties begins: at every rank if they are broken by index. All arrays have n entries. */
+void order_points(const double *keys, int64_t n, int64_t excluded, bool by_index, uint64_t *items, uint64_t *spare,
+                  int32_t *order, uint8_t *first);
+
 #endif

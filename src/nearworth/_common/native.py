@@ -26,6 +26,8 @@ import numpy as np
 
 DECLARATIONS = """
 instruction_set() -> i4
+
+value_regression(keys:f8[q,n] targets:f8[n] query_targets:f8[q] weights:f8[q] self:i8 by_index:i4 worth:f8[m] loss:f8[m] pair_worth:f8[m] pair_loss:f8[m] votes:f8 correction:f8?[5] total:f8?[n] values:f8?[q,n] items:u8[n] spare:u8[n] order:i4[n] first:u1[n])
 """
 
 NUMBERS = {"f8": ctypes.c_double, "f4": ctypes.c_float, "i8": ctypes.c_int64, "i4": ctypes.c_int32}

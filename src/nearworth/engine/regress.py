@@ -1,23 +1,25 @@
-"""How one validation point is valued in regression: full ranks, then the closed form from far to near.
+"""How validation points are valued in regression: exact keys, full ranks, then the closed form from far to near.
 
-The formulas are those of `games/regression.py`, block of ties by block of ties, in O(N) and without temporaries.
+Points are ordered by their exact keys, whatever the metric. A product of single precision would leave half of them to
+be compared by exact distances (N = 10^5, d = 32), which are cheaper when made for all in the order of the rows.
+`native/order.c` sorts and `native/regression.c` values a block of queries in one call; without the library numpy does,
+by the formulas of `games/regression.py`.
 """
-
-# Kernels take arrays of several types and are typed by numba when first called.
-# mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment"
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import astuple
 
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._common.compile import compiled
+from nearworth._common import native
 from nearworth._common.memory import Memory
-from nearworth._common.types import FloatVector
+from nearworth._common.types import FloatMatrix, FloatVector
 from nearworth.engine.problem import Problem
 from nearworth.engine.run import Request
+from nearworth.games.ties import TieBlocks
 from nearworth.neighbors.searchers import Neighbours
 from nearworth.results.sums import Leaf
 
@@ -26,123 +28,61 @@ class RegressionEvaluator:
     """Values of validation points; see Evaluator in run.py. One per thread."""
 
     def __init__(self, problem: Problem, batch: int = 1) -> None:
-        self._problem, self._game, self._batch = problem, problem.game, batch
+        n_train, game = problem.n_train, problem.game
+        self._problem, self._game, self._batch = problem, game, batch
         self._targets = np.asarray(problem.labels, dtype=np.float64)
-        self._identity = np.arange(problem.n_train, dtype=np.int32)
-        self._values = np.empty(problem.n_train)
-        self._linear, self._squared, self._ranked = (np.empty(problem.game.n_players) for _ in range(3))
+        self._correction = None if game.correction is None else np.array(astuple(game.correction))
+        self._identity = np.arange(n_train, dtype=np.int32)
+        self._values = np.empty((1, n_train))
+        self._order, self._first = np.empty(n_train, dtype=np.int32), np.empty(n_train, dtype=np.uint8)
+        self._items, self._spare = np.empty(n_train, dtype=np.uint64), np.empty(n_train, dtype=np.uint64)
 
     def add(self, leaf: Leaf, start: int, stop: int, request: Request) -> Iterator[int]:
-        problem = self._problem
-        for query, keys in problem.exact_keys(start, stop, self._batch):
-            if problem.leave_one_out:
-                keys[query] = np.nan  # sorts behind everything, infinity included
-            order = np.argsort(keys, kind="stable" if problem.ties == "index" else None)[: self._game.n_players]
-            first = Neighbours(order[None, :], keys[None, order]).starts(problem.ties)[0]
-            if request.nearest is not None:
-                near = order[: _end_of_ties(first, request.nearest.size)]
-                request.nearest.keep(query, near, keys[near])
-            self._value(self._targets[order], first, float(problem.query_labels[query]))
-            scatter(order, self._ranked, self._values)
-            request.add(leaf, query, float(problem.weights[query]), self._values, self._identity)
-            yield 1
+        weights = self._problem.weights
+        one_by_one = request.needs_every_value or request.nearest is not None or not native.available()
+        for a, keys in self._problem.exact_key_blocks(start, stop, self._batch):
+            if not one_by_one:
+                self._compiled(a, keys, total=leaf.total)
+                leaf.count(weights[a : a + len(keys)])
+                yield len(keys)
+                continue
+            for query, row in enumerate(keys, start=a):
+                (self._compiled if native.available() else self._readable)(query, row[None, :])
+                if request.nearest is not None:
+                    near = self._order[: _end_of_ties(self._first[: self._game.n_players], request.nearest.size)]
+                    request.nearest.keep(query, near, row[near])
+                request.add(leaf, query, float(weights[query]), self._values[0], self._identity)
+                yield 1
 
-    def _value(self, targets: FloatVector, first: npt.NDArray[np.bool_], target: float) -> None:
-        """Values in rank order, into `_ranked`."""
-        game, correction = self._game, self._game.correction
-        x = targets if correction is None else targets - target
-        squared_sum_row(
-            x, first, game.single.worth, game.single.loss, game.pair.worth, game.pair.loss,
-            float(game.votes), self._linear, self._squared,
+    def _compiled(self, query: int, keys: FloatMatrix, total: FloatVector | None = None) -> None:
+        """Add the values of queries from `query` on to `total`; without it, those of one query go to `_values`."""
+        problem, game, block = self._problem, self._game, slice(query, query + len(keys))
+        native.call(
+            "value_regression", keys, self._targets, problem.query_labels[block], problem.weights[block],
+            problem.self_index(query), problem.ties == "index",
+            game.single.worth, game.single.loss, game.pair.worth, game.pair.loss, float(game.votes), self._correction,
+            total, self._values if total is None else None, self._items, self._spare, self._order, self._first,
         )  # fmt: skip
-        if correction is None:
-            np.subtract(2.0 * target * self._linear, self._squared, out=self._ranked)
-        else:
-            small = (correction.own, correction.cross, correction.others, correction.pairs, correction.empty)
-            soft_row(x, target, self._squared, *small, self._ranked)
+
+    def _readable(self, query: int, keys: FloatMatrix) -> None:
+        """The values of one query, its order and its ties by numpy."""
+        problem, n_players = self._problem, self._game.n_players
+        if problem.leave_one_out:
+            keys[:, query] = np.nan  # sorts behind everything, infinity included
+        order = np.argsort(keys[0], kind="stable")[None, :n_players]
+        first = Neighbours(order, np.take_along_axis(keys, order, axis=1)).starts(problem.ties)
+        target = np.asarray(problem.query_labels[query : query + 1], dtype=np.float64)
+        self._values[:] = 0.0
+        self._values[0, order[0]] = self._game.values(self._targets[order], target, TieBlocks(first))[0]
+        self._order[:n_players], self._first[:n_players] = order[0], first[0]
 
     @staticmethod
     def memory(n_train: int) -> Memory:
-        """Bytes of one evaluator with its ranking (order, ranked keys, first, targets in order); per query its keys."""
-        return Memory(per_thread=(6 * 8 + 4 + 5 * 8 + 1) * n_train, per_query=(8 + 8) * n_train)
+        """Bytes of one evaluator; per query its keys, which exist twice where a metric makes and converts them."""
+        return Memory(per_thread=(3 * 8 + 2 * 4 + 1 + 8) * n_train, per_query=(8 + 8) * n_train)
 
 
-def _end_of_ties(first: npt.NDArray[np.bool_], size: int) -> int:
+def _end_of_ties(first: npt.NDArray[np.uint8], size: int) -> int:
     """Where the block of ties ends that holds rank `size`."""
     later = np.flatnonzero(first[size:])
     return size + int(later[0]) if len(later) else len(first)
-
-
-@compiled
-def squared_sum_row(x, first, worth, loss, pair_worth, pair_loss, votes, linear, squared):
-    """Values, by rank, of the games (1/K) sum x and ((1/K) sum x)^2 over the K nearest.
-
-    `first[l]` says whether a block of tied ranks begins at rank l; `worth` and `loss` are c and d, `pair_worth` and
-    `pair_loss` e and f. The results go to `linear` and `squared`.
-    """
-    n = x.shape[0]
-    before = np.empty(n + 1)
-    before[0] = 0.0
-    for i in range(n):
-        before[i + 1] = before[i] + x[i]
-    later_x = later_xx = later_pair = evicted = 0.0
-    end = n
-    while end > 0:
-        start = end - 1
-        while not first[start]:
-            start -= 1
-        size, nearer = end - start, before[start]
-        sum_x = sum_xx = 0.0
-        c = d = dd = e = oe = f = of = oof = ef = 0.0
-        for i in range(start, end):
-            offset = i - start
-            sum_x += x[i]
-            sum_xx += x[i] * x[i]
-            c += worth[i]
-            d += loss[i]
-            dd += offset * loss[i]
-            e += pair_worth[i]
-            ef += pair_worth[i] + pair_loss[i]
-            oe += offset * (2.0 * pair_worth[i] + pair_loss[i])
-            f += pair_loss[i]
-            of += offset * pair_loss[i]
-            oof += offset * (offset - 1.0) * pair_loss[i]
-        rest, rest_pairs = max(size - 1.0, 1.0), max((size - 1.0) * (size - 2.0), 1.0)
-        for i in range(start, end):
-            v = x[i]
-            other = (sum_x - v) / rest
-            other_square = (sum_xx - v * v) / rest
-            other_pair = ((sum_x - v) ** 2 - (sum_xx - v * v)) / rest_pairs
-            linear[i] = (v * c - other * dd) / size - later_x
-            single = (v * v * c - other_square * dd) / size - later_xx
-            inside = v * other * oe - other * (nearer + v) * of - other_pair * oof
-            pair = v * later_pair - evicted + (v * nearer * e + inside) / size
-            squared[i] = single / votes + pair * (2.0 / (votes * votes))
-        later_x += sum_x / size * d
-        later_xx += sum_xx / size * d
-        later_pair += sum_x / size * ef
-        pair_mean = (sum_x * sum_x - sum_xx) / max(size * (size - 1.0), 1.0)
-        evicted += sum_x / size * nearer * f + pair_mean * of
-        end = start
-
-
-@compiled
-def soft_row(z, target, squared, own, cross, others, pairs, empty, values):
-    """Values of the soft utility by rank, from those of the squared sum of residuals z."""
-    total = squares = 0.0
-    for i in range(z.shape[0]):
-        total += z[i]
-        squares += z[i] * z[i]
-    for i in range(z.shape[0]):
-        rest, rest_squares = total - z[i], squares - z[i] * z[i]
-        small = own * z[i] * z[i] + 2.0 * cross * z[i] * rest + others * rest_squares
-        small += pairs * (rest * rest - rest_squares)
-        values[i] = empty * target * target - squared[i] - small
-
-
-@compiled
-def scatter(order, ranked, values):
-    """From rank order to point order; points that are not ranked get nothing."""
-    values[:] = 0.0
-    for i in range(order.shape[0]):
-        values[order[i]] = ranked[i]

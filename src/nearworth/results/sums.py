@@ -134,6 +134,11 @@ class Leaf:
         self.n_points, self._positive, self._weight, self._squares = 0, 0, 0.0, 0.0
         self.truncated: Truncated | None = None
 
+    @property
+    def total(self) -> FloatVector:
+        """The sums of values, for evaluators that add many validation points at once; they `count` these."""
+        return self._sums["total"]
+
     @staticmethod
     def bytes(n_train: int, *, spread: bool, truncated: bool) -> int:
         """What a leaf, or its moments, takes for so many training points: sums, their spread, both ends."""
