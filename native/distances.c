@@ -1,7 +1,9 @@
 /* Distances pair by pair, in double precision and in one fixed order of summation. */
 #include "nearworth.h"
 
-static double tree(const double *s)
+typedef double eight __attribute__((vector_size(64)));
+
+static double tree(eight s)
 {
     return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
 }
@@ -10,18 +12,19 @@ static double tree(const double *s)
 #define DISTANCE(NAME, TYPE)                                                                                           \
     static double NAME(const double *restrict query, const TYPE *restrict row, int64_t width)                          \
     {                                                                                                                  \
-        double s[8] = {0};                                                                                             \
+        typedef TYPE numbers __attribute__((vector_size(8 * sizeof(TYPE))));                                           \
+        eight sum = {0}, x, t;                                                                                         \
+        numbers some;                                                                                                  \
         int64_t j = 0;                                                                                                 \
-        for (; j + 8 <= width; j += 8)                                                                                 \
-            for (int lane = 0; lane < 8; lane++) {                                                                     \
-                double difference = (double)row[j + lane] - query[j + lane];                                           \
-                s[lane] += difference * difference;                                                                    \
-            }                                                                                                          \
-        for (int lane = 0; j < width; j++, lane++) {                                                                   \
-            double difference = (double)row[j] - query[j];                                                             \
-            s[lane] += difference * difference;                                                                        \
+        for (; j + 8 <= width; j += 8) {                                                                               \
+            memcpy(&some, row + j, sizeof some);                                                                       \
+            memcpy(&t, query + j, sizeof t);                                                                           \
+            x = __builtin_convertvector(some, eight) - t;                                                              \
+            sum += x * x;                                                                                              \
         }                                                                                                              \
-        return tree(s);                                                                                                \
+        for (int lane = 0; j < width; j++, lane++)                                                                     \
+            sum[lane] += ((double)row[j] - query[j]) * ((double)row[j] - query[j]);                                    \
+        return tree(sum);                                                                                              \
     }
 
 DISTANCE(distance_f4, float)

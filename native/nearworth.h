@@ -20,6 +20,10 @@
 /* Types of training rows, by the codes of native.py. */
 enum row_type { F4, F8, I1, U1, I2, U2, I4, U4, I8, U8 };
 
+/* A Python function: writes one number for each of the rows. Anything but 0 means that it raised; return at once, and
+ * native.py raises it again. */
+typedef int32_t (*callback)(int64_t query, int64_t n_rows, const int32_t *rows, double *out);
+
 /* Squared Euclidean distance from differences, in double precision. Column j goes to sum number j mod 8, and the eight
  * sums are added as a tree: the same bits on every processor, for dense and for sparse rows, of one pair or of many. */
 double squared_distance(const double *query, const void *points, int32_t type, int64_t row, int64_t width);

@@ -3,16 +3,19 @@
 types.py    names for array types and options
 memory.py   how much memory there is, in a container too, how much arrays need, and how many cores
 compile.py  compiling of kernels when they are first called
+native.py   the library of compiled C: its variants, its functions, checked calls
 files.py    files that appear under their name only once they are complete
 archive.py  JSON and arrays in one file with a checksum
 frames.py   result tables as frames of pandas, polars or pyarrow
+warnings.py warnings that point at the caller's own line
 
 inputs    --> memory, types
+native    --> warnings
 games     --> types
-neighbors --> compile, files, memory, types
+neighbors --> compile, files, memory, native, types
 results   --> archive --> files
-          --> compile, frames, types
-engine    --> compile, files, memory, types
+          --> compile, frames, native, types
+engine    --> compile, files, memory, native, types, warnings
 audit, curves --> frames, types
 tables, report, paper, cli --> files, memory, types
 """

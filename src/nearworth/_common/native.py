@@ -3,51 +3,64 @@
 Every function of `native/*.c` is declared here once. `call(name, ...)` checks type, layout and length of every array
 before a pointer leaves Python, adds the lengths as the last arguments, and runs without the interpreter lock.
 
-    total:f8[n]        an array of n float64; a letter binds a length, an expression (f8[n+1]) must agree with it
+    keys:f8[n]         an array of n float64; a letter binds a length, an expression (f8[n+1]) must agree with it
+    total:f8[n]!       written to by the function
+    values:f8?[n]      may be None, which is NULL
     rows:any[n,d]      rows of any number type: a pointer and a code for the type
-    values:f8?[n]      may be None
-    weight:f8          a number
-    ask:function       a callback, made by `callback`
+    weight:f8          a number; an i8 or i4 may be used in lengths, which then is not passed again
+    ask:function       a Python function f(query, rows, out), see `Callback`; function? may be None
 
-NEARWORTH_NATIVE=0 asks for the numpy forms; =baseline, =avx2 or =avx512 for one variant.
+Lengths follow in the order in which their letters first appear; those of arrays that are None are 0.
+
+NEARWORTH_NATIVE=0 asks for the numpy forms; =baseline, =avx2 or =avx512 for one variant. NEARWORTH_NATIVE_FOLDER names
+another folder with libraries.
 """
 
 from __future__ import annotations
 
 import ctypes
+import operator
 import os
 import re
 import sys
+import zlib
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from nearworth._common.warnings import warn_user
+
 DECLARATIONS = """
+# variant.c
 instruction_set() -> i4
 
-value_regression(keys:f8[q,n] targets:f8[n] query_targets:f8[q] weights:f8[q] self:i8 by_index:i4 worth:f8[m] loss:f8[m] pair_worth:f8[m] pair_loss:f8[m] votes:f8 correction:f8?[5] total:f8?[n] values:f8?[q,n] items:u8[n] spare:u8[n] order:i4[n] first:u1[n])
+# product.c
+product_roundings(width:i8) -> i8
+packed_size(n_rows:i8 width:i8) -> i8
+packed_query_size(n_queries:i8 width:i8) -> i8
+pack_points(points:any[n,d] order:i4[m] centre:f8[d] first:i8 last:i8 packed:f4[p]! norms:f8[m]!)
+product_qkeys(packed:f4[p] norms:f4[s] factors:f8[q,d] scales:f4[q] offsets:f4[q] packed_queries:f4[r]! qkeys:i4[q,s]!)
+quantise(products:f8[q,w] norms:f8[w] positions:i4[w] lows:f8[q] scales:f8[q] qkeys:i4[q,s]!)
+
+# classify.c
+classify_scratch(n:i8 most_pivots:i8 n_cells:i8) -> i8
+classify_block(qkeys:i4[q,s] tolerances:i4[q] labels:i4[q] selves:i4[q] constants:f8[q,2] weights:f8[q] starts:i8[c] row_of:i4[n] worth:f8[r] loss:f8[r] by_index:i4 most_pivots:i8 n_cells:i8 queries:f8?[q,d] points:any?[m,d] given:f8?[q,n] ask:function? total:f8?[n]! values:f8?[q,n]! memory:u1[b]!) -> i8
+
+# regression.c
+value_regression(keys:f8[q,n] targets:f8[n] query_targets:f8[q] weights:f8[q] self:i8 by_index:i4 worth:f8[m] loss:f8[m] pair_worth:f8[m] pair_loss:f8[m] votes:f8 correction:f8?[5] total:f8?[n]! values:f8?[q,n]! items:u8[n]! spare:u8[n]! order:i4[n]! first:u1[n]!)
 """
 
 NUMBERS = {"f8": ctypes.c_double, "f4": ctypes.c_float, "i8": ctypes.c_int64, "i4": ctypes.c_int32}
-ROW_TYPES = ("f4", "f8", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8")  # as in native/rows.h; bool reads as u1
+ROW_TYPES = ("f4", "f8", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8")  # enum row_type of nearworth.h; bool is u1
 VARIANTS = ("baseline", "avx2", "avx512")  # by the number that instruction_set returns
 SUFFIX = {"win32": "dll", "darwin": "dylib"}.get(sys.platform, "so")
 CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
-
-
-@cache
-def library() -> Any:
-    """The loaded library with the best variant that this processor runs, or None."""
-    wanted = os.environ.get("NEARWORTH_NATIVE", "")
-    if wanted == "0":
-        return None
-    baseline = _open("baseline")
-    if baseline is None or wanted == "baseline":
-        return baseline
-    best = wanted or VARIANTS[baseline.instruction_set()]
-    return baseline if best == "baseline" else _open(best) or baseline
+NOTHING = ctypes.c_char * 0
+# Bits of ndarray.flags.num.
+CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
 
 
 def available() -> bool:
@@ -62,22 +75,84 @@ def variant() -> str:
 
 
 def call(name: str, *arguments: Any) -> Any:
-    """Call a compiled function."""
-    loaded = library()
-    function = getattr(loaded, name)
-    return function(*_DECLARED[name].convert(arguments))
+    """Call a compiled function. An exception raised in a callback is raised here."""
+    converted, callbacks = _DECLARED[name].convert(arguments)
+    result = getattr(library(), name)(*converted)
+    for callback in callbacks:
+        if callback.error is not None:
+            raise callback.error
+    return result
+
+
+@cache  # two threads at once may both load it, which gives the same library; no lock that a fork could copy while held
+def library() -> Any:
+    """The loaded library with the best variant that this processor runs, or None."""
+    wanted = os.environ.get("NEARWORTH_NATIVE", "")
+    if wanted not in ("", "0", *VARIANTS):
+        allowed = ", ".join(VARIANTS)
+        raise ValueError(f"NEARWORTH_NATIVE is {wanted!r}; it must be 0 (no compiled code) or one of {allowed}.")
+    if wanted == "0":
+        return None
+    try:
+        baseline = _open("baseline")
+        best = baseline.instruction_set()
+        if wanted and VARIANTS.index(wanted) > best:
+            raise ValueError(f"NEARWORTH_NATIVE is {wanted}, but this processor has no more than {VARIANTS[best]}.")
+        name = wanted or next(name for name in VARIANTS[best::-1] if _path(name).exists())
+        return baseline if name == "baseline" else _open(name)
+    except OSError as reason:
+        if wanted:
+            raise RuntimeError(f"NEARWORTH_NATIVE is {wanted}, but {reason}.") from None
+        warn_user(
+            f"nearworth runs without compiled code, with the same results but many times slower: {reason}. "
+            "Install it again where there is a C compiler or a package index (in a checkout: python hatch_build.py). "
+            "NEARWORTH_NATIVE=0 hides this message."
+        )
+        return None
+
+
+def _path(name: str) -> Path:
+    folder = os.environ.get("NEARWORTH_NATIVE_FOLDER") or Path(__file__).parent
+    return Path(folder, f"libnearworth-{name}.{SUFFIX}")
 
 
 def _open(name: str) -> Any:
-    path = Path(__file__).with_name(f"libnearworth-{name}.{SUFFIX}")
+    """One variant; OSError if it is not there, not for this machine, or made for other declarations."""
+    path = _path(name)
     if not path.exists():
-        return None
-    loaded = ctypes.CDLL(str(path))
+        raise OSError(f"there is no {path}")
+    loaded: Any = ctypes.CDLL(str(path))
+    # A wrong signature would crash: what the library was made for must be what is declared here.
+    if zlib.crc32(DECLARATIONS.encode()) != getattr(loaded, "declarations", int)() % 2**32:
+        raise OSError(f"{path} belongs to another version of the package")
     for declaration in _DECLARED.values():
-        function = getattr(loaded, declaration.name)
+        function = getattr(loaded, declaration.name, None)
+        if function is None:
+            raise OSError(f"{path} has no function {declaration.name}")
         function.restype, function.argtypes = declaration.result, declaration.types
     loaded.variant = name
     return loaded
+
+
+class Callback:
+    """A Python function f(query, rows, out) that compiled code calls: out[i] is to become a number for rows[i].
+
+    The arrays, int32 and float64, are views of the caller's memory and must not outlive the call. An exception is kept
+    in `error`; compiled code gets a result other than 0 and is to return at once.
+    """
+
+    def __init__(self, function: Callable[[int, Any, Any], object]) -> None:
+        self.function = function
+        self.error: BaseException | None = None
+
+    def __call__(self, query: int, n_rows: int, rows: int, out: int) -> int:
+        try:
+            asked = np.ctypeslib.as_array((ctypes.c_int32 * n_rows).from_address(rows))
+            asked.flags.writeable = False
+            self.function(query, asked, np.ctypeslib.as_array((ctypes.c_double * n_rows).from_address(out)))
+        except BaseException as error:  # ctypes would print and forget it
+            self.error = error
+        return int(self.error is not None)
 
 
 class _Declaration:
@@ -85,67 +160,102 @@ class _Declaration:
 
     def __init__(self, line: str) -> None:
         match = re.fullmatch(r"(\w+)\((.*)\)(?: -> (\w+))?", line)
-        assert match, line
+        assert match, f"not a declaration: {line}"
         self.name, inner, result = match.groups()
         self.result = NUMBERS[result] if result else None
         self.parameters = [_Parameter(text) for text in inner.split()]
-        self.letters = list(dict.fromkeys(p for q in self.parameters for p in q.shape if p.isidentifier()))
+        numbers = {parameter.name for parameter in self.parameters if parameter.is_number}
+        sizes = dict.fromkeys(size for parameter in self.parameters for size in parameter.shape)
+        self.letters = [size for size in sizes if size.isidentifier() and size not in numbers]
+        self.expressions = {size: compile(size, line, "eval") for size in sizes if not size.isidentifier()}
+        for size, code in self.expressions.items():
+            assert {*code.co_names} <= {*self.letters, *numbers}, f"{size} has a part that is no length: {line}"
         self.types = [kind for parameter in self.parameters for kind in parameter.types]
         self.types += [ctypes.c_int64] * len(self.letters)
 
-    def convert(self, arguments: tuple[Any, ...]) -> list[Any]:
-        """Checked arguments, then the lengths."""
+    def convert(self, arguments: tuple[Any, ...]) -> tuple[list[Any], list[Callback]]:
+        """What the compiled function is given, and the callbacks among it."""
         if len(arguments) != len(self.parameters):
             raise TypeError(f"{self.name} takes {len(self.parameters)} arguments; got {len(arguments)}.")
         sizes: dict[str, int] = {}
         converted: list[Any] = []
-        for parameter, argument in zip(self.parameters, arguments, strict=True):
-            parameter.convert(argument, sizes, converted, self.name)
-        return converted + [sizes.get(letter, 0) for letter in self.letters]
+        callbacks: list[Callback] = []
+        try:
+            for parameter, argument in zip(self.parameters, arguments, strict=True):
+                if argument is None and parameter.optional:
+                    converted += [None, 0][: len(parameter.types)]
+                elif parameter.is_array:
+                    converted.append(parameter.check_array(argument, sizes))
+                    if parameter.type == "any":
+                        converted.append(row_type(argument.dtype))
+                elif parameter.is_number:
+                    converted.append(parameter.check_number(argument, sizes))
+                else:
+                    callbacks.append(Callback(argument))
+                    converted.append(CALLBACK(callbacks[-1]))
+            converted += [sizes.setdefault(letter, 0) for letter in self.letters]
+            for size, code in self.expressions.items():
+                if size in sizes and sizes[size] != eval(code, {}, sizes):
+                    raise ValueError(f"the length {size} is {sizes[size]}, not {eval(code, {}, sizes)}.")
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{self.name}: {error}") from None
+        return converted, callbacks
 
 
 class _Parameter:
     """One parameter: a number, an array with its shape, or a callback."""
 
     def __init__(self, text: str) -> None:
-        match = re.fullmatch(r"(\w+):(\w+)(\??)(?:\[(.*)\])?", text)
-        assert match, text
-        self.name, self.type, optional, shape = match.groups()
+        match = re.fullmatch(r"(\w+):(\w+)(\??)(?:\[(\S+)\](!?))?", text)
+        assert match, f"not a parameter: {text}"
+        self.name, self.type, optional, shape, written = match.groups()
         self.optional, self.is_array = bool(optional), shape is not None
-        self.shape = [] if shape is None else shape.split(",")
-        if self.type == "function":
-            self.types: list[Any] = [ctypes.c_void_p]
-        elif not self.is_array:
-            self.types = [NUMBERS[self.type]]
-        else:
-            self.types = [ctypes.c_void_p] + ([ctypes.c_int32] if self.type == "any" else [])
+        self.is_number = not self.is_array and self.type != "function"
+        self.shape = shape.split(",") if shape else []
+        self.flags = CONTIGUOUS | ALIGNED | (WRITEABLE if written else 0)
         self.dtype = np.dtype(self.type) if self.is_array and self.type != "any" else None
-
-    def convert(self, argument: Any, sizes: dict[str, int], converted: list[Any], name: str) -> None:
-        if not self.is_array:
-            converted.append(argument)
-            return
-        if argument is None and self.optional:
-            converted.append(None)
-            return
-        if self.dtype is not None and argument.dtype != self.dtype:
-            raise TypeError(f"{name}: {self.name} is {argument.dtype}, not {self.dtype}.")
-        if not argument.flags.c_contiguous:
-            raise ValueError(f"{name}: {self.name} is not contiguous.")
-        if argument.ndim != len(self.shape):
-            raise ValueError(f"{name}: {self.name} has {argument.ndim} dimensions, not {len(self.shape)}.")
-        for size, letter in zip(argument.shape, self.shape, strict=True):
-            expected = sizes.setdefault(letter, size) if letter.isidentifier() else eval(letter, {}, sizes)
-            if size != expected:
-                raise ValueError(f"{name}: {self.name} has the shape {argument.shape}, but {letter} is {expected}.")
-        converted.append(argument.ctypes.data)
+        self.types: list[Any] = [NUMBERS[self.type]] if self.is_number else [ctypes.c_void_p]
         if self.type == "any":
-            converted.append(row_type(argument.dtype))
+            self.types.append(ctypes.c_int32)
+
+    def check_number(self, argument: Any, sizes: dict[str, int]) -> float:
+        if self.type in ("f4", "f8"):
+            return float(argument)
+        number = operator.index(argument)
+        if (number if number >= 0 else ~number).bit_length() >= 8 * int(self.type[1]):  # ctypes would cut it off
+            raise ValueError(f"{self.name} is {number}, too large for {self.type}.")
+        if sizes.setdefault(self.name, number) != number:
+            raise ValueError(f"{self.name} is {number}, but an array has the length {sizes[self.name]}.")
+        return number
+
+    def check_array(self, argument: Any, sizes: dict[str, int]) -> Any:
+        """The pointer."""
+        if not isinstance(argument, np.ndarray):
+            raise TypeError(f"{self.name} is a {type(argument).__name__}, not an array.")
+        if self.dtype is not None and argument.dtype != self.dtype:
+            raise TypeError(f"{self.name} is {argument.dtype}, not {self.dtype}.")
+        flags, shape = argument.flags.num, argument.shape
+        if flags & self.flags != self.flags:
+            state = "contiguous and aligned" + (" and writeable" if self.flags & WRITEABLE else "")
+            raise ValueError(f"{self.name} is not {state}.")
+        if len(shape) != len(self.shape):
+            raise ValueError(f"{self.name} has {len(shape)} dimensions, not {len(self.shape)}.")
+        expected = tuple(map(sizes.setdefault, self.shape, shape))
+        if expected != shape:
+            raise ValueError(f"{self.name} has the shape {shape}, but [{','.join(self.shape)}] is {expected}.")
+        if flags & WRITEABLE:  # three times as fast as the other way
+            return NOTHING.from_buffer(argument)  # type: ignore[arg-type]
+        return argument.ctypes.data
 
 
+@cache
 def row_type(dtype: np.dtype[Any]) -> int:
     """The code of a type of numbers, as the library reads rows."""
-    return ROW_TYPES.index("u1" if dtype == bool else f"{dtype.kind}{dtype.itemsize}")
+    name = "u1" if dtype.kind == "b" else f"{dtype.kind}{dtype.itemsize}"
+    if name not in ROW_TYPES or not dtype.isnative:
+        raise TypeError(f"rows of {dtype} cannot be read by compiled code.")
+    return ROW_TYPES.index(name)
 
 
-_DECLARED = {made.name: made for made in map(_Declaration, filter(None, DECLARATIONS.splitlines()))}
+_LINES = [line for line in DECLARATIONS.splitlines() if line and not line.startswith("#")]
+_DECLARED = {declaration.name: declaration for declaration in map(_Declaration, _LINES)}

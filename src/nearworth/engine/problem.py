@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector, Task, Ties
+from nearworth._common.warnings import warn_user
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
 from nearworth.inputs.features import Features, check_features, check_same_features, fingerprint
 from nearworth.inputs.parameters import parse_bytes
 from nearworth.inputs.sources import open_pair
 from nearworth.inputs.targets import Classes, check_classes, check_targets, check_weights
-from nearworth.inputs.warnings import warn_user
 from nearworth.neighbors.duplicates import first_duplicates, first_equal
 from nearworth.neighbors.keys import Keys, make_keys
 

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
+from nearworth._common.warnings import warn_user
 from nearworth._version import __version__
 from nearworth.engine.checkpoint import Checkpoint
 from nearworth.engine.cluster import Job, run_on
@@ -36,7 +37,6 @@ from nearworth.engine.storage import store
 from nearworth.inputs.features import fingerprint
 from nearworth.inputs.parameters import is_real
 from nearworth.inputs.targets import check_rows
-from nearworth.inputs.warnings import warn_user
 from nearworth.neighbors.searchers import Neighbours, Searcher
 from nearworth.results.origin import PARTS, SELF, Origin, ValidationSet, kernel
 from nearworth.results.sums import CHUNK, Leaf, Moments, Partial

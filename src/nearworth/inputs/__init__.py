@@ -6,14 +6,13 @@
     file_rows.py    rows of a matrix in a file: .npy files, memory maps, temporary files
     features.py     X in any form -> a numeric matrix with names; its rows in chunks, and its fingerprint
     targets.py      y in any form -> codes of classes, or real targets; weights, row numbers, owners
-    warnings.py     warnings that point at the caller's own line
 
     fit, value --> check_parameters
                --> open_pair (sources) --> map_npy, open_npy, reopen_map (file_rows) --> FileRows
                |                       --> read_arrow (arrow) --> spill (file_rows)
                --> check_features --> Features
                --> check_classes, check_targets, check_weights
-               --> fingerprint, warn_user
+               --> fingerprint
 
 Every message names the argument, says what was found and what to do about it.
 """

@@ -1,0 +1,185 @@
+/* The product of queries and training points in single precision, and quantised keys from it.
+ *
+ * A key is |x|^2 - 2 x.t, the squared distance without |t|^2, which changes no rank; points and queries are centred, and
+ * the norms are taken from a level, so that no digits are lost. Keys become whole numbers, `qkeys`, by one line for each
+ * query: key * scale + offset, cut off at 0 and TOP.
+ *
+ * Points are packed once, ROWS side by side, column after column; queries in groups of TILE. A tile of ROWS x TILE sums
+ * stays in registers. Terms are added in blocks of BLOCK columns and the blocks one after the other, so a sum over d
+ * columns is off by at most (BLOCK + d / BLOCK + 1) u |x| |t| (`engine/products.py` adds up all errors). This is the only
+ * file in which the compiler may contract a * b + c: the bound holds either way, and no value depends on it. */
+#include "nearworth.h"
+
+#define ROWS 32
+#define BLOCK 16
+#define PIECE 16
+#if defined(__AVX512F__)
+#define LANES 16
+#define TILE 12
+#elif defined(__AVX2__)
+#define LANES 8
+#define TILE 3
+#else
+#define LANES 4
+#define TILE 2
+#endif
+#define VECTORS (ROWS / LANES)
+#define TOP 1073741824.0f
+
+typedef float vector __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+
+/* Roundings that a term of a sum over so many columns goes through, at most. */
+EXPORT int64_t product_roundings(int64_t width)
+{
+    return BLOCK + (width + BLOCK - 1) / BLOCK;
+}
+
+/* Numbers in the packed points, and in the packed queries of one block. */
+EXPORT int64_t packed_size(int64_t n_rows, int64_t width)
+{
+    return (n_rows + ROWS - 1) / ROWS * ROWS * width;
+}
+
+EXPORT int64_t packed_query_size(int64_t n_queries, int64_t width)
+{
+    return (n_queries + TILE - 1) / TILE * TILE * width;
+}
+
+#define READ(CODE, TYPE)                                                                                               \
+    case CODE:                                                                                                         \
+        for (int64_t j = 0; j < count; j++)                                                                            \
+            out[j] = (double)((const TYPE *)points)[start + j];                                                        \
+        break;
+
+static inline __attribute__((always_inline)) void read_numbers(const void *points, int32_t type, int64_t start, int64_t count, double *restrict out)
+{
+    switch (type) {
+        READ(F4, float)
+        READ(F8, double)
+        READ(I1, int8_t)
+        READ(U1, uint8_t)
+        READ(I2, int16_t)
+        READ(U2, uint16_t)
+        READ(I4, int32_t)
+        READ(U4, uint32_t)
+        READ(I8, int64_t)
+        READ(U8, uint64_t)
+    }
+}
+
+/* Pack `count` (at most PIECE) columns of one block of ROWS positions; their squares are added to `norms`. */
+static void pack_piece(const void *points, int32_t type, const int32_t *order, int64_t n_rows, int64_t width,
+                       int64_t column, int64_t count, const double *centre, float *packed, double *norms)
+{
+    float rows[ROWS][PIECE] = {{0}};
+    double middle[PIECE] = {0}, row[PIECE] = {0};
+    memcpy(middle, centre + column, (size_t)count * sizeof *centre);
+    for (int64_t i = 0; i < n_rows; i++) {
+        double norm[PIECE / 2];
+        int64_t start = order[i] * width + column;
+        if (count == PIECE) /* a constant length, which compilers turn into a few wide instructions */
+            read_numbers(points, type, start, PIECE, row);
+        else
+            read_numbers(points, type, start, count, row);
+        for (int j = 0; j < PIECE; j++) {
+            row[j] -= middle[j];
+            rows[i][j] = (float)row[j];
+        }
+        for (int j = 0; j < PIECE / 2; j++)
+            norm[j] = row[j] * row[j] + row[j + PIECE / 2] * row[j + PIECE / 2];
+        norms[i] += ((norm[0] + norm[1]) + (norm[2] + norm[3])) + ((norm[4] + norm[5]) + (norm[6] + norm[7]));
+    }
+    for (int64_t j = 0; j < count; j++)
+        for (int i = 0; i < ROWS; i++)
+            packed[(column + j) * ROWS + i] = rows[i][j];
+}
+
+/* Pack the blocks of ROWS positions from first to last - 1: position i is the row order[i], minus the centre; `norms`
+ * gets its squared length. Positions beyond the last are filled with zeros. */
+EXPORT void pack_points(const void *points, int32_t type, const int32_t *order, const double *centre, int64_t first,
+                        int64_t last, float *packed, double *norms, int64_t n_points, int64_t width, int64_t n_rows,
+                        int64_t n_packed)
+{
+    (void)n_points, (void)n_packed;
+    for (int64_t block = first; block < last; block++) {
+        int64_t start = block * ROWS, count = n_rows - start < ROWS ? n_rows - start : ROWS;
+        for (int64_t i = 0; i < count; i++)
+            norms[start + i] = 0.0;
+        for (int64_t column = 0; column < width; column += PIECE)
+            pack_piece(points, type, order + start, count, width, column, width - column < PIECE ? width - column : PIECE,
+                       centre, packed + start * width, norms + start);
+    }
+}
+
+/* Pack queries that are already centred and multiplied by -2. */
+static void pack_queries(const double *factors, int64_t n_queries, int64_t width, float *packed)
+{
+    for (int64_t start = 0; start < n_queries; start += TILE, packed += TILE * width)
+        for (int64_t q = 0; q < TILE; q++)
+            for (int64_t j = 0; j < width; j++)
+                packed[j * TILE + q] = start + q < n_queries ? (float)factors[(start + q) * width + j] : 0.0f;
+}
+
+/* The sums of one tile, block after block of columns. */
+static inline void tile(const float *points, const float *queries, int64_t width, vector sums[TILE][VECTORS])
+{
+    for (int64_t start = 0; start < width; start += BLOCK) {
+        int64_t stop = start + BLOCK < width ? start + BLOCK : width;
+        vector some[TILE][VECTORS] = {0};
+        for (int64_t j = start; j < stop; j++, points += ROWS, queries += TILE)
+#pragma GCC unroll 16
+            for (int v = 0; v < VECTORS; v++) {
+                vector x = *(const vector *)(points + v * LANES);
+#pragma GCC unroll 16
+                for (int q = 0; q < TILE; q++)
+                    some[q][v] += queries[q] * x;
+            }
+#pragma GCC unroll 16
+        for (int q = 0; q < TILE; q++)
+#pragma GCC unroll 16
+            for (int v = 0; v < VECTORS; v++)
+                sums[q][v] += some[q][v];
+    }
+}
+
+/* The qkeys of one query with ROWS points: (sum + norm) * scale + offset, between 0 and TOP. */
+static inline void quantise_tile(const float *restrict sums, const float *restrict norms, float scale, float offset,
+                                 int32_t *restrict qkeys)
+{
+    for (int i = 0; i < ROWS; i++) {
+        float place = (sums[i] + norms[i]) * scale + offset;
+        place = place > 0.0f ? place : 0.0f;
+        qkeys[i] = (int32_t)(place < TOP ? place : TOP);
+    }
+}
+
+/* qkeys of a block of queries with all points; a row of qkeys has room for `stride` points, a multiple of ROWS. */
+EXPORT void product_qkeys(const float *packed, const float *norms, const double *factors, const float *scales,
+                          const float *offsets, float *packed_queries, int32_t *qkeys, int64_t n_packed, int64_t stride,
+                          int64_t n_queries, int64_t width, int64_t n_packed_queries)
+{
+    (void)n_packed, (void)n_packed_queries;
+    pack_queries(factors, n_queries, width, packed_queries);
+    for (int64_t first = 0; first < stride; first += ROWS)
+        for (int64_t start = 0; start < n_queries; start += TILE) {
+            vector sums[TILE][VECTORS] = {0};
+            tile(packed + first * width, packed_queries + start * width, width, sums);
+            int64_t count = n_queries - start < TILE ? n_queries - start : TILE;
+            for (int64_t q = 0; q < count; q++)
+                quantise_tile((const float *)sums[q], norms + first, scales[start + q], offsets[start + q],
+                              qkeys + (start + q) * stride + first);
+        }
+}
+
+/* qkeys of a panel of products in double precision, or of exact keys: (product + norm - low) * scale + MARGIN, between 0
+ * and TOP. Column j goes to position positions[j]. */
+EXPORT void quantise(const double *products, const double *norms, const int32_t *positions, const double *lows,
+                     const double *scales, int32_t *qkeys, int64_t n_queries, int64_t n_columns, int64_t stride)
+{
+    for (int64_t q = 0; q < n_queries; q++)
+        for (int64_t j = 0; j < n_columns; j++) {
+            double place = (products[q * n_columns + j] + norms[j] - lows[q]) * scales[q] + 1048576.0;
+            place = place > 0.0 ? place : 0.0;
+            qkeys[q * stride + positions[j]] = (int32_t)(place < TOP ? place : TOP);
+        }
+}
