@@ -1,19 +1,21 @@
 /* All points of a query in the order of their exact keys, by counting instead of comparing.
  *
- * A key becomes a cell: the leading CELL_BITS of the difference between its bits and those of the smallest key. The map
- * is monotone, and cells are spaced as the logarithm is, so neither a far point nor a distance of zero leaves the rest
- * without cells. Points are sorted by cell, a digit at a time from the last to the first (counting sort is stable, so
- * equal cells stay in the order of their rows). Points that share a cell are then compared by their keys: by insertion
- * if they are few, else by merging, so that no data, tied or concentrated, cost more than N log N.
- *
- * An item is a cell in the upper and a point in the lower half of 64 bits. */
+ * A key becomes a cell: the leading bits of the difference between its bits and those of the smallest key. This map is
+ * monotone, and as bits count exponents it is nearly logarithmic: neither one far point nor a distance of zero leaves the
+ * others without cells. Points are sorted by cell, a digit at a time from the last to the first; each pass keeps the
+ * order of equal digits. Few points share a cell, and only these are compared, by key and then by row. */
 #include "nearworth.h"
 
 #define DIGIT_BITS 9
 #define DIGITS 3
 #define VALUES (1u << DIGIT_BITS)
-#define CELL_BITS (DIGIT_BITS * DIGITS)
-#define FEW 16
+#define FEW 24 /* pairs up to which plain insertion is the fastest sort */
+
+/* The map from keys to cells. */
+struct cells {
+    uint64_t low;
+    int shift;
+};
 
 /* A whole number that compares as the key does; both zeros have the same. */
 static inline uint64_t sortable(double key)
@@ -21,14 +23,8 @@ static inline uint64_t sortable(double key)
     uint64_t bits;
     key += 0.0;
     memcpy(&bits, &key, sizeof bits);
-    return bits ^ ((uint64_t)-(int64_t)(bits >> 63) | UINT64_C(1) << 63);
+    return bits ^ (bits >> 63 ? UINT64_MAX : UINT64_C(1) << 63);
 }
-
-/* The map from keys to cells. */
-struct cells {
-    uint64_t low;
-    int shift;
-};
 
 static inline uint64_t cell_of(struct cells cells, double key)
 {
@@ -44,20 +40,20 @@ static struct cells make_cells(const double *keys, int64_t n, int64_t excluded)
         high = i != excluded && bits > high ? bits : high;
     }
     struct cells cells = {low, 0};
-    while ((high - low) >> cells.shift >> CELL_BITS)
+    while ((high - low) >> cells.shift >> (DIGIT_BITS * DIGITS))
         cells.shift++;
     return cells;
 }
 
-/* Where the items with each value of each digit begin, if they are sorted by that digit. */
+/* Where the points with each value of each digit begin, once they are sorted by that digit. */
 static void count_digits(struct cells cells, const double *keys, int64_t n, int64_t excluded,
                          uint32_t starts[DIGITS][VALUES])
 {
     memset(starts, 0, sizeof(uint32_t) * DIGITS * VALUES);
     for (int64_t i = 0; i < n; i++) {
         uint64_t cell = cell_of(cells, keys[i]);
-        for (int digit = 0; digit < DIGITS; digit++)
-            starts[digit][cell >> (DIGIT_BITS * digit) & (VALUES - 1)] += i != excluded;
+        for (int digit = 0; digit < DIGITS && i != excluded; digit++)
+            starts[digit][cell >> (DIGIT_BITS * digit) & (VALUES - 1)]++;
     }
     for (int digit = 0; digit < DIGITS; digit++)
         for (uint32_t value = 0, start = 0, count; value < VALUES; value++, start += count) {
@@ -66,8 +62,8 @@ static void count_digits(struct cells cells, const double *keys, int64_t n, int6
         }
 }
 
-/* Items sorted by their last digit. */
-static void first_pass(struct cells cells, const double *keys, int64_t n, int64_t excluded, uint32_t *starts,
+/* The first pass: items, each a cell and below it a point, by the last digit. */
+static void make_items(struct cells cells, const double *keys, int64_t n, int64_t excluded, uint32_t *starts,
                        uint64_t *sorted)
 {
     for (int64_t i = 0; i < n; i++)
@@ -77,78 +73,59 @@ static void first_pass(struct cells cells, const double *keys, int64_t n, int64_
         }
 }
 
-/* Items sorted by another digit, in the order they had where it is the same. */
-static void next_pass(const uint64_t *items, int64_t n, int digit, uint32_t *starts, uint64_t *sorted)
+static void sort_by_digit(const uint64_t *items, int64_t n, int digit, uint32_t *starts, uint64_t *sorted)
 {
-    int shift = 32 + DIGIT_BITS * digit;
     for (int64_t i = 0; i < n; i++)
-        sorted[starts[items[i] >> shift & (VALUES - 1)]++] = items[i];
+        sorted[starts[items[i] >> (32 + DIGIT_BITS * digit) & (VALUES - 1)]++] = items[i];
 }
 
-static inline bool is_before(const double *keys, int32_t a, int32_t b)
+/* Sort by key, then by point, in place: insertion over shrinking gaps, plain insertion for a few. */
+static void sort_pairs(double *keys, int32_t *points, int64_t count)
 {
-    return keys[a] < keys[b] || (keys[a] == keys[b] && a < b);
+    int64_t gap = 1;
+    while (count > FEW && 9 * gap < 4 * count)
+        gap = 9 * gap / 4 + 1;
+    for (; gap > 0; gap = gap == 1 ? 0 : gap < 5 ? 1 : 4 * gap / 9)
+        for (int64_t j = gap; j < count; j++) {
+            double key = keys[j];
+            int32_t point = points[j];
+            int64_t k = j;
+            for (; k >= gap && (keys[k - gap] > key || (keys[k - gap] == key && points[k - gap] > point)); k -= gap) {
+                keys[k] = keys[k - gap];
+                points[k] = points[k - gap];
+            }
+            keys[k] = key;
+            points[k] = point;
+        }
 }
 
-static void insert(const double *keys, int32_t *points, int64_t n)
-{
-    for (int64_t i = 1; i < n; i++) {
-        int32_t point = points[i];
-        int64_t k = i;
-        for (; k > 0 && is_before(keys, point, points[k - 1]); k--)
-            points[k] = points[k - 1];
-        points[k] = point;
-    }
-}
-
-/* Merge two sorted neighbours; nothing is to be done where the second begins after the end of the first. */
-static void merge(const double *keys, int32_t *points, int64_t middle, int64_t n, int32_t *spare)
-{
-    if (!is_before(keys, points[middle], points[middle - 1]))
-        return;
-    memcpy(spare, points, (size_t)middle * sizeof *points);
-    int64_t left = 0, right = middle;
-    for (int64_t k = 0; left < middle; k++)
-        points[k] = right < n && is_before(keys, points[right], spare[left]) ? points[right++] : spare[left++];
-}
-
-/* Points by key, then by row. */
-static void sort_points(const double *keys, int32_t *points, int64_t n, int32_t *spare)
-{
-    for (int64_t start = 0; start < n; start += FEW)
-        insert(keys, points + start, n - start < FEW ? n - start : FEW);
-    for (int64_t size = FEW; size < n; size *= 2)
-        for (int64_t start = 0; start + size < n; start += 2 * size)
-            merge(keys, points + start, size, n - start < 2 * size ? n - start : 2 * size, spare);
-}
-
-/* Order the points of the cell that begins at rank `start` by their keys, and find ties; returns where it ends. */
+/* Order the points of the cell that begins at rank `start`, and find ties; returns where the cell ends. */
 static int64_t order_cell(const double *keys, const uint64_t *items, int64_t start, int64_t n, bool by_index,
-                          int32_t *spare, int32_t *order, uint8_t *first)
+                          double *few, int32_t *order, uint8_t *first)
 {
-    int64_t end = start + 2;
-    while (end < n && items[end] >> 32 == items[start] >> 32)
-        end++;
-    sort_points(keys, order + start, end - start, spare);
+    int64_t end = start;
+    for (; end < n && items[end] >> 32 == items[start] >> 32; end++)
+        few[end - start] = keys[order[end]];
+    sort_pairs(few, order + start, end - start);
     for (int64_t i = start + 1; i < end; i++)
-        first[i] = by_index || keys[order[i]] != keys[order[i - 1]];
+        first[i] = by_index || few[i - start] != few[i - start - 1];
     return end;
 }
 
 void order_points(const double *keys, int64_t n, int64_t excluded, bool by_index, uint64_t *items, uint64_t *spare,
-                     int32_t *order, uint8_t *first)
+                  int32_t *order, uint8_t *first)
 {
     uint32_t starts[DIGITS][VALUES];
     int64_t m = n - (excluded >= 0);
     struct cells cells = make_cells(keys, n, excluded);
     count_digits(cells, keys, n, excluded, starts);
-    first_pass(cells, keys, n, excluded, starts[0], items);
-    next_pass(items, m, 1, starts[1], spare);
-    next_pass(spare, m, 2, starts[2], items);
-    memset(first, 1, (size_t)m);
+    make_items(cells, keys, n, excluded, starts[0], items);
+    sort_by_digit(items, m, 1, starts[1], spare);
+    sort_by_digit(spare, m, 2, starts[2], items);
+    memset(first, 1, (size_t)n);
     for (int64_t i = 0; i < m; i++)
         order[i] = (int32_t)items[i];
     for (int64_t i = 1; i < m; i++)
         if (items[i] >> 32 == items[i - 1] >> 32)
-            i = order_cell(keys, items, i - 1, m, by_index, (int32_t *)spare, order, first);
+            i = order_cell(keys, items, i - 1, m, by_index, (double *)spare, order, first);
 }
