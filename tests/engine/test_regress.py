@@ -6,7 +6,6 @@ import time
 
 import numpy as np
 import pytest
-from variants import run_variant, variants_here
 
 import nearworth as nw
 from nearworth._common import native
@@ -17,6 +16,7 @@ from nearworth.engine.run import Request
 from nearworth.games.regression import RegressionGame
 from nearworth.games.ties import TieBlocks
 from nearworth.results.sums import Leaf
+from variants import run_variant, variants_here
 
 N = 700
 needs_library = pytest.mark.skipif(not native.available(), reason="the C library is not built")

@@ -21,9 +21,9 @@ def print_message(message: str) -> None:
 def print_compile_notice() -> None:
     """Say why the very first run prints nothing for a while."""
     from nearworth._common.compile import is_kept
-    from nearworth.engine import kernels, regress
+    from nearworth.engine import kernels
 
-    if not any(map(is_kept, (kernels.tabulate, regress.squared_sum_row))):  # every run needs one of them
+    if not is_kept(kernels.tabulate):
         print_message("Compiling, once, about 15 s ...")
 
 
