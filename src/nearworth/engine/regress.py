@@ -23,13 +23,17 @@ from nearworth.games.ties import TieBlocks
 from nearworth.neighbors.searchers import Neighbours
 from nearworth.results.sums import Leaf
 
+GOOD_BLOCK = 16  # queries from which on all pairs of them and a panel of points are efficient
+KEYS_AT_ONCE = 2**21  # keys that memory in use before and a large cache can hold; more of them are slower
+
 
 class RegressionEvaluator:
     """Values of validation points; see Evaluator in run.py. One per thread."""
 
     def __init__(self, problem: Problem, batch: int = 1) -> None:
         n_train, game = problem.n_train, problem.game
-        self._problem, self._game, self._batch = problem, game, batch
+        self._problem, self._game = problem, game
+        self._batch = batch if problem.keys.streamed else min(batch, max(GOOD_BLOCK, KEYS_AT_ONCE // n_train))
         self._targets = np.asarray(problem.labels, dtype=np.float64)
         self._correction = None if game.correction is None else np.array(astuple(game.correction))
         self._identity = np.arange(n_train, dtype=np.int32)
