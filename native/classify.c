@@ -17,16 +17,12 @@
  * each point still gets its terms in the order of the queries. */
 #include "scan.h"
 
-#define NONE UINT32_MAX
 #define SENTINEL INT32_MAX
 #define TIED UINT32_C(0x80000000) /* in the slot of a point that is tied with pivots */
 #define FEW 24 /* pairs up to which plain insertion is the fastest sort */
 #define SAMPLE 512
 #define FINE 0.6f /* share of the cells that lie where matches are, at least */
 #define STRETCH 256 /* points whose cells are made at a time */
-#define AHEAD 12 /* rows fetched ahead of their turn */
-
-typedef int32_t (*Distances)(int64_t query, int64_t count, const int32_t *rows, double *out);
 
 /* Where exact distances come from: points in memory, a row of given keys, or a function of the caller. */
 typedef struct {
@@ -34,7 +30,7 @@ typedef struct {
     int32_t type;
     int64_t width;
     const double *query, *given;
-    Distances ask;
+    callback ask;
     int64_t number;
     const int32_t *row_of; /* the row of each position */
     bool failed;
@@ -50,8 +46,9 @@ typedef struct {
 typedef struct {
     uint16_t *cell[2];                    /* the cell of each point, of two queries */
     double *table[2][2];                  /* value of each cell, of two queries: of matches, of others */
-    uint32_t *pivots, *others, *first;    /* by cell: counts, and the first listed pivot or NONE */
+    uint32_t *pivots, *others, *first;    /* by cell: counts, and the first listed pivot */
     int32_t *links;                       /* by cell: pivots whose tolerance reaches from it to the next */
+    uint8_t *mixed;                       /* by cell: whether its group holds both statuses, so that order matters */
     int32_t *ranked;                      /* listed pivots: qkeys */
     uint32_t *order, *chain, *chain_end;  /* their positions; the first pivot of their chain; one past its last */
     uint32_t *between, *tied, *requested; /* others in the gap; others tied with the pivots that begin here; chains */
@@ -112,6 +109,7 @@ static int64_t lay_out(char *memory, Scratch *s, int64_t n, int64_t most_pivots,
     s->others = take(&memory, cells, sizeof(uint32_t));
     s->first = take(&memory, cells, sizeof(uint32_t));
     s->links = take(&memory, cells, sizeof(int32_t));
+    s->mixed = take(&memory, cells, sizeof(uint8_t));
     s->ranked = take(&memory, listed, sizeof(int32_t));
     s->order = take(&memory, listed, sizeof(uint32_t));
     s->chain = take(&memory, listed, sizeof(uint32_t));
@@ -200,7 +198,8 @@ static void put_in_cells(const int32_t *qkeys, const Query *query, const Map *ma
         count_cells(qkeys, map, others.start[r], others.stop[r], cell, s->others);
     }
     if (query->self >= 0) {
-        (query->pivots_match ? s->pivots : s->others)[cell[query->self]]--;
+        bool matches = query->self >= query->first_match && query->self < query->end_match;
+        (matches == query->pivots_match ? s->pivots : s->others)[cell[query->self]]--;
         cell[query->self] = (uint16_t)query->n_cells;
     }
 }
@@ -232,31 +231,32 @@ static void link_cells(const int32_t *qkeys, const Query *query, const Map *map,
 static uint32_t find_groups(const Query *query, Scratch *s)
 {
     uint32_t place = 1;
+    s->ranked[0] = SENTINEL;
     for (int64_t c = 0; c < query->n_cells;) {
-        int64_t end = c;
-        uint64_t pivots = 0, others = 0;
-        do {
+        int64_t end = c + 1;
+        uint32_t pivots = s->pivots[c], others = s->others[c];
+        for (; s->links[end - 1] > 0; end++) {
             pivots += s->pivots[end];
             others += s->others[end];
-        } while (s->links[end++] > 0);
-        bool mixed = pivots && others;
-        for (; c < end; c++) {
-            s->first[c] = mixed ? place : NONE;
-            place += mixed ? s->pivots[c] : 0;
         }
-        if (mixed)
-            s->ranked[place++] = SENTINEL;
+        uint32_t mixed = pivots && others, start = place;
+        for (; c < end; c++) {
+            s->mixed[c] = (uint8_t)mixed;
+            s->first[c] = start;
+            start += s->pivots[c];
+        }
+        place += mixed ? pivots + 1 : 0; /* nothing to predict: without a group, the last sentinel is written again */
+        s->ranked[place - 1] = SENTINEL;
     }
-    s->first[query->n_cells] = NONE;
-    s->ranked[0] = SENTINEL;
+    s->mixed[query->n_cells] = 0;
     return place;
 }
 
 /* -------------------------------------------------------------------------------------------------- pivots and others */
 
-/* Sort by (value, position) in place: insertion over shrinking gaps, plain insertion for a few. */
+/* Sort by (value, row) in place: insertion over shrinking gaps, plain insertion for a few. */
 #define SORT_PAIRS(NAME, TYPE)                                                                                         \
-    static void NAME(TYPE *values, uint32_t *points, int64_t count)                                                    \
+    static void NAME(TYPE *values, uint32_t *points, int64_t count, const int32_t *row_of)                             \
     {                                                                                                                  \
         int64_t gap = 1;                                                                                               \
         while (count > FEW && 9 * gap < 4 * count)                                                                     \
@@ -266,9 +266,11 @@ static uint32_t find_groups(const Query *query, Scratch *s)
                 TYPE value = values[j];                                                                                \
                 uint32_t point = points[j];                                                                            \
                 int64_t k = j;                                                                                         \
-                for (; k >= gap && (values[k - gap] > value || (values[k - gap] == value && points[k - gap] > point)); \
-                     k -= gap) {                                                                                       \
-                    values[k] = values[k - gap];                                                                       \
+                for (; k >= gap; k -= gap) {                                                                           \
+                    TYPE other = values[k - gap];                                                                      \
+                    if (other < value || (other == value && row_of[points[k - gap]] < row_of[point]))                  \
+                        break;                                                                                         \
+                    values[k] = other;                                                                                 \
                     points[k] = points[k - gap];                                                                       \
                 }                                                                                                      \
                 values[k] = value;                                                                                     \
@@ -282,23 +284,31 @@ static uint32_t find_groups(const Query *query, Scratch *s)
 SORT_PAIRS(sort_qkeys, int32_t)
 SORT_PAIRS(sort_distances, double)
 
-/* Afterwards first[c] is one past the last pivot of the cell. */
-static void list_pivots(const int32_t *qkeys, const Query *query, const uint16_t *cell, Scratch *s)
+/* The points of one status in mixed groups; returns how many. */
+static int64_t list_mixed(Ranges ranges, const uint16_t *cell, const uint8_t *mixed, uint32_t *listed)
 {
-    Ranges pivots = pivots_of(query);
+    uint64_t count = 0;
     for (int r = 0; r < 2; r++)
-        for (int64_t i = pivots.start[r]; i < pivots.stop[r]; i++) {
-            uint32_t place = s->first[cell[i]];
-            if (place != NONE) {
-                s->first[cell[i]]++;
-                s->ranked[place] = qkeys[i];
-                s->order[place] = (uint32_t)i;
-            }
+        for (int64_t i = ranges.start[r]; i < ranges.stop[r]; i++) {
+            listed[count] = (uint32_t)i;
+            count += mixed[cell[i]];
         }
+    return (int64_t)count;
+}
+
+/* Afterwards first[c] is one past the last pivot of the cell. */
+static void list_pivots(const int32_t *qkeys, const Query *query, const uint16_t *cell, const int32_t *row_of, Scratch *s)
+{
+    int64_t count = list_mixed(pivots_of(query), cell, s->mixed, s->listed);
+    for (int64_t k = 0; k < count; k++) {
+        uint32_t i = s->listed[k], place = s->first[cell[i]]++;
+        s->ranked[place] = qkeys[i];
+        s->order[place] = i;
+    }
     for (int64_t c = 0; c < query->n_cells; c++)
-        if (s->first[c] != NONE && s->pivots[c] > 1) {
+        if (s->mixed[c] && s->pivots[c] > 1) {
             int64_t start = s->first[c] - s->pivots[c];
-            sort_qkeys(s->ranked + start, s->order + start, s->pivots[c]);
+            sort_qkeys(s->ranked + start, s->order + start, s->pivots[c], row_of);
         }
 }
 
@@ -327,14 +337,9 @@ static inline uint32_t find_gap(const int32_t *ranked, uint32_t start, uint32_t 
 /* List the other points of mixed groups with their gaps; returns how many, and how many are within tolerance of a pivot. */
 static int64_t list_others(const int32_t *qkeys, const Query *query, const uint16_t *cell, Scratch *s, int64_t *n_ambiguous)
 {
-    uint64_t count = 0, unsure = 0;
-    Ranges others = others_of(query);
-    for (int r = 0; r < 2; r++)
-        for (int64_t i = others.start[r]; i < others.stop[r]; i++) {
-            s->listed[count] = (uint32_t)i;
-            count += s->first[cell[i]] != NONE;
-        }
-    for (uint64_t k = 0; k < count; k++) {
+    int64_t count = list_mixed(others_of(query), cell, s->mixed, s->listed);
+    uint64_t unsure = 0;
+    for (int64_t k = 0; k < count; k++) {
         uint32_t i = s->listed[k], end = s->first[cell[i]];
         int32_t qkey = qkeys[i];
         uint32_t gap = find_gap(s->ranked, end - s->pivots[cell[i]], end, qkey);
@@ -344,37 +349,23 @@ static int64_t list_others(const int32_t *qkeys, const Query *query, const uint1
         unsure += close_to(s->ranked[gap], qkey, query->tolerance) | close_to(qkey, s->ranked[gap - 1], query->tolerance);
     }
     *n_ambiguous = (int64_t)unsure;
-    return (int64_t)count;
+    return count;
 }
 
 /* ---------------------------------------------------------------------------------------------------- exact distances */
 
-static void fetch(const Source *source, int32_t row)
-{
-    static const int64_t size[] = {4, 8, 1, 1, 2, 2, 4, 4, 8, 8};
-    int64_t bytes = source->width * size[source->type];
-    const char *start = (const char *)source->points + row * bytes;
-    for (int64_t offset = 0; offset < bytes && offset < 1024; offset += 64)
-        __builtin_prefetch(start + offset);
-}
-
 /* Exact distances of some rows, each in its own place. `space` has room for as many. */
-static void exact_distances(Source *source, const int32_t *rows, int64_t count, double *space, double *distance)
+static void exact_distances(Source *source, const int32_t *rows, int64_t n, int64_t count, double *space, double *distance)
 {
-    if (source->points) {
-        for (int64_t k = 0; k < count; k++) {
-            if (k + AHEAD < count)
-                fetch(source, rows[k + AHEAD]);
-            distance[rows[k]] = squared_distance(source->query, source->points, source->type, rows[k], source->width);
-        }
-    } else if (source->given) {
+    if (source->points)
+        rows_distances(source->query, source->points, source->type, rows, space, source->width, n, count);
+    else if (source->given)
         for (int64_t k = 0; k < count; k++)
-            distance[rows[k]] = source->given[rows[k]];
-    } else {
-        source->failed |= source->ask(source->number, count, rows, space) != 0;
-        for (int64_t k = 0; k < count; k++)
-            distance[rows[k]] = space[k];
-    }
+            space[k] = source->given[rows[k]];
+    else if (source->ask(source->number, count, rows, space))
+        source->failed = true;
+    for (int64_t k = 0; k < count; k++)
+        distance[rows[k]] = space[k];
 }
 
 static inline void want(uint64_t *wanted, int32_t row) { wanted[row >> 6] |= UINT64_C(1) << (row & 63); }
@@ -425,12 +416,12 @@ static int64_t compute_distances(const int32_t *qkeys, const Query *query, int64
         }
     }
     int64_t count = list_wanted(s->wanted, query->n, s->rows);
-    exact_distances(source, s->rows, count, s->space, s->distance);
+    exact_distances(source, s->rows, query->n, count, s->space, s->distance);
     for (int64_t k = 0; k < n_chains; k++) {
         uint32_t start = s->requested[k], end = s->chain_end[start];
         for (uint32_t j = start; j < end; j++)
             s->exact[j] = s->distance[source->row_of[s->order[j]]];
-        sort_distances(s->exact + start, s->order + start, end - start);
+        sort_distances(s->exact + start, s->order + start, end - start, source->row_of);
     }
     return count;
 }
@@ -521,8 +512,8 @@ static void scan_cells(Scan *scan, const Query *query, uint32_t end, bool any_ti
     double *of_pivots = table[match ? 0 : 1], *of_others = table[match ? 1 : 0];
     of_pivots[query->n_cells] = of_others[query->n_cells] = 0.0;
     for (int64_t c = query->n_cells - 1; c >= 0; c--) {
-        of_pivots[c] = of_others[c] = 0.0;
-        if (s->first[c] != NONE) {
+        if (s->mixed[c]) { /* its points are listed */
+            of_pivots[c] = of_others[c] = 0.0;
             if (s->links[c] == 0) /* the last cell of its group */
                 place = scan_group(scan, query, place, any_ties, s);
         } else if (s->pivots[c]) {
@@ -569,11 +560,11 @@ static int64_t value_query(const int32_t *qkeys, const Query *query, Source *sou
     if (lists->end > 1) {
         memset(s->between, 0, lists->end * sizeof *s->between);
         memset(s->tied, 0, lists->end * sizeof *s->tied);
-        list_pivots(qkeys, query, cell, s);
+        list_pivots(qkeys, query, cell, source->row_of, s);
         lists->n_listed = list_others(qkeys, query, cell, s, &n_ambiguous);
         taken = resolve(qkeys, query, lists->end, n_ambiguous, source, s);
     }
-    scan_cells(scan, query, lists->end, n_ambiguous > 0, s->table[number], s);
+    scan_cells(scan, query, lists->end, n_ambiguous > 0 && !query->by_index, s->table[number], s);
     return taken;
 }
 
@@ -606,8 +597,15 @@ static const double *table_at(const Query *query, double *const table[2], int64_
     return table[position >= query->first_match && position < query->end_match ? 0 : 1];
 }
 
+/* Look-ups are faster one by one than as gathered vectors. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define ONE_BY_ONE __attribute__((optimize("no-tree-vectorize")))
+#else
+#define ONE_BY_ONE
+#endif
+
 /* Add the tables of two queries, of the first before the second. */
-static void fold_two(double *restrict out, const Query *queries, const Scratch *s)
+ONE_BY_ONE static void fold_two(double *restrict out, const Query *queries, const Scratch *s)
 {
     int64_t edges[6] = {0, queries[0].first_match, queries[0].end_match, queries[1].first_match, queries[1].end_match, queries[0].n};
     const uint16_t *restrict cell0 = s->cell[0], *restrict cell1 = s->cell[1];
@@ -639,7 +637,7 @@ static void fold_one(double *restrict out, const Query *query, const Scratch *s,
 EXPORT int64_t classify_block(const int32_t *qkeys, const int32_t *tolerances, const int32_t *labels, const int32_t *selves,
                               const double *constants, const double *weights, const int64_t *starts, const int32_t *row_of,
                               const double *worth, const double *loss, int32_t by_index, int64_t most_pivots, int64_t n_cells,
-                              const double *queries, const void *points, int32_t type, const double *given, Distances ask,
+                              const double *queries, const void *points, int32_t type, const double *given, callback ask,
                               double *total, double *values, char *memory, int64_t n_queries, int64_t stride,
                               int64_t n_starts, int64_t n, int64_t n_ranks, int64_t width, int64_t n_rows, int64_t n_memory)
 {

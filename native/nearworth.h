@@ -28,6 +28,13 @@ typedef int32_t (*callback)(int64_t query, int64_t n_rows, const int32_t *rows, 
  * sums are added as a tree: the same bits on every processor, for dense and for sparse rows, of one pair or of many. */
 double squared_distance(const double *query, const void *points, int32_t type, int64_t row, int64_t width);
 
+/* The same for k chosen of n rows, which are prefetched; infinity for rows outside 0..n-1. */
+EXPORT void rows_distances(const double *query, const void *points, int32_t type, const int32_t *rows, double *out,
+                           int64_t width, int64_t n, int64_t k);
+
+/* Pairs in place by key, then by point. */
+void sort_pairs(double *keys, int32_t *points, int64_t size);
+
 /* The points of a query by exact key, then by row, without the excluded one (-1 for none). `first` says where a block of
  * ties begins: at every rank if they are broken by index. All arrays have n entries. */
 void order_points(const double *keys, int64_t n, int64_t excluded, bool by_index, uint64_t *items, uint64_t *spare,

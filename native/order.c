@@ -9,7 +9,6 @@
 #define DIGIT_BITS 9
 #define DIGITS 3
 #define VALUES (1u << DIGIT_BITS)
-#define FEW 24 /* pairs up to which plain insertion is the fastest sort */
 
 /* The map from keys to cells. */
 struct cells {
@@ -77,26 +76,6 @@ static void sort_by_digit(const uint64_t *items, int64_t n, int digit, uint32_t 
 {
     for (int64_t i = 0; i < n; i++)
         sorted[starts[items[i] >> (32 + DIGIT_BITS * digit) & (VALUES - 1)]++] = items[i];
-}
-
-/* Sort by key, then by point, in place: insertion over shrinking gaps, plain insertion for a few. */
-static void sort_pairs(double *keys, int32_t *points, int64_t count)
-{
-    int64_t gap = 1;
-    while (count > FEW && 9 * gap < 4 * count)
-        gap = 9 * gap / 4 + 1;
-    for (; gap > 0; gap = gap == 1 ? 0 : gap < 5 ? 1 : 4 * gap / 9)
-        for (int64_t j = gap; j < count; j++) {
-            double key = keys[j];
-            int32_t point = points[j];
-            int64_t k = j;
-            for (; k >= gap && (keys[k - gap] > key || (keys[k - gap] == key && points[k - gap] > point)); k -= gap) {
-                keys[k] = keys[k - gap];
-                points[k] = points[k - gap];
-            }
-            keys[k] = key;
-            points[k] = point;
-        }
 }
 
 /* Order the points of the cell that begins at rank `start`, and find ties; returns where the cell ends. */

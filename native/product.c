@@ -31,7 +31,7 @@ typedef float vector __attribute__((vector_size(4 * LANES), aligned(4), may_alia
 /* Roundings that a term of a sum over so many columns goes through, at most. */
 EXPORT int64_t product_roundings(int64_t width)
 {
-    return BLOCK + (width + BLOCK - 1) / BLOCK;
+    return BLOCK + (width + BLOCK - 1) / BLOCK - 1;
 }
 
 /* Numbers in the packed points, and in the packed queries of one block. */

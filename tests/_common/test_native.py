@@ -24,12 +24,11 @@ C_NUMBERS = {"f8": "double", "f4": "float"}
 
 def c_type(code: str) -> str:
     """Of a type code like f8, u2, i4."""
-    kind, size = code[0], int(code[1])
-    return C_NUMBERS.get(code) or f"{'u' if kind == 'u' else ''}int{8 * size}_t"
+    return C_NUMBERS.get(code) or f"{'u' if code[0] == 'u' else ''}int{8 * int(code[1])}_t"
 
 
-def declared_in_c(declaration) -> list[str]:
-    """The parameters that a C function must have for a declaration, lengths last."""
+def expected_in_c(declaration) -> list[str]:
+    """The parameters that a C function must have; codes of types and lengths under any name."""
     expected = []
     for parameter in declaration.parameters:
         if parameter.type == "function":
@@ -40,8 +39,8 @@ def declared_in_c(declaration) -> list[str]:
             kind = "void" if parameter.type == "any" else c_type(parameter.type)
             constant = "" if parameter.flags & native.WRITEABLE else "const "
             expected.append(f"{constant}{kind} *{parameter.name}")
-            expected += [f"int32_t {parameter.name}_type"] if parameter.type == "any" else []
-    return expected + [f"int64_t {letter}" for letter in declaration.letters]
+            expected += ["int32_t"] if parameter.type == "any" else []
+    return expected + ["int64_t"] * len(declaration.letters)
 
 
 def exported() -> dict[str, tuple[str, list[str]]]:
@@ -49,10 +48,11 @@ def exported() -> dict[str, tuple[str, list[str]]]:
     found = {}
     for path in sorted(NATIVE.glob("*.c")):
         text = re.sub(r"/\*.*?\*/|//[^\n]*", " ", path.read_text(), flags=re.DOTALL)
-        for result, name, inner in re.findall(r"^EXPORT (\w+) (\w+)\(([^)]*)\)", text, flags=re.MULTILINE):
+        functions = re.findall(r"^EXPORT (\w+) (\w+)\(([^)]*)\)", text, flags=re.MULTILINE)
+        assert len(functions) == text.count("EXPORT"), f"{path.name}: an exported function in another form"
+        for result, name, inner in functions:
             parameters = [" ".join(part.replace("restrict", "").split()) for part in inner.split(",")]
             found[name] = result, [re.sub(r"\* +", "*", part) for part in parameters if part != "void"]
-        assert text.count("EXPORT") == len(re.findall(r"^EXPORT \w+ \w+\(", text, flags=re.MULTILINE)), path.name
     return found
 
 
@@ -61,11 +61,14 @@ def test_every_exported_function_is_declared_as_it_is_in_c():
     functions = exported()
     assert functions.pop("declarations") == ("uint32_t", [])
     assert set(functions) == set(native._DECLARED)
+    results = {None: "void"} | {kind: c_type(code) for code, kind in native.NUMBERS.items()}
     for name, (result, parameters) in functions.items():
-        declaration = native._DECLARED[name]
-        results = {None: "void"} | {kind: c_type(code) for code, kind in native.NUMBERS.items()}
-        assert results[declaration.result] == result, name
-        assert parameters == declared_in_c(declaration), name
+        expected = expected_in_c(native._DECLARED[name])
+        assert results[native._DECLARED[name].result] == result, name
+        assert len(parameters) == len(expected), name
+        for parameter, wanted in zip(parameters, expected, strict=True):
+            parameter = re.sub(r"\bchar \*", "uint8_t *", parameter)  # raw memory
+            assert parameter == wanted or parameter.split()[:-1] == [wanted], f"{name}: {parameter}, not {wanted}"
 
 
 def test_types_of_rows_have_the_codes_of_the_header():

@@ -214,6 +214,18 @@ def test_the_time_of_ties_is_not_quadratic(keys, rng):
     assert seconds(160_000) < 32 * seconds(10_000)  # quadratic would be 256
 
 
+@pytest.mark.usefixtures("form")
+def test_arrays_of_any_layout(rng):
+    table = rng.normal(size=(90, 6))
+    X, y, weights = table[::-1, 1:5:2], table[:, 0], np.abs(table[:, 5])
+    plain = [np.ascontiguousarray(part) for part in (X, y, weights)]
+    for metric in ("euclidean", "manhattan", lambda a, b: abs(a - b).max()):
+        est = nw.KNNShapley(3, "regression", metric=metric)
+        v = est.fit(X, y).value(X[::2], y[::2], weights[::2])
+        expected = est.fit(*plain[:2]).value(*(part[::2].copy() for part in plain))
+        np.testing.assert_array_equal(v.values, expected.values)
+
+
 @needs_library
 def test_a_leaf_continued_elsewhere(rng):
     """Sums over a few queries, continued by another evaluator, are those over all."""

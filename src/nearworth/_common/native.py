@@ -10,7 +10,8 @@ before a pointer leaves Python, adds the lengths as the last arguments, and runs
     weight:f8          a number; an i8 or i4 may be used in lengths, which then is not passed again
     ask:function       a Python function f(query, rows, out), see `Callback`; function? may be None
 
-Lengths follow in the order in which their letters first appear; those of arrays that are None are 0.
+Lengths follow in the order in which their letters first appear; those of arrays that are None are 0. A declaration goes
+on in lines that begin with a space.
 
 NEARWORTH_NATIVE=0 asks for the numpy forms; =baseline, =avx2 or =avx512 for one variant. NEARWORTH_NATIVE_FOLDER names
 another folder with libraries.
@@ -47,10 +48,30 @@ quantise(products:f8[q,w] norms:f8[w] positions:i4[w] lows:f8[q] scales:f8[q] qk
 
 # classify.c
 classify_scratch(n:i8 most_pivots:i8 n_cells:i8) -> i8
-classify_block(qkeys:i4[q,s] tolerances:i4[q] labels:i4[q] selves:i4[q] constants:f8[q,2] weights:f8[q] starts:i8[c] row_of:i4[n] worth:f8[r] loss:f8[r] by_index:i4 most_pivots:i8 n_cells:i8 queries:f8?[q,d] points:any?[m,d] given:f8?[q,n] ask:function? total:f8?[n]! values:f8?[q,n]! memory:u1[b]!) -> i8
+classify_block(qkeys:i4[q,s] tolerances:i4[q] labels:i4[q] selves:i4[q] constants:f8[q,2] weights:f8[q] starts:i8[c]
+    row_of:i4[n] worth:f8[r] loss:f8[r] by_index:i4 most_pivots:i8 n_cells:i8 queries:f8?[q,d] points:any?[m,d]
+    given:f8?[q,n] ask:function? total:f8?[n]! values:f8?[q,n]! memory:u1[b]!) -> i8
+
+# distances.c
+rows_distances(query:f8[d] points:any[n,d] rows:i4[k] out:f8[k]!)
+rows_products(query:f8[d] points:any[n,d] rows:i4[k] out:f8[k]!)
+lists_distances(queries:f8[q,d] points:any[n,d] rows:i4[q,k] out:f8[q,k]!)
+all_distances(queries:f8[q,d] points:any[m,d] first:i8 out:f8[q,n]!)
+all_products(queries:f8[q,d] points:any[m,d] first:i8 out:f8[q,n]!)
+sparse_distances(out:f8[q,n]! qs:i8[q+1] qc:i4[a] qv:f8[a] xs:i8[n+1] xc:i4[b] xv:f8[b] power:i4)
+
+# search.c
+sift(panel:any[q,m] norms:f8[n] start:i8 k:i8 error:f8[q] limits:f8[q]! keys:f8[q,r]! points:i4[q,r]! counts:i8[q]!)
+nearest_colliding(queries:f8[q,d] codes:u8[t,q] points:any[n,d] hashes:u8[t,n] rows:i4[t,n] seen:i4[n]!
+    candidates:i4[n]! distances:f8[n]! indices:i8[q,k]! squares:f8[q,k]!)
+
+# fold.c
+add_with_spread(total:f8[n]! shift:f8[n]! first:f8[n]! second:f8[n]! values:f8[n] weight:f8 fresh:i4)
 
 # regression.c
-value_regression(keys:f8[q,n] targets:f8[n] query_targets:f8[q] weights:f8[q] self:i8 by_index:i4 worth:f8[m] loss:f8[m] pair_worth:f8[m] pair_loss:f8[m] votes:f8 correction:f8?[5] total:f8?[n]! values:f8?[q,n]! items:u8[n]! spare:u8[n]! order:i4[n]! first:u1[n]!)
+value_regression(keys:f8[q,n] targets:f8[n] query_targets:f8[q] weights:f8[q] self:i8 by_index:i4 worth:f8[m] loss:f8[m]
+    pair_worth:f8[m] pair_loss:f8[m] votes:f8 correction:f8?[5] total:f8?[n]! values:f8?[q,n]! items:u8[n]! spare:u8[n]!
+    order:i4[n]! first:u1[n]!)
 """
 
 NUMBERS = {"f8": ctypes.c_double, "f4": ctypes.c_float, "i8": ctypes.c_int64, "i4": ctypes.c_int32}
@@ -257,5 +278,5 @@ def row_type(dtype: np.dtype[Any]) -> int:
     return ROW_TYPES.index(name)
 
 
-_LINES = [line for line in DECLARATIONS.splitlines() if line and not line.startswith("#")]
+_LINES = [line for line in re.sub(r"\n +", " ", DECLARATIONS).splitlines() if line and not line.startswith("#")]
 _DECLARED = {declaration.name: declaration for declaration in map(_Declaration, _LINES)}

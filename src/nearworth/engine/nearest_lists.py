@@ -32,10 +32,18 @@ class NearestLists:
         self.size, self.least = size, least
         self.found = Neighbours.empty(n_queries, size, dtype=np.int32)
 
-    def note(self, query: int, qkeys: npt.NDArray[np.int32], tolerance: Any, exact: ExactKeys, self_index: int) -> None:
-        """Take the nearest of one query from its quantised keys."""
-        near = nearly_nearest(qkeys, min(self.size + 1, len(qkeys)), int(max(tolerance.near, tolerance.far)))
-        near = near[near != self_index].astype(np.int32)
+    def note(
+        self,
+        query: int,
+        qkeys: npt.NDArray[np.int32],
+        tolerance: int,
+        exact: ExactKeys,
+        order: npt.NDArray[np.int32],
+        self_index: int,
+    ) -> None:
+        """Take the nearest of one query from its quantised keys; order[i] is the row of qkeys[i]."""
+        near = order[nearly_nearest(qkeys, min(self.size + 1, len(qkeys)), tolerance)]
+        near = np.sort(near[near != self_index])
         self.keep(query, near, exact(near))
 
     def keep(self, query: int, rows: npt.NDArray[Any], keys: FloatVector) -> None:

@@ -16,9 +16,10 @@ from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import Any
 
+from nearworth._common import native
 from nearworth._common.memory import Memory, default_budget, free_memory, usable_threads
 from nearworth._common.types import Task
-from nearworth.engine.classify import ClassificationEvaluator, SharedTraining
+from nearworth.engine.classify import ClassificationEvaluator, SharedTraining, SortedEvaluator
 from nearworth.engine.nearest import ExactSource, SearcherSource, Source
 from nearworth.engine.nearest_lists import NearestLists
 from nearworth.engine.problem import Problem, TrainingSet, budget
@@ -31,6 +32,7 @@ from nearworth.games.truncation import Tail, candidates_for_error
 from nearworth.inputs.parameters import as_generator
 from nearworth.neighbors.exact import PRODUCT_POINTS
 from nearworth.neighbors.products import products_memory
+from nearworth.neighbors.quantised import SingleProducts
 from nearworth.neighbors.searchers import Searcher, as_searcher
 from nearworth.results.sums import CHUNK, Leaf
 
@@ -90,15 +92,20 @@ class Method:
     ) -> Callable[[], Any]:
         if source is not None:
             return lambda: TruncatedEvaluator(problem, source, self.tail)
+        if not native.available():
+            return lambda: SortedEvaluator(problem, plan.batch)
         if problem.game.TASK == "regression":
             return lambda: RegressionEvaluator(problem, plan.batch)
         shared = shared or SharedTraining(problem.keys, problem.labels)
-        products = shared.products(single=plan.single) if plan.products else None
-        return lambda: ClassificationEvaluator(problem, shared, products, plan.batch)
+        return lambda: ClassificationEvaluator(
+            problem, shared, batch=plan.batch, products=plan.products, single=plan.single
+        )
 
     def memory(self, task: Task, n_train: int, pivot_share: float, *, by_product: bool) -> Memory:
         if self.n_candidates is not None:
             return TruncatedEvaluator.memory(n_train, by_product=by_product)
+        if not native.available():
+            return SortedEvaluator.memory(n_train)
         if task == "regression":
             return RegressionEvaluator.memory(n_train)
         return ClassificationEvaluator.memory(n_train, int(pivot_share * n_train), by_product=by_product)
@@ -276,7 +283,8 @@ def make_plan(
         return (
             _base_memory(n_train, leaves, task, width, standard_errors, truncated, checkpointed)
             + method.memory(task, n_train, pivot_share, by_product=by_product)
-            + (products_memory(n_train, width, single=single) if by_product else Memory())
+            + (products_memory(n_train, width, single=single and truncated) if by_product else Memory())
+            + (SingleProducts.memory(n_train, width) if single and not truncated else Memory())
         )
 
     by_pair = needed = memory(by_product=False)

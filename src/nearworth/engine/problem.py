@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._common.types import FloatMatrix, FloatVector, IntVector, Task, Ties
+from nearworth._common.types import FloatVector, IntVector, Task, Ties
 from nearworth._common.warnings import warn_user
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
@@ -54,18 +54,17 @@ class Problem:
         """The training point that takes no part in the game of a query; -1 if all do."""
         return query if self.leave_one_out else -1
 
-    def exact_keys(self, start: int, stop: int, batch: int) -> Iterator[tuple[int, FloatVector]]:
-        """Exact keys of queries one after the other."""
-        for a, keys in self.exact_key_blocks(start, stop, batch):
-            yield from enumerate(keys, start=a)
-
-    def exact_key_blocks(self, start: int, stop: int, batch: int) -> Iterator[tuple[int, FloatMatrix]]:
-        """Exact keys of a few queries at a time, so that a run can be interrupted, with the number of the first."""
-        step = min(batch, max(1, INTERRUPT_EVERY // (self.n_train * self.queries.shape[1])))
+    def interruptible(self, batch: int) -> int:
+        """How many queries of a batch get exact keys before a run looks whether it should stop."""
         if self.keys.streamed:  # one pass over the file for the whole batch
-            step = batch
+            return batch
+        return min(batch, max(1, INTERRUPT_EVERY // (self.n_train * self.queries.shape[1])))
+
+    def exact_keys(self, start: int, stop: int, batch: int) -> Iterator[tuple[int, FloatVector]]:
+        """Exact keys of queries one after the other, made a few at a time so that a run can be interrupted."""
+        step = self.interruptible(batch)
         for a in range(start, stop, step):
-            yield a, self.keys(self.queries[a : min(a + step, stop)])
+            yield from enumerate(self.keys(self.queries[a : min(a + step, stop)]), start=a)
 
 
 @dataclass(frozen=True, kw_only=True)

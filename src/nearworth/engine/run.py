@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
@@ -49,14 +48,15 @@ class Request:
     def leaf(self, n_train: int) -> Leaf:
         return Leaf(n_train if self.groups is None else int(self.groups.max()) + 1, spread=self.spread)
 
-    def add(self, leaf: Leaf, query: int, weight: float, table: FloatVector, slot: npt.NDArray[np.int32]) -> None:
-        """Add one validation point; the value of training point i is table[slot[i]]."""
+    def add(self, leaf: Leaf, query: int, weight: float, values: FloatVector, positions: Any = None) -> None:
+        """Add one validation point; the value of training point i is values[i], or values[positions[i]]."""
         if self.contributions is not None:
-            self.contributions[query] = table[slot[self.chosen]]
+            self.contributions[query] = values[self.chosen if positions is None else positions[self.chosen]]
         if self.groups is None:
-            leaf.add(table, slot, weight)
+            leaf.add_values(values, weight)
         else:
-            leaf.add_values(np.bincount(self.groups, weights=table[slot]).astype(np.float64), weight)
+            by_row = values if positions is None else values[positions]
+            leaf.add_values(np.bincount(self.groups, weights=by_row).astype(np.float64), weight)
 
 
 class Evaluator(Protocol):

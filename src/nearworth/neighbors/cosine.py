@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from nearworth._common.compile import compiled
 from nearworth._common.types import BoolVector, FloatMatrix, FloatVector
 from nearworth.neighbors.distances import Converted, ExactDistances, Rows, blocks, squared_distances
 from nearworth.neighbors.keys import Keys, Stored
@@ -122,7 +121,7 @@ def _directions(rows: Any) -> Any:
 
 
 def _squares(rows: Any) -> FloatVector:
-    """Squared lengths, added in the order of the columns: sparse and dense rows have the same."""
+    """Squared lengths, added in one order: sparse and dense rows have the same."""
     origin = scipy.sparse.csr_array((1, rows.shape[1])) if scipy.sparse.issparse(rows) else np.zeros((1, rows.shape[1]))
     return np.asarray(squared_distances(origin, rows)[0])
 
@@ -136,17 +135,15 @@ def _whole(rows: Any) -> BoolVector:
 
 def _on_grid(squares: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Squares of the same distances rounded to GRID, in place."""
-    _round_roots(squares.reshape(-1))
+    for row in np.atleast_2d(squares):
+        np.sqrt(row, out=row)
+        row /= GRID
+        np.rint(row, out=row)
+        row *= GRID
+        np.square(row, out=row)
     return squares
 
 
 def _exact_on_grid(query: FloatVector, points: Rows) -> ExactKeys:
     distances = ExactDistances(query, points)
     return lambda rows: _on_grid(distances(rows))
-
-
-@compiled
-def _round_roots(squares: FloatVector) -> None:
-    for i in range(squares.shape[0]):
-        root = np.rint(np.sqrt(squares[i]) / GRID) * GRID
-        squares[i] = root * root

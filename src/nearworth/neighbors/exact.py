@@ -7,21 +7,19 @@ ask             the answer of a searcher, checked and in exact order.
 Sample          queries with their exact neighbours: the recall of a searcher, and what it says about other queries.
 """
 
-# Kernels take arrays of several types and are typed by numba when first called.
-# mypy: disable-error-code="no-untyped-def, no-untyped-call"
-
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._common.compile import compiled
+from nearworth._common import native
 from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix, IntVector
-from nearworth.neighbors.distances import ExactDistances, scaled, some_rows
+from nearworth.neighbors.distances import ExactDistances, distances_of_lists, scaled
 from nearworth.neighbors.keys import EuclideanKeys, Keys
 from nearworth.neighbors.products import ApproximateKeys, panel_size
 from nearworth.neighbors.searchers import Neighbours, Searcher, as_points, check_answer
@@ -29,7 +27,6 @@ from nearworth.neighbors.searchers import Neighbours, Searcher, as_points, check
 PRODUCT_POINTS = 2048  # from here on, a matrix product and what it leaves ambiguous are faster than exact keys
 BATCH, BLOCK_PAIRS = 64, 2**21
 ROOM = 256  # candidates beyond twice k that are collected before the list is cut
-STRETCH = 128  # keys that are skipped at once if none of them is near
 
 
 class ExactSearch(Searcher):
@@ -72,7 +69,7 @@ class ExactSearch(Searcher):
 
     def _some(self, queries: Any, k: int) -> Iterator[tuple[IntVector, FloatVector]]:
         if self._products is None:
-            yield from (_smallest(keys, np.arange(len(keys)), k) for keys in self._keys(queries))
+            yield from (smallest(keys, np.arange(len(keys)), k) for keys in self._keys(queries))
             return
         queries = np.ascontiguousarray(queries, dtype=np.float64)
         approximate = self._products(queries, single=self._products.single_precision)
@@ -80,9 +77,9 @@ class ExactSearch(Searcher):
             exact = None if candidates is None else approximate.resolve(q, *candidates)
             if candidates is None or exact is None:  # too many, or the product erred more than it may
                 every = self._keys(queries[q : q + 1])[0]
-                yield _smallest(every, np.arange(len(every)), k)
+                yield smallest(every, np.arange(len(every)), k)
             else:
-                yield _smallest(exact, candidates[0], k)
+                yield smallest(exact, candidates[0], k)
 
 
 class TrueDistances(EuclideanKeys):
@@ -97,9 +94,8 @@ class TrueDistances(EuclideanKeys):
 
     def keys(self, queries: Any, indices: IntMatrix) -> FloatMatrix:
         """Squared distances of each query to its own list of points, infinity for -1; scaled as those of all pairs."""
-        queries, keys = np.ascontiguousarray(queries, dtype=np.float64), np.empty(indices.shape)
-        _distances_of_lists(queries, self.points, indices, keys)
-        factor = self._underflow.factor
+        queries, factor = np.ascontiguousarray(queries, dtype=np.float64), self._underflow.factor
+        keys = distances_of_lists(queries, self.points, indices)
         for q in np.flatnonzero(self._underflow.concerns(queries)):
             there = indices[q] >= 0
             exact = ExactDistances(queries[q] * factor, scaled(self.points, factor))
@@ -213,15 +209,15 @@ def _candidates(approximate: ApproximateKeys, k: int) -> list[tuple[npt.NDArray[
     """
     n_queries, room = approximate.n_queries, 2 * k + ROOM
     keys, points = np.empty((n_queries, room)), np.empty((n_queries, room), dtype=np.int32)
-    counts, limits = np.zeros(n_queries, dtype=np.int64), np.full(n_queries, np.inf)
-    counts[~approximate.usable] = -1
+    counts, limits = np.where(approximate.usable, 0, -1), np.full(n_queries, np.inf)
     error = np.maximum(approximate.tolerance, approximate.far_tolerance)
+    sift = partial(native.call, "sift") if native.available() else _sift
     for start, panel in approximate.panels(np.empty(panel_size(n_queries, approximate.width))):
-        _sift(panel, approximate.norms, start, k, error, limits, keys, points, counts)
+        sift(panel, approximate.norms, start, k, error, limits, keys, points, counts)
     return [None if count < 0 else (points[q, :count], keys[q, :count]) for q, count in enumerate(counts.tolist())]
 
 
-def _smallest(keys: FloatVector, rows: npt.NDArray[Any], k: int) -> tuple[IntVector, FloatVector]:
+def smallest(keys: FloatVector, rows: npt.NDArray[Any], k: int) -> tuple[IntVector, FloatVector]:
     """The rows of the k smallest keys, smaller rows first among equals, and their keys, in order."""
     limit = np.partition(keys, k - 1)[k - 1]
     near = np.flatnonzero(keys <= limit)
@@ -229,59 +225,27 @@ def _smallest(keys: FloatVector, rows: npt.NDArray[Any], k: int) -> tuple[IntVec
     return rows[chosen].astype(np.intp), keys[chosen]
 
 
-@compiled
-def _distances_of_lists(queries, points, indices, keys):
-    for q in range(queries.shape[0]):
-        some_rows(queries[q], points, np.maximum(indices[q], 0), keys[q])
-        for j in range(indices.shape[1]):
-            if indices[q, j] < 0:
-                keys[q, j] = np.inf
-
-
-@compiled
-def _sift(panel, norms, start, k, error, limits, keys, points, counts):
-    for q in range(panel.shape[0]):
+def _sift(
+    panel: npt.NDArray[Any],
+    norms: FloatVector,
+    start: int,
+    k: int,
+    error: FloatVector,
+    limits: FloatVector,
+    keys: FloatMatrix,
+    points: npt.NDArray[np.int32],
+    counts: IntVector,
+) -> None:
+    """Add the points of a panel that may be near to the lists; a list beyond its room is given up (count -1)."""
+    for q in np.flatnonzero(counts >= 0):
+        some = panel[q] + norms[start : start + panel.shape[1]]
+        near = np.flatnonzero(some <= limits[q])
+        listed = np.concatenate([keys[q, : counts[q]], some[near]])
+        rows = np.concatenate([points[q, : counts[q]], start + near])
+        if len(listed) > k:
+            limits[q] = np.partition(listed, k - 1)[k - 1] + error[q]
+            kept = listed <= limits[q]
+            listed, rows = listed[kept], rows[kept]
+        counts[q] = len(listed) if len(listed) <= keys.shape[1] else -1
         if counts[q] >= 0:
-            limits[q], counts[q] = _sift_row(
-                panel[q], norms[start:], start, k, error[q], limits[q], keys[q], points[q], counts[q]
-            )
-
-
-@compiled
-def _sift_row(products, norms, start, k, error, limit, keys, points, count):
-    """Add the points of a panel that may be near to the list. A list that stays full is given up (count -1)."""
-    for first in range(0, products.shape[0], STRETCH):
-        some, added = products[first : first + STRETCH], norms[first : first + STRETCH]
-        if not _any_within(some, added, limit):
-            continue
-        for i in range(some.shape[0]):
-            key = some[i] + added[i]
-            if key <= limit:
-                if count == keys.shape[0]:
-                    limit, count = _cut(k, error, keys, points)
-                    if 4 * count > 3 * keys.shape[0]:
-                        return limit, -1
-                keys[count], points[count] = key, start + first + i
-                count += 1
-    return limit, count
-
-
-@compiled
-def _any_within(products, norms, limit):
-    """Counts instead of stopping at the first, which compilers turn into a few wide instructions."""
-    hits = 0
-    for i in range(products.shape[0]):
-        hits += products[i] + norms[i] <= limit
-    return hits > 0
-
-
-@compiled
-def _cut(k, error, keys, points):
-    """Drop from a full list what is beyond its k-th by more than the error; returns that limit and how many stay."""
-    limit = np.partition(keys, k - 1)[k - 1] + error
-    count = 0
-    for j in range(keys.shape[0]):
-        if keys[j] <= limit:
-            keys[count], points[count] = keys[j], points[j]
-            count += 1
-    return limit, count
+            keys[q, : counts[q]], points[q, : counts[q]] = listed, rows

@@ -5,9 +5,6 @@ folded into one 64-bit number, and a table is the training points sorted by it. 
 number with probability of about 2^-60; that adds a candidate, which is ranked by its distance, and loses none.
 """
 
-# Kernels take arrays of several types and are typed by numba when first called.
-# mypy: disable-error-code="no-untyped-def, no-untyped-call"
-
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
@@ -17,13 +14,13 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._common.compile import compiled
+from nearworth._common import native
 from nearworth._common.memory import usable_threads
 from nearworth._common.types import FloatMatrix, FloatVector
 from nearworth.inputs.features import fingerprint
 from nearworth.inputs.parameters import as_generator, one_of, positive_or_none, seed, whole_number
-from nearworth.neighbors.distances import some_rows, sort_pairs
-from nearworth.neighbors.exact import Sample
+from nearworth.neighbors.distances import ExactDistances
+from nearworth.neighbors.exact import Sample, smallest
 from nearworth.neighbors.lsh_theory import Distances, Tuning, choose_tables, collision_probability, found_in_tables
 from nearworth.neighbors.searchers import (
     MISSING,
@@ -39,7 +36,7 @@ from nearworth.neighbors.searchers import (
 # Products are made of panels of one shape: a BLAS rounds other shapes differently, and a hash is a rounded number.
 PANEL = 256
 NARROW_ERROR, UNIT_32 = 1e-3, 2.0**-24  # 32 bits will do if they are off by less than this share of a hash's width
-LARGEST_CODE, BEYOND = 2.0**40, 2**40 + 1
+LARGEST_CODE = 2.0**40  # far out, floats get too coarse for codes (or are no numbers): one bucket for all of it
 SAMPLED_QUERIES, EXPECTED_QUERIES = 128, 10_000
 MOST_TABLES, MOST_ENTRIES = 2000, 150_000_000  # that are chosen; an entry, one point in one table, takes 12 bytes
 
@@ -215,68 +212,26 @@ class HashTables:
             rows = X[start : start + PANEL]
             with np.errstate(over="ignore", invalid="ignore"):  # queries far out collide with nothing
                 panel[: len(rows)] = rows - self.centre
-                products = np.matmul(panel, self.vectors)
-            _fold(products, self.offsets, self.factors, out[:, start : start + PANEL])
+                codes = np.matmul(panel, self.vectors)
+                codes += self.offsets[:, None]
+            np.floor(codes, out=codes)
+            codes[~(np.abs(codes) < LARGEST_CODE)] = LARGEST_CODE
+            folded = np.einsum("lnm,lm->ln", codes.astype(np.int64).view(np.uint64), self.factors)  # modulo 2^64
+            out[:, start : start + PANEL] = folded[:, : len(rows)]
         return out
 
     def nearest(self, queries: FloatMatrix, k: int) -> Neighbours:
         """Of the points that collide with each query, the k nearest, with squared distances."""
-        found = Neighbours(np.full((len(queries), k), MISSING, dtype=np.intp), np.full((len(queries), k), np.inf))
-        _nearest_of_colliding(queries, self.codes(queries), self._points, self.hashes, self.rows, *found)
+        found, n_train, codes = Neighbours.empty(len(queries), k), len(self._points), self.codes(queries)
+        if native.available():
+            seen, candidates = np.full(n_train, -1, dtype=np.int32), np.empty(n_train, dtype=np.int32)
+            scratch = seen, candidates, np.empty(n_train)
+            native.call("nearest_colliding", queries, codes, self._points, self.hashes, self.rows, *scratch, *found)
+            return found
+        for query, own, indices, squares in zip(queries, codes.T, *found, strict=True):
+            buckets = [rows[hashes == code] for rows, hashes, code in zip(self.rows, self.hashes, own, strict=True)]
+            rows = np.unique(np.concatenate(buckets))
+            size = min(k, len(rows))
+            if size:
+                indices[:size], squares[:size] = smallest(ExactDistances(query, self._points)(rows), rows, size)
         return found
-
-
-@compiled
-def _fold(products, offsets, factors, out):
-    for table in range(out.shape[0]):
-        for i in range(out.shape[1]):
-            total = np.uint64(0)
-            for j in range(offsets.shape[1]):
-                code = np.floor(products[table, i, j] + offsets[table, j])
-                # Far out, floats get too coarse for codes (or are no numbers): one bucket for all of it.
-                whole = np.int64(code) if abs(code) < LARGEST_CODE else np.int64(BEYOND)
-                total += np.uint64(whole) * factors[table, j]
-            out[table, i] = total
-
-
-@compiled
-def _nearest_of_colliding(queries, codes, points, hashes, rows, indices, squares):
-    seen = np.full(points.shape[0], -1, dtype=np.int32)
-    candidates = np.empty(points.shape[0], dtype=np.int32)
-    distances = np.empty(points.shape[0])
-    for q in range(queries.shape[0]):
-        count = _collect(q, codes[:, q], hashes, rows, seen, candidates)
-        some_rows(queries[q], points, candidates[:count], distances[:count])
-        k = min(indices.shape[1], count)
-        if k < count:
-            count = _drop_farther(distances[:count], candidates[:count], k)
-        sort_pairs(distances[:count], candidates[:count])
-        indices[q, :k], squares[q, :k] = candidates[:k], distances[:k]
-
-
-@compiled
-def _collect(q, codes, hashes, rows, seen, candidates):
-    """List the points in the query's buckets, each once; returns how many."""
-    count = 0
-    for table in range(codes.shape[0]):
-        position = np.searchsorted(hashes[table], codes[table])
-        while position < hashes.shape[1] and hashes[table, position] == codes[table]:
-            row = rows[table, position]
-            if seen[row] != q:
-                seen[row] = q
-                candidates[count] = row
-                count += 1
-            position += 1
-    return count
-
-
-@compiled
-def _drop_farther(distances, candidates, k):
-    """Move the k nearest, and what is as near as the last of them, to the front; returns how many."""
-    limit = np.partition(distances, k - 1)[k - 1]
-    count = 0
-    for i in range(distances.shape[0]):
-        if distances[i] <= limit:
-            distances[count], candidates[count] = distances[i], candidates[i]
-            count += 1
-    return count

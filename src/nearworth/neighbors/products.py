@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -104,48 +104,65 @@ class DistanceProducts:
         exact: Callable[[FloatVector, Rows], ExactKeys] = ExactDistances,
         rounding: float = 0.0,
     ) -> None:
-        self._points, self._prepare, self._exact, self._rounding = points, prepare, exact, rounding
-        self._centre, self._norms = _centre_and_norms(points)
-        self._longest = float(np.sqrt(self._norms.max()))
-        self._median = float(np.median(self._norms))
-        single = single and not streamed(points)  # no copy of a file, where fetching single rows is slow besides
-        self._error, self._far_error = self._errors_32() if single else (np.inf, np.inf)
-        self.single_precision = bool(np.isfinite(self._error))
-        if self.single_precision:
-            step = panel_rows(points.shape[1])
-            self._copy = np.empty(points.shape, dtype=np.float32)
-            for start in range(0, len(points), step):
-                self._copy[start : start + step] = points[start : start + step] - self._centre
+        self.points, self.prepare, self.exact, self.rounding = points, prepare, exact, rounding
+        self.can_be_packed = not streamed(points)  # no copy of a file, where fetching single rows is slow besides
+        self._wants_single = single and self.can_be_packed
+
+    @cached_property
+    def _centre_and_norms(self) -> tuple[FloatVector, FloatVector]:
+        return _centre_and_norms(self.points)
+
+    @cached_property
+    def _longest_and_median(self) -> tuple[float, float]:
+        norms = self._centre_and_norms[1]
+        return float(np.sqrt(norms.max())), float(np.median(norms))
+
+    @cached_property
+    def _errors(self) -> tuple[float, float]:
+        return self._errors_32() if self._wants_single else (np.inf, np.inf)
+
+    @property
+    def single_precision(self) -> bool:
+        return bool(np.isfinite(self._errors[0]))
+
+    @cached_property
+    def _copy(self) -> npt.NDArray[np.float32]:
+        centre, step = self._centre_and_norms[0], panel_rows(self.points.shape[1])
+        copy = np.empty(self.points.shape, dtype=np.float32)
+        for start in range(0, len(self.points), step):
+            copy[start : start + step] = self.points[start : start + step] - centre
+        return copy
 
     def __call__(self, queries: FloatMatrix, *, single: bool) -> ApproximateKeys:
-        queries, usable = self._prepare(queries)
-        centred = queries - self._centre
+        queries, usable = self.prepare(queries)
+        (centre, norms), (longest, median) = self._centre_and_norms, self._longest_and_median
+        centred = queries - centre
         squares = (centred * centred).sum(axis=1)
-        unit = (self._longest + np.sqrt(squares)) ** 2
+        unit = (longest + np.sqrt(squares)) ** 2
         factors = -2.0 * centred
         if single:
-            low, far_from = -squares, FAR * (squares + self._median) - squares
-            tolerance, far_tolerance = 2.0 * self._error * unit, 2.0 * self._far_error * unit
+            low, far_from = -squares, FAR * (squares + median) - squares
+            tolerance, far_tolerance = 2.0 * self._errors[0] * unit, 2.0 * self._errors[1] * unit
             usable &= squares < LARGEST_32**2
             with np.errstate(over="ignore"):
                 factors = factors.astype(np.float32)
         else:  # the points are not centred, which adds the same to every product of a query
-            low = far_from = factors @ self._centre - squares
+            low = far_from = factors @ centre - squares
             error = (2.0 * queries.shape[1] + 16.0) * UNIT_64
-            tolerance = far_tolerance = 2.0 * error * (np.sqrt(unit) + np.sqrt(self._centre @ self._centre)) ** 2
+            tolerance = far_tolerance = 2.0 * error * (np.sqrt(unit) + np.sqrt(centre @ centre)) ** 2
             usable &= np.abs(queries).max(axis=1) < LARGEST_64
         return ApproximateKeys(
-            norms=self._norms,
+            norms=norms,
             low=low,
             high=low + unit,
-            tolerance=tolerance + self._rounding,
-            far_tolerance=far_tolerance + self._rounding,
+            tolerance=tolerance + self.rounding,
+            far_tolerance=far_tolerance + self.rounding,
             far_from=far_from,
             usable=usable,
             verifiable=True,
-            exact=[self._exact(query, self._points) for query in queries],
+            exact=[self.exact(query, self.points) for query in queries],
             queries=factors,
-            points=self._copy if single else self._points,
+            points=self._copy if single else self.points,
         )
 
     def _errors_32(self) -> tuple[float, float]:
@@ -154,20 +171,20 @@ class DistanceProducts:
         From pairs of sampled points, each with itself, and the longest ones: near points have the largest errors,
         because their products are the largest.
         """
-        norms = self._norms
-        if not SMALLEST_32 < self._longest < LARGEST_32:
+        (centre, norms), (longest, median) = self._centre_and_norms, self._longest_and_median
+        if not SMALLEST_32 < longest < LARGEST_32:
             return np.inf, np.inf
         spread = np.linspace(0, len(norms) - 1, min(SAMPLE, len(norms))).astype(np.intp)
-        longest = np.argpartition(norms, -16)[-16:] if len(norms) > 16 else spread
-        some = np.asarray(self._points[np.concatenate([spread, longest])], dtype=np.float64) - self._centre
+        longest_rows = np.argpartition(norms, -16)[-16:] if len(norms) > 16 else spread
+        some = np.asarray(self.points[np.concatenate([spread, longest_rows])], dtype=np.float64) - centre
         queries = np.concatenate([some[::16], some[-16:]])
         # Queries need not be as round as the training data (codes, counts): shake the sampled ones.
-        queries = queries + 1e-3 * np.random.default_rng(0).normal(size=queries.shape) * self._longest
+        queries = queries + 1e-3 * np.random.default_rng(0).normal(size=queries.shape) * longest
         products = (-2.0 * queries).astype(np.float32) @ some.astype(np.float32).T
         right = -2.0 * queries @ some.T
         squares = (queries * queries).sum(axis=1, keepdims=True)
-        errors = np.abs(products - right) / (self._longest + np.sqrt(squares)) ** 2
-        far = right + (some * some).sum(axis=1) >= FAR * (squares + self._median) - squares
+        errors = np.abs(products - right) / (longest + np.sqrt(squares)) ** 2
+        far = right + (some * some).sum(axis=1) >= FAR * (squares + median) - squares
         least = LEAST_32 * UNIT_32 * np.sqrt(queries.shape[1])
         worst, worst_far = errors.max(), errors[far].max(initial=0.0)
         return max(SAFETY_32 * worst, least), max(SAFETY_32 * worst_far, least)
@@ -179,7 +196,7 @@ class InnerProducts:
     No number of the points is larger than 2**exponent.
     """
 
-    single_precision = False
+    single_precision = can_be_packed = False
 
     def __init__(self, points: Rows, exponent: int) -> None:
         self._points, self._exponent = points, exponent

@@ -9,7 +9,6 @@ Points stand in an order of the caller's choice: `order[i]` is the training row 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +18,8 @@ import numpy.typing as npt
 from nearworth._common import native
 from nearworth._common.memory import Memory
 from nearworth._common.types import BoolVector, FloatMatrix, FloatVector
-from nearworth.neighbors.distances import ExactDistances, Rows, streamed
-from nearworth.neighbors.products import ApproximateKeys, DistanceProducts, ExactKeys, panel_rows, panel_size
+from nearworth.neighbors.distances import ExactDistances, Rows
+from nearworth.neighbors.products import ApproximateKeys, DistanceProducts, ExactKeys, panel_size
 
 IntMatrix32 = npt.NDArray[np.int32]
 # Finite keys quantise to MARGIN .. TOP - MARGIN and a tolerance is at most MARGIN / 2. Infinite keys are clipped to 0
@@ -103,12 +102,12 @@ class SingleProducts:
 
     @staticmethod
     def memory(n_train: int, width: int) -> Memory:
-        """Bytes of the packed copy and of norms (three times while it is made); of qkeys and packed queries."""
+        """Bytes of the packed copy and of norms (more while it is made); of packed queries."""
         rows = stride(n_train)
         return Memory(
             preparing=4 * rows * width + 4 * 8 * n_train,
             shared=4 * rows * width + 4 * rows,
-            per_query=4 * rows + (8 + 4) * width,
+            per_query=(8 + 4) * width,
         )
 
     def _pack(self, points: Rows, order: npt.NDArray[np.int32], norms: FloatVector) -> None:
@@ -206,6 +205,3 @@ def _lines(
     scale = np.minimum(np.where(np.isfinite(scale), scale, 1.0), 1e290)  # keys all but equal: one qkey for all
     return low, scale, (tolerance * scale + np.ceil(2.0 * extra * scale) + 3.0).astype(np.int32)
 
-
-Quantised = Callable[[FloatMatrix, IntMatrix32], QuantisedKeys]
-__all__ = ["QuantisedKeys", "SingleProducts", "quantise_exact", "quantise_products", "panel_rows", "streamed"]

@@ -7,15 +7,13 @@ the work done in order needs memory for log2(leaves) nodes, and partials may be 
 last leaf may be short: it stays apart, as running sums, so that further points can be added to it.
 """
 
-# Kernels take arrays of several types and are typed by numba when first called.
-# mypy: disable-error-code="no-untyped-def, no-untyped-call"
-
 from __future__ import annotations
 
 import math
 import operator
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -24,8 +22,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from nearworth._common import native
 from nearworth._common.archive import Arrays, check_arrays, read_archive, write_archive
-from nearworth._common.compile import compiled
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.results.origin import Origin
 
@@ -134,27 +132,33 @@ class Leaf:
         self.n_points, self._positive, self._weight, self._squares = 0, 0, 0.0, 0.0
         self.truncated: Truncated | None = None
 
-    @property
-    def total(self) -> FloatVector:
-        """The sums of values, for evaluators that add many validation points at once; they `count` these."""
-        return self._sums["total"]
-
     @staticmethod
     def bytes(n_train: int, *, spread: bool, truncated: bool) -> int:
         """What a leaf, or its moments, takes for so many training points: sums, their spread, both ends."""
         return 8 * n_train * ((4 if spread else 1) + (2 if truncated else 0))
 
-    def add(self, table: FloatVector, slot: npt.NDArray[np.int32], weight: float) -> None:
-        """Add one validation point, whose value of training point i is table[slot[i]]."""
-        if "shift" in self._sums:
-            fold_with_spread(*self._sums.values(), table, slot, weight, self._positive == 0)
-        else:
-            fold(self._sums["total"], table, slot, weight)
-        self._count(weight)
+    @property
+    def total(self) -> FloatVector:
+        return self._sums["total"]
+
+    @contextmanager
+    def reordered(self, order: npt.NDArray[Any] | None) -> Iterator[Leaf]:
+        """The same leaf with training points in another order for a while: order[i] is the point at position i."""
+        if order is not None:
+            self._sums = {name: sums[order] for name, sums in self._sums.items()}
+        yield self
+        if order is not None:
+            for name, sums in self._sums.items():
+                self._sums[name] = np.empty_like(sums)
+                self._sums[name][order] = sums
 
     def add_values(self, values: FloatVector, weight: float) -> None:
         """Add one validation point, given the value of each training point."""
-        self.add(np.ascontiguousarray(values), np.arange(len(values), dtype=np.int32), weight)
+        if "shift" in self._sums:
+            add_with_spread(*self._sums.values(), values, weight, self._positive == 0)
+        else:
+            self._sums["total"] += weight * values
+        self._count(weight)
 
     def count(self, weights: FloatVector) -> None:
         """Count validation points whose values are summed elsewhere."""
@@ -389,22 +393,17 @@ def _check_state(numbers: Sequence[Any], arrays: Arrays, groups: Sequence[Sequen
     check_arrays(arrays, {name: (N_ROWS[name], n) if name in N_ROWS else (n,) for name, n in columns.items()})
 
 
-@compiled
-def fold(total, table, slot, weight):
-    """Add one query's values, by slot, to the running sums of all points."""
-    for i in range(total.shape[0]):
-        total[i] += weight * table[np.uint64(slot[i])]
-
-
-@compiled
-def fold_with_spread(total, shift, first, second, table, slot, weight, fresh):
-    """The same with sums of w^2 (phi - shift) and w^2 (phi - shift)^2; the first query of a leaf sets the shift."""
-    square = weight * weight
-    for i in range(total.shape[0]):
-        value = table[np.uint64(slot[i])]
-        total[i] += weight * value
-        if fresh:
-            shift[i] = value
-        away = value - shift[i]
-        first[i] += square * away
-        second[i] += square * away * away
+def add_with_spread(
+    total: FloatVector, shift: FloatVector, first: FloatVector, second: FloatVector, values: FloatVector, weight: float,
+    fresh: bool,
+) -> None:  # fmt: skip
+    """Add w phi, w^2 (phi - shift) and w^2 (phi - shift)^2; the first query of a leaf sets the shift."""
+    if native.available():
+        native.call("add_with_spread", total, shift, first, second, np.ascontiguousarray(values), weight, fresh)
+        return
+    if fresh:
+        shift[:] = values
+    away, square = values - shift, weight * weight
+    total += weight * values
+    first += square * away
+    second += square * away * away

@@ -1,0 +1,224 @@
+"""Exact distances and inner products: one order of summation, whatever computes them and however rows are stored."""
+
+from __future__ import annotations
+
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from nearworth._common import native
+from nearworth.inputs.file_rows import FileRows
+from nearworth.neighbors.distances import (
+    ExactDistances,
+    distances_of_lists,
+    minus_inner_products,
+    minus_inner_products_with,
+    readable,
+    sparse_distances,
+    squared_distances,
+)
+
+TYPES = ["f4", "f8", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "bool", "f2", ">f8", ">i2"]
+VARIANTS = [name for name in native.VARIANTS if native._open(name) is not None]
+
+
+@pytest.fixture(params=["numpy", *VARIANTS])
+def variant(request, monkeypatch):
+    """The numpy forms, or one variant of the library."""
+    if request.param == "numpy":
+        monkeypatch.setattr(native, "library", lambda: None)
+    else:
+        if native._open("baseline").instruction_set() < native.VARIANTS.index(request.param):
+            pytest.skip(f"this processor does not run {request.param}")
+        loaded = native._open(request.param)
+        monkeypatch.setattr(native, "library", lambda: loaded)
+    return request.param
+
+
+def in_eight_lanes(terms):
+    """The definition, one number after the other."""
+    sums = [0.0] * 8
+    for column, term in enumerate(terms):
+        sums[column % 8] += float(term)
+    return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]))
+
+
+def by_definition(queries, points, kind="distances"):
+    with np.errstate(all="ignore"):
+        rows = [[(t * x if kind == "products" else (x - t) ** 2) for x in points.astype(float)] for t in queries]
+    return np.array([[in_eight_lanes(terms) for terms in row] for row in rows]).reshape(len(queries), len(points))
+
+
+def assert_all_ways_agree(queries, points, rng):
+    """All pairs, chosen rows and lists, of distances and of inner products, to the bit."""
+    stored, expected = readable(points), by_definition(queries, points)
+    products = -by_definition(queries, points, "products")
+    np.testing.assert_array_equal(squared_distances(queries, stored), expected)
+    np.testing.assert_array_equal(minus_inner_products(queries, stored), products)
+    rows = rng.integers(0, len(points), (len(queries), 11)).astype(np.int32)
+    for query, some, distances, inner in zip(queries, rows, expected, products, strict=True):
+        np.testing.assert_array_equal(ExactDistances(query, stored)(some), distances[some])
+        np.testing.assert_array_equal(minus_inner_products_with(query, stored, some), inner[some])
+    np.testing.assert_array_equal(
+        distances_of_lists(queries, stored[:], rows), np.take_along_axis(expected, rows, axis=1)
+    )
+
+
+@pytest.mark.parametrize("width", [*range(41), 255, 256, 257, 515])
+def test_any_width(variant, rng, width):
+    for n_queries, n_points in ((1, 1), (3, 17), (7, 35)):
+        queries, points = rng.normal(size=(n_queries, width)), rng.normal(size=(n_points, width))
+        assert_all_ways_agree(queries, points, rng)
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("width", [3, 8, 29, 300])
+def test_any_type(variant, rng, kind, width):
+    points = 50 * rng.normal(size=(21, width))
+    if np.dtype(kind).kind in "iu":
+        limits = np.iinfo(kind)
+        points = rng.integers(
+            limits.min, limits.max, (21, width), dtype=np.dtype(kind).newbyteorder("="), endpoint=True
+        )
+    assert_all_ways_agree(50 * rng.normal(size=(5, width)), points.astype(kind), rng)
+
+
+SCALES = {
+    "huge": 1e150,
+    "too large": 1e200,
+    "tiny": 1e-150,
+    "subnormal": 1e-310,
+    "mixed": 10.0 ** np.arange(-150, 151, 20),
+}
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_extreme_numbers(variant, rng, scale):
+    factor = SCALES[scale]
+    points, queries = rng.normal(size=(19, 16)) * factor, rng.normal(size=(6, 16)) * factor
+    assert_all_ways_agree(queries, points, rng)
+
+
+def test_infinite_and_missing_numbers(variant, rng):
+    points, queries = rng.normal(size=(19, 13)), rng.normal(size=(6, 13))
+    points[3, 2], points[4, 12], points[5, 0], queries[1, 2] = np.nan, np.inf, -np.inf, np.inf
+    assert_all_ways_agree(queries, points, rng)
+    assert np.isnan(squared_distances(queries, points)[0]).tolist() == [row == 3 for row in range(19)]
+
+
+@pytest.mark.parametrize("n_queries", [1, 63, 64, 65, 130])
+@pytest.mark.parametrize("width", [1, 10, 260])
+def test_blocks_of_queries_and_points_do_not_show(variant, rng, n_queries, width):
+    queries, points = rng.normal(size=(n_queries, width)), rng.normal(size=(301, width)).astype(np.float32)
+    found, order = squared_distances(queries, points), rng.permutation(301)
+    np.testing.assert_array_equal(squared_distances(queries, points[order]), found[:, order])
+    for q in {0, n_queries // 2, n_queries - 1}:
+        np.testing.assert_array_equal(squared_distances(queries[q : q + 1], points), found[q : q + 1])
+        np.testing.assert_array_equal(ExactDistances(queries[q], points)(order.astype(np.int32)), found[q, order])
+    np.testing.assert_allclose(found, ((queries[:, None] - points) ** 2).sum(axis=2), rtol=1e-13)
+
+
+def test_very_long_rows(variant, rng):
+    queries, points = rng.normal(size=(5, 100_003)), rng.normal(size=(9, 100_003)).astype(np.float32)
+    found = squared_distances(queries, points)
+    np.testing.assert_array_equal(found[3:, 2:], by_definition(queries[3:], points[2:]))
+    np.testing.assert_array_equal(
+        ExactDistances(queries[4], points)(np.array([8, 0], dtype=np.int32)), found[4, [8, 0]]
+    )
+
+
+def test_duplicates_are_equally_far(variant, rng):
+    points = np.repeat(rng.normal(size=(40, 23)), 7, axis=0)
+    found = squared_distances(rng.normal(size=(9, 23)), points).reshape(9, 40, 7)
+    assert (found == found[:, :, :1]).all()
+    assert (squared_distances(points[:7], points)[:, :7] == 0).all()
+
+
+def unaligned(array):
+    copy = np.frombuffer(b"x" + array.tobytes(), dtype=np.uint8)[1:]
+    return copy.view(array.dtype).reshape(array.shape)
+
+
+LAYOUTS = {
+    "fortran": np.asfortranarray,
+    "columns backwards": lambda X: X[:, ::-1].copy()[:, ::-1],
+    "every other row": lambda X: np.repeat(X, 2, axis=0)[::2],
+    "rows of a wider matrix": lambda X: np.hstack([X, X])[:, : X.shape[1]],
+    "unaligned": unaligned,
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_any_layout(variant, rng, layout):
+    points = rng.normal(size=(50, 12))
+    stored = LAYOUTS[layout](points)
+    assert not (stored.flags.c_contiguous and stored.flags.aligned)
+    np.testing.assert_array_equal(stored, points)
+    assert_all_ways_agree(rng.normal(size=(4, 12)), stored, rng)
+
+
+def test_rows_in_a_file(variant, rng, tmp_path):
+    points, queries = rng.normal(size=(5000, 40)), rng.normal(size=(5, 40))
+    points.tofile(tmp_path / "rows")
+    stored = FileRows.open(tmp_path / "rows", np.float64, points.shape)
+    rows = rng.integers(0, 5000, 3000).astype(np.int32)
+    np.testing.assert_array_equal(squared_distances(queries, stored), squared_distances(queries, points))
+    np.testing.assert_array_equal(ExactDistances(queries[0], stored)(rows), ExactDistances(queries[0], points)(rows))
+
+
+@pytest.mark.parametrize("position", [0, 3, 4, 8])
+def test_rows_that_were_not_found_are_infinitely_far(variant, rng, position):
+    queries, points = rng.normal(size=(2, 9)), rng.normal(size=(20, 9))
+    rows = rng.integers(0, 20, (2, 9))
+    rows[1, position] = -1
+    found = distances_of_lists(queries, points, rows)
+    assert np.argwhere(np.isinf(found)).tolist() == [[1, position]]
+
+
+def sparse(rng, n, width, share):
+    X = rng.normal(size=(n, width)) * (rng.random((n, width)) < share)
+    return scipy.sparse.csr_array(X), X
+
+
+@pytest.mark.parametrize("width", [1, 7, 8, 9, 30, 400])
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 1.0])
+def test_sparse_rows_agree_with_dense_ones(variant, rng, width, share):
+    (Q, queries), (X, points) = sparse(rng, 6, width, 0.3), sparse(rng, 40, width, share)
+    np.testing.assert_array_equal(squared_distances(Q, X), squared_distances(queries, points))
+    absolute = np.array([[sum(map(abs, (x - t).tolist())) for x in points] for t in queries])
+    np.testing.assert_array_equal(sparse_distances(Q, X, 1), absolute)
+    wide = [
+        scipy.sparse.csr_array((s.data, s.indices.astype(np.int64), s.indptr.astype(np.int64)), s.shape) for s in (Q, X)
+    ]
+    np.testing.assert_array_equal(squared_distances(*wide), squared_distances(Q, X))
+
+
+def test_more_columns_than_32_bits_count(variant):
+    columns = np.array([3, 2**40 + 3, 2**40 + 4], dtype=np.int64)
+    X = scipy.sparse.csr_array((np.array([1.0, 2.0, 5.0]), columns, np.array([0, 2, 3])), shape=(2, 2**41))
+    assert squared_distances(X, X).tolist() == [[0.0, 30.0], [30.0, 0.0]]
+    assert sparse_distances(X, X, 1).tolist() == [[0.0, 8.0], [8.0, 0.0]]
+
+
+@pytest.mark.skipif(not native.available(), reason="the library was not built")
+class TestChecks:
+    """No pointer leaves Python before the array behind it was looked at."""
+
+    @pytest.mark.parametrize("wrong", [np.asfortranarray, unaligned, lambda X: X.astype(">f8"), lambda X: X[:, 1:]])
+    def test_points(self, wrong):
+        query, rows, out = np.zeros(4), np.zeros(2, dtype=np.int32), np.empty(2)
+        with pytest.raises(ValueError, match="rows_distances: points"):
+            native.call("rows_distances", query, wrong(np.arange(20.0).reshape(5, 4)), rows, out)
+
+    def test_rows_outside_are_never_read(self, rng):
+        points, out = rng.normal(size=(5, 4)), np.empty(6)
+        rows = np.array([0, 5, -(2**31), 2**31 - 1, 4, -1], dtype=np.int32)
+        native.call("rows_distances", points[0], points, rows, out)
+        assert np.isinf(out).tolist() == [False, True, True, True, False, True]
+
+    def test_columns_outside_are_never_written(self):
+        out = np.zeros((1, 4))
+        for first in (-1, 2, 2**62):
+            native.call("all_distances", np.ones((1, 2)), np.zeros((3, 2)), first, out)
+        assert not out.any()
