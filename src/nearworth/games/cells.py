@@ -13,7 +13,6 @@ is: each query is cut where its own counts allow it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -107,26 +106,15 @@ class _Cells:
         pushed = self._run(self.ranks(-s), self.ranks()) - self._run(self.ranks(-s), self.ranks(), behind)
         # Only points within the tolerance of the cut are pushed back by those, or lose to fewer of them.
         match_near, other_near = self.matches() > self.matches(-s), self.others() > self.others(-s)
-        kept = worth[self.ranks()] - lost
+        lost_least = np.where(other_near, _shifted(least, s), least)
         kept_least = np.where(
             match_near,
             worth[self.matches(2 * s) + self.others(s)] - _shifted(most, 2 * s),
             worth[self.matches(s) + self.others()] - _shifted(most, s),
         )
-        errors = (
-            self._brought(self.matches) + _shifted(most, s) - lost,
-            match_near * pushed + lost - np.where(other_near, _shifted(least, s), least),
-            self._brought(self.others) + worth[self.matches() + self.others(s)] - least - kept,
-            other_near * pushed + kept - kept_least,
-        )
-        return np.where(self.ranks() > 0, np.max(errors, axis=0), 0.0)
-
-    def _brought(self, counts: Callable[[int], IntVector]) -> FloatVector:
-        """What points within the tolerance beyond a cut take if they come as near as they can."""
-        taken = np.zeros(self._matches.shape)
-        for i in range(self._tolerance):
-            taken += self._run(counts(i), counts(i + 1), self.ranks(i - self._tolerance) - counts(0))
-        return taken
+        kept = worth[self.ranks()] - lost  # what a match at the last rank before the cut is worth
+        error = np.maximum(match_near * pushed + lost - lost_least, other_near * pushed + kept - kept_least)
+        return np.where(self.ranks() > 0, error, 0.0)
 
     def _run(self, first: IntVector, last: IntVector, before: Any = 0) -> FloatVector:
         """The losses of consecutive ranks."""
