@@ -6,7 +6,7 @@
  * everything nearer is to be resolved. The error depends on counts alone, so no point is resolved in vain and no query
  * is done twice. games/cells.py has the same in numpy.
  *
- * worth[l] is c_l for ranks 0..N+1 (worth[0] = worth[1], worth[N+1] is not used), total[l] = c_1 + ... + c_l. */
+ * worth[l] is c_l for ranks 0..N+1 (worth[0] = worth[1], worth[N+1] is read, not used), total[l] = c_1 + ... + c_l. */
 #include "nearworth.h"
 
 /* What is known around the cut before `cell`. Of each cut near it, entry AT(cell) has the numbers of matches and of all
@@ -77,35 +77,48 @@ static inline double error_before(const struct scan *s, const double *worth)
     return here == 0 ? 0.0 : larger(lost + (match_near ? pushed : 0.0), kept + (other_near ? pushed : 0.0));
 }
 
-/* More than either error, at hardly any cost: no point moves beyond the two cells around its own, and the matches behind
- * take something between least and most. */
+/* More than either error, at hardly any cost. Value and truth of a point differ by no more than the losses to points that
+ * may be on either side of it, those of its own cell and the next on both sides, and to the matches farther away, of
+ * which most - least is unknown. For a match the roles are exchanged, which adds the same losses once more. */
 static inline double crude_error(const struct scan *s, const double *worth)
 {
-    double spread = larger(s->most[AT(1)] - s->least[AT(1)], s->most[AT(2)] - s->least[AT(2)]);
-    return 2.0 * (worth[s->ranks[AT(-1)]] - worth[s->ranks[AT(2)]]) + spread;
+    double unknown = larger(s->most[AT(1)] - s->least[AT(1)], s->most[AT(2)] - s->least[AT(2)]);
+    return 2.0 * (worth[s->ranks[AT(-1)]] - worth[s->ranks[AT(2)]]) + unknown;
 }
 
-/* Values of matches and others in the cells from the cut on, which is returned; result[0] is what nearer points lose to
- * these cells, result[1] the largest error of any point. At least `certain` ranks come before the cell in front of the
- * cut, N or the first rank from which losses do not increase. */
-EXPORT int64_t certified_cut(const uint32_t *matches, const uint32_t *others, const double *worth, const double *total,
-                             double max_error, int64_t n_matches, int64_t certain, double *of_match, double *of_other,
-                             double *result, int64_t n_cells, int64_t n_worth, int64_t n_total)
+/* The cut behind the last cell; -1 if the cells do not hold N points. */
+static int64_t begin(struct scan *s, const uint32_t *matches, const uint32_t *others, int64_t n_cells, int64_t n_players)
 {
-    (void)n_worth;
-    struct scan scan = {.cell = n_cells}, *s = &scan;
+    int64_t n_matches = 0, n_others = 0;
+    for (int64_t cell = 0; cell < n_cells; cell++) {
+        n_matches += matches[cell];
+        n_others += others[cell];
+    }
     for (int i = 0; i < 8; i++) {
         s->matches[i] = n_matches;
-        s->ranks[i] = n_total - 1;
+        s->ranks[i] = n_matches + n_others;
+        s->most[i] = s->least[i] = 0.0;
     }
+    s->lost = 0.0;
+    s->cell = n_cells;
+    if (n_cells > 0) {
+        s->matches[AT(-1)] -= matches[n_cells - 1];
+        s->ranks[AT(-1)] -= (int64_t)matches[n_cells - 1] + others[n_cells - 1];
+    }
+    return n_matches + n_others == n_players ? n_cells : -1;
+}
+
+int64_t certified_cut(const uint32_t *matches, const uint32_t *others, const double *total, const double *worth,
+                      double max_error, int64_t certain, double *of_match, double *of_other, double *result,
+                      int64_t n_cells, int64_t n_ranks)
+{
+    struct scan scan, *s = &scan;
     double largest = 0.0;
     result[0] = result[1] = 0.0;
-    s->cell++;
-    for (int64_t cell = n_cells; cell >= 0; cell--) {
-        int64_t front = cell > 0 ? matches[cell - 1] : 0;
+    int64_t cut = begin(s, matches, others, n_cells, n_ranks - 1);
+    while (cut > 0) {
+        int64_t cell = cut - 1, front = cell > 0 ? matches[cell - 1] : 0;
         advance(s, front, cell > 0 ? front + others[cell - 1] : 0, worth);
-        if (cell == n_cells)
-            continue;
         tie(s, worth, total, of_match + cell, of_other + cell);
         double inside = crude_error(s, worth), error = inside;
         if (inside > 0.5 * max_error) {
@@ -113,11 +126,12 @@ EXPORT int64_t certified_cut(const uint32_t *matches, const uint32_t *others, co
             error = larger(inside, error_before(s, worth));
         }
         largest = larger(largest, inside);
-        error = larger(error, largest);
+        error = larger(largest, error);
         if (!(error <= max_error) || s->ranks[AT(-1)] < certain)
-            return cell + 1;
+            break;
         result[0] = s->lost;
         result[1] = error;
+        cut = cell;
     }
-    return 0;
+    return cut;
 }

@@ -24,4 +24,13 @@ enum row_type { F4, F8, I1, U1, I2, U2, I4, U4, I8, U8 };
  * sums are added as a tree: the same bits on every processor, for dense and for sparse rows, of one pair or of many. */
 double squared_distance(const double *query, const void *points, int32_t type, int64_t row, int64_t width);
 
+/* The nearest cut that certifies `max_error`: the number of cells, near to far, that are to be resolved; -1 if the cells do
+ * not hold N points. From the cut on, of_match and of_other are the values of the points of each cell, without what the
+ * soft utility adds. result[0] is what every resolved point loses to them, result[1] the largest error of any point. At
+ * least `certain` points come before the cell in front of the cut: the index of the largest loss d, so that losses do not
+ * increase behind it. See certified.c for the tables. */
+EXPORT int64_t certified_cut(const uint32_t *matches, const uint32_t *others, const double *total, const double *worth,
+                             double max_error, int64_t certain, double *of_match, double *of_other, double *result,
+                             int64_t n_cells, int64_t n_ranks);
+
 #endif

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from definition import SEMIVALUES, UTILITIES
+from nearworth._common import native
 from nearworth.games import cells
 from nearworth.games.classification import ClassificationGame, linear_values
 from nearworth.games.coefficients import Presence, rank_weights, sum_after
@@ -243,3 +244,64 @@ def test_nothing_need_be_resolved_where_order_does_not_matter():
     assert values.first_cut(1e-15) == 0
     one_class = cells.cell_values(np.full(6, 5), np.zeros(6, dtype=int), rank_weights(Presence(), 30, 2), tolerance=0)
     assert one_class.error[1:].max() <= 1e-15
+
+
+def scanned(matches, others, weights, max_error):
+    """The compiled scan: cut, lost, error, values."""
+    n, worth = len(matches), weights.worth
+    match, other, result = np.full(n, np.nan), np.full(n, np.nan), np.zeros(2)
+    tables = np.append(0.0, np.cumsum(worth)), np.concatenate([worth[:1], worth, [np.nan]])
+    counts = matches.astype(np.uint32), others.astype(np.uint32)
+    certain = int(weights.loss.argmax())
+    cut = native.call("certified_cut", *counts, *tables, max_error, certain, match, other, result)
+    return cut, *result, match, other
+
+
+@pytest.mark.skipif(not native.available(), reason="no compiled library")
+@pytest.mark.parametrize("semivalue", SEMIVALUES)
+def test_the_compiled_scan_agrees(semivalue, rng):
+    for n, k, n_cells in (
+        (1, 1, 1),
+        (5, 9, 3),
+        (40, 3, 1),
+        (40, 3, 60),
+        (300, 5, 40),
+        (5000, 5, 700),
+        (5000, 200, 900),
+    ):
+        weights = rank_weights(Presence.of(semivalue), n, k)
+        for share, length in ((0.0, 1), (0.02, 1), (0.5, 1), (1.0, 1), (0.5, 7), (0.5, 30), (0.1, 30)):
+            cell = np.sort((n_cells * rng.random(n) ** rng.choice([0.1, 1.0, 3.0])).astype(int))
+            runs = np.repeat(rng.random(n) < share, length)[:n]  # whole cells of one status beside those of the other
+            matches, others = counted(cell, runs, n_cells)
+            values = cells.cell_values(matches, others, weights)
+            for max_error in 10.0 ** rng.uniform(-9, 0, 5):
+                cut, lost, error, match, other = scanned(matches, others, weights, max_error)
+                assert values.first_cut(max_error + 1e-14) <= cut <= values.first_cut(max_error - 1e-14)
+                assert values.error[cut] - 1e-14 <= error <= max(values.error[cut], max_error / 2) + 1e-14
+                np.testing.assert_allclose(lost, values.lost[cut], rtol=0, atol=1e-14)
+                some = (matches > 0) & (np.arange(n_cells) >= cut), (others > 0) & (np.arange(n_cells) >= cut)
+                np.testing.assert_allclose(match[some[0]], values.match[some[0]], rtol=0, atol=1e-14)
+                np.testing.assert_allclose(other[some[1]], values.other[some[1]], rtol=0, atol=1e-14)
+
+
+@pytest.mark.skipif(not native.available(), reason="no compiled library")
+def test_the_quick_bound_of_the_scan_counts_what_is_unknown_far_away():
+    """Cells that grow with the square of the rank: each adds as much to what is unknown behind the nearest."""
+    sizes, start = [], 200
+    while start < 60_000:
+        sizes.append(1 + int(2e-5 * start**2))
+        start += sizes[-1]
+    sizes = np.array([200, *sizes])
+    weights = rank_weights(Presence(), sizes.sum(), 5)
+    values = cells.cell_values(sizes // 2, sizes - sizes // 2, weights)
+    for max_error in (2e-3, 1e-3, 5e-4, 2e-4):
+        cut, _, error, _, _ = scanned(sizes // 2, sizes - sizes // 2, weights, max_error)
+        assert values.error[cut] <= error <= max_error
+
+
+@pytest.mark.skipif(not native.available(), reason="no compiled library")
+def test_the_compiled_scan_refuses_counts_of_other_points():
+    weights = rank_weights(Presence(), 10, 2)
+    assert scanned(np.array([3, 3]), np.array([3, 0]), weights, 0.1)[0] == -1
+    assert scanned(np.array([], dtype=int), np.array([], dtype=int), weights, 0.1)[0] == -1

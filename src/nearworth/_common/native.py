@@ -27,7 +27,7 @@ import numpy as np
 DECLARATIONS = """
 instruction_set() -> i4
 
-certified_cut(matches:u4[c] others:u4[c] worth:f8[w] total:f8[t] max_error:f8 n_matches:i8 certain:i8 of_match:f8[c] of_other:f8[c] result:f8[2]) -> i8
+certified_cut(matches:u4[c] others:u4[c] total:f8[t] worth:f8[t+1] max_error:f8 certain:i8 of_match:f8[c] of_other:f8[c] result:f8[2]) -> i8
 
 packed_size(n_rows:i8 width:i8) -> i8
 packed_query_size(n_queries:i8 width:i8) -> i8
