@@ -77,13 +77,14 @@ static inline double error_before(const struct scan *s, const double *worth)
     return here == 0 ? 0.0 : larger(lost + (match_near ? pushed : 0.0), kept + (other_near ? pushed : 0.0));
 }
 
-/* More than either error, at hardly any cost. Value and truth of a point differ by no more than the losses to points that
- * may be on either side of it, those of its own cell and the next on both sides, and to the matches farther away, of
- * which most - least is unknown. For a match the roles are exchanged, which adds the same losses once more. */
+/* More than either error, for less. The value given to a point and the true one differ by no more than the losses of the
+ * ranks that it may have, from the cell in front of its own to the one behind, and by what is unknown farther away: what
+ * an other point loses to matches there, or what a match gains from others (P - B, or the same with exchanged roles). */
 static inline double crude_error(const struct scan *s, const double *worth)
 {
-    double unknown = larger(s->most[AT(1)] - s->least[AT(1)], s->most[AT(2)] - s->least[AT(2)]);
-    return 2.0 * (worth[s->ranks[AT(-1)]] - worth[s->ranks[AT(2)]]) + unknown;
+    double lost = s->most[AT(1)] - s->least[AT(1)];
+    double gained = worth[mixed(s, 0, 1)] - s->least[AT(0)] - worth[mixed(s, 2, 1)] + s->most[AT(2)];
+    return worth[s->ranks[AT(-1)]] - worth[s->ranks[AT(2)]] + larger(lost, gained);
 }
 
 /* The cut behind the last cell; -1 if the cells do not hold N points. */

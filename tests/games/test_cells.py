@@ -287,17 +287,16 @@ def test_the_compiled_scan_agrees(semivalue, rng):
 
 @pytest.mark.skipif(not native.available(), reason="no compiled library")
 def test_the_quick_bound_of_the_scan_counts_what_is_unknown_far_away():
-    """Cells that grow with the square of the rank: each adds as much to what is unknown behind the nearest."""
-    sizes, start = [], 200
-    while start < 60_000:
-        sizes.append(1 + int(2e-5 * start**2))
-        start += sizes[-1]
-    sizes = np.array([200, *sizes])
-    weights = rank_weights(Presence(), sizes.sum(), 5)
-    values = cells.cell_values(sizes // 2, sizes - sizes // 2, weights)
-    for max_error in (2e-3, 1e-3, 5e-4, 2e-4):
-        cut, _, error, _, _ = scanned(sizes // 2, sizes - sizes // 2, weights, max_error)
-        assert values.error[cut] <= error <= max_error
+    """Losses that fall slowly, and cells that span the same worth: each adds as much to what is unknown behind it."""
+    weights = rank_weights(Presence.of(("beta", 1, 0.2)), 300_000, 5)
+    worth = np.append(weights.worth[0], weights.worth)
+    ends = np.searchsorted(-worth, -np.arange(worth[50], worth[-1], -5 * weights.loss[50]))
+    sizes = np.diff(np.concatenate([[0], ends, [300_000]]))
+    matches = sizes // 2
+    values = cells.cell_values(matches, sizes - matches, weights)
+    for max_error in worth[50] * np.geomspace(0.03, 1.0, 20):
+        cut, _, error, _, _ = scanned(matches, sizes - matches, weights, max_error)
+        assert values.error[cut] - 1e-14 <= error <= max_error
 
 
 @pytest.mark.skipif(not native.available(), reason="no compiled library")
