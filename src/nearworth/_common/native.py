@@ -54,14 +54,14 @@ classify_block(qkeys:i4[q,s] tolerances:i4[q] labels:i4[q] selves:i4[q] constant
 
 # distances.c
 rows_distances(query:f8[d] points:any[n,d] rows:i4[k] out:f8[k]!)
-rows_products(query:f8[d] points:any[n,d] rows:i4[k] out:f8[k]!)
-lists_distances(queries:f8[q,d] points:any[n,d] rows:i4[q,k] out:f8[q,k]!)
-all_distances(queries:f8[q,d] points:any[m,d] first:i8 out:f8[q,n]!)
-all_products(queries:f8[q,d] points:any[m,d] first:i8 out:f8[q,n]!)
-sparse_distances(out:f8[q,n]! qs:i8[q+1] qc:i4[a] qv:f8[a] xs:i8[n+1] xc:i4[b] xv:f8[b] power:i4)
+listed_pairs(queries:f8[q,d] points:any[n,d] rows:i4[q,k] product:i4 out:f8[q,k]!)
+all_pairs(queries:f8[q,d] points:any[m,d] first:i8 product:i4 out:f8[q,n]!)
+sparse_distances(out:f8[q,n]! q_start:i8[q+1] q_column:i4[a] q_value:f8[a] x_start:i8[n+1] x_column:i4[b] x_value:f8[b]
+    power:i4)
 
 # search.c
 sift(panel:any[q,m] norms:f8[n] start:i8 k:i8 error:f8[q] limits:f8[q]! keys:f8[q,r]! points:i4[q,r]! counts:i8[q]!)
+fold_hashes(products:any[t,h,p] offsets:any[t,h] factors:u8[t,h] start:i8 out:u8[t,n]!)
 nearest_colliding(queries:f8[q,d] codes:u8[t,q] points:any[n,d] hashes:u8[t,n] rows:i4[t,n] seen:i4[n]!
     candidates:i4[n]! distances:f8[n]! indices:i8[q,k]! squares:f8[q,k]!)
 
@@ -74,6 +74,11 @@ hash_numbers(numbers:f8[n] start:i8 keys:u8[2,b] sums:u8[c,2]!)
 # nearest.c
 nearest_lists(qkeys:i4[q,s] tolerances:i4[q] selves:i4[q] row_of:i4[n] queries:f8?[q,d] points:any?[m,d] given:f8?[q,n]
     first:i8 least:i8 rows:i4[q,k]! keys:f8[q,k]! near:i4[n]! exact:f8[n]!)
+
+# regression.c
+value_regression(keys:f8[q,n] targets:f8[n] query_targets:f8[q] weights:f8[q] self:i8 by_index:i4 worth:f8[m] loss:f8[m]
+    pair_worth:f8[m] pair_loss:f8[m] votes:f8 correction:f8?[5] total:f8?[n]! values:f8?[q,n]! items:u8[n]! spare:u8[n]!
+    order:i4[n]! first:u1[n]!)
 """
 
 NUMBERS = {"f8": ctypes.c_double, "f4": ctypes.c_float, "i8": ctypes.c_int64, "i4": ctypes.c_int32}

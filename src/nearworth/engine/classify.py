@@ -116,8 +116,9 @@ class ClassificationEvaluator:
 
     def _selves(self, start: int, stop: int) -> npt.NDArray[np.int32]:
         """Positions of the points that take no part in the games of some queries; -1 if all do."""
-        positions = self._classes.positions[start:stop]
-        return positions if self._problem.leave_one_out else np.full(stop - start, -1, dtype=np.int32)
+        if not self._problem.leave_one_out:
+            return np.full(stop - start, -1, dtype=np.int32)
+        return self._classes.positions[self._problem.self_rows(slice(start, stop))]
 
     @staticmethod
     def memory(n_train: int, n_pivots: int, *, by_product: bool) -> Memory:
@@ -136,7 +137,7 @@ class SortedEvaluator:
         problem, n_players = self._problem, self._problem.game.n_players
         for query, keys in problem.exact_keys(start, stop, self._batch):
             if problem.leave_one_out:
-                keys[query] = np.nan  # sorts behind everything, infinity included
+                keys[problem.self_index(query)] = np.nan  # sorts behind everything, infinity included
             order = np.argsort(keys, kind="stable")[:n_players]
             ranked = Neighbours(order[None, :], keys[None, order])
             if request.nearest is not None:
