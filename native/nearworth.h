@@ -32,7 +32,4 @@ double squared_distance(const double *query, const void *points, int32_t type, i
 EXPORT void rows_distances(const double *query, const void *points, int32_t type, const int32_t *rows, double *out,
                            int64_t width, int64_t n, int64_t k);
 
-/* Pairs in place by key, then by point. */
-void sort_pairs(double *keys, int32_t *points, int64_t size);
-
 #endif

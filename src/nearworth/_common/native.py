@@ -54,15 +54,14 @@ classify_block(qkeys:i4[q,s] tolerances:i4[q] labels:i4[q] selves:i4[q] constant
 
 # distances.c
 rows_distances(query:f8[d] points:any[n,d] rows:i4[k] out:f8[k]!)
-rows_products(query:f8[d] points:any[n,d] rows:i4[k] out:f8[k]!)
-lists_distances(queries:f8[q,d] points:any[n,d] rows:i4[q,k] out:f8[q,k]!)
-all_distances(queries:f8[q,d] points:any[m,d] first:i8 out:f8[q,n]!)
-all_products(queries:f8[q,d] points:any[m,d] first:i8 out:f8[q,n]!)
+listed_pairs(queries:f8[q,d] points:any[n,d] rows:i4[q,k] product:i4 out:f8[q,k]!)
+all_pairs(queries:f8[q,d] points:any[m,d] first:i8 product:i4 out:f8[q,n]!)
 sparse_distances(out:f8[q,n]! q_start:i8[q+1] q_column:i4[a] q_value:f8[a] x_start:i8[n+1] x_column:i4[b] x_value:f8[b]
     power:i4)
 
 # search.c
 sift(panel:any[q,m] norms:f8[n] start:i8 k:i8 error:f8[q] limits:f8[q]! keys:f8[q,r]! points:i4[q,r]! counts:i8[q]!)
+fold_hashes(products:any[t,h,p] offsets:any[t,h] factors:u8[t,h] start:i8 out:u8[t,n]!)
 nearest_colliding(queries:f8[q,d] codes:u8[t,q] points:any[n,d] hashes:u8[t,n] rows:i4[t,n] seen:i4[n]!
     candidates:i4[n]! distances:f8[n]! indices:i8[q,k]! squares:f8[q,k]!)
 
