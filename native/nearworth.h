@@ -32,4 +32,15 @@ double squared_distance(const double *query, const void *points, int32_t type, i
 EXPORT void rows_distances(const double *query, const void *points, int32_t type, const int32_t *rows, double *out,
                            int64_t width, int64_t n, int64_t k);
 
+/* Pairs in place by key, then by point. */
+void sort_pairs(double *keys, int32_t *points, int64_t size);
+
+/* Move the k nearest of `size` pairs to the front, the k-th to place k - 1. */
+void select_nearest(double *keys, int32_t *points, int64_t size, int64_t k);
+
+/* The points of a query by exact key, then by row, without the excluded one (-1 for none). `first` says where a block of
+ * ties begins: at every rank if they are broken by index. All arrays have n entries. */
+void order_points(const double *keys, int64_t n, int64_t excluded, bool by_index, uint64_t *items, uint64_t *spare,
+                  int32_t *order, uint8_t *first);
+
 #endif

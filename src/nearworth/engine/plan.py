@@ -35,6 +35,7 @@ from nearworth.neighbors.products import products_memory
 from nearworth.neighbors.quantised import SingleProducts
 from nearworth.neighbors.searchers import Searcher, as_searcher
 from nearworth.results.sums import CHUNK, Leaf
+from nearworth.results.typical_error import sample_sizes
 
 # Of 100,000 points, ranking 20 costs a third of ranking all, 500 two thirds, 1,000 about as much.
 MOST_CANDIDATES, SHARE_OF_ALL = 2_000, 0.01
@@ -75,6 +76,10 @@ class Method:
             return Method(reason="the nearest are listed in the same pass")
         return replace(self, n_candidates=max(self.n_candidates, size))
 
+    def without_searcher(self, why: str) -> Method:
+        """The same neighbours, every distance computed."""
+        return replace(self, searcher=None, whole_ties=True, reason=f"{self.reason}; {why}")
+
     def source(
         self, problem: Problem, plan: Plan, random_state: Any = None, nearest: NearestLists | None = None
     ) -> Source | None:
@@ -92,10 +97,10 @@ class Method:
     ) -> Callable[[], Any]:
         if source is not None:
             return lambda: TruncatedEvaluator(problem, source, self.tail)
-        if problem.game.TASK == "regression":
-            return lambda: RegressionEvaluator(problem, plan.batch)
         if not native.available():
             return lambda: SortedEvaluator(problem, plan.batch)
+        if problem.game.TASK == "regression":
+            return lambda: RegressionEvaluator(problem, plan.batch)
         shared = shared or SharedTraining(problem.keys, problem.labels)
         return lambda: ClassificationEvaluator(
             problem, shared, batch=plan.batch, products=plan.products, single=plan.single
@@ -104,10 +109,10 @@ class Method:
     def memory(self, task: Task, n_train: int, pivot_share: float, *, by_product: bool) -> Memory:
         if self.n_candidates is not None:
             return TruncatedEvaluator.memory(n_train, by_product=by_product)
-        if task == "regression":
-            return RegressionEvaluator.memory(n_train)
         if not native.available():
             return SortedEvaluator.memory(n_train)
+        if task == "regression":
+            return RegressionEvaluator.memory(n_train)
         return ClassificationEvaluator.memory(n_train, int(pivot_share * n_train), by_product=by_product)
 
 
@@ -209,6 +214,10 @@ class Plan:
             f"keys     {'one matrix product, near-ties by exact distances' if self.products else 'pair by pair'}",
             f"memory   {self.working_bytes / 1e6:,.1f} MB beyond the inputs at most",
         ]
+        if self.method.n_candidates is not None:
+            size, _ = sample_sizes(self.n_val, self.n_train)
+            when = "when asked for" if self.method.searcher is None else "during the run"
+            lines.append(f"error    certified; typical error from {size} validation points valued exactly {when}")
         if self.seconds is not None:
             lines.append(f"time     about {readable_time(self.seconds)}, from a short trial on this machine")
         lines += [f"cheaper  {hint}" for hint in self.advice]
