@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import operator
 import os
-from collections.abc import Iterator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ CHUNK = 64  # validation points of a leaf
 LARGEST_LEVEL = 48  # of a file's nodes: more validation points than anything can hold
 # Arrays of sums by name; of each group all are there or none.
 OF_MOMENTS = (("total",), ("centre", "spread"), ("ends",))
-OF_LEAF = (("total",), ("shift", "first", "second"), ("sums", "near", "far"))
+OF_LEAF = (("total",), ("shift", "first", "second"), ("sums", "near", "far"), ("error",))
 N_ROWS = {"ends": 2, "sums": 3, "near": 3, "far": 3}  # the others are vectors
 
 Node: TypeAlias = tuple[int, int]
@@ -131,11 +131,12 @@ class Leaf:
         self._sums = {name: np.zeros(n_train) for name in names}  # in the order that the kernels take them
         self.n_points, self._positive, self._weight, self._squares = 0, 0, 0.0, 0.0
         self.truncated: Truncated | None = None
+        self._error: float | None = None  # sum of w times the certified error; None where values are exact
 
     @staticmethod
-    def bytes(n_train: int, *, spread: bool, truncated: bool) -> int:
+    def bytes(n_train: int, *, spread: bool, with_ends: bool) -> int:
         """What a leaf, or its moments, takes for so many training points: sums, their spread, both ends."""
-        return 8 * n_train * ((4 if spread else 1) + (2 if truncated else 0))
+        return 8 * n_train * ((4 if spread else 1) + (2 if with_ends else 0))
 
     @property
     def total(self) -> FloatVector:
@@ -155,15 +156,22 @@ class Leaf:
     def add_values(self, values: FloatVector, weight: float) -> None:
         """Add one validation point, given the value of each training point."""
         if "shift" in self._sums:
-            add_with_spread(*self._sums.values(), values, weight, self._positive == 0)
+            total, shift, first, second = self._sums.values()
+            add_with_spread(total, shift, first, second, values, weight, self._positive == 0)
         else:
             self._sums["total"] += weight * values
         self._count(weight)
 
-    def count(self, weights: FloatVector) -> None:
-        """Count validation points whose values are summed elsewhere."""
+    def count(self, weights: FloatVector, errors: FloatVector | None = None) -> None:
+        """Count validation points whose values are summed elsewhere, with the errors of their values."""
         for weight in weights.tolist():
             self._count(weight)
+        for error in () if errors is None else (weights * errors).tolist():
+            self.widen(error)
+
+    def widen(self, error: float) -> None:
+        """Add to the error of all sums."""
+        self._error = (self._error or 0.0) + error
 
     def _count(self, weight: float) -> None:
         self.n_points += 1
@@ -180,6 +188,8 @@ class Leaf:
             spread = np.maximum(self._sums["second"] - mean * first, 0.0)
         if self.truncated is not None:
             total, ends = self.truncated.sums[0], self.truncated.sums[1:]
+        elif self._error is not None:
+            ends = np.stack([total - self._error, total + self._error])
         return Moments(
             count=self.n_points,
             positive=self._positive,
@@ -192,8 +202,10 @@ class Leaf:
         )
 
     def state(self) -> State:
-        truncated = {} if self.truncated is None else self.truncated._asdict()
-        return [self.n_points, self._positive, self._weight, self._squares], self._sums | truncated
+        more = {} if self.truncated is None else self.truncated._asdict()
+        if self._error is not None:
+            more["error"] = np.array([self._error])
+        return [self.n_points, self._positive, self._weight, self._squares], self._sums | more
 
     @classmethod
     def of_state(cls, numbers: Sequence[Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Leaf:
@@ -203,6 +215,8 @@ class Leaf:
         leaf._sums = {name: arrays[name].copy() for name in leaf._sums}  # those of a file are read-only
         if "sums" in arrays:
             leaf.truncated = Truncated(*(arrays[name] for name in Truncated._fields))
+        if "error" in arrays:
+            leaf._error = float(arrays["error"][0])
         return leaf
 
     def copy(self) -> Leaf:
@@ -388,6 +402,8 @@ def _check_state(numbers: Sequence[Any], arrays: Arrays, groups: Sequence[Sequen
     if complete != arrays.keys() or "total" not in complete:
         raise ValueError(f"it has the sums {', '.join(arrays) or 'none'}, and others are missing.")
     columns = dict.fromkeys(arrays, arrays["total"].size)
+    if "error" in arrays:
+        columns["error"] = 1
     if "far" in arrays:
         columns["far"] = arrays["far"].shape[-1]  # one per class
     check_arrays(arrays, {name: (N_ROWS[name], n) if name in N_ROWS else (n,) for name, n in columns.items()})
