@@ -97,10 +97,10 @@ class Method:
     ) -> Callable[[], Any]:
         if source is not None:
             return lambda: TruncatedEvaluator(problem, source, self.tail)
-        if problem.game.TASK == "regression":
-            return lambda: RegressionEvaluator(problem, plan.batch)
         if not native.available():
             return lambda: SortedEvaluator(problem, plan.batch)
+        if problem.game.TASK == "regression":
+            return lambda: RegressionEvaluator(problem, plan.batch)
         shared = shared or SharedTraining(problem.keys, problem.labels)
         return lambda: ClassificationEvaluator(
             problem, shared, batch=plan.batch, products=plan.products, single=plan.single
@@ -109,10 +109,10 @@ class Method:
     def memory(self, task: Task, n_train: int, pivot_share: float, *, by_product: bool) -> Memory:
         if self.n_candidates is not None:
             return TruncatedEvaluator.memory(n_train, by_product=by_product)
-        if task == "regression":
-            return RegressionEvaluator.memory(n_train)
         if not native.available():
             return SortedEvaluator.memory(n_train)
+        if task == "regression":
+            return RegressionEvaluator.memory(n_train)
         return ClassificationEvaluator.memory(n_train, int(pivot_share * n_train), by_product=by_product)
 
 
