@@ -30,7 +30,7 @@ from nearworth.results.origin import Origin
 CHUNK = 64  # validation points of a leaf
 LARGEST_LEVEL = 48  # of a file's nodes: more validation points than anything can hold
 # Arrays of sums by name; of each group all are there or none.
-OF_MOMENTS = (("total",), ("centre", "spread"), ("ends",))
+OF_MOMENTS = (("total",), ("centre", "spread"), ("ends",), ("error",))
 OF_LEAF = (("total",), ("shift", "first", "second"), ("sums", "near", "far"), ("error",))
 N_ROWS = {"ends": 2, "sums": 3, "near": 3, "far": 3}  # the others are vectors
 
@@ -45,7 +45,7 @@ class Moments:
     `positive` counts the points of positive weight; the others take no part in anything but `count`. `centre` is the
     mean of phi under the weights w^2, `spread` the sum of w^2 (phi - centre)^2; both None when no standard errors are
     wanted. Centred sums cannot cancel. `ends` (2, N) are sums of w times the lower and upper end of phi, None where
-    phi is exact.
+    phi is exact or all are off by no more than one number: then `error` (1,) is the sum of w times that number.
     """
 
     count: int
@@ -56,6 +56,7 @@ class Moments:
     centre: FloatVector | None = None
     spread: FloatVector | None = None
     ends: FloatMatrix | None = None
+    error: FloatVector | None = None
 
     def __add__(self, other: Moments) -> Moments:
         squares = self.weight_squares + other.weight_squares
@@ -67,8 +68,10 @@ class Moments:
             away = other.centre - self.centre
             centre = self.centre + share * away
             spread = self.spread + other.spread + (share * self.weight_squares) * away**2
+        error = other.error if self.error is None else self.error if other.error is None else self.error + other.error
         if self.ends is not None or other.ends is not None:
             ends = self._ends_or_values() + other._ends_or_values()
+            error = None
         return Moments(
             count=self.count + other.count,
             positive=self.positive + other.positive,
@@ -78,10 +81,16 @@ class Moments:
             centre=centre,
             spread=spread,
             ends=ends,
+            error=error,
         )
 
     def _ends_or_values(self) -> FloatMatrix:
-        return np.stack([self.total, self.total]) if self.ends is None else self.ends
+        error = 0.0 if self.error is None else self.error
+        return np.stack([self.total - error, self.total + error]) if self.ends is None else self.ends
+
+    def with_ends(self) -> Moments:
+        """The same with both ends of each sum, where one error for all of them is known."""
+        return self if self.error is None else replace(self, ends=self._ends_or_values(), error=None)
 
     def take(self, rows: IntVector) -> Moments:
         """The moments of other training points, one for each row named."""
@@ -188,8 +197,6 @@ class Leaf:
             spread = np.maximum(self._sums["second"] - mean * first, 0.0)
         if self.truncated is not None:
             total, ends = self.truncated.sums[0], self.truncated.sums[1:]
-        elif self._error is not None:
-            ends = np.stack([total - self._error, total + self._error])
         return Moments(
             count=self.n_points,
             positive=self._positive,
@@ -199,6 +206,7 @@ class Leaf:
             centre=centre,
             spread=spread,
             ends=ends,
+            error=None if self._error is None else np.array([self._error]),
         )
 
     def state(self) -> State:
@@ -300,7 +308,7 @@ class Partial:
             whole._insert((0, self._open[0]), self._open[1].moments())
         if not whole._nodes:
             raise ValueError("This part has no validation points yet.")
-        return reduce(operator.add, (whole._nodes[node] for node in sorted(whole._nodes, key=_span)))
+        return reduce(operator.add, (whole._nodes[node] for node in sorted(whole._nodes, key=_span))).with_ends()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a numpy archive with a checksum, atomically; any damage is found by `load`."""
