@@ -31,7 +31,7 @@ static void swap(double *keys, int32_t *points, int64_t i, int64_t j)
 }
 
 /* Insertion over shrinking gaps, plain insertion for a few. */
-static void sort_pairs(double *keys, int32_t *points, int64_t size)
+void sort_pairs(double *keys, int32_t *points, int64_t size)
 {
     int64_t gap = 1;
     while (size > FEW && 9 * gap < 4 * size)
@@ -64,8 +64,7 @@ static int64_t partition(double *keys, int32_t *points, int64_t low, int64_t hig
     return end;
 }
 
-/* Move the k nearest of `size` pairs to the front, the k-th to place k - 1. */
-static void select_nearest(double *keys, int32_t *points, int64_t size, int64_t k)
+void select_nearest(double *keys, int32_t *points, int64_t size, int64_t k)
 {
     int64_t low = 0, high = size - 1;
     for (int round = 0; low < high; round++) {

@@ -8,7 +8,7 @@
 
     classify.py  the evaluator of classification: how one query is valued, from keys to values
     kernels.py   its compiled loops
-    regress.py   the evaluator of regression, with its compiled loops
+    regress.py   the evaluator of regression
     truncate.py  the evaluator where few neighbours are ranked: values with certified intervals
     nearest.py   the candidates for that, from exact search or from a searcher, which is evaluated on a sample
     nearest_lists.py   the nearest points of every query, recorded while the queries are valued

@@ -1,148 +1,80 @@
-"""How one validation point is valued in regression: full ranks, then the closed form from far to near.
+"""How validation points are valued in regression: exact keys, full ranks, then the closed form from far to near.
 
-The formulas are those of `games/regression.py`, block of ties by block of ties, in O(N) and without temporaries.
+Every pair matters, so every key is made exactly: a product of single precision would leave more than half of 10^5
+points to be compared by exact distances. `native/order.c` sorts them and `native/regression.c` values a block of
+queries in one call. Without the library, `SortedEvaluator` (classify.py) does the same by numpy.
 """
-
-# Kernels take arrays of several types and are typed by numba when first called.
-# mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment"
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import astuple
 
 import numpy as np
-import numpy.typing as npt
 
-from nearworth._common.compile import compiled
+from nearworth._common import native
 from nearworth._common.memory import Memory
-from nearworth._common.types import FloatVector
+from nearworth._common.types import FloatMatrix, FloatVector
+from nearworth.engine.nearest_lists import NearestLists
 from nearworth.engine.problem import Problem
 from nearworth.engine.run import Request
-from nearworth.neighbors.searchers import Neighbours
 from nearworth.results.sums import Leaf
+
+GOOD_BLOCK = 16  # queries from which on distances of all pairs are efficient
+KEYS_AT_ONCE = 2**21  # keys that stay in a large cache until they are sorted
 
 
 class RegressionEvaluator:
     """Values of validation points; see Evaluator in run.py. One per thread."""
 
     def __init__(self, problem: Problem, batch: int = 1) -> None:
-        self._problem, self._game, self._batch = problem, problem.game, batch
-        self._targets = np.asarray(problem.labels, dtype=np.float64)
-        self._identity = np.arange(problem.n_train, dtype=np.int32)
-        self._values = np.empty(problem.n_train)
-        self._linear, self._squared, self._ranked = (np.empty(problem.game.n_players) for _ in range(3))
+        n_train, correction = problem.n_train, problem.game.correction
+        self._problem, self._block = problem, problem.interruptible(batch)
+        if not problem.keys.streamed:
+            self._block = min(self._block, max(GOOD_BLOCK, KEYS_AT_ONCE // n_train))
+        self._targets, self._query_targets, self._weights = (
+            np.ascontiguousarray(numbers, dtype=np.float64)
+            for numbers in (problem.labels, problem.query_labels, problem.weights)
+        )
+        self._correction = None if correction is None else np.array(astuple(correction))
+        self._values = np.empty((1, n_train))
+        self._order, self._first = np.empty(n_train, dtype=np.int32), np.empty(n_train, dtype=np.uint8)
+        self._items, self._spare = np.empty(n_train, dtype=np.uint64), np.empty(n_train, dtype=np.uint64)
 
     def add(self, leaf: Leaf, start: int, stop: int, request: Request) -> Iterator[int]:
-        problem = self._problem
-        for query, keys in problem.exact_keys(start, stop, self._batch):
-            if problem.leave_one_out:
-                keys[query] = np.nan  # sorts behind everything, infinity included
-            order = np.argsort(keys, kind="stable" if problem.ties == "index" else None)[: self._game.n_players]
-            first = Neighbours(order[None, :], keys[None, order]).starts(problem.ties)[0]
-            if request.nearest is not None:
-                near = order[: _end_of_ties(first, request.nearest.size)]
-                request.nearest.keep(query, near, keys[near])
-            self._value(self._targets[order], first, float(problem.query_labels[query]))
-            scatter(order, self._ranked, self._values)
-            request.add(leaf, query, float(problem.weights[query]), self._values)
-            yield 1
+        problem, weights = self._problem, self._weights
+        for a in range(start, stop, self._block):
+            keys = np.ascontiguousarray(problem.keys(problem.queries[a : min(a + self._block, stop)]))
+            if not request.needs_every_value and request.nearest is None:
+                self._value(a, keys, total=leaf.total)
+                leaf.count(weights[a : a + len(keys)])
+                yield len(keys)
+                continue
+            for query, row in enumerate(keys, start=a):
+                self._value(query, row[None, :])
+                if request.nearest is not None:
+                    self._note_nearest(query, row, request.nearest)
+                request.add(leaf, query, float(weights[query]), self._values[0])
+                yield 1
 
-    def _value(self, targets: FloatVector, first: npt.NDArray[np.bool_], target: float) -> None:
-        """Values in rank order, into `_ranked`."""
-        game, correction = self._game, self._game.correction
-        x = targets if correction is None else targets - target
-        squared_sum_row(
-            x, first, game.single.worth, game.single.loss, game.pair.worth, game.pair.loss,
-            float(game.votes), self._linear, self._squared,
+    def _value(self, start: int, keys: FloatMatrix, total: FloatVector | None = None) -> None:
+        """Add the values of the queries from `start` on to `total`; without it, those of one query go to `_values`."""
+        problem, game, block = self._problem, self._problem.game, slice(start, start + len(keys))
+        native.call(
+            "value_regression", keys, self._targets, self._query_targets[block], self._weights[block],
+            problem.self_index(start), problem.ties == "index",
+            game.single.worth, game.single.loss, game.pair.worth, game.pair.loss, game.votes, self._correction,
+            total, self._values if total is None else None, self._items, self._spare, self._order, self._first,
         )  # fmt: skip
-        if correction is None:
-            np.subtract(2.0 * target * self._linear, self._squared, out=self._ranked)
-        else:
-            small = (correction.own, correction.cross, correction.others, correction.pairs, correction.empty)
-            soft_row(x, target, self._squared, *small, self._ranked)
+
+    def _note_nearest(self, query: int, keys: FloatVector, nearest: NearestLists) -> None:
+        """Keep the nearest of the query just valued, to the end of the ties at the end of the list."""
+        n_players = self._problem.game.n_players
+        later = np.flatnonzero(self._first[nearest.size : n_players])
+        near = self._order[: nearest.size + int(later[0]) if len(later) else n_players]
+        nearest.keep(query, near, keys[near])
 
     @staticmethod
     def memory(n_train: int) -> Memory:
-        """Bytes of one evaluator with its ranking (order, ranked keys, first, targets in order); per query its keys."""
-        return Memory(per_thread=(6 * 8 + 4 + 5 * 8 + 1) * n_train, per_query=(8 + 8) * n_train)
-
-
-def _end_of_ties(first: npt.NDArray[np.bool_], size: int) -> int:
-    """Where the block of ties ends that holds rank `size`."""
-    later = np.flatnonzero(first[size:])
-    return size + int(later[0]) if len(later) else len(first)
-
-
-@compiled
-def squared_sum_row(x, first, worth, loss, pair_worth, pair_loss, votes, linear, squared):
-    """Values, by rank, of the games (1/K) sum x and ((1/K) sum x)^2 over the K nearest.
-
-    `first[l]` says whether a block of tied ranks begins at rank l; `worth` and `loss` are c and d, `pair_worth` and
-    `pair_loss` e and f. The results go to `linear` and `squared`.
-    """
-    n = x.shape[0]
-    before = np.empty(n + 1)
-    before[0] = 0.0
-    for i in range(n):
-        before[i + 1] = before[i] + x[i]
-    later_x = later_xx = later_pair = evicted = 0.0
-    end = n
-    while end > 0:
-        start = end - 1
-        while not first[start]:
-            start -= 1
-        size, nearer = end - start, before[start]
-        sum_x = sum_xx = 0.0
-        c = d = dd = e = oe = f = of = oof = ef = 0.0
-        for i in range(start, end):
-            offset = i - start
-            sum_x += x[i]
-            sum_xx += x[i] * x[i]
-            c += worth[i]
-            d += loss[i]
-            dd += offset * loss[i]
-            e += pair_worth[i]
-            ef += pair_worth[i] + pair_loss[i]
-            oe += offset * (2.0 * pair_worth[i] + pair_loss[i])
-            f += pair_loss[i]
-            of += offset * pair_loss[i]
-            oof += offset * (offset - 1.0) * pair_loss[i]
-        rest, rest_pairs = max(size - 1.0, 1.0), max((size - 1.0) * (size - 2.0), 1.0)
-        for i in range(start, end):
-            v = x[i]
-            other = (sum_x - v) / rest
-            other_square = (sum_xx - v * v) / rest
-            other_pair = ((sum_x - v) ** 2 - (sum_xx - v * v)) / rest_pairs
-            linear[i] = (v * c - other * dd) / size - later_x
-            single = (v * v * c - other_square * dd) / size - later_xx
-            inside = v * other * oe - other * (nearer + v) * of - other_pair * oof
-            pair = v * later_pair - evicted + (v * nearer * e + inside) / size
-            squared[i] = single / votes + pair * (2.0 / (votes * votes))
-        later_x += sum_x / size * d
-        later_xx += sum_xx / size * d
-        later_pair += sum_x / size * ef
-        pair_mean = (sum_x * sum_x - sum_xx) / max(size * (size - 1.0), 1.0)
-        evicted += sum_x / size * nearer * f + pair_mean * of
-        end = start
-
-
-@compiled
-def soft_row(z, target, squared, own, cross, others, pairs, empty, values):
-    """Values of the soft utility by rank, from those of the squared sum of residuals z."""
-    total = squares = 0.0
-    for i in range(z.shape[0]):
-        total += z[i]
-        squares += z[i] * z[i]
-    for i in range(z.shape[0]):
-        rest, rest_squares = total - z[i], squares - z[i] * z[i]
-        small = own * z[i] * z[i] + 2.0 * cross * z[i] * rest + others * rest_squares
-        small += pairs * (rest * rest - rest_squares)
-        values[i] = empty * target * target - squared[i] - small
-
-
-@compiled
-def scatter(order, ranked, values):
-    """From rank order to point order; points that are not ranked get nothing."""
-    values[:] = 0.0
-    for i in range(order.shape[0]):
-        values[order[i]] = ranked[i]
+        """Bytes of one evaluator; per query its keys, which exist twice where a metric makes and converts them."""
+        return Memory(per_thread=(3 * 8 + 4 + 1) * n_train, per_query=(8 + 8) * n_train)

@@ -28,7 +28,10 @@ TOP, MARGIN = 2**30, 2**20
 ROWS = 32  # points side by side in the packed copy, as in native/product.c
 UNIT_32, UNIT_64 = 2.0**-24, 2.0**-53
 PLACE_ERROR = 132  # of two qkeys together, from the last two operations in single precision and from truncation
-SMALLEST, LARGEST = 1e-12, 1e15  # lengths of points between which squares and products are good single-precision numbers
+SMALLEST, LARGEST = (
+    1e-12,
+    1e15,
+)  # lengths of points between which squares and products are good single-precision numbers
 SAMPLE = 4096  # rows whose mean is the centre; any centre is right, one in the middle of the points is best
 PIECE = 2**20  # numbers packed at a time from rows that are not plain arrays
 
@@ -62,15 +65,6 @@ class QuantisedKeys:
             given=None if self.given is None else self.given[part],
             exact=None if self.exact is None else self.exact[part],
         )
-
-    def exact_keys(self, query: int) -> ExactKeys:
-        """Exact keys of one query and the training points in some rows."""
-        if self.exact is not None:
-            return self.exact[query]
-        if self.given is not None:
-            return self.given[query].__getitem__
-        assert self.queries is not None
-        return ExactDistances(self.queries[query], self.points)  # type: ignore[arg-type]
 
 
 def stride(n_train: int) -> int:
@@ -153,7 +147,7 @@ class SingleProducts:
         single = UNIT_32 * (2.0 * roundings * longest * lengths + 2.0 * self._spread)
         offset = np.abs(self._centre).max(initial=0.0) + both  # coordinates before they are centred
         double = UNIT_64 * ((width + 16.0) * both**2 + 8.0 * np.sqrt(width) * offset * both)
-        return 1.001 * (single + double) + np.finfo(np.float32).tiny
+        return np.asarray(1.001 * (single + double) + np.finfo(np.float32).tiny)
 
 
 def exact_source(distances: DistanceProducts, queries: FloatMatrix) -> dict[str, Any]:
@@ -204,4 +198,3 @@ def _lines(
         scale = np.minimum((TOP - 2 * MARGIN) / (high - low), 0.25 * MARGIN / (tolerance + extra))
     scale = np.minimum(np.where(np.isfinite(scale), scale, 1.0), 1e290)  # keys all but equal: one qkey for all
     return low, scale, (tolerance * scale + np.ceil(2.0 * extra * scale) + 3.0).astype(np.int32)
-
