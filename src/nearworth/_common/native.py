@@ -66,8 +66,8 @@ nearest_colliding(queries:f8[q,d] codes:u8[t,q] points:any[n,d] hashes:u8[t,n] r
     candidates:i4[n]! distances:f8[n]! indices:i8[q,k]! squares:f8[q,k]!)
 
 # certified.c
-certified_cut(matches:u4[c] others:u4[c] total:f8[t] worth:f8[t+1] max_error:f8 certain:i8 of_match:f8[c]! of_other:f8[c]!
-    result:f8[2]!) -> i8
+certified_cut(matches:u4[c] others:u4[c] total:f8[t] worth:f8[t+1] max_error:f8 certain:i8
+    of_match:f8[c]! of_other:f8[c]! result:f8[2]!) -> i8
 
 # fold.c
 add_with_spread(total:f8[n]! shift:f8[n]! first:f8[n]! second:f8[n]! values:f8[n] weight:f8 fresh:i4)
