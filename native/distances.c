@@ -136,7 +136,8 @@ static void transpose(const char *points, int32_t type, int64_t count, int64_t w
     switch (type) { TYPES(CASE_TRANSPOSE) }
 }
 
-static void sum_four(const double *query, const char *const *rows, int32_t type, int64_t width, bool product, double *out)
+static void sum_four(const double *query, const char *const *rows, int32_t type, int64_t width, bool product,
+                     double *out)
 {
 #define CASE_FOUR(NAME, TYPE)                                                                                          \
     case NAME: sum_four_##NAME(query, rows, width, product, out); break;
