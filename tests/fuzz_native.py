@@ -21,14 +21,18 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from nearworth._common import native
+from nearworth.engine.nearest_lists import NearestLists
+from nearworth.games.regression import RegressionGame
+from nearworth.games.ties import TieBlocks
 from nearworth.neighbors import distances
+from nearworth.neighbors.searchers import Neighbours
 
 SIZES = (0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 129, 257, 511, 600)
 CANARY = 64  # bytes around what is written to
@@ -423,6 +427,74 @@ def add_with_spread(rng):
             np.testing.assert_array_equal(arrays[name], array)
 
     return Case([*arguments, weight, fresh], check)
+
+
+# nearest.c
+
+
+@case
+def nearest_lists(rng):
+    """Rough qkeys within their tolerance give the lists of exact keys."""
+    n, n_queries, k, first = size(rng, least=1), size(rng, 33), size(rng, 65, least=1), size(rng)
+    row_of, least = rng.permutation(n).astype(np.int32), int(rng.integers(1, k + 1))
+    noise, spacing = int(rng.choice([0, 1, 1000])), int(rng.choice([1, 50]))
+    keys = rng.integers(0, rng.choice([1, 5, 10**5]), (n_queries, n))  # by row
+    source, exact = [None, None, keys.astype(np.float64)], keys.astype(np.float64)
+    if n_queries and rng.integers(2):  # every query is the origin, so all have the keys of the first
+        keys[:] = keys[0]
+        points = np.sqrt(keys[0].astype(np.float64))[:, None]
+        source, exact = [np.zeros((n_queries, 1)), points, None], np.repeat(points.T**2, n_queries, axis=0)
+    qkeys = np.zeros((n_queries, blocks(n) * ROWS), np.int32)
+    qkeys[:, :n] = keys[:, row_of] * spacing + rng.integers(-noise, noise + 1, keys.shape)
+    tolerances, selves = np.full(n_queries, 2 * noise, np.int32), rng.integers(-1, n, n_queries).astype(np.int32)
+    lists = Space((n_queries, k), np.int32), Space((n_queries, k))
+    scratch = Space((n,), np.int32, scratch=True), Space((n,), scratch=True)
+
+    def check(result, arrays):
+        expected = NearestLists(first + n_queries, k, least)
+        for q in range(n_queries):
+            others = np.delete(np.arange(n), row_of[selves[q]]) if selves[q] >= 0 else np.arange(n)
+            expected.keep(first + q, others, exact[q, others])
+        np.testing.assert_array_equal(arrays["rows"], expected.found.rows[first:])
+        np.testing.assert_array_equal(arrays["keys"], expected.found.keys[first:])
+
+    return Case([qkeys, tolerances, selves, row_of, *source, first, least, *lists, *scratch], check)
+
+
+# regression.c
+
+
+@case
+def value_regression(rng):
+    n, n_queries = size(rng, least=2), size(rng, 17)
+    alone = n_queries <= n and bool(rng.integers(2))
+    self_index = int(rng.integers(0, n - n_queries + 1)) if alone else -1
+    utility, ties = str(rng.choice(["soft", "original"])), str(rng.choice(["average", "index"]))
+    game = RegressionGame(n - alone, size(rng, least=1), utility)
+    keys = numbers(rng, (n_queries, n)) * rng.choice([1.0, 0.0, 1e-300, 1e300])
+    keys[rng.random(keys.shape) < 0.05] = rng.choice([0.0, -0.0, np.inf])
+    targets, query_targets, weights = rng.normal(size=n), rng.normal(size=n_queries), rng.random(n_queries)
+    each, before = bool(rng.integers(2)), rng.random(n)
+    out = [None, Space((n_queries, n))] if each else [before, None]
+    scratch = [Space((n,), kind, scratch=True) for kind in (np.uint64, np.uint64, np.int32, np.uint8)]
+    coefficients = game.single.worth, game.single.loss, game.pair.worth, game.pair.loss, game.votes
+    correction = None if game.correction is None else np.array(astuple(game.correction))
+
+    def check(result, arrays):
+        expected = np.zeros((n_queries, n))
+        for q in range(n_queries):
+            own = keys[q].copy()
+            if alone:
+                own[self_index + q] = np.nan
+            order = np.argsort(own, kind="stable")[: game.n_players]
+            blocks_of = TieBlocks(Neighbours(order[None], own[None, order]).starts(ties))
+            expected[q, order] = game.values(targets[None, order], query_targets[q : q + 1], blocks_of)[0]
+        found = arrays["values"] if each else arrays["total"] - before
+        expected = expected if each else weights @ expected
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * max(1.0, np.abs(expected).max(initial=0.0)))
+
+    arguments = [keys, targets, query_targets, weights, self_index, ties == "index", *coefficients, correction]
+    return Case([*arguments, *out, *scratch], check)
 
 
 # One call.
