@@ -35,7 +35,7 @@ class NearestLists:
         self.found = Neighbours.empty(n_queries, size, dtype=np.int32)
 
     def note(self, start: int, block: QuantisedKeys, order: IntVector32, selves: IntVector32) -> None:
-        """Take the nearest of some queries; order[i] is the row at position i, selves are positions that take no part."""
+        """Take the nearest of some queries; order[i] is the row at position i, and selves are positions left out."""
         n_train, part = len(order), slice(start, start + len(block.qkeys))
         if block.exact is None:
             native.call(
