@@ -25,6 +25,11 @@
 #define WIDEN(FLOATS) ((side){(FLOATS)[0], (FLOATS)[1]})
 #endif
 #define INLINE static inline __attribute__((always_inline))
+#if defined(__clang__)
+#define ONCE static __attribute__((noinline))
+#else
+#define ONCE static __attribute__((noinline, noclone)) /* copies for constants take long to compile and gain nothing */
+#endif
 
 enum {
     LANES = 8,
@@ -153,17 +158,15 @@ INLINE int64_t row_offset(const int32_t *rows, int64_t i, int64_t n, int64_t byt
 TYPES(SUM_ROWS)
 
 /* The same, with infinity for rows outside 0..n-1, which stand for points that were not found. */
-static void sum_rows(const double *query, const void *points, int32_t type, const int32_t *rows, bool product,
+ONCE void sum_rows(const double *query, const void *points, int32_t type, const int32_t *rows, bool product,
                      double *out, int64_t width, int64_t n, int64_t k)
 {
 #define CASE_ROWS(NAME, TYPE)                                                                                          \
     case NAME:                                                                                                         \
         if (product)                                                                                                   \
             sum_rows_##NAME(query, points, rows, true, out, width, n, k);                                              \
-        else if (rows)                                                                                                 \
-            sum_rows_##NAME(query, points, rows, false, out, width, n, k);                                             \
         else                                                                                                           \
-            sum_rows_##NAME(query, points, NULL, false, out, width, n, k);                                             \
+            sum_rows_##NAME(query, points, rows, false, out, width, n, k);                                             \
         break;
     switch (type) { TYPES(CASE_ROWS) }
     for (int64_t i = 0; rows && i < k; i++)
