@@ -29,8 +29,12 @@ import scipy.sparse
 
 from nearworth._common import native
 from nearworth.engine.nearest_lists import NearestLists
+from nearworth.games import cells
+from nearworth.games.classification import ClassificationGame
+from nearworth.games.coefficients import Presence, rank_weights
 from nearworth.games.regression import RegressionGame
 from nearworth.games.ties import TieBlocks
+from nearworth.inputs import features
 from nearworth.neighbors import distances
 from nearworth.neighbors.searchers import Neighbours
 
@@ -228,42 +232,88 @@ def classify_scratch(rng):
 
 @case
 def classify_block(rng):
-    """Rough qkeys within their tolerance give the bits that exact ones do."""
-    n, n_queries, n_classes = size(rng, least=1), size(rng, 17), int(rng.choice([1, 2, 3, 30]))
+    """Rough qkeys within their tolerance give the bits that exact ones do; certified values are as near as they say."""
+    n, n_queries, n_classes = size(rng, least=2), size(rng, 17), int(rng.choice([1, 2, 3, 30]))
     classes = np.sort(rng.integers(0, n_classes, n))
     counts = np.bincount(classes, minlength=n_classes)
-    starts = np.concatenate([[0], np.cumsum(counts)])
-    row_of = rng.permutation(n).astype(np.int32)
+    row_of, alone = rng.permutation(n).astype(np.int32), bool(rng.integers(2))
     keys = rng.integers(0, rng.choice([1, 5, 100, 10**5]), (n_queries, n))  # by row
-    noise = int(rng.choice([0, 1, 100, 2**18]))
-    spacing = int(rng.choice([1, 50, 2**10]))
-    rough = keys[:, row_of] * spacing + rng.integers(-noise, noise + 1, keys.shape) + 2**20
+    noise, spacing = int(rng.choice([0, 1, 100, 2**18])), int(rng.choice([1, 50, 2**10]))
     qkeys = np.zeros((n_queries, blocks(n) * ROWS), np.int32)
-    qkeys[:, :n] = rough
+    qkeys[:, :n] = keys[:, row_of] * spacing + rng.integers(-noise, noise + 1, keys.shape) + 2**20
     labels = rng.integers(-1, n_classes, n_queries).astype(np.int32)
-    selves = rng.integers(-1, n, n_queries).astype(np.int32)
-    most, n_cells = int(np.minimum(counts, n - counts).max()), 64
+    selves = rng.integers(0, n, n_queries).astype(np.int32) if alone else np.full(n_queries, -1, np.int32)
+    most, n_cells = int(np.minimum(counts, n - counts).max()), int(rng.choice([64, 256]))
     scratch = Space((native.call("classify_scratch", n, most, n_cells),), np.uint8, scratch=True)
-    worth, loss = np.sort(rng.random(n + 1))[::-1].copy(), rng.random(n + 1)
-    worth[0], given = worth[1], keys.astype(np.float64)
-    each = rng.integers(2)
-    total, values = (None, Space((n_queries, n))) if each else (rng.random(n), None)
-    source = [None, None, given, None] if rng.integers(2) else [None, None, None, None]
-    if source[2] is None:
-        source[3] = lambda query, rows, out: np.copyto(out, given[query, rows])
-    common = [labels, selves, rng.random((n_queries, 2)), rng.random(n_queries), starts, row_of, worth, loss]
-    common += [int(rng.integers(2)), most, n_cells, *source, total, values, scratch]
-    name = "values" if each else "total"
+    weights = ClassificationGame(n - alone, size(rng, least=1), n_classes).weights
+    worth, loss = np.concatenate([weights.worth[:1], weights.worth, [0.0]]), np.append(0.0, weights.loss)
+    given, max_error = keys.astype(np.float64), float(rng.choice([0.0, 1e-6, 1e-2]))
+    each, before = bool(rng.integers(2)), rng.random(n)
+    source = (given, None) if rng.integers(2) else (None, lambda query, rows, out: np.copyto(out, given[query, rows]))
+    common = [labels, selves, rng.random((n_queries, 2)), rng.random(n_queries), np.append(0, np.cumsum(counts))]
+    common += [row_of, worth, loss, np.append(0.0, np.cumsum(weights.worth))]
+    ends = [int(weights.loss.argmax()), int(rng.integers(2)), most, n_cells, None, None, *source]
+    ends += [None, Space((n_queries, n))] if each else [before, None]
+    ends += [np.zeros(n_queries), scratch]
 
     def check(result, arrays):
-        exact = np.zeros_like(qkeys)
-        exact[:, :n] = keys[:, row_of] * 1000
-        tolerances = np.zeros(n_queries, np.int32)
-        _, expected = run_once("classify_block", Case([exact, tolerances, *common]), 0x11)
-        assert arrays[name].tobytes() == expected[name].tobytes()
+        qkeys_of_keys = np.zeros_like(qkeys)
+        qkeys_of_keys[:, :n] = keys[:, row_of] * 1000
+        exactly = Case([qkeys_of_keys, np.zeros(n_queries, np.int32), *common, 0.0, *ends])
+        _, expected = run_once("classify_block", exactly, 0x11)
+        name = "values" if each else "total"
+        if max_error == 0.0:
+            assert arrays[name].tobytes() == expected[name].tobytes()
+            return
+        assert (arrays["errors"] <= max_error).all()
+        bound = arrays["errors"][:, None] if each else common[3] @ arrays["errors"]
+        assert (np.abs(arrays[name] - expected[name]) <= bound + 1e-13).all()
 
-    tolerances = np.full(n_queries, 2 * noise, np.int32)
-    return Case([qkeys, tolerances, *common], check)
+    return Case([qkeys, np.full(n_queries, 2 * noise, np.int32), *common, max_error, *ends], check)
+
+
+# certified.c
+
+
+@case
+def certified_cut(rng):
+    n, n_cells = size(rng, least=1), size(rng, least=1)
+    counts = np.zeros((2, n_cells), np.uint32)
+    np.add.at(counts, (rng.integers(0, 2, n), (n_cells * rng.random(n) ** rng.choice([0.1, 1.0, 9.0])).astype(int)), 1)
+    matches, others = counts
+    weights, max_error = rank_weights(Presence(), n, size(rng, least=1)), float(10.0 ** rng.uniform(-9, 0))
+    tables = np.append(0.0, np.cumsum(weights.worth)), np.concatenate([weights.worth[:1], weights.worth, [np.nan]])
+    out = np.zeros(n_cells), np.zeros(n_cells), Space((2,))
+
+    def check(cut, arrays):
+        values, some = cells.cell_values(matches.astype(int), others.astype(int), weights), slice(cut, n_cells)
+        assert values.first_cut(max_error + 1e-14) <= cut <= values.first_cut(max_error - 1e-14)
+        for found, expected, count in (
+            (arrays["of_match"], values.match, matches),
+            (arrays["of_other"], values.other, others),
+        ):
+            np.testing.assert_allclose((found * (count > 0))[some], (expected * (count > 0))[some], rtol=0, atol=1e-13)
+
+    return Case([matches, others, *tables, max_error, int(weights.loss.argmax()), *out], check)
+
+
+# hash.c
+
+
+@case
+def hash_numbers(rng):
+    n, start = size(rng), size(rng)
+    keys, values = rng.integers(0, 2**64, (2, features.BLOCK), dtype=np.uint64), numbers(rng, n)
+    start += int(rng.integers(0, 2)) * (features.BLOCK - n // 2)  # across the border of two blocks
+    sums = rng.integers(0, 2**64, ((start + n) // features.BLOCK + 1, 2), dtype=np.uint64)
+
+    def check(result, arrays):
+        expected = sums.copy()
+        if n:
+            features.hash_numbers(values, start, keys, expected)
+        np.testing.assert_array_equal(arrays["sums"], expected)
+
+    return Case([values, start, keys, sums], check)
 
 
 # distances.c
