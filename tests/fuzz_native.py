@@ -131,7 +131,7 @@ def product_roundings(rng):
     width = size(rng)
 
     def check(result, arrays):
-        assert result >= 16 + width / 16
+        assert result >= 15 + width / 16
 
     return Case([width], check)
 
