@@ -28,6 +28,9 @@ import numpy as np
 import scipy.sparse
 
 from nearworth._common import native
+from nearworth.engine.nearest_lists import NearestLists
+from nearworth.inputs import features
+from nearworth.inputs.features import BLOCK
 from nearworth.neighbors import distances
 
 SIZES = (0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 129, 257)
@@ -412,6 +415,51 @@ def add_with_spread(rng):
             np.testing.assert_array_equal(arrays[name], array)
 
     return Case([*arguments, weight, fresh], check)
+
+
+# nearest.c
+
+
+@case
+def nearest_lists(rng):
+    """Rough qkeys within their tolerance give the lists of exact ones."""
+    n, n_queries, width, k = size(rng), size(rng, 9), size(rng, 9), size(rng, 65)
+    points, queries = rng.integers(0, 4, (n, width)).astype(np.float32), rng.integers(0, 4, (n_queries, width)) * 1.0
+    keys = ((queries[:, None] - points) ** 2).sum(axis=2)
+    tolerances = rng.choice([0, 1, 2**18], n_queries).astype(np.int32)
+    row_of, selves = rng.permutation(n).astype(np.int32), rng.integers(-1, max(n, 1), n_queries).astype(np.int32)
+    qkeys = np.full((n_queries, blocks(n) * ROWS), -(2**31), np.int32)  # what is beyond n would be the nearest
+    qkeys[:, :n] = keys[:, row_of] + rng.integers(0, tolerances[:, None] + 1, keys.shape)
+    source = [None, None, keys] if rng.integers(2) else [queries, points, None]
+    first, least = int(rng.integers(0, 1000)), int(rng.integers(0, 5))
+    found, scratch = (Space((n_queries, k), np.int32), Space((n_queries, k))), Space((n,), np.int32, scratch=True)
+
+    def check(result, arrays):
+        for q in range(n_queries if k else 0):
+            lists = NearestLists(first + q + 1, k, least)
+            near = np.sort(row_of[np.arange(n) != selves[q]])
+            lists.keep(first + q, near, keys[q, near])
+            np.testing.assert_array_equal(arrays["rows"][q], lists.found.rows[first + q])
+            np.testing.assert_array_equal(arrays["keys"][q], lists.found.keys[first + q])
+
+    arguments = [qkeys, tolerances, selves, row_of, *source, first, least, *found, scratch, Space((n,), scratch=True)]
+    return Case(arguments, check)
+
+
+# hash.c
+
+
+@case
+def hash_numbers(rng):
+    values, start = numbers(rng, size(rng)), int(rng.choice([0, 1, BLOCK - 1, BLOCK, 5 * BLOCK + 7]))
+    before = rng.integers(0, 2**64, (-(-(start + len(values)) // BLOCK), 2), dtype=np.uint64)
+
+    def check(result, arrays):
+        expected = before.copy()
+        features.hash_numbers(values, start, features._hash_keys(), expected)
+        np.testing.assert_array_equal(arrays["sums"], expected)
+
+    return Case([values, start, features._hash_keys(), before], check)
 
 
 # One call.

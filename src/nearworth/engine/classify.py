@@ -118,7 +118,7 @@ class ClassificationEvaluator:
         """Positions of the points that take no part in the games of some queries; -1 if all do."""
         if not self._problem.leave_one_out:
             return np.full(stop - start, -1, dtype=np.int32)
-        return self._classes.positions[self._problem.self_rows(slice(start, stop))]
+        return np.asarray(self._classes.positions[self._problem.self_rows(slice(start, stop))])
 
     @staticmethod
     def memory(n_train: int, n_pivots: int, *, by_product: bool) -> Memory:
