@@ -33,7 +33,7 @@ from nearworth.inputs import features
 from nearworth.inputs.features import BLOCK
 from nearworth.neighbors import distances
 
-SIZES = (0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 129, 257)
+SIZES = (0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 129, 257, 511, 600)
 CANARY = 64  # bytes around what is written to
 UNDER_ASAN = "libasan" in os.environ.get("LD_PRELOAD", "")  # which watches the bytes around arrays itself
 
@@ -268,60 +268,47 @@ def classify_block(rng):
 # distances.c
 
 
-def pair_case(rng: np.random.Generator, kind: str, *, every: bool) -> Case:
-    n, width = size(rng, least=1), size(rng, 129)
-    points = rows(rng, n, width)
-    if every:
-        queries, first, more = numbers(rng, (size(rng, 33), width)), size(rng, 9), size(rng, 9)
-        out = np.full((len(queries), first + n + more), -5.0)
-        arguments = [queries, points, first, out]
-    else:
-        query, some = numbers(rng, width), rng.integers(0, n, size(rng)).astype(np.int32)
-        arguments = [query, points, some, Space(some.shape)]
-
-    def check(result, arrays):
-        with numpy_forms():
-            if every:
-                expected = out.copy()
-                expected[:, first : first + n] = distances._all_pairs(kind, queries, points)
-            else:
-                expected = distances._of_rows(kind, query, points, some)
-        np.testing.assert_array_equal(arrays["out"], expected)
-
-    return Case(arguments, check)
-
-
 @case
 def rows_distances(rng):
-    return pair_case(rng, "distances", every=False)
-
-
-@case
-def rows_products(rng):
-    return pair_case(rng, "products", every=False)
-
-
-@case
-def all_distances(rng):
-    return pair_case(rng, "distances", every=True)
-
-
-@case
-def all_products(rng):
-    return pair_case(rng, "products", every=True)
-
-
-@case
-def lists_distances(rng):
-    n, width, shape = size(rng, least=1), size(rng, 129), (size(rng, 33), size(rng, 65))
-    queries, points = numbers(rng, (shape[0], width)), rows(rng, n, width)
-    some = rng.integers(-1, n, shape).astype(np.int32)
+    n, width = size(rng, least=1), size(rng, 129)
+    query, points, some = numbers(rng, width), rows(rng, n, width), rng.integers(0, n, size(rng)).astype(np.int32)
 
     def check(result, arrays):
         with numpy_forms():
-            np.testing.assert_array_equal(arrays["out"], distances.distances_of_lists(queries, points, some))
+            np.testing.assert_array_equal(arrays["out"], distances.ExactDistances(query, points)(some))
 
-    return Case([queries, points, some, Space(shape)], check)
+    return Case([query, points, some, Space(some.shape)], check)
+
+
+@case
+def listed_pairs(rng):
+    """Rows that are not there give infinity."""
+    n, width, shape = size(rng, least=1), size(rng, 129), (size(rng, 33), size(rng, 65))
+    queries, points, product = numbers(rng, (shape[0], width)), rows(rng, n, width), bool(rng.integers(2))
+    some = rng.integers(-1, n + 1, shape).astype(np.int32)
+
+    def check(result, arrays):
+        with numpy_forms():
+            expected = distances._listed_pairs(queries, points, np.clip(some, 0, n - 1), product=product)
+        np.testing.assert_array_equal(arrays["out"], np.where((some < 0) | (some >= n), np.inf, expected))
+
+    return Case([queries, points, some, product, Space(shape)], check)
+
+
+@case
+def all_pairs(rng):
+    """Some columns of the output, rows long and short, queries few and many."""
+    n, width, first, more = size(rng), size(rng, 600), size(rng, 9), size(rng, 9)
+    queries, points, product = numbers(rng, (size(rng, 129), width)), rows(rng, n, width), bool(rng.integers(2))
+    out = np.full((len(queries), first + n + more), -5.0)
+
+    def check(result, arrays):
+        expected = out.copy()
+        with numpy_forms():
+            expected[:, first : first + n] = distances._all_pairs(queries, points, product=product)
+        np.testing.assert_array_equal(arrays["out"], expected)
+
+    return Case([queries, points, first, product, out], check)
 
 
 @case
@@ -374,6 +361,30 @@ def sift(rng):
 
 
 @case
+def fold_hashes(rng):
+    shape, n = (size(rng, 9), size(rng, 9), size(rng)), size(rng)
+    kind, start = np.dtype(rng.choice(["f4", "f8"])), int(rng.integers(0, n + 1))
+    products, offsets = (
+        numbers(rng, shape, kind) * kind.type(10.0 ** rng.integers(0, 20)),
+        numbers(rng, shape[:2], kind),
+    )
+    products[rng.random(shape) < 0.01] = rng.choice([np.inf, -np.inf, np.nan])
+    offsets, factors = numbers(rng, shape[:2], kind), numbers(rng, shape[:2], np.uint64)
+    out = numbers(rng, (shape[0], n), np.uint64)
+
+    def check(result, arrays):
+        with np.errstate(invalid="ignore"):
+            codes = np.floor(products + offsets[:, :, None])
+        codes[~(np.abs(codes) < 2.0**40)] = 2.0**40
+        added = (codes.astype(np.int64).view(np.uint64) * factors[:, :, None]).sum(axis=1, dtype=np.uint64)
+        expected, count = out.copy(), min(n - start, shape[2])
+        expected[:, start : start + count] += added[:, :count]
+        np.testing.assert_array_equal(arrays["out"], expected)
+
+    return Case([products, offsets, factors, start, out], check)
+
+
+@case
 def nearest_colliding(rng):
     n, width, n_queries, n_tables, k = size(rng, least=1), size(rng, 33), size(rng, 33), size(rng, 9), size(rng, 33)
     points, queries = rows(rng, n, width), numbers(rng, (n_queries, width))
@@ -389,7 +400,7 @@ def nearest_colliding(rng):
         for q in range(n_queries):
             near = np.flatnonzero((unsorted == codes[:, q, None]).any(axis=0))
             with numpy_forms():
-                squares = distances._of_rows("distances", queries[q], points, near)
+                squares = distances.ExactDistances(queries[q], points)(near)
             nearest = np.lexsort((near, squares))[:k]
             assert arrays["indices"][q, : len(nearest)].tolist() == near[nearest].tolist()
             np.testing.assert_array_equal(arrays["squares"][q, : len(nearest)], squares[nearest])

@@ -49,15 +49,16 @@ quantise(products:f8[q,w] norms:f8[w] positions:i4[w] lows:f8[q] scales:f8[q] qk
 # classify.c
 classify_scratch(n:i8 most_pivots:i8 n_cells:i8) -> i8
 classify_block(qkeys:i4[q,s] tolerances:i4[q] labels:i4[q] selves:i4[q] constants:f8[q,2] weights:f8[q] starts:i8[c]
-    row_of:i4[n] worth:f8[r] loss:f8[r] by_index:i4 most_pivots:i8 n_cells:i8 queries:f8?[q,d] points:any?[m,d]
-    given:f8?[q,n] ask:function? total:f8?[n]! values:f8?[q,n]! memory:u1[b]!) -> i8
+    row_of:i4[n] worth:f8[r] loss:f8[r-1] cumulative:f8[r-1] max_error:f8 certain:i8 by_index:i4 most_pivots:i8 n_cells:i8
+    queries:f8?[q,d] points:any?[m,d] given:f8?[q,n] ask:function? total:f8?[n]! values:f8?[q,n]! errors:f8[q]!
+    memory:u1[b]!) -> i8
 
 # distances.c
 rows_distances(query:f8[d] points:any[n,d] rows:i4[k] out:f8[k]!)
 listed_pairs(queries:f8[q,d] points:any[n,d] rows:i4[q,k] product:i4 out:f8[q,k]!)
 all_pairs(queries:f8[q,d] points:any[m,d] first:i8 product:i4 out:f8[q,n]!)
-sparse_distances(out:f8[q,n]! q_start:i8[q+1] q_column:i4[a] q_value:f8[a] x_start:i8[n+1] x_column:i4[b] x_value:f8[b]
-    power:i4)
+sparse_distances(out:f8[q,n]! q_start:i8[q+1] q_column:i4[a] q_value:f8[a] x_start:i8[n+1] x_column:i4[b]
+    x_value:f8[b] power:i4)
 
 # search.c
 sift(panel:any[q,m] norms:f8[n] start:i8 k:i8 error:f8[q] limits:f8[q]! keys:f8[q,r]! points:i4[q,r]! counts:i8[q]!)

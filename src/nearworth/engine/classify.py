@@ -46,8 +46,9 @@ class ClassificationEvaluator:
         self._n_cells = n_cells(n_train)
         self._scratch = np.empty(native.call("classify_scratch", n_train, most, self._n_cells), dtype=np.uint8)
         self._qkeys = np.empty((0, stride(n_train)), dtype=np.int32)
-        # The kernel counts ranks from 1; rank 0 stands for "before the first".
-        self._worth = np.concatenate([game.weights.worth[:1], game.weights.worth])
+        # The kernel counts ranks from 1; rank 0 stands for "before the first". One more is read, not used.
+        self._worth = np.concatenate([game.weights.worth[:1], game.weights.worth, [0.0]])
+        self._cumulative = np.concatenate([[0.0], np.cumsum(game.weights.worth)])
         self._loss = np.concatenate([[0.0], game.weights.loss])
         counts = np.append(self._classes.counts, 0)  # the last one for labels that no training point has
         added = game.added(np.maximum(counts - problem.leave_one_out, 0))
@@ -101,8 +102,8 @@ class ClassificationEvaluator:
             "classify_block", block.qkeys, block.tolerance, labels, self._selves(start, start + n_queries),
             self._constants[labels],
             np.ascontiguousarray(problem.weights[part], dtype=np.float64), classes.starts, classes.order, self._worth,
-            self._loss, problem.ties == "index", classes.most_pivots, self._n_cells, block.queries, block.points,
-            block.given, None if exact is None else ask, total, values, self._scratch,
+            self._loss, self._cumulative, 0.0, 0, problem.ties == "index", classes.most_pivots, self._n_cells, block.queries, block.points,
+            block.given, None if exact is None else ask, total, values, np.empty(n_queries), self._scratch,
         )  # fmt: skip
         if taken > MOST_AMBIGUOUS * n_queries * problem.n_train:
             self._single = None
