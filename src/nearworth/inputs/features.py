@@ -290,6 +290,8 @@ def hash_numbers(
     numbers: npt.NDArray[np.float64], start: int, keys: npt.NDArray[np.uint64], sums: npt.NDArray[np.uint64]
 ) -> None:
     """native/hash.c in numpy."""
+    if not len(numbers):
+        return
     place = start % BLOCK
     firsts = np.maximum(np.arange(-place, len(numbers), BLOCK), 0)  # of each block
     words = (numbers + 0.0).view(np.uint64)  # -0.0 is 0.0
