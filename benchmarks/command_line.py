@@ -3,7 +3,7 @@
 python benchmarks/command_line.py [help] [detect] [report] [demo]
 
 Each part runs the command as users do, in a process of its own. `demo` makes a fresh virtual environment, installs
-the package from this checkout, and times the first run with nothing compiled; `report` needs chromium, chromedriver
+the package from this checkout, and times the first run; `report` needs chromium, chromedriver
 and selenium.
 """
 
@@ -136,11 +136,11 @@ def report_cost(folder: Path) -> None:
 
 
 def demo_cost(folder: Path) -> None:
-    """Wall-clock time of the README's first command where nothing has been compiled, installs excluded."""
+    """Wall-clock time of the README's first command in a fresh environment, installs excluded."""
     subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True)
     subprocess.run([str(folder / "venv/bin/pip"), "install", "--quiet", str(ROOT)], check=True)
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    env |= {"NUMBA_CACHE_DIR": str(folder / "numba"), "HOME": str(folder)}
+    env |= {"HOME": str(folder)}
     command = [str(folder / "venv/bin/nearworth"), "demo"]
     for what in ("first", "second"):
         began = time.perf_counter()

@@ -1,9 +1,10 @@
-"""Searchers measured: python benchmarks/search.py [recall] [hashing] [index] [million]
+"""Searchers measured: python benchmarks/search.py [recall] [hashing] [index] [million] [error]
 
 recall   LSH: predicted against measured
 hashing  LSH against exact search, the matrix product alone and the exact engine, on clustered and on overlapping data
 index    faiss indexes at N = 10^5, build and query
 million  the same at N = 10^6, d = 64, 10^4 queries, K* = 100, recall at least 0.95
+error    certificate, typical error and true error of the values, on the datasets in $NEARWORTH_DATA
 
 Times are wall times of the best of a few runs, per query in microseconds unless a row says otherwise.
 """
@@ -20,6 +21,7 @@ from threadpoolctl import threadpool_limits
 
 import nearworth as nw
 from nearworth.cli.bench import Blobs, multiplied
+from nearworth.datasets import load
 from nearworth.neighbors.exact import ExactSearch
 
 K = 100
@@ -129,11 +131,41 @@ def measure_index(n: int, n_val: int, factories: tuple[str, ...], d: int = 64) -
             row(f"{factory}: {searcher.tuning.factory}", effort, build, tuning, query, recall(found, truth))
 
 
+def shared(name: str, n: int, n_val: int) -> tuple[Any, ...]:
+    """Training and validation points of a dataset of the paper."""
+    found = load(name, balance=False)  # from $NEARWORTH_DATA
+    rows = np.random.default_rng(0).permutation(len(found.y))[: n + n_val]
+    X, y = found.X[rows].reshape(len(rows), -1).astype(np.float64), found.y[rows]
+    return X[:n], y[:n], X[n:], y[n:]
+
+
+def root_mean_square(numbers: Any) -> float:
+    return float(np.sqrt(np.mean(np.square(numbers))))
+
+
+def measure_error() -> None:
+    header("data", "search", "recall", "certain", "typical (95 %)", "true", "values", "seconds", "exact values, s")
+    for name in ("mnist", "fmnist", "pol"):
+        X, y, *asked = shared(name, 8_000, 2_000)
+        exact_time, exact = timed(nw.KNNShapley(5).fit(X, y).value, *asked)
+        searchers = ("exact", nw.LSHSearch(recall=0.9, random_state=0), nw.FaissSearch("IVF64,Flat", nprobe=4))
+        for search in searchers:
+            est = nw.KNNShapley(5, n_candidates=K, search=search, random_state=0).fit(X, y)
+            spent, v = timed(est.value, *asked)
+            low, high = v.typical_error_interval
+            row(
+                name, v.search.searcher if v.search else search, v.search.recall if v.search else 1.0, v.error_bound,
+                f"{v.typical_error:.3g} ({low:.2g} to {high:.2g})", root_mean_square(v.values - exact.values),
+                root_mean_square(exact.values), spent, exact_time,
+            )  # fmt: skip
+
+
 PARTS = {
     "recall": measure_recall,
     "hashing": measure_hashing,
     "index": lambda: measure_index(100_000, 10_000, ("auto", "PQ32x4fs", "IVF64,PQ32x4fs", "IVF256,Flat", "HNSW32")),
     "million": lambda: measure_index(1_000_000, 10_000, ("auto", "PQ32x4fs")),
+    "error": measure_error,
 }
 
 if __name__ == "__main__":

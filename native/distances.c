@@ -8,7 +8,8 @@
  *     all pairs      rows of a panel are transposed in the first cache, the vectors across the rows: eight sums for
  *                    SIDE rows at once, so that adding them as a tree costs next to nothing
  *     sparse rows    two sorted lists of columns are merged
- */
+ *
+ * `product` is a constant wherever sums are made: inner products instead of squared distances. */
 #include "nearworth.h"
 
 #if defined(__AVX512F__)
@@ -32,57 +33,30 @@ enum {
     AHEAD = 12,          /* rows between a prefetch and its use */
     LINE = 64,           /* bytes of a cache line */
     FETCHED = 512,       /* bytes of a row that are prefetched; the processor sees the rest coming */
-    COLUMNS = 256,       /* of a panel with very long rows */
     PANEL = 2048 / SIDE, /* vectors in a panel: 16 kB */
+    COLUMNS = 256,       /* of a panel with very long rows */
     GROUPS = 32,         /* of SIDE rows in a panel, at most */
     QUERIES = 64,        /* that a panel serves */
 };
 
 typedef double side __attribute__((vector_size(SIDE * sizeof(double))));
-enum term { DISTANCE, PRODUCT };
 
 #define TYPES(DO)                                                                                                      \
-    DO(F8, double)                                                                                                     \
-    DO(F4, float)                                                                                                      \
-    DO(I1, int8_t)                                                                                                     \
-    DO(U1, uint8_t)                                                                                                    \
-    DO(I2, int16_t)                                                                                                    \
-    DO(U2, uint16_t)                                                                                                   \
-    DO(I4, int32_t)                                                                                                    \
-    DO(U4, uint32_t)                                                                                                   \
-    DO(I8, int64_t)                                                                                                    \
-    DO(U8, uint64_t)
+    DO(F8, double) DO(F4, float) DO(I1, int8_t) DO(U1, uint8_t) DO(I2, int16_t) DO(U2, uint16_t) DO(I4, int32_t)       \
+    DO(U4, uint32_t) DO(I8, int64_t) DO(U8, uint64_t)
 
 static const int64_t item_size[] = {4, 8, 1, 1, 2, 2, 4, 4, 8, 8};
 
-INLINE double tree(const double *s)
-{
-    return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
-}
-
-INLINE side spread(double number)
-{
-    return number - (side){0}; /* minus, because plus would turn -0.0 into 0.0 and so be computed */
-}
-
-INLINE side add_terms(side sum, side x, side t, enum term term)
-{
-    side difference = x - t;
-    return term == PRODUCT ? sum + x * t : sum + difference * difference;
-}
-
-INLINE double add_term(double sum, double x, double t, enum term term)
-{
-    double difference = x - t;
-    return term == PRODUCT ? sum + x * t : sum + difference * difference;
-}
+/* Of eight numbers or of eight vectors. */
+#define TREE(S) (((S[0] + S[1]) + (S[2] + S[3])) + ((S[4] + S[5]) + (S[6] + S[7])))
+#define ADD_TERM(SUM, X, T, PRODUCT) ((SUM) + ((PRODUCT) ? (X) * (T) : ((X) - (T)) * ((X) - (T))))
 
 /* SIDE numbers as doubles. Compilers find the instruction for doubles, but not that for floats. */
 #define LOAD(NAME, TYPE)                                                                                               \
     INLINE side load_##NAME(const TYPE *numbers)                                                                       \
     {                                                                                                                  \
-        double wide[SIDE];                                                                                             \
         side loaded;                                                                                                   \
+        double wide[SIDE];                                                                                             \
         for (int i = 0; i < SIDE; i++)                                                                                 \
             wide[i] = (double)numbers[i];                                                                              \
         memcpy(&loaded, wide, sizeof loaded);                                                                          \
@@ -91,9 +65,10 @@ INLINE double add_term(double sum, double x, double t, enum term term)
 TYPES(LOAD)
 #define load_F4(FLOATS) WIDEN(FLOATS)
 
-/* For each type of rows: sums of `count` rows side by side, and SIDE rows transposed into a panel. */
-#define ROWS(NAME, TYPE)                                                                                               \
-    INLINE void sum_##NAME(const double *query, const char *const *rows, int count, int64_t width, enum term term,     \
+/* For each type of rows: the sums of one to four rows, and SIDE rows (the last one repeated where some are missing)
+ * transposed into a panel. */
+#define SUM(NAME, TYPE)                                                                                                \
+    INLINE void sum_##NAME(const double *query, const char *const *rows, int count, int64_t width, bool product,       \
                            double *out)                                                                                \
     {                                                                                                                  \
         side s[FOUR][PARTS];                                                                                           \
@@ -103,58 +78,60 @@ TYPES(LOAD)
         for (int64_t j = 0; j < whole; j += LANES)                                                                     \
             for (int part = 0; part < PARTS; part++) {                                                                 \
                 int64_t column = j + part * SIDE;                                                                      \
-                side t = load_F8((const double *)query + column);                                                      \
-                for (int r = 0; r < count; r++)                                                                        \
-                    s[r][part] = add_terms(s[r][part], load_##NAME((const TYPE *)rows[r] + column), t, term);          \
+                side t = load_F8(query + column);                                                                      \
+                for (int r = 0; r < count; r++) {                                                                      \
+                    side x = load_##NAME((const TYPE *)rows[r] + column);                                              \
+                    s[r][part] = ADD_TERM(s[r][part], x, t, product);                                                  \
+                }                                                                                                      \
             }                                                                                                          \
         memcpy(sums, s, sizeof sums);                                                                                  \
-        if (whole < width)                                                                                             \
-            for (int r = 0; r < count; r++)                                                                            \
-                for (int64_t j = whole; j < width; j++)                                                                \
-                    sums[r][j - whole] = add_term(sums[r][j - whole], ((const TYPE *)rows[r])[j], query[j], term);     \
-        for (int r = 0; r < count; r++)                                                                                \
-            out[r] = tree(sums[r]);                                                                                    \
+        for (int r = 0; r < count; r++) {                                                                              \
+            for (int64_t j = whole; j < width; j++) {                                                                  \
+                double x = (double)((const TYPE *)rows[r])[j];                                                         \
+                sums[r][j - whole] = ADD_TERM(sums[r][j - whole], x, query[j], product);                               \
+            }                                                                                                          \
+            out[r] = TREE(sums[r]);                                                                                    \
+        }                                                                                                              \
     }                                                                                                                  \
                                                                                                                        \
-    static void transpose_##NAME(const void *points, int64_t first, int64_t count, int64_t width, int64_t start,       \
-                                 int64_t columns, side *panel)                                                         \
+    static void transpose_##NAME(const char *points, int64_t count, int64_t width, int64_t start, int64_t columns,     \
+                                 side *panel)                                                                          \
     {                                                                                                                  \
-        for (int64_t p = 0; p < SIDE; p++) { /* where rows are missing, the last one is repeated */                    \
-            const TYPE *row = (const TYPE *)points + (first + (p < count ? p : count - 1)) * width + start;            \
+        for (int64_t p = 0; p < SIDE; p++) {                                                                           \
+            const TYPE *row = (const TYPE *)points + (p < count ? p : count - 1) * width + start;                      \
             for (int64_t j = 0; j < columns; j++)                                                                      \
                 panel[j][p] = (double)row[j];                                                                          \
         }                                                                                                              \
     }
-
-TYPES(ROWS)
+TYPES(SUM)
 
 double squared_distance(const double *query, const void *points, int32_t type, int64_t row, int64_t width)
 {
     double distance = 0.0;
     const char *start = (const char *)points + row * width * item_size[type];
-#define ONE(NAME, TYPE)                                                                                                \
-    case NAME: sum_##NAME(query, &start, 1, width, DISTANCE, &distance); break;
-    switch (type) { TYPES(ONE) }
+#define CASE_ONE(NAME, TYPE)                                                                                           \
+    case NAME: sum_##NAME(query, &start, 1, width, false, &distance); break;
+    switch (type) { TYPES(CASE_ONE) }
     return distance;
 }
 
-static void transpose(const void *points, int32_t type, int64_t first, int64_t count, int64_t width, int64_t start,
-                      int64_t columns, side *panel)
+static void transpose(const char *points, int32_t type, int64_t count, int64_t width, int64_t start, int64_t columns,
+                      side *panel)
 {
 #define CASE_TRANSPOSE(NAME, TYPE)                                                                                     \
-    case NAME: transpose_##NAME(points, first, count, width, start, columns, panel); break;
+    case NAME: transpose_##NAME(points, count, width, start, columns, panel); break;
     switch (type) { TYPES(CASE_TRANSPOSE) }
 }
 
-INLINE int64_t row_offset(int64_t row, int64_t n, int64_t bytes)
+INLINE int64_t row_offset(const int32_t *rows, int64_t i, int64_t n, int64_t bytes)
 {
+    int64_t row = rows ? rows[i] : i;
     return row < 0 || row >= n ? 0 : row * bytes;
 }
 
-/* The sums of one query with chosen rows, four side by side; with rows 0..k-1 where `rows` is NULL. Infinity for rows
- * outside 0..n-1, which stand for points that were not found. */
+/* The sums of one query with k chosen rows; with the first k where `rows` is NULL. */
 #define SUM_ROWS(NAME, TYPE)                                                                                           \
-    INLINE void sum_rows_##NAME(const double *query, const char *points, const int32_t *rows, enum term term,          \
+    INLINE void sum_rows_##NAME(const double *query, const char *points, const int32_t *rows, bool product,            \
                                 double *out, int64_t width, int64_t n, int64_t k)                                      \
     {                                                                                                                  \
         int64_t bytes = width * (int64_t)sizeof(TYPE), fetched = bytes < FETCHED ? bytes : FETCHED;                    \
@@ -162,148 +139,116 @@ INLINE int64_t row_offset(int64_t row, int64_t n, int64_t bytes)
             const char *x[FOUR];                                                                                       \
             int count = k - i < FOUR ? (int)(k - i) : FOUR;                                                            \
             for (int r = 0; r < count; r++) {                                                                          \
-                x[r] = points + (rows ? row_offset(rows[i + r], n, bytes) : (i + r) * bytes);                          \
-                if (rows && i + r + AHEAD < k)                                                                         \
-                    for (int64_t offset = 0; offset < fetched; offset += LINE)                                         \
-                        __builtin_prefetch(points + row_offset(rows[i + r + AHEAD], n, bytes) + offset);               \
+                x[r] = points + row_offset(rows, i + r, n, bytes);                                                     \
+                for (int64_t offset = 0; rows && i + r + AHEAD < k && offset < fetched; offset += LINE)                \
+                    __builtin_prefetch(points + row_offset(rows, i + r + AHEAD, n, bytes) + offset);                   \
             }                                                                                                          \
             if (count == FOUR)                                                                                         \
-                sum_##NAME(query, x, FOUR, width, term, out + i);                                                      \
+                sum_##NAME(query, x, FOUR, width, product, out + i);                                                   \
             else                                                                                                       \
                 for (int r = 0; r < count; r++)                                                                        \
-                    sum_##NAME(query, x + r, 1, width, term, out + i + r);                                             \
-            for (int r = 0; rows && r < count; r++)                                                                    \
-                if (rows[i + r] < 0 || rows[i + r] >= n)                                                               \
-                    out[i + r] = INFINITY;                                                                             \
+                    sum_##NAME(query, x + r, 1, width, product, out + i + r);                                          \
         }                                                                                                              \
     }
 TYPES(SUM_ROWS)
 
-static void sum_rows(const double *query, const void *points, int32_t type, const int32_t *rows, enum term term,
+/* The same, with infinity for rows outside 0..n-1, which stand for points that were not found. */
+static void sum_rows(const double *query, const void *points, int32_t type, const int32_t *rows, bool product,
                      double *out, int64_t width, int64_t n, int64_t k)
 {
 #define CASE_ROWS(NAME, TYPE)                                                                                          \
     case NAME:                                                                                                         \
-        if (term == PRODUCT)                                                                                           \
-            sum_rows_##NAME(query, points, rows, PRODUCT, out, width, n, k);                                           \
+        if (product)                                                                                                   \
+            sum_rows_##NAME(query, points, rows, true, out, width, n, k);                                              \
         else if (rows)                                                                                                 \
-            sum_rows_##NAME(query, points, rows, DISTANCE, out, width, n, k);                                          \
+            sum_rows_##NAME(query, points, rows, false, out, width, n, k);                                             \
         else                                                                                                           \
-            sum_rows_##NAME(query, points, NULL, DISTANCE, out, width, n, k);                                          \
+            sum_rows_##NAME(query, points, NULL, false, out, width, n, k);                                             \
         break;
     switch (type) { TYPES(CASE_ROWS) }
+    for (int64_t i = 0; rows && i < k; i++)
+        out[i] = rows[i] < 0 || rows[i] >= n ? INFINITY : out[i];
 }
 
 EXPORT void rows_distances(const double *query, const void *points, int32_t type, const int32_t *rows, double *out,
                            int64_t width, int64_t n, int64_t k)
 {
-    sum_rows(query, points, type, rows, DISTANCE, out, width, n, k);
+    sum_rows(query, points, type, rows, false, out, width, n, k);
 }
 
-EXPORT void rows_products(const double *query, const void *points, int32_t type, const int32_t *rows, double *out,
-                          int64_t width, int64_t n, int64_t k)
-{
-    sum_rows(query, points, type, rows, PRODUCT, out, width, n, k);
-}
-
-EXPORT void lists_distances(const double *queries, const void *points, int32_t type, const int32_t *rows, double *out,
-                            int64_t n_queries, int64_t width, int64_t n, int64_t k)
+/* A list of rows for each query. */
+EXPORT void listed_pairs(const double *queries, const void *points, int32_t type, const int32_t *rows, int32_t product,
+                         double *out, int64_t n_queries, int64_t width, int64_t n, int64_t k)
 {
     for (int64_t q = 0; q < n_queries; q++)
-        sum_rows(queries + q * width, points, type, rows + q * k, DISTANCE, out + q * k, width, n, k);
+        sum_rows(queries + q * width, points, type, rows + q * k, product, out + q * k, width, n, k);
 }
 
 /* Add some columns of one query and SIDE rows to eight sums, which stay in registers: hence no lane is a variable. */
-INLINE void add_columns(const double *query, const side *panel, int64_t columns, enum term term, side *s)
+INLINE void add_columns(const double *query, const side *panel, int64_t columns, bool product, side *s)
 {
     int64_t j = 0;
     for (; j + LANES <= columns; j += LANES)
         for (int lane = 0; lane < LANES; lane++)
-            s[lane] = add_terms(s[lane], panel[j + lane], spread(query[j + lane]), term);
+            s[lane] = ADD_TERM(s[lane], panel[j + lane], query[j + lane], product);
     for (int lane = 0; lane < LANES; lane++)
         if (j + lane < columns)
-            s[lane] = add_terms(s[lane], panel[j + lane], spread(query[j + lane]), term);
+            s[lane] = ADD_TERM(s[lane], panel[j + lane], query[j + lane], product);
 }
 
-INLINE void write_sums(const side *s, int64_t count, double *out)
+/* All queries with the rows of one panel. It holds SIDE rows, if these are so long that they come some columns at a
+ * time and sums are kept; else it holds a multiple of SIDE rows, and `columns` is the width. */
+INLINE void sum_panel(const double *queries, const char *points, int32_t type, int64_t count, int64_t columns,
+                      bool product, double *out, int64_t n_queries, int64_t width, int64_t n)
 {
-    side total = ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
-    if (count >= SIDE)
-        memcpy(out, &total, sizeof total);
-    else
-        memcpy(out, &total, (size_t)count * sizeof(double));
-}
-
-/* Rows so long that no panel holds SIDE of them: some columns at a time, with the sums of all queries kept. */
-INLINE void sum_long_rows(const double *queries, const void *points, int32_t type, int64_t first, int64_t count,
-                          enum term term, double *out, int64_t n_queries, int64_t width, int64_t n)
-{
-    side panel[COLUMNS], s[QUERIES][LANES];
-    memset(s, 0, sizeof s);
-    for (int64_t start = 0; start < width; start += COLUMNS) {
-        int64_t columns = width - start < COLUMNS ? width - start : COLUMNS;
-        transpose(points, type, first, count, width, start, columns, panel);
-        for (int64_t q = 0; q < n_queries; q++) {
-            side sums[LANES];
-            memcpy(sums, s[q], sizeof sums);
-            add_columns(queries + q * width + start, panel, columns, term, sums);
-            memcpy(s[q], sums, sizeof sums);
-        }
-    }
-    for (int64_t q = 0; q < n_queries; q++)
-        write_sums(s[q], count, out + q * n + first);
-}
-
-/* Up to GROUPS times SIDE rows in one panel. */
-INLINE void sum_short_rows(const double *queries, const void *points, int32_t type, int64_t first, int64_t count,
-                           enum term term, double *out, int64_t n_queries, int64_t width, int64_t n)
-{
-    side panel[PANEL];
-    for (int64_t p = 0; p < count; p += SIDE)
-        transpose(points, type, first + p, count - p, width, 0, width, panel + p / SIDE * width);
-    for (int64_t q = 0; q < n_queries; q++)
-        for (int64_t p = 0; p < count; p += SIDE) {
-            side s[LANES] = {{0}};
-            add_columns(queries + q * width, panel + p / SIDE * width, width, term, s);
-            write_sums(s, count - p, out + q * n + first + p);
-        }
-}
-
-INLINE void sum_all(const double *queries, const void *points, int32_t type, enum term term, double *out,
-                    int64_t n_queries, int64_t width, int64_t m, int64_t n)
-{
-    bool is_long = width > COLUMNS;
-    int64_t groups = is_long ? 1 : width * GROUPS <= PANEL ? GROUPS : PANEL / width, step = groups * SIDE;
-    for (int64_t a = 0; a < n_queries; a += QUERIES) {
-        int64_t some = n_queries - a < QUERIES ? n_queries - a : QUERIES;
-        const double *from = queries + a * width;
-        for (int64_t first = 0; first < m; first += step) {
-            int64_t count = m - first < step ? m - first : step;
-            if (some < FOUR) /* too few to pay for a transposed panel */
-                for (int64_t q = 0; q < some; q++)
-                    sum_rows(from + q * width, (const char *)points + first * width * item_size[type], type, NULL,
-                             term, out + (a + q) * n + first, width, count, count);
-            else if (is_long)
-                sum_long_rows(from, points, type, first, count, term, out + a * n, some, width, n);
-            else
-                sum_short_rows(from, points, type, first, count, term, out + a * n, some, width, n);
-        }
+    side panel[PANEL], kept[QUERIES][LANES];
+    for (int64_t start = 0; start == 0 || start < width; start += columns) {
+        int64_t some = width - start < columns ? width - start : columns;
+        for (int64_t p = 0; p < count; p += SIDE)
+            transpose(points + p * width * item_size[type], type, count - p, width, start, some,
+                      panel + p / SIDE * some);
+        for (int64_t q = 0; q < n_queries; q++)
+            for (int64_t p = 0; p < count; p += SIDE) {
+                side s[LANES] = {{0}};
+                if (start > 0)
+                    memcpy(s, kept[q], sizeof s);
+                add_columns(queries + q * width + start, panel + p / SIDE * some, some, product, s);
+                side total = TREE(s);
+                if (start + some < width)
+                    memcpy(kept[q], s, sizeof s);
+                else if (count - p >= SIDE)
+                    memcpy(out + q * n + p, &total, sizeof total);
+                else
+                    memcpy(out + q * n + p, &total, (size_t)(count - p) * sizeof(double));
+            }
     }
 }
 
 /* Columns first..first+m-1 of `out`, which has n of them. */
-EXPORT void all_distances(const double *queries, const void *points, int32_t type, int64_t first, double *out,
-                          int64_t n_queries, int64_t width, int64_t m, int64_t n)
+EXPORT void all_pairs(const double *queries, const void *points, int32_t type, int64_t first, int32_t product,
+                      double *out, int64_t n_queries, int64_t width, int64_t m, int64_t n)
 {
-    if (first >= 0 && first <= n - m)
-        sum_all(queries, points, type, DISTANCE, out + first, n_queries, width, m, n);
-}
-
-EXPORT void all_products(const double *queries, const void *points, int32_t type, int64_t first, double *out,
-                         int64_t n_queries, int64_t width, int64_t m, int64_t n)
-{
-    if (first >= 0 && first <= n - m)
-        sum_all(queries, points, type, PRODUCT, out + first, n_queries, width, m, n);
+    if (first < 0 || first > n - m)
+        return;
+    bool is_long = width > COLUMNS;
+    int64_t groups = is_long ? 1 : width * GROUPS <= PANEL ? GROUPS : PANEL / width, step = groups * SIDE;
+    int64_t columns = is_long || width == 0 ? COLUMNS : width;
+    for (int64_t a = 0; a < n_queries; a += QUERIES) {
+        int64_t some = n_queries - a < QUERIES ? n_queries - a : QUERIES;
+        const double *t = queries + a * width;
+        for (int64_t i = 0; i < m; i += step) {
+            int64_t count = m - i < step ? m - i : step;
+            const char *x = (const char *)points + i * width * item_size[type];
+            double *sums = out + a * n + first + i;
+            if (some < FOUR) /* too few to pay for a transposed panel */
+                for (int64_t q = 0; q < some; q++)
+                    sum_rows(t + q * width, x, type, NULL, product, sums + q * n, width, count, count);
+            else if (product)
+                sum_panel(t, x, type, count, columns, true, sums, some, width, n);
+            else
+                sum_panel(t, x, type, count, columns, false, sums, some, width, n);
+        }
+    }
 }
 
 /* One sparse row: `count` sorted columns and their values. */
@@ -313,24 +258,33 @@ struct sparse_row {
     int64_t count;
 };
 
+INLINE void add_difference(double *sums, int32_t column, double difference, int32_t power)
+{
+    if (power == 2)
+        sums[column % LANES] += difference * difference;
+    else
+        sums[0] += fabs(difference);
+}
+
 /* The sum of |difference|^power. Squares go to eight sums, as those of dense rows do; absolute differences are added in
  * the order of the columns, as scipy adds those of dense rows. */
-static double merge(struct sparse_row q, struct sparse_row x, int32_t power)
+INLINE double merge(struct sparse_row q, struct sparse_row x, int32_t power)
 {
     double sums[LANES] = {0};
     int64_t i = 0, j = 0;
-    while (i < q.count || j < x.count) {
-        int64_t left = i < q.count ? q.column[i] : INT64_MAX, right = j < x.count ? x.column[j] : INT64_MAX;
-        double difference = (left <= right ? q.value[i] : 0.0) - (right <= left ? x.value[j] : 0.0);
-        int64_t column = left < right ? left : right;
-        i += left == column;
-        j += right == column;
-        if (power == 2)
-            sums[column % LANES] += difference * difference;
-        else
-            sums[0] += fabs(difference);
+    while (i < q.count && j < x.count) { /* whose turn it is cannot be predicted, so nothing here branches on it */
+        int32_t left = q.column[i], right = x.column[j];
+        double of_query = q.value[i], of_point = x.value[j];
+        double difference = (left <= right ? of_query : 0.0) - (right <= left ? of_point : 0.0);
+        add_difference(sums, left < right ? left : right, difference, power);
+        i += left <= right;
+        j += right <= left;
     }
-    return tree(sums);
+    for (; i < q.count; i++)
+        add_difference(sums, q.column[i], q.value[i], power);
+    for (; j < x.count; j++)
+        add_difference(sums, x.column[j], x.value[j], power);
+    return TREE(sums);
 }
 
 EXPORT void sparse_distances(double *out, const int64_t *q_start, const int32_t *q_column, const double *q_value,
@@ -342,7 +296,7 @@ EXPORT void sparse_distances(double *out, const int64_t *q_start, const int32_t 
         struct sparse_row q = {q_column + q_start[a], q_value + q_start[a], q_start[a + 1] - q_start[a]};
         for (int64_t b = 0; b < n; b++) {
             struct sparse_row x = {x_column + x_start[b], x_value + x_start[b], x_start[b + 1] - x_start[b]};
-            out[a * n + b] = merge(q, x, power);
+            out[a * n + b] = power == 2 ? merge(q, x, 2) : merge(q, x, 1);
         }
     }
 }

@@ -35,9 +35,21 @@ EXPORT void rows_distances(const double *query, const void *points, int32_t type
 /* Pairs in place by key, then by point. */
 void sort_pairs(double *keys, int32_t *points, int64_t size);
 
+/* Move the k nearest of `size` pairs to the front, the k-th to place k - 1. */
+void select_nearest(double *keys, int32_t *points, int64_t size, int64_t k);
+
 /* The points of a query by exact key, then by row, without the excluded one (-1 for none). `first` says where a block of
  * ties begins: at every rank if they are broken by index. All arrays have n entries. */
 void order_points(const double *keys, int64_t n, int64_t excluded, bool by_index, uint64_t *items, uint64_t *spare,
                   int32_t *order, uint8_t *first);
+
+/* The nearest cut that certifies `max_error`: the number of cells, near to far, that are to be resolved; -1 if the cells do
+ * not hold N points. From the cut on, of_match and of_other are the values of the points of each cell, without what the
+ * soft utility adds. result[0] is what every resolved point loses to them, result[1] the largest error of any point. At
+ * least `certain` points come before the cell in front of the cut: the index of the largest loss d, so that losses do not
+ * increase behind it. See certified.c for the tables. */
+EXPORT int64_t certified_cut(const uint32_t *matches, const uint32_t *others, const double *total, const double *worth,
+                             double max_error, int64_t certain, double *of_match, double *of_other, double *result,
+                             int64_t n_cells, int64_t n_ranks);
 
 #endif

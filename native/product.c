@@ -12,7 +12,7 @@
 
 #define ROWS 32
 #define BLOCK 16
-#define PIECE 16
+#define PIECE 64
 #if defined(__AVX512F__)
 #define LANES 16
 #define TILE 12
@@ -45,13 +45,24 @@ EXPORT int64_t packed_query_size(int64_t n_queries, int64_t width)
     return (n_queries + TILE - 1) / TILE * TILE * width;
 }
 
-#define READ(CODE, TYPE)                                                                                               \
-    case CODE:                                                                                                         \
-        for (int64_t j = 0; j < count; j++)                                                                            \
-            out[j] = (double)((const TYPE *)points)[start + j];                                                        \
-        break;
+typedef double eight __attribute__((vector_size(64), aligned(8), may_alias));
+typedef float eight_floats __attribute__((vector_size(32), aligned(4), may_alias));
 
-static inline __attribute__((always_inline)) void read_numbers(const void *points, int32_t type, int64_t start, int64_t count, double *restrict out)
+/* `count` numbers as doubles. Whole pieces are read as vectors, which compilers would not find by themselves. */
+#define READ(CODE, TYPE)                                                                                               \
+    case CODE: {                                                                                                       \
+        typedef TYPE numbers __attribute__((vector_size(8 * sizeof(TYPE)), aligned(sizeof(TYPE)), may_alias));         \
+        const TYPE *from = (const TYPE *)points + start;                                                               \
+        if (count == PIECE)                                                                                            \
+            for (int j = 0; j < PIECE; j += 8)                                                                         \
+                *(eight *)(out + j) = __builtin_convertvector(*(const numbers *)(from + j), eight);                    \
+        else                                                                                                           \
+            for (int64_t j = 0; j < count; j++)                                                                        \
+                out[j] = (double)from[j];                                                                              \
+        break;                                                                                                         \
+    }
+
+static inline void read_numbers(const void *points, int32_t type, int64_t start, int64_t count, double *out)
 {
     switch (type) {
         READ(F4, float)
@@ -67,31 +78,45 @@ static inline __attribute__((always_inline)) void read_numbers(const void *point
     }
 }
 
+/* Vectors of four by four numbers, which every processor turns with a few shuffles. */
+static void transpose(float rows[ROWS][PIECE], int64_t n_columns, float *packed)
+{
+    typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
+    typedef int32_t places __attribute__((vector_size(16)));
+    for (int j = 0; j < PIECE; j += 4)
+        for (int i = 0; i < ROWS; i += 4) {
+            four a = *(four *)&rows[i][j], b = *(four *)&rows[i + 1][j];
+            four c = *(four *)&rows[i + 2][j], d = *(four *)&rows[i + 3][j];
+            four ab = __builtin_shuffle(a, b, (places){0, 4, 1, 5}), cd = __builtin_shuffle(c, d, (places){0, 4, 1, 5});
+            four AB = __builtin_shuffle(a, b, (places){2, 6, 3, 7}), CD = __builtin_shuffle(c, d, (places){2, 6, 3, 7});
+            four columns[4] = {
+                __builtin_shuffle(ab, cd, (places){0, 1, 4, 5}), __builtin_shuffle(ab, cd, (places){2, 3, 6, 7}),
+                __builtin_shuffle(AB, CD, (places){0, 1, 4, 5}), __builtin_shuffle(AB, CD, (places){2, 3, 6, 7})};
+            for (int k = 0; k < 4 && j + k < n_columns; k++)
+                *(four *)(packed + (j + k) * ROWS + i) = columns[k];
+        }
+}
+
 /* Pack `count` (at most PIECE) columns of one block of ROWS positions; their squares are added to `norms`. */
 static void pack_piece(const void *points, int32_t type, const int32_t *order, int64_t n_rows, int64_t width,
                        int64_t column, int64_t count, const double *centre, float *packed, double *norms)
 {
-    float rows[ROWS][PIECE] = {{0}};
+    float rows[ROWS][PIECE];
     double middle[PIECE] = {0}, row[PIECE] = {0};
     memcpy(middle, centre + column, (size_t)count * sizeof *centre);
+    if (n_rows < ROWS)
+        memset(rows, 0, sizeof rows);
     for (int64_t i = 0; i < n_rows; i++) {
-        double norm[PIECE / 2];
-        int64_t start = order[i] * width + column;
-        if (count == PIECE) /* a constant length, which compilers turn into a few wide instructions */
-            read_numbers(points, type, start, PIECE, row);
-        else
-            read_numbers(points, type, start, count, row);
-        for (int j = 0; j < PIECE; j++) {
-            row[j] -= middle[j];
-            rows[i][j] = (float)row[j];
+        read_numbers(points, type, order[i] * width + column, count, row);
+        eight squares = {0};
+        for (int j = 0; j < PIECE; j += 8) {
+            eight centred = *(eight *)(row + j) - *(eight *)(middle + j);
+            *(eight_floats *)(rows[i] + j) = __builtin_convertvector(centred, eight_floats);
+            squares += centred * centred;
         }
-        for (int j = 0; j < PIECE / 2; j++)
-            norm[j] = row[j] * row[j] + row[j + PIECE / 2] * row[j + PIECE / 2];
-        norms[i] += ((norm[0] + norm[1]) + (norm[2] + norm[3])) + ((norm[4] + norm[5]) + (norm[6] + norm[7]));
+        norms[i] += ((squares[0] + squares[1]) + (squares[2] + squares[3])) + ((squares[4] + squares[5]) + (squares[6] + squares[7]));
     }
-    for (int64_t j = 0; j < count; j++)
-        for (int i = 0; i < ROWS; i++)
-            packed[(column + j) * ROWS + i] = rows[i][j];
+    transpose(rows, count, packed + column * ROWS);
 }
 
 /* Pack the blocks of ROWS positions from first to last - 1: position i is the row order[i], minus the centre; `norms`

@@ -3,10 +3,13 @@
  *     sift              one panel of approximate keys after the other: a list per query holds all points that may be
  *                       among the k nearest. A full list is cut: what lies beyond its k-th key by more than keys can be
  *                       off drops out, and that limit keeps nearly all later points from being listed.
+ *     fold_hashes       the hashes of a point in one table as one number
  *     nearest_colliding the points that share a bucket with the query in any hash table, each once, by exact distance
  *
- * Both work on pairs of a key and a point, ordered by key and then by point. */
+ * Lists are pairs of a key and a point, ordered by key and then by point. */
 #include "nearworth.h"
+
+#define LARGEST_CODE 0x1p40F
 
 enum {
     STRETCH = 128, /* keys that are skipped at once if none of them is near */
@@ -47,28 +50,21 @@ void sort_pairs(double *keys, int32_t *points, int64_t size)
     }
 }
 
-/* Partition pairs low..high around the middle one of three; returns where that ends up. */
+/* Partition pairs low..high around the one in the middle; returns where that ends up. */
 static int64_t partition(double *keys, int32_t *points, int64_t low, int64_t high)
 {
-    int64_t middle = low + (high - low) / 2;
-    if (before(keys[middle], points[middle], keys[low], points[low]))
-        swap(keys, points, middle, low);
-    if (before(keys[high], points[high], keys[low], points[low]))
-        swap(keys, points, high, low);
-    if (before(keys[middle], points[middle], keys[high], points[high]))
-        swap(keys, points, middle, high);
+    swap(keys, points, low + (high - low) / 2, high);
     int64_t end = low;
     for (int64_t i = low; i < high; i++) {
         bool nearer = before(keys[i], points[i], keys[high], points[high]);
         swap(keys, points, i, end);
-        end += nearer;
+        end += nearer; /* no branch: which are nearer cannot be predicted */
     }
     swap(keys, points, end, high);
     return end;
 }
 
-/* Move the k nearest of `size` pairs to the front, the k-th to place k - 1. */
-static void select_nearest(double *keys, int32_t *points, int64_t size, int64_t k)
+void select_nearest(double *keys, int32_t *points, int64_t size, int64_t k)
 {
     int64_t low = 0, high = size - 1;
     for (int round = 0; low < high; round++) {
@@ -112,10 +108,10 @@ static void offer(struct list *list, double key, int64_t point)
         return;
     if (list->count == list->room)
         cut(list);
-    if (list->count < 0)
-        return;
-    list->keys[list->count] = key, list->points[list->count] = (int32_t)point;
-    list->count++;
+    if (list->count >= 0) {
+        list->keys[list->count] = key;
+        list->points[list->count++] = (int32_t)point;
+    }
 }
 
 /* Counting, instead of stopping at the first near key, is what compilers turn into a few wide instructions. */
@@ -150,6 +146,38 @@ EXPORT void sift(const void *panel, int32_t type, const double *norms, int64_t s
         else if (type == F8)
             sift_row_f8(&list, (const double *)panel + q * m, norms + start, start, m);
         limits[q] = list.limit, counts[q] = list.count;
+    }
+}
+
+/* Far out, numbers get too coarse for codes (or are none): one bucket for all of it. */
+#define FOLD_HASH(NAME, TYPE, FLOOR)                                                                                   \
+    static void fold_hash_##NAME(const TYPE *products, TYPE offset, uint64_t factor, uint64_t *out, int64_t count)     \
+    {                                                                                                                  \
+        for (int64_t i = 0; i < count; i++) {                                                                          \
+            TYPE code = FLOOR(products[i] + offset);                                                                   \
+            code = code > -LARGEST_CODE && code < LARGEST_CODE ? code : LARGEST_CODE;                                  \
+            out[i] += (uint64_t)(int64_t)code * factor;                                                                \
+        }                                                                                                              \
+    }
+FOLD_HASH(f4, float, floorf)
+FOLD_HASH(f8, double, floor)
+
+/* Adds to columns start.. of `out`, (tables, n), from products (tables, hashes, points of a panel). */
+EXPORT void fold_hashes(const void *products, int32_t type, const void *offsets, int32_t same_type,
+                        const uint64_t *factors, int64_t start, uint64_t *out, int64_t n_tables, int64_t n_hashes,
+                        int64_t panel, int64_t n)
+{
+    if (type != same_type || start < 0 || start > n)
+        return;
+    int64_t count = n - start < panel ? n - start : panel;
+    for (int64_t hash = 0; hash < n_tables * n_hashes; hash++) {
+        uint64_t *codes = out + hash / n_hashes * n + start;
+        if (type == F4)
+            fold_hash_f4((const float *)products + hash * panel, ((const float *)offsets)[hash], factors[hash], codes,
+                         count);
+        else if (type == F8)
+            fold_hash_f8((const double *)products + hash * panel, ((const double *)offsets)[hash], factors[hash],
+                         codes, count);
     }
 }
 

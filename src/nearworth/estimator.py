@@ -39,6 +39,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
     search : {"exact", "lsh", "faiss", "auto"} or a searcher
         How neighbours are found: every distance, the paper's hash tables, an index (extra `faiss`), whichever is
         cheapest, or an object with fit(X) and search(Q, k). All but "exact" and "auto" need one of the next two.
+        "auto" takes an index only if its typical error (see `Valuation.typical_error`) is not above max_error.
     n_candidates : int, optional
         K*: how many nearest neighbours are ranked; None for all. Values then carry certified intervals.
     max_error : float, optional

@@ -34,7 +34,7 @@ def test_without_noise_counts_are_beta_binomial(rng, mean):
     tally, counts = np.bincount(seen, minlength=trials + 1).astype(float), np.arange(trials + 1)
     share = seen.mean() / trials
     choose = gammaln(trials + 1) - gammaln(counts + 1) - gammaln(trials - counts + 1)
-    found = noise_level._tally_likelihood(tally, np.zeros(1), [(1.0, np.zeros(1))])[0] * trials
+    found = noise_level._tally_likelihoods(tally[None], np.zeros(1), [(1.0, np.zeros(1))])[0, 0] * trials
     likely = np.flatnonzero((noise_level.SIZES > 0.2) & (noise_level.SIZES < 10))
     for number in likely:
         size = noise_level.SIZES[number]

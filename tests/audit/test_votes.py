@@ -20,13 +20,14 @@ def test_votes_from_the_definition(rng):
             if point >= 0:
                 forward[query, codes[point]] += 1 / max(k, rank)
                 reverse[point, codes[query]] += 1 / max(k, rank)
-    np.testing.assert_allclose(voters.forward(codes, n_classes), forward)
-    np.testing.assert_allclose(voters.reverse(codes, n, n_classes), reverse)
+    np.testing.assert_allclose(voters.forward(codes, n_classes).weights, forward)
+    np.testing.assert_allclose(voters.reverse(codes, n, n_classes).weights, reverse)
 
 
 def test_unknown_labels_do_not_vote():
     voters = Voters.of(np.array([[0], [1]], dtype=np.int32), np.zeros((2, 1)), 1)
-    assert voters.reverse(np.array([-1, 1]), 2, 2).tolist() == [[0, 0], [0, 1]]
+    votes = voters.reverse(np.array([-1, 1]), 2, 2)
+    assert votes.weights.tolist() == votes.counts.tolist() == [[0, 0], [0, 1]]
 
 
 def test_rows_at_equal_distance_share_their_weights():
@@ -48,7 +49,8 @@ def test_counts_of_labels_and_equal_weights():
     codes = np.array([0, 1, 1, 0])
     assert voters.label_counts(np.array([0, 1]), codes, 2, 2).tolist() == [[0, 2], [1, 1]]
     assert voters.label_counts(np.array([1, 0]), codes, 2, 3).tolist() == [[1, 1], [1, 2]]
-    equal = voters.with_equal_weights().weights
+    counts = [voters.forward(codes, 2).counts, voters.reverse(codes[:2], 4, 2).counts]
+    assert [count.tolist() for count in counts] == [[[1, 2], [1, 1]], [[0, 1], [1, 0], [1, 1], [1, 0]]]
+    equal = voters.with_equal_weights(counts[0])
     np.testing.assert_allclose(equal.sum(), voters.weights.sum())
-    assert len(np.unique(equal[rows >= 0])) == 1
-    assert equal[1, 2] == 0
+    np.testing.assert_allclose(equal, counts[0] * equal[1, 0])

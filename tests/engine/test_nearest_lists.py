@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import nearworth as nw
+from nearworth._common import native
 from nearworth.engine.nearest_lists import NearestLists, nearly_nearest
 from nearworth.engine.value import value_and_nearest
+from nearworth.neighbors.quantised import QuantisedKeys
 
 
 def nearest(estimator, X, y, size, X_val=None, y_val=None):
@@ -79,3 +81,31 @@ def test_a_query_that_is_recorded_again_leaves_nothing_of_the_first_time():
     lists.keep(0, np.array([7, 8]), np.array([0.5, 0.6]))
     assert lists.found.rows[0].tolist() == [7, 8, -1, -1]
     assert lists.found.keys[0].tolist() == [0.5, 0.6, np.inf, np.inf]
+
+
+@pytest.mark.skipif(not native.available(), reason="the compiled library is not there")
+@pytest.mark.parametrize("source", ["points", "given", "exact"])
+@pytest.mark.parametrize(("n", "size", "least"), [(1, 3, 1), (7, 3, 1), (40, 60, 1), (500, 20, 5), (5000, 20, 20)])
+@pytest.mark.parametrize("spread", [0, 2, 1000])  # of the coordinates: all equal, many ties, few
+def test_lists_from_quantised_keys_are_those_of_a_sort(rng, n, size, least, spread, source):
+    first, stop, order = 100, 130, rng.permutation(n).astype(np.int32)  # numbers of queries are part of the hashes
+    points = rng.integers(0, spread + 1, (n, 3)).astype(np.int16)
+    queries = points[rng.integers(0, n, stop - first)].astype(np.float64)
+    selves = np.where(rng.random(stop - first) < 0.5, rng.integers(0, n, stop - first), -1).astype(np.int32)
+    keys = squared(queries, points)
+    tolerance = rng.choice([0, 1, 40], stop - first).astype(np.int32)  # by which two keys may be off against each other
+    noisy = keys[:, order] + rng.integers(0, tolerance[:, None] + 1, keys.shape)
+    qkeys = np.concatenate([noisy, np.zeros((stop - first, 5))], axis=1).astype(np.int32)  # the rest is never read
+    exact = {
+        "points": {"queries": queries, "points": points},
+        "given": {"given": keys},
+        "exact": {"exact": [row.__getitem__ for row in keys]},
+    }[source]
+    found, expected = NearestLists(stop, size, least), NearestLists(stop, size, least)
+    block = QuantisedKeys(qkeys=qkeys, tolerance=tolerance, usable=np.ones(stop - first, dtype=bool), **exact)
+    found.note(first, block, order, selves)
+    for query, (row, position) in enumerate(zip(keys, selves, strict=True), start=first):
+        rows = np.flatnonzero(np.arange(n) != (order[position] if position >= 0 else -1))
+        expected.keep(query, rows, row[rows])
+    np.testing.assert_array_equal(found.found.rows, expected.found.rows)
+    np.testing.assert_array_equal(found.found.keys, expected.found.keys)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import binom
@@ -11,6 +13,7 @@ from nearworth.neighbors.exact import (
     ExactSearch,
     Sample,
     TrueDistances,
+    _candidates,
     recall_by_distance,
     upper_limit,
 )
@@ -26,7 +29,7 @@ def brute_force(X, Q, k):
 
 
 @pytest.mark.parametrize("scale", [1.0, 2.0**400, 2.0**-400, 2.0**-1000])
-def test_true_distances_order_whatever_order_comes(rng, scale):
+def test_true_distances_order_whatever_order_comes(variant, rng, scale):
     X, Q = rng.integers(-3, 4, (60, 2)) * scale, rng.integers(-3, 4, (9, 2)) * scale
     exact, far = brute_force(X, Q, 60)
     truth = TrueDistances(X)
@@ -45,7 +48,7 @@ def test_true_distances_leave_missing_ones_at_the_end(rng):
 
 @pytest.mark.parametrize("n_train", [1, 7, 500, PRODUCT_POINTS + 100])
 @pytest.mark.parametrize("kind", ["floats", "grid", "far away", "identical"])
-def test_exact_search_is_exact(rng, n_train, kind):
+def test_exact_search_is_exact(variant, rng, n_train, kind):
     X, Q = {
         "floats": lambda: (rng.normal(size=(n_train, 5)), rng.normal(size=(30, 5))),
         "grid": lambda: (rng.integers(0, 3, (n_train, 3)), rng.integers(0, 3, (30, 3))),
@@ -69,7 +72,7 @@ def test_one_strange_query_does_not_spoil_the_others(rng):
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner_product", "manhattan"])
 @pytest.mark.parametrize("n_train", [50, PRODUCT_POINTS + 700])
-def test_nearest_of_any_metric(rng, metric, n_train):
+def test_nearest_of_any_metric(variant, rng, metric, n_train):
     X, Q = rng.normal(size=(n_train, 5)), rng.normal(size=(70, 5))
     keys = make_keys(X, metric, None)
     every = keys(Q)
@@ -87,13 +90,71 @@ def test_more_duplicates_than_there_is_room_for(rng):
     assert indices.tolist() == [[100, 101, 102, 103, 104]] * 2
 
 
-def test_a_broken_promise_is_noticed(rng, monkeypatch):
-    """Rough keys that err more than they say are not believed."""
+class Shaken:
+    """Products whose keys err more than they say."""
+
+    single_precision = False
+
+    def __init__(self, products, noise):
+        self._products, self._noise = products, noise
+
+    def __call__(self, queries, *, single):
+        approximate = self._products(queries, single=single)
+        return replace(approximate, norms=approximate.norms + self._noise)
+
+
+def test_a_broken_promise_is_noticed(rng, variant):
     X, Q = rng.normal(size=(PRODUCT_POINTS, 3)), rng.normal(size=(5, 3))
     searcher = ExactSearch().fit(X)
-    products = searcher._products
-    monkeypatch.setattr(products, "_norms", products._norms + rng.normal(size=len(X)))
+    searcher._products = Shaken(searcher._products, rng.normal(size=len(X)))
     np.testing.assert_array_equal(searcher.search(Q, 9)[0], brute_force(X, Q, 9)[0])
+
+
+ORDERS = {
+    "random": lambda rng, n: rng.permutation(n),
+    "nearest first": lambda rng, n: np.arange(n),
+    "nearest last": lambda rng, n: np.arange(n)[::-1],
+    "nearest in the middle": lambda rng, n: np.abs(2 * np.arange(n) - n),
+    "nearest at the ends": lambda rng, n: -np.abs(2 * np.arange(n) - n),
+    "few different ones": lambda rng, n: rng.integers(0, 300, n),
+    "zigzag": lambda rng, n: np.arange(n) ^ 1365,
+}
+
+
+class Given:
+    """Keys of a matrix product, in panels of any size."""
+
+    def __init__(self, keys, error, size, dtype):
+        self.n_queries, self.width, self.norms, self._size = len(keys), 1, np.full(keys.shape[1], 0.5), size
+        self.tolerance, self.far_tolerance = np.full(len(keys), error), np.zeros(len(keys))
+        self.usable, self._products = np.arange(len(keys)) != 1, (keys - 0.5).astype(dtype)
+
+    def panels(self, space):
+        for start in range(0, self._products.shape[1], self._size):
+            yield start, np.ascontiguousarray(self._products[:, start : start + self._size])
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("k", [1, 5, 400])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_no_point_that_may_be_near_drops_out(variant, rng, order, k, dtype):
+    n, error = 4000, 3.0
+    keys = np.stack([ORDERS[order](rng, n), np.full(n, np.nan), ORDERS["random"](rng, n)]).astype(float)
+    for size in (1000, 97):
+        found = _candidates(Given(keys, error, size, dtype), k)
+        assert found[1] is None
+        for own, candidates in ((keys[0], found[0]), (keys[2], found[2])):
+            assert candidates is not None or order == "few different ones"
+            if candidates is not None:
+                points, listed = candidates
+                assert len(np.unique(points)) == len(points)
+                np.testing.assert_array_equal(listed, own[points])
+                assert set(np.flatnonzero(own <= np.sort(own)[k - 1] + error)) <= set(points.tolist())
+
+
+def test_lists_beyond_their_room_are_given_up(variant):
+    found = _candidates(Given(np.zeros((3, 4000)), 0.0, 500, np.float32), 5)
+    assert found == [None, None, None]
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ">f8", np.int8, bool])

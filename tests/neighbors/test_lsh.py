@@ -76,14 +76,14 @@ class Sixteenths:
 
 
 @pytest.mark.parametrize("k", [1, 5, 400])
-def test_candidates_are_the_union_of_collisions_and_the_nearest_win(rng, k):
+def test_candidates_are_the_union_of_collisions_and_the_nearest_win(variant, rng, k):
     X, Q = rng.integers(-9, 10, (200, 3)).astype(float), rng.integers(-9, 10, (25, 3)).astype(float)
     X = np.concatenate([X, -X])  # its mean is zero
     tables = HashTables(X, 4, 3, 1.0, Sixteenths(rng))
     indices, keys = tables.nearest(Q, k)
 
     def hashes(points):
-        return np.floor(np.einsum("nd,ldm->lnm", points, tables.vectors) + tables.offsets[:, None])
+        return np.floor(np.einsum("nd,lmd->lnm", points, tables.vectors) + tables.offsets[:, None])
 
     same = (hashes(X)[:, None] == hashes(Q)[:, :, None]).all(axis=3)  # (tables, queries, points)
     squares = ((Q[:, None] - X[None]) ** 2).sum(axis=2)
@@ -94,6 +94,46 @@ def test_candidates_are_the_union_of_collisions_and_the_nearest_win(rng, k):
         np.testing.assert_array_equal(keys[q, : len(best)], squares[q, best])
         assert (indices[q, len(best) :] == -1).all()
         assert np.isinf(keys[q, len(best) :]).all()
+
+
+@pytest.mark.parametrize("order", ["random", "nearest first", "nearest last", "ties", "all equal"])
+@pytest.mark.parametrize("k", [1, 2, 24, 500, 999, 1000, 1001])
+def test_the_nearest_of_many_candidates(variant, rng, order, k):
+    """All points in one bucket, in orders that are hard to sort."""
+    places = {
+        "random": rng.permutation(1000),
+        "nearest first": np.arange(1000),
+        "nearest last": np.arange(1000)[::-1],
+        "ties": rng.integers(0, 5, 1000),
+        "all equal": np.ones(1000),
+    }[order]
+    X = places[:, None].astype(float)
+    indices, squares = HashTables(X, 2, 1, 1e9, rng).nearest(np.zeros((3, 1)), k)
+    expected = np.argsort(places, kind="stable")[:k]
+    for found, far in zip(indices, squares, strict=True):
+        np.testing.assert_array_equal(found[:1000], expected)
+        np.testing.assert_array_equal(far[:1000], X[expected, 0] ** 2)
+        assert (found[1000:] == -1).all()
+
+
+@pytest.mark.parametrize("width", [1.0, 1e-6])
+def test_hashes_are_folded_modulo_two_to_the_64(variant, rng, width):
+    """In single precision, and where that is too coarse in double; the same bits from every variant."""
+    points = rng.normal(size=(300, 4))
+    tables = HashTables(points, 3, 5, width, rng)
+    assert tables.vectors.dtype == (np.float32 if width == 1.0 else np.float64)
+    queries = np.concatenate([points, 1e10 * points[:9], 1e30 * points[:9], 1e305 * points[:9]])
+    codes = tables.codes(queries)
+    for start in (0, lsh.PANEL):
+        panel = np.zeros((4, lsh.PANEL), dtype=tables.vectors.dtype)
+        some = queries[start : start + lsh.PANEL]
+        with np.errstate(all="ignore"):
+            panel[:, : len(some)] = (some - tables.centre).T
+            numbers = np.floor(tables.vectors @ panel + tables.offsets[:, :, None])[:, :, : len(some)]
+        whole = np.array([int(x) if abs(x) < 2**40 else 2**40 for x in numbers.ravel().tolist()], dtype=object)
+        folded = (whole.reshape(numbers.shape) * tables.factors.astype(object)[:, :, None]).sum(axis=1) % 2**64
+        np.testing.assert_array_equal(codes[:, start : start + lsh.PANEL], folded.astype(np.uint64))
+    assert (codes[:, -9:] == codes[:, -1:]).all()  # beyond all measure: one bucket
 
 
 @pytest.mark.parametrize(("tables", "hashes", "multiple"), [(1, 1, 1.0), (4, 6, 2.0), (20, 12, 3.0), (40, 8, 1.5)])

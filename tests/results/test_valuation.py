@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import zipfile
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 from fractions import Fraction
 
 import numpy as np
@@ -16,6 +16,7 @@ import pytest
 
 import nearworth as nw
 from nearworth._common.archive import read_archive, write_archive
+from nearworth.results.origin import GAME
 
 
 @pytest.fixture
@@ -56,6 +57,14 @@ def test_fingerprints_know_data_from_containers(problem):
     assert made_from(X, y) == made_from(np.asfortranarray(X), y.tolist()) == made_from(X.tolist(), y)
     assert made_from(X, y) != made_from(X + 1e-12, y)
     assert made_from(X, y) != made_from(X, y[::-1])
+
+
+def test_fingerprints_of_other_versions_are_not_called_other_data(est, problem):
+    origin = est.value(*problem[2:]).origin
+    other = replace(origin, training="0" * 32)
+    assert origin.differences(other, GAME) == ["the training data"]
+    [different] = origin.differences(replace(other, version="0.0.1"), GAME)
+    assert different == "the training data (fingerprints of these versions cannot be compared)"
 
 
 def test_frozen(est, problem):

@@ -9,7 +9,7 @@ archive.py  JSON and arrays in one file with a checksum
 frames.py   result tables as frames of pandas, polars or pyarrow
 warnings.py warnings that point at the caller's own line
 
-inputs    --> memory, types
+inputs    --> memory, native, types
 native    --> warnings
 games     --> types
 neighbors --> compile, files, memory, native, types

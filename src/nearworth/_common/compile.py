@@ -35,11 +35,3 @@ def _forgive_old_caches(cache: Any) -> None:
             return None
 
     cache.load_overload = load_or_forget
-
-
-def is_kept(kernel: Any) -> bool:
-    """Whether compiled code of a kernel, as it is now, is on disk; True where that cannot be known."""
-    try:
-        return bool(kernel._cache._cache_file._load_index())
-    except (AttributeError, OSError):
-        return True

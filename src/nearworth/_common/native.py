@@ -54,19 +54,30 @@ classify_block(qkeys:i4[q,s] tolerances:i4[q] labels:i4[q] selves:i4[q] constant
 
 # distances.c
 rows_distances(query:f8[d] points:any[n,d] rows:i4[k] out:f8[k]!)
-rows_products(query:f8[d] points:any[n,d] rows:i4[k] out:f8[k]!)
-lists_distances(queries:f8[q,d] points:any[n,d] rows:i4[q,k] out:f8[q,k]!)
-all_distances(queries:f8[q,d] points:any[m,d] first:i8 out:f8[q,n]!)
-all_products(queries:f8[q,d] points:any[m,d] first:i8 out:f8[q,n]!)
-sparse_distances(out:f8[q,n]! qs:i8[q+1] qc:i4[a] qv:f8[a] xs:i8[n+1] xc:i4[b] xv:f8[b] power:i4)
+listed_pairs(queries:f8[q,d] points:any[n,d] rows:i4[q,k] product:i4 out:f8[q,k]!)
+all_pairs(queries:f8[q,d] points:any[m,d] first:i8 product:i4 out:f8[q,n]!)
+sparse_distances(out:f8[q,n]! q_start:i8[q+1] q_column:i4[a] q_value:f8[a] x_start:i8[n+1] x_column:i4[b]
+    x_value:f8[b] power:i4)
 
 # search.c
 sift(panel:any[q,m] norms:f8[n] start:i8 k:i8 error:f8[q] limits:f8[q]! keys:f8[q,r]! points:i4[q,r]! counts:i8[q]!)
+fold_hashes(products:any[t,h,p] offsets:any[t,h] factors:u8[t,h] start:i8 out:u8[t,n]!)
 nearest_colliding(queries:f8[q,d] codes:u8[t,q] points:any[n,d] hashes:u8[t,n] rows:i4[t,n] seen:i4[n]!
     candidates:i4[n]! distances:f8[n]! indices:i8[q,k]! squares:f8[q,k]!)
 
+# certified.c
+certified_cut(matches:u4[c] others:u4[c] total:f8[t] worth:f8[t+1] max_error:f8 certain:i8 of_match:f8[c]! of_other:f8[c]!
+    result:f8[2]!) -> i8
+
 # fold.c
 add_with_spread(total:f8[n]! shift:f8[n]! first:f8[n]! second:f8[n]! values:f8[n] weight:f8 fresh:i4)
+
+# hash.c
+hash_numbers(numbers:f8[n] start:i8 keys:u8[2,b] sums:u8[c,2]!)
+
+# nearest.c
+nearest_lists(qkeys:i4[q,s] tolerances:i4[q] selves:i4[q] row_of:i4[n] queries:f8?[q,d] points:any?[m,d] given:f8?[q,n]
+    first:i8 least:i8 rows:i4[q,k]! keys:f8[q,k]! near:i4[n]! exact:f8[n]!)
 
 # regression.c
 value_regression(keys:f8[q,n] targets:f8[n] query_targets:f8[q] weights:f8[q] self:i8 by_index:i4 worth:f8[m] loss:f8[m]

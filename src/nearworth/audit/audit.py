@@ -15,6 +15,7 @@ from nearworth.audit.target_model import LISTED as LISTED_FOR_TARGETS
 from nearworth.audit.target_model import fit_targets
 from nearworth.audit.votes import Voters, vote_shares
 from nearworth.engine.nearest_lists import BYTES
+from nearworth.engine.run import one_blas_thread
 from nearworth.engine.value import value_and_nearest
 from nearworth.estimator import KNNShapley
 from nearworth.inputs.features import check_features
@@ -109,18 +110,19 @@ def _audit_classes(estimator: KNNShapley, X_val: Any, y_val: Any, pred_probs: An
     size = max(LISTED, LISTED_PER_NEIGHBOR * estimator.n_neighbors)
     valuation, voters = _value_and_voters(estimator, _affordable(estimator, size))
     forward, reverse = voters.forward(codes, n_classes), voters.reverse(codes, n_rows, n_classes)
-    equal = voters.with_equal_weights()
-    unweighted = equal.forward(codes, n_classes) + equal.reverse(codes, n_rows, n_classes)
-    shares = [vote_shares(votes, priors) for votes in (forward, reverse, forward + reverse, unweighted)]
+    equal = voters.with_equal_weights(forward.counts) + voters.with_equal_weights(reverse.counts)
+    kinds = (forward.weights, reverse.weights, forward.weights + reverse.weights, equal)
+    shares = [vote_shares(votes, priors) for votes in kinds]
     if X_val is not None or y_val is not None:
         valuation, trusted = _value_and_voters(estimator, size, X_val, y_val)
         val_codes, _ = training.classes.encode(y_val, "y_val", len(trusted.rows))
-        shares.append(vote_shares(trusted.reverse(val_codes, n_rows, n_classes), priors))
+        shares.append(vote_shares(trusted.reverse(val_codes, n_rows, n_classes).weights, priors))
     if probabilities is not None:
         shares.append((probabilities + PROBABILITY_FLOOR * priors) / (1.0 + PROBABILITY_FLOOR))
     some = fitted_rows(n_rows)
     counts = [voters.label_counts(some, codes, n_classes, scale) for scale in _scales(n_rows, n_classes)]
-    posterior = label_posterior(make_features(shares, squared=shares[2]), codes, counts)
+    with one_blas_thread():  # many small products: threads would only wait for each other
+        posterior = label_posterior(make_features(shares, squared=shares[2]), codes, counts)
     best, rows = posterior.evidence.argmax(axis=1), np.arange(n_rows)
     return LabelAudit(
         given=labels[codes],

@@ -45,6 +45,7 @@ INFLOWS, INFLOW_SPREAD = np.array([0.4, 1.0, 2.5]), 0.7  # times the error rate 
 TRICKLE = 0.05  # share of an even inflow that still comes from the others if nearly all comes from one
 MOST_INFLOW, MOST_TILT = 0.49, 1e6
 MOST_CLASSES = 20  # the largest; they tell enough, and each takes time
+AT_ONCE = 18  # error rates: arrays then stay in the processor's cache
 _EVEN: FloatVector = np.linspace(0.0, 1.0, 49)
 _DENSE: FloatVector = _EVEN**2 * (3.0 - 2.0 * _EVEN)  # at both ends
 EDGES: FloatVector = _DENSE**2 * (3.0 - 2.0 * _DENSE)  # of the cells of eta, far denser there: most of it may be there
@@ -115,34 +116,31 @@ def level_likelihood(votes: Sequence[IntMatrix], codes: IntVector) -> LevelFit:
     order = np.lexsort((-(votes[-1].astype(np.float64) ** 2).sum(axis=0), -shares))
     common = order[: max(2, int((shares >= RARE / len(shares)).sum()))]
     largest = common[:MOST_CLASSES]
-    tallies = [[_tally(v, codes, int(label)) for v in votes] for label in largest]
-    weights = shares[largest] / shares[largest].sum()
     two = len(common) == 2
-    likelihood, found = _of_two(tallies[0], weights) if two else _of_many(tallies, weights, len(common))
+    tallies = [_tallies(v, codes, largest[:1] if two else largest) for v in votes]
+    weights = shares[largest] / shares[largest].sum()
+    likelihood, found = _of_two(tallies, weights) if two else _of_many(tallies, weights, len(common))
     offsets = np.zeros((len(LEVELS), len(shares)))
     offsets[:, largest] = found
     return LevelFit(likelihood, offsets)
 
 
-def _of_two(tallies: list[FloatVector], shares: FloatVector) -> tuple[FloatVector, FloatMatrix]:
+def _of_two(tallies: list[FloatMatrix], shares: FloatVector) -> tuple[FloatVector, FloatMatrix]:
     """From the tallies of the first of two classes: what flows into it is what the other one loses."""
     rates = [_rates(OFFSETS * side) for side in (shares[1], -shares[0])]
-    fits = _likelihoods(tallies, rates[0], [(1.0, rates[1])], WORTH) + _normal_logs(OFFSETS / OFFSET_SPREAD)
+    fits = _likelihoods(tallies, rates[0], [(1.0, rates[1])], WORTH)[0] + _normal_logs(OFFSETS / OFFSET_SPREAD)
     expected = _expected_offset(fits)
     return _log_sum(fits, 1), np.stack([shares[1] * expected, -shares[0] * expected], axis=1)
 
 
-def _of_many(tallies: list[list[FloatVector]], shares: FloatVector, n_classes: int) -> tuple[FloatVector, FloatMatrix]:
+def _of_many(tallies: list[FloatMatrix], shares: FloatVector, n_classes: int) -> tuple[FloatVector, FloatMatrix]:
     """Each class against all others, whatever flows into it: from all of them alike, or nearly all from one.
 
     Each counts half, as of two classes, each of which determines the other.
     """
     rates, patterns = _rates(OFFSETS), _inflow_patterns(n_classes)
-    fits = [
-        _log_sum(np.stack([prior + _likelihoods(tally, rates, flows, WORTH / 2.0) for prior, flows in patterns]), 0)
-        for tally in tallies
-    ]
-    return _balanced(np.stack(fits) + _normal_logs(OFFSETS / OFFSET_SPREAD), shares)
+    fits = np.stack([prior + _likelihoods(tallies, rates, flows, WORTH / 2.0) for prior, flows in patterns])
+    return _balanced(_log_sum(fits, 0) + _normal_logs(OFFSETS / OFFSET_SPREAD), shares)
 
 
 def _inflow_patterns(n_classes: int) -> list[tuple[float, Flows]]:
@@ -169,7 +167,7 @@ def _balanced(fits: FloatMatrix, shares: FloatVector) -> tuple[FloatVector, Floa
     for _ in range(60):  # bisection, at all levels at once
         tilt = (low + high) / 2.0
         tilted = fits - tilt[:, None] * pull
-        offsets = np.stack([_expected_offset(of_class) for of_class in tilted], axis=1)
+        offsets = np.ascontiguousarray(_expected_offset(tilted).T)
         above = offsets @ shares > 0.0
         low, high = np.where(above, tilt, low), np.where(above, high, tilt)
     return _log_sum(tilted, 2).sum(axis=0), offsets
@@ -177,8 +175,8 @@ def _balanced(fits: FloatMatrix, shares: FloatVector) -> tuple[FloatVector, Floa
 
 def _expected_offset(logs: FloatMatrix) -> FloatVector:
     """Mean of OFFSETS in every row, which holds a logarithm of the weight of each."""
-    weights = np.exp(logs - logs.max(axis=1, keepdims=True))
-    return np.asarray(weights @ OFFSETS / weights.sum(axis=1))
+    weights = np.exp(logs - logs.max(axis=-1, keepdims=True))
+    return np.asarray(weights @ OFFSETS / weights.sum(axis=-1))
 
 
 def _rates(offset: FloatVector) -> FloatMatrix:
@@ -187,61 +185,82 @@ def _rates(offset: FloatVector) -> FloatMatrix:
     return np.asarray(0.5 / (1.0 + np.exp(-(np.log(2.0 * level / (1.0 - 2.0 * level)) + offset))))
 
 
-def _tally(votes: IntMatrix, codes: IntVector, label: int) -> FloatVector:
-    """How many rows see the label 0, 1, ... times among their neighbours and in themselves."""
-    size = int(np.bincount(votes.sum(axis=1)).argmax())  # rows with more or fewer neighbours than most are dropped
-    full = votes.sum(axis=1) == size
-    return np.bincount(votes[full, label] + (codes[full] == label), minlength=size + 2).astype(np.float64)
+def _tallies(votes: IntMatrix, codes: IntVector, labels: IntVector) -> FloatMatrix:
+    """How many rows see each label 0, 1, ... times among their neighbours and in themselves: labels x counts."""
+    seen = votes.sum(axis=1)
+    size = int(np.bincount(seen).argmax())
+    full = seen == size  # rows with more or fewer neighbours than most are dropped
+    votes, codes = votes[full], codes[full]
+    tallies = [np.bincount(votes[:, label] + (codes == label), minlength=size + 2) for label in labels]
+    return np.array(tallies, dtype=np.float64)
 
 
-def _likelihoods(tallies: list[FloatVector], rates: FloatMatrix, flows: Flows, worth: float) -> FloatMatrix:
-    """Logarithms, one for each error rate and inflow (shaped alike), sizes averaged out; mean of the scales."""
+def _likelihoods(tallies: list[FloatMatrix], rates: FloatMatrix, flows: Flows, worth: float) -> FloatMatrix:
+    """Logarithms, one for each label, error rate and inflow (shaped alike), sizes averaged out; mean of the scales."""
     size_prior = _normal_logs((np.log(SIZES) - SIZE_MEAN) / SIZE_SPREAD)
     flat = [(share, inflows.ravel()) for share, inflows in flows]
-    fits = [_log_sum(worth * _tally_likelihood(tally, rates.ravel(), flat) + size_prior, 1) for tally in tallies]
-    return np.asarray(np.mean(fits, axis=0).reshape(rates.shape))
+    fits = [_log_sum(worth * _tally_likelihoods(tally, rates.ravel(), flat) + size_prior, 2) for tally in tallies]
+    return np.asarray(np.mean(fits, axis=0).reshape(-1, *rates.shape))
 
 
-def _tally_likelihood(tally: FloatVector, rates: FloatVector, flows: Flows) -> FloatMatrix:
-    """Logarithm of the likelihood of a tally, per trial: error rates x sizes.
+def _tally_likelihoods(tallies: FloatMatrix, rates: FloatVector, flows: Flows) -> FloatMatrix:
+    """Logarithms of the likelihoods of tallies, per trial: labels x error rates x sizes.
 
     The mean of eta is the one at which the expected number of votes is the observed one, or the nearest there is: error
     rates at which more votes would flow in than there are fit badly, as they should.
     """
-    trials = len(tally) - 1
-    counts = np.flatnonzero(tally)
-    rows = tally[counts]
+    trials = tallies.shape[1] - 1
     inflow = np.sum([share * inflows for share, inflows in flows], axis=0)
-    cells = _cells((rows @ counts / (rows.sum() * trials) - inflow) / (1.0 - inflow - rates))
-    logs = [np.log(share) + _log_chances(counts, trials, rates, inflows, cells) for share, inflows in flows]
-    return np.asarray(np.einsum("k,pks->ps", rows, _log_sum(np.stack(logs), 0)) / trials)
+    chances = [(np.log(share), *_chances(trials, rates, inflows)) for share, inflows in flows]
+    fits = np.empty((len(tallies), len(rates), len(SIZES)))
+    for number, tally in enumerate(tallies):
+        counts = np.flatnonzero(tally)
+        rows = tally[counts]
+        means = (rows @ counts / (rows.sum() * trials) - inflow) / (1.0 - inflow - rates)
+        for start in range(0, len(rates), AT_ONCE):
+            part = slice(start, start + AT_ONCE)
+            cells = _cells(means[part])
+            logs = [log + (np.log(of[part, counts] @ cells) + highest[part, counts]) for log, of, highest in chances]
+            joined = logs[0] if len(logs) == 1 else _log_sum(np.stack(logs), 0)
+            fits[number, part] = np.einsum("k,pks->ps", rows, joined)
+    return np.asarray(fits / trials)
 
 
-def _log_chances(
-    counts: IntVector, trials: int, rates: FloatVector, inflows: FloatVector, cells: FloatMatrix
-) -> FloatMatrix:
-    """Of each count, in one order of its trials: error rates x counts x sizes."""
+def _chances(trials: int, rates: FloatVector, inflows: FloatVector) -> tuple[FloatMatrix, FloatMatrix]:
+    """Of each count, in one order of its trials: error rates x counts x cells of eta, over the highest of the cells.
+
+    And the logarithm of the highest. They are the same for all tallies.
+    """
+    counts = np.arange(trials + 1)[:, None]
     chance = inflows[:, None] + (1.0 - inflows - rates)[:, None] * CENTRES
-    logs = np.log(chance)[:, None, :] * counts[:, None] + np.log1p(-chance)[:, None, :] * (trials - counts)[:, None]
+    logs = np.log(chance)[:, None, :] * counts
+    logs += np.log1p(-chance)[:, None, :] * (trials - counts)
     highest = logs.max(axis=2, keepdims=True)
-    return np.asarray(np.log(np.exp(logs - highest) @ cells) + highest)
+    logs -= highest
+    return np.exp(logs, out=logs), highest
 
 
 def _cells(means: FloatVector) -> FloatMatrix:
     """Probabilities of the cells of eta for each mean (means x cells x sizes), interpolated between tabulated ones."""
     means = np.clip(means, MEANS[0], MEANS[-1])
     after = np.clip(np.searchsorted(MEANS, means), 1, len(MEANS) - 1)
-    part = ((means - MEANS[after - 1]) / (MEANS[after] - MEANS[after - 1]))[:, None, None]
+    part = (means - MEANS[after - 1]) / (MEANS[after] - MEANS[after - 1])
     table = _table()
-    return np.asarray((1.0 - part) * table[after - 1] + part * table[after])
+    below, above = table.take(after - 1, axis=0), table.take(after, axis=0)
+    parts = np.repeat(part, table[0].size).reshape(below.shape)  # faster than to multiply by one number for each mean
+    above *= parts
+    below *= np.subtract(1.0, parts, out=parts)
+    below += above
+    return below
 
 
 @cache
 def _table() -> FloatMatrix:
     a, b = MEANS[:, None, None] * SIZES, (1.0 - MEANS)[:, None, None] * SIZES
-    chances = np.maximum(np.diff(betainc(a, b, EDGES[:, None]), axis=1), 1e-300)
+    low = EDGES[: len(CENTRES) // 2 + 1, None]
+    chances = np.maximum(np.diff(betainc(a, b, low), axis=1), 1e-300)
     # Near one, differences of what is nearly one say nothing; there the mirrored distribution does.
-    return np.asarray(np.where(CENTRES[:, None] < 0.5, chances, chances[::-1, ::-1]))
+    return np.concatenate([chances, chances[::-1, ::-1]], axis=1)
 
 
 def _normal_logs(off: FloatVector) -> FloatVector:

@@ -60,10 +60,11 @@ class NoiseFit:
         self.class_shares = np.bincount(codes, minlength=self.n_classes) / len(codes)
         self.present, self.starts = np.unique(self.codes, return_index=True)
         # Other labels are rarely mistaken for one that hardly any row has.
-        self.rarity = np.log(np.clip(self.class_shares * self.n_classes / RARE, 1e-6, 1.0))
+        rarity = np.log(np.clip(self.class_shares * self.n_classes / RARE, 1e-6, 1.0))
+        self.rarity = _with_diagonal(np.tile(rarity, (self.n_classes, 1)), -np.inf)
         has_preferences = 2 < self.n_classes <= MANY_CLASSES
         sizes = [n_kinds, self.n_classes, self.n_classes, self.n_classes**2 if has_preferences else 0]
-        self.cuts = np.cumsum(sizes)[:-1]
+        self.parts = [slice(end - size, end) for size, end in zip(sizes, np.cumsum(sizes).tolist(), strict=True)]
         self.at = np.concatenate([np.linalg.solve(self.mixing, 2 * self.prior_weights), np.zeros(sum(sizes[1:]))])
 
     def model(self, level: float, offsets: FloatVector) -> tuple[NoiseModel, float]:
@@ -76,16 +77,10 @@ class NoiseFit:
     def loss(self, at: FloatVector, level_logit: float, offsets: FloatVector) -> tuple[float, FloatVector]:
         """Minus the logarithm of likelihood times priors, and its gradient."""
         weights, shifts, rates, preferences, confusion = self._read(at, level_logit)
-        mixed_weights, _, rate_offsets, preference_logs = np.split(at, self.cuts)
-        evidence = softmax(np.tensordot(mixed_weights, self.features, 1) + shifts, axis=1)
-        joint = evidence * confusion.T[self.codes]
-        given = np.maximum(joint.sum(axis=1), TINY)
-        joint /= given[:, None]
-        counts = np.zeros((self.n_classes, self.n_classes))  # expected rows by true and given label
-        counts[:, self.present] = np.add.reduceat(joint, self.starts, axis=0).T
+        mixed_weights, _, rate_offsets, preference_logs = (at[part] for part in self.parts)
+        by_score, counts, fit = self._of_rows(mixed_weights, shifts, confusion)
         right = np.diag(counts)
         wrong = counts.sum(axis=1) - right
-        by_score = evidence - joint
         by_rate = (1.0 - 2.0 * rates) * (right * rates / (1.0 - rates) - wrong)
         surprise = rate_offsets - offsets
         mean = np.mean(weights - self.prior_weights)
@@ -107,16 +102,33 @@ class NoiseFit:
             cost, slope = _student_loss(preference_logs, PREFERENCE_SPREAD)
             slopes.append(by_preference + slope)
             value += cost
-        return value - float(np.log(given).sum()), np.concatenate(slopes)
+        return value - fit, np.concatenate(slopes)
+
+    def _of_rows(
+        self, mixed_weights: FloatVector, shifts: FloatVector, confusion: FloatMatrix
+    ) -> tuple[FloatMatrix, FloatMatrix, float]:
+        """Slope by scores, expected rows by true and given label, log-likelihood: what takes the time, in place."""
+        evidence = np.tensordot(mixed_weights, self.features, 1)
+        evidence += shifts
+        evidence -= evidence.T.copy().max(axis=0)[:, None]  # five times as fast as along short rows
+        np.exp(evidence, out=evidence)
+        evidence /= evidence.sum(axis=1, keepdims=True)
+        joint = confusion.T.take(self.codes, axis=0)
+        joint *= evidence
+        given = np.maximum(joint.sum(axis=1), TINY)
+        joint /= given[:, None]
+        counts = np.zeros((self.n_classes, self.n_classes))
+        counts[:, self.present] = np.add.reduceat(joint, self.starts, axis=0).T
+        evidence -= joint
+        return evidence, counts, float(np.log(given).sum())
 
     def _read(self, at: FloatVector, level_logit: float) -> NoiseModel:
-        mixed_weights, shifts, offsets, preference_logs = np.split(at, self.cuts)
+        mixed_weights, shifts, offsets, preference_logs = (at[part] for part in self.parts)
         rate_logits = level_logit + offsets - self.class_shares @ offsets
         rates = 0.5 / (1.0 + np.exp(-np.clip(rate_logits, -30.0, 30.0)))
-        scores = np.broadcast_to(self.rarity, (self.n_classes, self.n_classes))
-        if len(preference_logs):
-            scores = scores + preference_logs.reshape(scores.shape)
-        preferences = softmax(_with_diagonal(scores, -np.inf), axis=1)
+        scores = self.rarity + preference_logs.reshape(-1, self.n_classes) if len(preference_logs) else self.rarity
+        preferences = np.exp(scores - scores.max(axis=1, keepdims=True))
+        preferences /= preferences.sum(axis=1, keepdims=True)
         confusion = _with_diagonal(rates[:, None] * preferences, 1.0 - rates)
         return NoiseModel(self.mixing @ mixed_weights, shifts, rates, preferences, confusion)
 
@@ -145,9 +157,9 @@ def _decorrelate(features: FloatMatrix) -> tuple[FloatMatrix, FloatMatrix]:
 
 
 def _with_diagonal(matrix: FloatMatrix, diagonal: FloatVector | float) -> FloatMatrix:
-    changed = matrix.copy()
-    np.fill_diagonal(changed, diagonal)
-    return changed
+    """The matrix itself, changed."""
+    matrix.reshape(-1)[:: len(matrix) + 1] = diagonal
+    return matrix
 
 
 def _normal_loss(off: FloatVector, spread: float) -> float:

@@ -8,8 +8,8 @@ neighbours of i, with the same weights. A row never votes about itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,53 +32,69 @@ class Voters:
 
     @classmethod
     def of(cls, rows: npt.NDArray[np.int32], keys: FloatMatrix, n_neighbors: int) -> Voters:
-        return cls(rows, keys, rank_weights(keys, n_neighbors) * (rows >= 0))
+        weights = rank_weights(keys, n_neighbors)
+        weights[rows < 0] = 0.0
+        return cls(rows, keys, weights)
 
-    def with_equal_weights(self) -> Voters:
-        """The same total weight, shared equally: far neighbours count as near ones, and chance matters less."""
-        present = self.rows >= 0
-        return replace(self, weights=self.weights.sum() / max(1, int(present.sum())) * present)
+    def with_equal_weights(self, counts: IntMatrix) -> FloatMatrix:
+        """Votes of the same total weight, shared equally: far neighbours count as near ones, chance matters less."""
+        weight = self.weights.sum() / max(1, np.count_nonzero(self.rows >= 0))
+        sums = np.cumsum(np.repeat([0.0, weight], [1, counts.max()]))  # as if added one by one
+        return np.asarray(sums[counts])
 
-    def label_counts(self, queries: IntVector, codes: IntVector, n_classes: int, size: int) -> IntMatrix:
-        """How many of the `size` nearest rows of some queries have each label."""
-        rows = self.rows[queries, :size]
-        one_each = replace(self, rows=rows, weights=(rows >= 0).astype(np.float64))
-        return one_each.forward(codes, n_classes).astype(np.intp)
-
-    def forward(self, codes: IntVector, n_classes: int) -> FloatMatrix:
+    def forward(self, codes: IntVector, n_classes: int) -> Votes:
         """Votes of its neighbours about each query (queries x classes)."""
-        queries = np.arange(len(self.rows))[:, None]
-        return _sum_by_cell(queries * n_classes + codes[self.rows], self.weights, len(self.rows), n_classes)
+        cells = codes[self.rows]
+        cells += n_classes * np.arange(len(self.rows))[:, None]
+        return self._count(cells, len(self.rows), n_classes)
 
-    def reverse(self, query_codes: IntVector, n_train: int, n_classes: int) -> FloatMatrix:
+    def reverse(self, query_codes: IntVector, n_train: int, n_classes: int) -> Votes:
         """Votes about each training row of the queries that have it as a neighbour (training rows x classes).
 
         Queries with code -1, a label that no class has, do not vote.
         """
-        weights = self.weights * (query_codes >= 0)[:, None]
-        cells = np.maximum(self.rows, 0).astype(np.int64) * n_classes + np.maximum(query_codes, 0)[:, None]
-        return _sum_by_cell(cells, weights, n_train, n_classes)
+        cells = self.rows * np.int64(n_classes)
+        cells += query_codes[:, None]
+        cells[query_codes < 0] = -1
+        return self._count(cells, n_train, n_classes)
+
+    def label_counts(self, queries: IntVector, codes: IntVector, n_classes: int, size: int) -> IntMatrix:
+        """How many of the `size` nearest rows of some queries have each label."""
+        some = Voters(self.rows[queries, :size], self.keys[queries, :size], self.weights[queries, :size])
+        return some.forward(codes, n_classes).counts
+
+    def _count(self, cells: IntMatrix, n_rows: int, n_classes: int) -> Votes:
+        """Sums of weights by cell, and how many there are; those of missing rows and negative cells do not count."""
+        present = (self.rows >= 0) & (cells >= 0)
+        weights, size = self.weights.ravel(), n_rows * n_classes
+        flat = cells.ravel()
+        if not present.all():
+            flat, weights = cells[present], self.weights[present]
+        sums, counts = np.bincount(flat, weights, size).astype(np.float64), np.bincount(flat, minlength=size)
+        return Votes(sums.reshape(n_rows, n_classes), counts.reshape(n_rows, n_classes))
+
+
+class Votes(NamedTuple):
+    """Sums of the voters' weights and numbers of voters, by row and class."""
+
+    weights: FloatMatrix
+    counts: IntMatrix
 
 
 def rank_weights(keys: FloatMatrix, n_neighbors: int) -> FloatMatrix:
     """1 / max(K, rank) for lists in order of their keys; equal keys share the mean of their ranks' weights."""
     by_rank = 1.0 / np.maximum(n_neighbors, np.arange(1, keys.shape[1] + 1))
-    first = np.ones(keys.shape, dtype=bool)
-    np.not_equal(keys[:, 1:], keys[:, :-1], out=first[:, 1:])
-    weights = np.broadcast_to(by_rank, keys.shape)
-    if first.all():
-        return np.array(weights)
-    blocks = np.cumsum(first.ravel()) - 1
-    means = np.bincount(blocks, weights=weights.ravel()) / np.bincount(blocks)
-    return np.asarray(means[blocks].reshape(keys.shape))
+    weights = np.tile(by_rank, (len(keys), 1))
+    same = keys[:, 1:] == keys[:, :-1]
+    tied = same.any(axis=1)
+    if tied.any():
+        blocks = np.cumsum(np.insert(~same[tied], 0, True, axis=1)) - 1
+        means = np.bincount(blocks, weights[tied].ravel()) / np.bincount(blocks)
+        weights[tied] = means[blocks].reshape(-1, keys.shape[1])
+    return weights
 
 
 def vote_shares(votes: FloatMatrix, priors: FloatVector) -> FloatMatrix:
     """Shares of the classes in each row's votes, smoothed towards the shares of the classes among all rows."""
     total = votes.sum(axis=1, keepdims=True) + SMOOTHING
     return np.asarray((votes + SMOOTHING * priors) / total)
-
-
-def _sum_by_cell(cells: npt.NDArray[Any], weights: FloatMatrix, n_rows: int, n_classes: int) -> FloatMatrix:
-    sums = np.bincount(cells.ravel(), weights=weights.ravel(), minlength=n_rows * n_classes)
-    return sums.reshape(n_rows, n_classes).astype(np.float64)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass, field
 from difflib import get_close_matches
@@ -15,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 import nearworth as nw
-from nearworth.cli.messages import print_compile_notice, print_message
+from nearworth.cli.messages import print_message
 from nearworth.cli.targets import array_target, check_target, column_target, many_classes
 from nearworth.inputs.features import check_features
 from nearworth.report.content import MOST_CELLS, Rows
@@ -64,8 +63,6 @@ def prepare(dry_run: bool, **given: Any) -> Data:
     if dry_run:
         print_message("Dry run: nothing was computed or written.")
         raise click.exceptions.Exit(0)
-    if sys.stderr.isatty():
-        print_compile_notice()
     return data
 
 

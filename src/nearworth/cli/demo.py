@@ -14,7 +14,6 @@ import numpy as np
 import nearworth as nw
 from nearworth.cli.data import Data
 from nearworth.cli.detect import write_page
-from nearworth.cli.messages import print_compile_notice
 from nearworth.cli.value import value_columns
 from nearworth.tables import InputError
 from nearworth.tables.write import write_columns
@@ -28,7 +27,6 @@ def demo(n_neighbors: int, seed: int, folder: str) -> None:
         raise InputError(f"{folder}: there is no such folder to write to.")
     digits = nw.datasets.noisy_digits(random_state=seed)
     data = Data(digits.X, digits.y, digits.X_val, digits.y_val)
-    print_compile_notice()
     audit = nw.audit_labels(data.X, data.y, n_neighbors)
     _print_suspects(audit, digits.flipped)
     est = nw.KNNShapley(n_neighbors, standard_errors=True).fit(data.X, data.y)

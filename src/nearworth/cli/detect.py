@@ -76,7 +76,7 @@ def _headline(audit: nw.LabelAudit, selection: dict[str, Any], suspects: IntVect
     verb = "is" if f"{count.estimate:.0f}" == "1" else "are"
     text += f" About {count.estimate:,.0f} {verb} estimated to be wrong ({count.lower:,.0f} to {count.upper:,.0f})."
     if audit.valuation.error_bound:
-        text += f" Values are certain to within {audit.valuation.error_bound:.2g}."
+        text += f" {audit.valuation.describe_error()}"
     return text
 
 
@@ -92,6 +92,7 @@ def _summary(
         "selection": selection,
         "n_errors": {"estimate": float(count.estimate), "lower": float(count.lower), "upper": float(count.upper)},
         "error_bound": float(audit.valuation.error_bound),
+        "typical_error": audit.valuation.typical_error,
         "columns": data.columns,
     }
 

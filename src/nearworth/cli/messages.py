@@ -18,15 +18,6 @@ def print_message(message: str) -> None:
         click.echo(message, err=True)
 
 
-def print_compile_notice() -> None:
-    """Say why the very first run prints nothing for a while."""
-    from nearworth._common.compile import is_kept
-    from nearworth.engine import kernels
-
-    if not is_kept(kernels.tabulate):
-        print_message("Compiling, once, about 15 s ...")
-
-
 def write_results(columns: Any, summary: dict[str, Any], output: str, as_json: bool) -> None:
     """Write columns to the output; with --json print the summary, with the rows in it unless they go to a file."""
     if as_json:

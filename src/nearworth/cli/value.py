@@ -46,8 +46,8 @@ def value(
         )  # fmt: skip
     if valuation.resumed:
         print_message(f"{valuation.resumed:,} of {valuation.n_val:,} validation points came from {checkpoint}")
-    print_message(str(valuation))
     summary = _summary(valuation) | {"columns": data.columns}
+    print_message(str(valuation))
     write_results(data.names() | value_columns(valuation), summary, output, as_json)
     if output != STDOUT:
         print_message(f"Values of {len(data.y):,} rows are in {output}")
@@ -72,6 +72,7 @@ def _summary(valuation: nw.Valuation) -> dict[str, Any]:
         "n_validation": made.n_val,
         "validation": "self" if made.is_leave_one_out else "given",
         "error_bound": valuation.error_bound,
+        "typical_error": valuation.typical_error,
         "negative": int((valuation.values < 0).sum()),
     }
 

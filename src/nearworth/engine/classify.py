@@ -60,7 +60,7 @@ class ClassificationEvaluator:
                 block = self._next_block(start, min(start + self._batch, stop))
                 end = start + len(block.qkeys)
                 if request.nearest is not None:
-                    self._note_nearest(block, start, request)
+                    request.nearest.note(start, block, order, self._selves(start, end))
                 if request.needs_every_value:
                     self._add_each(sums, block, start, request)
                 else:
@@ -92,14 +92,14 @@ class ClassificationEvaluator:
         problem, classes, n_queries = self._problem, self._classes, len(block.qkeys)
         part = slice(start, start + n_queries)
         labels = np.ascontiguousarray(problem.query_labels[part], dtype=np.int32)
-        selves = classes.positions[part] if problem.leave_one_out else np.full(n_queries, -1, dtype=np.int32)
         exact = block.exact
 
         def ask(query: int, rows: npt.NDArray[np.int32], out: FloatVector) -> None:
             out[:] = exact[query](rows)  # type: ignore[index]
 
         taken = native.call(
-            "classify_block", block.qkeys, block.tolerance, labels, selves, self._constants[labels],
+            "classify_block", block.qkeys, block.tolerance, labels, self._selves(start, start + n_queries),
+            self._constants[labels],
             np.ascontiguousarray(problem.weights[part], dtype=np.float64), classes.starts, classes.order, self._worth,
             self._loss, problem.ties == "index", classes.most_pivots, self._n_cells, block.queries, block.points,
             block.given, None if exact is None else ask, total, values, self._scratch,
@@ -114,13 +114,11 @@ class ClassificationEvaluator:
             self._value(block.some(q, q + 1), start + q, values=values)
             request.add(sums, start + q, float(self._problem.weights[start + q]), values[0], self._classes.positions)
 
-    def _note_nearest(self, block: QuantisedKeys, start: int, request: Request) -> None:
-        order, problem = self._classes.order, self._problem
-        for q in range(len(block.qkeys)):
-            request.nearest.note(  # type: ignore[union-attr]
-                start + q, block.qkeys[q, : problem.n_train], int(block.tolerance[q]), block.exact_keys(q), order,
-                problem.self_index(start + q),
-            )  # fmt: skip
+    def _selves(self, start: int, stop: int) -> npt.NDArray[np.int32]:
+        """Positions of the points that take no part in the games of some queries; -1 if all do."""
+        if not self._problem.leave_one_out:
+            return np.full(stop - start, -1, dtype=np.int32)
+        return self._classes.positions[self._problem.self_rows(slice(start, stop))]
 
     @staticmethod
     def memory(n_train: int, n_pivots: int, *, by_product: bool) -> Memory:
@@ -139,7 +137,7 @@ class SortedEvaluator:
         problem, n_players = self._problem, self._problem.game.n_players
         for query, keys in problem.exact_keys(start, stop, self._batch):
             if problem.leave_one_out:
-                keys[query] = np.nan  # sorts behind everything, infinity included
+                keys[problem.self_index(query)] = np.nan  # sorts behind everything, infinity included
             order = np.argsort(keys, kind="stable")[:n_players]
             ranked = Neighbours(order[None, :], keys[None, order])
             if request.nearest is not None:

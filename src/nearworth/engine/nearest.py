@@ -51,7 +51,7 @@ class Source:
     """Finds the k nearest points of validation points, or as many as take part."""
 
     def __init__(self, problem: Problem, k: int) -> None:
-        self._problem, self._k = problem, k
+        self._problem, self.k = problem, k
         self._n_needed = int(min(k, problem.game.n_players))
         self._n_searched = int(min(k + 1, problem.game.n_players))  # the last one shows whether others are tied with it
 
@@ -69,7 +69,7 @@ class Source:
         Ranking by index needs no cut if tied points were also found `by_index`.
         """
         n_found, ties = found.sizes, self._problem.ties
-        sizes = np.minimum(n_found, self._k)
+        sizes = np.minimum(n_found, self.k)
         if ties == "average" or not by_index:
             # The key of the next point, or of the last one where no next is known.
             next_key = found.keys[np.arange(len(sizes)), np.where(sizes < n_found, sizes, sizes - 1)]
@@ -97,7 +97,7 @@ class ExactSource(Source):
         """The nearest of some validation points, not cut."""
         problem = self._problem
         found = self._search.nearest(problem.queries[queries], self._n_searched + problem.leave_one_out)
-        return found.without(queries) if problem.leave_one_out else found
+        return found.without(problem.self_rows(queries)) if problem.leave_one_out else found
 
     def _with_whole_ties(self, start: int, found: Neighbours, known: Neighbours) -> Neighbours:
         """The known ranks and the whole block of tied points behind them, if it begins among the k nearest."""
@@ -115,9 +115,20 @@ class ExactSource(Source):
         problem = self._problem
         keys = np.array(problem.keys(problem.queries[query : query + 1])[0])  # they may be the user's own
         if problem.leave_one_out:
-            keys[query] = np.nan
+            keys[problem.self_index(query)] = np.nan
         keys[nearer] = np.nan
         return np.flatnonzero(keys == np.nanmin(keys))
+
+
+class KnownSource(Source):
+    """Neighbours that were found before."""
+
+    def __init__(self, problem: Problem, k: int, found: Neighbours) -> None:
+        super().__init__(problem, k)
+        self._found = found
+
+    def __call__(self, start: int, stop: int) -> Neighbours:
+        return self._known(self._found.part(slice(start, stop)), by_index=False)
 
 
 class SearcherSource(Source):
@@ -140,9 +151,9 @@ class SearcherSource(Source):
             queries = np.asarray(problem.queries[self._sampled], dtype=np.float64)
             searcher.prepare(self._n_searched + problem.leave_one_out, queries)
             self._sample = self._exact.nearest(self._sampled)
-            found = self._ask(self._sampled)
+            self._found = self._ask(self._sampled)
         k = self._n_needed
-        self._recall = recall_by_distance(found.keys[:, :k], self._sample.keys[:, :k])
+        self._recall = recall_by_distance(self._found.keys[:, :k], self._sample.keys[:, :k])
         self._n_complete = int(np.count_nonzero(self._recall >= 1.0))
 
     def __call__(self, start: int, stop: int) -> Neighbours:
@@ -152,7 +163,7 @@ class SearcherSource(Source):
         if on_fail == "raise" and failed.any():
             query = int(np.flatnonzero(failed)[0])
             raise ValueError(
-                f"{self._searcher.name} found {found.sizes[query]} of {self._k} neighbours of validation point "
+                f"{self._searcher.name} found {found.sizes[query]} of {self.k} neighbours of validation point "
                 f"{start + query}. Use on_fail='exact' or 'partial'."
             )
         self._replace_by_exact(found, start, stop, failed & (on_fail == "exact"))
@@ -162,14 +173,14 @@ class SearcherSource(Source):
         return self._known(found, by_index=False)
 
     def report(self) -> SearchReport | None:
-        n_val, n_sampled = self._problem.n_val, len(self._recall)
+        n_val, n_sampled = self._problem.n_val, self.n_sampled
         misses, incomplete = n_sampled - self._n_complete, 0
         if n_sampled < n_val:  # else all were searched exactly
             share = upper_limit(misses, n_sampled, CONFIDENCE)
             incomplete = min(int(np.ceil(share * n_val)) - misses, n_val - n_sampled)
         return SearchReport(
             searcher=self._searcher.name,
-            n_candidates=self._k,
+            n_candidates=self.k,
             n_sampled=n_sampled,
             n_complete=self._n_complete,
             recall=float(self._recall.mean()),
@@ -178,6 +189,19 @@ class SearcherSource(Source):
             failed=np.flatnonzero(self.failed),
             tuning=self._searcher.tuning,
         )
+
+    def sample(self, size: int, rng: np.random.Generator) -> tuple[IntVector, list[Neighbours]]:
+        """Some of the sampled queries, with their neighbours in the run and those that others like them have there."""
+        some = np.sort(rng.choice(len(self._sampled), min(size, len(self._sampled)), replace=False))
+        exact, found = self._sample.part(some), self._found.part(some)
+        if self._searcher.on_fail == "exact":
+            failed = found.sizes < self._n_needed
+            found.rows[failed], found.keys[failed] = exact.rows[failed], exact.keys[failed]
+        return self._sampled[some], [exact, found]
+
+    @property
+    def n_sampled(self) -> int:
+        return len(self._sampled)
 
     def identity(self) -> str:
         """What must be the same before a run can be resumed: the searcher as built, and its recall on the sample."""
@@ -194,8 +218,7 @@ class SearcherSource(Source):
             first = start - start % BLOCK
             last = min(max(stop, first + BLOCK), self._problem.n_val)
             self._block, self._answers = (first, last), self._ask(np.arange(first, last))
-        part = slice(start - self._block[0], stop - self._block[0])
-        return Neighbours(self._answers.rows[part].copy(), self._answers.keys[part].copy())
+        return self._answers.part(np.arange(start, stop) - self._block[0])
 
     def _ask(self, queries: IntVector) -> Neighbours:
         problem, excluded = self._problem, queries if self._problem.leave_one_out else None

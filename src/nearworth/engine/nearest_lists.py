@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nearworth._common import native
 from nearworth._common.types import FloatVector, IntVector
-from nearworth.neighbors.products import ExactKeys
+from nearworth.neighbors.quantised import QuantisedKeys
 from nearworth.neighbors.searchers import MISSING, Neighbours
 
+IntVector32 = npt.NDArray[np.int32]
 BYTES = 12  # per query and neighbour
 GROUPS = 8  # groups per neighbour whose smallest members bound the k-th smallest of all
 MIX_ROW, MIX_QUERY = 0x9E3779B1, 0x85EBCA77  # large odd numbers: hashes that look random
@@ -32,19 +34,21 @@ class NearestLists:
         self.size, self.least = size, least
         self.found = Neighbours.empty(n_queries, size, dtype=np.int32)
 
-    def note(
-        self,
-        query: int,
-        qkeys: npt.NDArray[np.int32],
-        tolerance: int,
-        exact: ExactKeys,
-        order: npt.NDArray[np.int32],
-        self_index: int,
-    ) -> None:
-        """Take the nearest of one query from its quantised keys; order[i] is the row of qkeys[i]."""
-        near = order[nearly_nearest(qkeys, min(self.size + 1, len(qkeys)), tolerance)]
-        near = np.sort(near[near != self_index])
-        self.keep(query, near, exact(near))
+    def note(self, start: int, block: QuantisedKeys, order: IntVector32, selves: IntVector32) -> None:
+        """Take the nearest of some queries; order[i] is the row at position i, and selves are positions left out."""
+        n_train, part = len(order), slice(start, start + len(block.qkeys))
+        if block.exact is None:
+            native.call(
+                "nearest_lists", block.qkeys, block.tolerance, selves, order, block.queries, block.points, block.given,
+                start, self.least, self.found.rows[part], self.found.keys[part], np.empty(n_train, dtype=np.int32),
+                np.empty(n_train),
+            )  # fmt: skip
+            return
+        for q, exact in enumerate(block.exact):
+            k, tolerance = min(self.size + 1, n_train), int(block.tolerance[q])
+            near = nearly_nearest(block.qkeys[q, :n_train], k, tolerance)
+            rows = np.sort(order[near[near != selves[q]]])
+            self.keep(start + q, rows, exact(rows))
 
     def keep(self, query: int, rows: npt.NDArray[Any], keys: FloatVector) -> None:
         """Take the nearest of points whose keys are known."""

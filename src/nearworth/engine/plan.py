@@ -35,6 +35,7 @@ from nearworth.neighbors.products import products_memory
 from nearworth.neighbors.quantised import SingleProducts
 from nearworth.neighbors.searchers import Searcher, as_searcher
 from nearworth.results.sums import CHUNK, Leaf
+from nearworth.results.typical_error import sample_sizes
 
 # Of 100,000 points, ranking 20 costs a third of ranking all, 500 two thirds, 1,000 about as much.
 MOST_CANDIDATES, SHARE_OF_ALL = 2_000, 0.01
@@ -74,6 +75,10 @@ class Method:
         if self.searcher is None or self.n_candidates is None:
             return Method(reason="the nearest are listed in the same pass")
         return replace(self, n_candidates=max(self.n_candidates, size))
+
+    def without_searcher(self, why: str) -> Method:
+        """The same neighbours, every distance computed."""
+        return replace(self, searcher=None, whole_ties=True, reason=f"{self.reason}; {why}")
 
     def source(
         self, problem: Problem, plan: Plan, random_state: Any = None, nearest: NearestLists | None = None
@@ -209,6 +214,10 @@ class Plan:
             f"keys     {'one matrix product, near-ties by exact distances' if self.products else 'pair by pair'}",
             f"memory   {self.working_bytes / 1e6:,.1f} MB beyond the inputs at most",
         ]
+        if self.method.n_candidates is not None:
+            size, _ = sample_sizes(self.n_val, self.n_train)
+            when = "when asked for" if self.method.searcher is None else "during the run"
+            lines.append(f"error    certified; typical error from {size} validation points valued exactly {when}")
         if self.seconds is not None:
             lines.append(f"time     about {readable_time(self.seconds)}, from a short trial on this machine")
         lines += [f"cheaper  {hint}" for hint in self.advice]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -30,7 +30,8 @@ LEAST_TRIAL, TRIAL_ENTRIES = 2048, 2**20  # rows and numbers of a file that a tr
 class Problem:
     """Validation points against training points, complete and checked.
 
-    With `leave_one_out`, the validation points are the training points, and each takes no part in its own game.
+    With `leave_one_out`, the validation points are the training points, or those of `rows`, and each takes no part in
+    its own game.
     """
 
     keys: Keys
@@ -41,6 +42,7 @@ class Problem:
     weights: FloatVector
     ties: Ties
     leave_one_out: bool = False
+    rows: IntVector | None = None
 
     @property
     def n_train(self) -> int:
@@ -52,7 +54,21 @@ class Problem:
 
     def self_index(self, query: int) -> int:
         """The training point that takes no part in the game of a query; -1 if all do."""
-        return query if self.leave_one_out else -1
+        return int(self.self_rows(query)) if self.leave_one_out else -1
+
+    def self_rows(self, queries: Any) -> Any:
+        """The training points that some validation points (a number, numbers or a slice) are, with leave_one_out."""
+        return queries if self.rows is None else self.rows[queries]
+
+    def some(self, queries: IntVector) -> Problem:
+        """The same training points against these validation points only."""
+        return replace(
+            self,
+            queries=self.queries[queries],
+            query_labels=self.query_labels[queries],
+            weights=self.weights[queries],
+            rows=queries if self.leave_one_out else None,
+        )
 
     def interruptible(self, batch: int) -> int:
         """How many queries of a batch get exact keys before a run looks whether it should stop."""

@@ -28,18 +28,19 @@ from nearworth._common.warnings import warn_user
 from nearworth._version import __version__
 from nearworth.engine.checkpoint import Checkpoint
 from nearworth.engine.cluster import Job, run_on
-from nearworth.engine.nearest import Source
+from nearworth.engine.nearest import KnownSource, SearcherSource, Source
 from nearworth.engine.nearest_lists import NearestLists
 from nearworth.engine.plan import Method, Plan, check_fits, choose_method, make_plan, planning_facts
 from nearworth.engine.problem import PRECOMPUTED, Problem, TrainingSet, budget
 from nearworth.engine.run import Evaluator, Request, Span, progress_report, run
 from nearworth.engine.storage import store
 from nearworth.inputs.features import fingerprint
-from nearworth.inputs.parameters import is_real
+from nearworth.inputs.parameters import as_generator, is_real
 from nearworth.inputs.targets import check_rows
 from nearworth.neighbors.searchers import Neighbours, Searcher
 from nearworth.results.origin import PARTS, SELF, Origin, ValidationSet, kernel
 from nearworth.results.sums import CHUNK, Leaf, Moments, Partial
+from nearworth.results.typical_error import TypicalError, estimate_error, sample_sizes
 from nearworth.results.valuation import Valuation
 
 CHECKPOINT_INTERVAL = 30.0
@@ -81,10 +82,14 @@ def single_values(
     training: TrainingSet, problem: Problem, parameters: Mapping[str, Any], rows: IntVector
 ) -> FloatMatrix:
     """Exact values of some training points for each single validation point, (validation points, rows)."""
-    method, values = Method(), np.empty((problem.n_val, len(rows)))
-    plan = make_plan(problem.n_train, problem.n_val, **planning_facts(training, parameters, method))
+    plan = make_plan(problem.n_train, problem.n_val, **planning_facts(training, parameters, Method()))
+    return _values_of(problem, plan, Method(), None, rows)
+
+
+def _values_of(problem: Problem, plan: Plan, method: Method, source: Source | None, rows: IntVector) -> FloatMatrix:
+    values = np.empty((problem.n_val, len(rows)))
     request = Request(chosen=rows, contributions=values)
-    run(problem, plan.threads, request, method.evaluators(problem, plan), Partial())
+    run(problem, plan.threads, request, method.evaluators(problem, plan, source), Partial())
     return values
 
 
@@ -115,19 +120,27 @@ class _ValuationRun:
     ) -> None:
         self.training, self.problem, self.parameters, self.options = training, problem, parameters, options
         self.nearest, self.spread = nearest, bool(parameters["standard_errors"])
-        self.method = method_for(training, parameters, problem.n_val)
-        if nearest is not None:
-            self.method = self.method.with_lists(nearest.size)
-        _check_options(options, problem, self.method, parameters["random_state"])
-        self._facts = planning_facts(training, parameters, self.method)
-        self.plan: Plan = make_plan(
-            problem.n_train, problem.n_val, checkpointed=options.checkpoint is not None, **self._facts
-        )
+        self._use(method_for(training, parameters, problem.n_val))
+        wanted = parameters["max_error"]
+        if parameters["search"] == "auto" and self.method.searcher is not None and wanted is not None:
+            typical = self.typical_error
+            if typical.interval[1] > wanted:
+                del self.source, self.typical_error
+                self._use(self.method.without_searcher(f"an index has a typical error of {typical}"))
         self.chosen: IntVector | None = None
         if options.contributions is not None:
             self.chosen = check_rows(options.contributions, "contributions", problem.n_train)
             check_fits(self.plan, self.chosen.size, budget(parameters))
         self.validation = SELF if problem.leave_one_out else self._validation_fingerprint()
+
+    def _use(self, method: Method) -> None:
+        problem, options = self.problem, self.options
+        self.method = method if self.nearest is None else method.with_lists(self.nearest.size)
+        _check_options(options, problem, self.method, self.parameters["random_state"])
+        self._facts = planning_facts(self.training, self.parameters, self.method)
+        self.plan: Plan = make_plan(
+            problem.n_train, problem.n_val, checkpointed=options.checkpoint is not None, **self._facts
+        )
 
     def valuation(self) -> Valuation:
         problem, search_report = self.problem, None if self.source is None else self.source.report()
@@ -162,9 +175,12 @@ class _ValuationRun:
             search=search_report,
             partial=summed if search_report is None else None,
             resumed=resumed,
+            _typical_error=None if continued or moments.ends is None else self._error_estimate(),
             _moments_by_group=self._group_moments if self.spread and not continued else None,
         )
         self._warn_of_a_wide_certificate(valuation)
+        if search_report is None:
+            self.__dict__.pop("source", None)  # its copies of the training points; made again if they are needed
         return valuation
 
     def sum_up(self, request: Request, excess: FloatMatrix | None = None) -> tuple[Partial, int]:
@@ -209,7 +225,44 @@ class _ValuationRun:
     @cached_property
     def source(self) -> Source | None:
         """What finds the candidates, if not all neighbours are ranked; building it may take a while."""
-        return self.method.source(self.problem, self.plan, self.parameters["random_state"], self.nearest)
+        return self.method.source(self.problem, self.plan, self._rng, self.nearest)
+
+    @cached_property
+    def _rng(self) -> np.random.Generator:
+        return as_generator(self.parameters["random_state"])
+
+    @cached_property
+    def typical_error(self) -> TypicalError:
+        """Estimated from validation points that are also valued exactly: see results/typical_error.py."""
+        problem, method, rng, source = self.problem, self.method, self._rng, self.source
+        limit = None if isinstance(source, SearcherSource) else budget(self.parameters)  # searchers have their own
+        size, n_rows = sample_sizes(problem.n_val, problem.n_train, limit)
+        sources: list[Source | None]
+        if isinstance(source, SearcherSource):
+            queries, found = source.sample(size, rng)
+            some, n_kept = problem.some(queries), source.n_sampled
+            sources = [KnownSource(some, source.k, each) for each in found]
+        else:
+            some, n_kept = problem.some(_draw(rng, problem.n_val, size)), problem.n_val
+            sources = [method.source(some, self.plan)]
+        rows, facts = _draw(rng, problem.n_train, n_rows), self._facts | {"method": Method(), "max_memory": limit}
+        exact = _values_of(some, make_plan(some.n_train, some.n_val, **facts), Method(), None, rows)
+        errors = [_values_of(some, self.plan, method, each, rows) for each in sources]
+        for each in errors:
+            each -= exact
+            each *= some.weights[:, None] / problem.weights.sum()
+        return estimate_error(errors[0], errors[-1], n_kept, problem.n_val)
+
+    def _error_estimate(self) -> TypicalError | Callable[[], TypicalError]:
+        """Now, for what a searcher found; later, if asked for, where every distance is computed."""
+        if self.method.searcher is not None:
+            return self.typical_error
+
+        def later() -> TypicalError:
+            self._check_unchanged()
+            return self.typical_error
+
+        return later
 
     def _beginning(self) -> tuple[Partial, Leaf | None, int]:
         """An empty Partial, or the one to continue; the sums of its open leaf; how many points it holds."""
@@ -254,10 +307,13 @@ class _ValuationRun:
 
     def _group_moments(self, groups: IntVector) -> Moments:
         """A second run that sums the values of each group, on data that must still be what they were."""
-        if not self.problem.leave_one_out and self._validation_fingerprint() != self.validation:
-            raise ValueError("The validation data changed in place since value(); standard errors of totals need them.")
+        self._check_unchanged()
         request = Request(spread=True, groups=groups)
         return run(self.problem, self.plan.threads, request, self.evaluators(), Partial()).finish()
+
+    def _check_unchanged(self) -> None:
+        if not self.problem.leave_one_out and self._validation_fingerprint() != self.validation:
+            raise ValueError("The validation data changed in place since value(), which needs them once more.")
 
     def _job(self, folder: str | os.PathLike[str]) -> Job:
         """What workers elsewhere need, in files of a folder."""
@@ -283,8 +339,13 @@ class _ValuationRun:
         if valuation.search is not None and wanted is not None and valuation.error_bound > wanted:
             warn_user(
                 f"max_error={wanted:g} was asked for, but only {valuation.error_bound:.2g} is certain: "
-                f"up to {valuation.search.incomplete:,} validation points may lack a neighbour. Use search='exact'."
+                f"up to {valuation.search.incomplete:,} validation points may lack a neighbour. The typical error of "
+                f"a value is {self.typical_error}. Use search='exact' if that is too much."
             )
+
+
+def _draw(rng: np.random.Generator, n: int, size: int) -> IntVector:
+    return np.sort(rng.choice(n, size, replace=False))
 
 
 def _check_options(options: Options, problem: Problem, method: Method, random_state: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Any, cast
 
 import narwhals.stable.v2 as nwl
@@ -12,11 +13,13 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
+from nearworth._common import native
 from nearworth.inputs.file_rows import PIECE, FileRows
 
 LARGEST_FEATURE = 1e150  # squares of larger numbers leave no room to be added up in 64-bit floats
 LARGEST_INTEGER = 2**53
 NAMED = 5  # rows or columns in a message
+BLOCK = 1024  # numbers that a fingerprint adds up
 
 
 @dataclass(frozen=True)
@@ -262,9 +265,42 @@ def _feed(digest: Any, part: Any) -> None:
     elif isinstance(part, np.ndarray | FileRows) and part.dtype.kind in "biuf":
         digest.update(f"dense{part.shape}".encode())
         matrix = part if isinstance(part, FileRows) else part.reshape(*((len(part), -1) if part.size else (0, 1)))
-        for _, chunk in row_chunks(matrix, 2**16):
-            digest.update(np.ascontiguousarray(chunk, dtype=np.float64) + 0.0)  # -0.0 is 0.0
+        digest.update(_sums_of_blocks(matrix).astype("<u8"))
     elif isinstance(part, np.ndarray):
         digest.update(repr(part.tolist()).encode())
     else:
         digest.update(repr(part).encode())
+
+
+def _sums_of_blocks(matrix: Any) -> npt.NDArray[np.uint64]:
+    """Two sums of 64 bits for every block of a matrix: a hash about as fast as memory is read.
+
+    Each number is mixed with keys of its place, so that equal sums of different blocks are as good as impossible.
+    """
+    sums = np.zeros((-(-matrix.shape[0] * matrix.shape[1] // BLOCK), 2), dtype=np.uint64)
+    add, keys, start = partial(native.call, "hash_numbers") if native.available() else hash_numbers, _hash_keys(), 0
+    for _, chunk in row_chunks(matrix, 2**16):
+        numbers = np.ascontiguousarray(chunk, dtype=np.float64).reshape(-1)
+        add(numbers, start, keys, sums)
+        start += len(numbers)
+    return sums
+
+
+def hash_numbers(
+    numbers: npt.NDArray[np.float64], start: int, keys: npt.NDArray[np.uint64], sums: npt.NDArray[np.uint64]
+) -> None:
+    """native/hash.c in numpy."""
+    place = start % BLOCK
+    firsts = np.maximum(np.arange(-place, len(numbers), BLOCK), 0)  # of each block
+    words = (numbers + 0.0).view(np.uint64)  # -0.0 is 0.0
+    words ^= words >> 32  # whole numbers have nothing in their lower half
+    for number in (0, 1):
+        mixed = words ^ np.resize(np.roll(keys[number], -place), len(words))
+        added = np.add.reduceat((mixed & 0xFFFFFFFF) * (mixed >> 32), firsts)
+        sums[start // BLOCK :][: len(added), number] += added
+
+
+@cache
+def _hash_keys() -> npt.NDArray[np.uint64]:
+    stream = hashlib.shake_128(b"nearworth").digest(2 * BLOCK * 8)
+    return np.frombuffer(stream, dtype="<u8").astype(np.uint64).reshape(2, BLOCK)

@@ -94,17 +94,17 @@ def squared_distances(queries: Any, points: Any) -> FloatMatrix:
     """Squared distances of every query and point, (Q, N), both dense or both sparse."""
     if scipy.sparse.issparse(points):
         return sparse_distances(queries, points, 2)
-    return _all_pairs("distances", queries, points)
+    return _all_pairs(queries, points)
 
 
 def minus_inner_products(queries: FloatMatrix, points: Rows) -> FloatMatrix:
     """Minus the inner product of every query and point, (Q, N)."""
-    return -_all_pairs("products", queries, points)
+    return -_all_pairs(queries, points, product=True)
 
 
 def minus_inner_products_with(query: FloatVector, points: Rows, rows: npt.NDArray[np.int32]) -> FloatVector:
     """Minus the inner products of one query with the points in these rows."""
-    return -_of_rows("products", query, points, rows)
+    return -_listed_pairs(query[None], points, rows[None], product=True)[0]
 
 
 @dataclass(frozen=True)
@@ -115,18 +115,13 @@ class ExactDistances:
     points: Rows
 
     def __call__(self, rows: npt.NDArray[np.int32]) -> FloatVector:
-        return _of_rows("distances", self.query, self.points, rows)
+        return _listed_pairs(self.query[None], self.points, rows[None])[0]
 
 
 def distances_of_lists(queries: FloatMatrix, points: npt.NDArray[Any], rows: npt.NDArray[Any]) -> FloatMatrix:
     """Squared distances of each query to its own list of points, infinity for -1."""
-    rows, out = rows.astype(np.int32), np.empty(rows.shape)
-    if native.available():
-        native.call("lists_distances", queries, points, rows, out)
-        return out
-    for query, some, distances in zip(queries, rows, out, strict=True):
-        distances[:] = np.where(some < 0, np.inf, ExactDistances(query, points)(np.maximum(some, 0)))
-    return out
+    found = _listed_pairs(queries, points, np.maximum(rows, 0).astype(np.int32))
+    return np.where(rows < 0, np.inf, found)
 
 
 def sparse_distances(queries: scipy.sparse.csr_array, points: scipy.sparse.csr_array, power: int) -> FloatMatrix:
@@ -151,30 +146,33 @@ def sparse_distances(queries: scipy.sparse.csr_array, points: scipy.sparse.csr_a
     return out
 
 
-def _all_pairs(kind: str, queries: FloatMatrix, points: Rows) -> FloatMatrix:
-    """The "distances" or "products" of all pairs; rows that are not in memory as they are read, some at a time."""
+def _all_pairs(queries: FloatMatrix, points: Rows, *, product: bool = False) -> FloatMatrix:
+    """Squared distances or inner products; rows that are not in memory as they are read, some at a time."""
     queries, out = np.ascontiguousarray(queries), np.empty((len(queries), len(points)))
-    if not native.available():
-        for start, rows in blocks(points):
-            for query, sums in zip(queries, out, strict=True):
-                with np.errstate(over="ignore", invalid="ignore"):
-                    terms = rows * query if kind == "products" else np.square(rows - query)
-                    sums[start : start + len(rows)] = _sum_columns(terms)
+    if native.available():
+        for start, rows in [(0, points)] if isinstance(points, np.ndarray) else blocks(points):
+            native.call("all_pairs", queries, np.ascontiguousarray(rows), start, product, out)
         return out
-    for start, rows in [(0, points)] if isinstance(points, np.ndarray) else blocks(points):
-        native.call(f"all_{kind}", queries, np.ascontiguousarray(rows), start, out)
+    for start, rows in blocks(points):
+        for query, sums in zip(queries, out, strict=True):
+            with np.errstate(over="ignore", invalid="ignore"):
+                sums[start : start + len(rows)] = _sum_columns(rows * query if product else np.square(rows - query))
     return out
 
 
-def _of_rows(kind: str, query: FloatVector, points: Rows, rows: npt.NDArray[np.int32]) -> FloatVector:
-    """The same of one query and some rows."""
-    out = np.empty(len(rows))
+def _listed_pairs(
+    queries: FloatMatrix, points: Rows, lists: npt.NDArray[np.int32], *, product: bool = False
+) -> FloatMatrix:
+    """The same of each query with its own list of rows."""
+    out = np.empty(lists.shape)
     if native.available() and isinstance(points, np.ndarray):
-        native.call(f"rows_{kind}", query, points, rows, out)
+        native.call("listed_pairs", queries, points, lists, product, out)
         return out
     step = max(1, BLOCK // max(1, points.shape[1]))
-    for start in range(0, len(rows), step):
-        out[start : start + step] = _all_pairs(kind, query[None], points[rows[start : start + step]])[0]
+    for query, rows, sums in zip(queries, lists, out, strict=True):
+        for start in range(0, len(rows), step):
+            some = points[rows[start : start + step]]
+            sums[start : start + step] = _all_pairs(query[None], some, product=product)[0]
     return out
 
 
@@ -202,5 +200,5 @@ def _sparse_row(query: scipy.sparse.csr_array, points: scipy.sparse.csr_array, p
         row = np.repeat(np.arange(some.shape[0]), np.diff(differences.indptr))
         lane = 0 if power == 1 else differences.indices % LANES
         # bincount adds in the order of its input, which is that of the columns
-        sums = np.bincount(LANES * row + lane, terms, minlength=LANES * some.shape[0])
-        out[start : start + step] = _tree(sums.reshape(-1, LANES))
+        sums = np.bincount(LANES * row + lane, weights=terms, minlength=LANES * some.shape[0])
+        out[start : start + step] = _tree(sums.reshape(-1, LANES).astype(np.float64))

@@ -195,7 +195,8 @@ class HashTables:
         spread = np.abs(np.stack([points.min(axis=0), points.max(axis=0)]) - self.centre).max(axis=0)
         narrow = np.linalg.norm(spread) * np.sqrt(n_columns) * UNIT_32 < NARROW_ERROR * width
         dtype = np.float32 if narrow else np.float64
-        self.vectors = (rng.standard_normal((n_tables, n_columns, n_hashes)) / width).astype(dtype)
+        vectors = rng.standard_normal((n_tables, n_columns, n_hashes)) / width
+        self.vectors = vectors.transpose(0, 2, 1).astype(dtype, order="C")  # (tables, hashes, columns)
         self.offsets = rng.random((n_tables, n_hashes)).astype(dtype)
         self.factors = rng.integers(0, 2**63, (n_tables, n_hashes), dtype=np.uint64) * np.uint64(2) + np.uint64(1)
 
@@ -206,18 +207,20 @@ class HashTables:
 
     def codes(self, X: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
         """Folded hashes of points in each table, (tables, points)."""
-        out = np.empty((len(self.vectors), len(X)), dtype=np.uint64)
-        panel = np.zeros((PANEL, X.shape[1]), dtype=self.vectors.dtype)
+        out = np.zeros((len(self.vectors), len(X)), dtype=np.uint64)
+        panel = np.zeros((X.shape[1], PANEL), dtype=self.vectors.dtype)
         for start in range(0, len(X), PANEL):
             rows = X[start : start + PANEL]
             with np.errstate(over="ignore", invalid="ignore"):  # queries far out collide with nothing
-                panel[: len(rows)] = rows - self.centre
-                codes = np.matmul(panel, self.vectors)
-                codes += self.offsets[:, None]
-            np.floor(codes, out=codes)
+                panel[:, : len(rows)] = (rows - self.centre).T
+                products = np.matmul(self.vectors, panel)
+            if native.available():
+                native.call("fold_hashes", products, self.offsets, self.factors, start, out)
+                continue
+            codes = np.floor(products[:, :, : len(rows)] + self.offsets[:, :, None])
             codes[~(np.abs(codes) < LARGEST_CODE)] = LARGEST_CODE
-            folded = np.einsum("lnm,lm->ln", codes.astype(np.int64).view(np.uint64), self.factors)  # modulo 2^64
-            out[:, start : start + PANEL] = folded[:, : len(rows)]
+            whole = codes.astype(np.int64).view(np.uint64)
+            out[:, start : start + PANEL] = (whole * self.factors[:, :, None]).sum(axis=1)  # modulo 2^64
         return out
 
     def nearest(self, queries: FloatMatrix, k: int) -> Neighbours:

@@ -63,15 +63,6 @@ class QuantisedKeys:
             exact=None if self.exact is None else self.exact[part],
         )
 
-    def exact_keys(self, query: int) -> ExactKeys:
-        """Exact keys of one query and the training points in some rows."""
-        if self.exact is not None:
-            return self.exact[query]
-        if self.given is not None:
-            return self.given[query].__getitem__
-        assert self.queries is not None
-        return ExactDistances(self.queries[query], self.points)  # type: ignore[arg-type]
-
 
 def stride(n_train: int) -> int:
     """Positions in a row of qkeys."""
@@ -204,4 +195,3 @@ def _lines(
         scale = np.minimum((TOP - 2 * MARGIN) / (high - low), 0.25 * MARGIN / (tolerance + extra))
     scale = np.minimum(np.where(np.isfinite(scale), scale, 1.0), 1e290)  # keys all but equal: one qkey for all
     return low, scale, (tolerance * scale + np.ceil(2.0 * extra * scale) + 3.0).astype(np.int32)
-

@@ -47,6 +47,10 @@ class Neighbours(NamedTuple):
             np.not_equal(self.keys[:, 1:], self.keys[:, :-1], out=starts[:, 1:])
         return starts
 
+    def part(self, queries: IntVector | slice) -> Neighbours:
+        """Those of some queries; a copy, unless they are a slice."""
+        return Neighbours(self.rows[queries], self.keys[queries])
+
     def first(self, sizes: IntVector) -> Neighbours:
         """The first points of each query, as many as `sizes` says."""
         beyond = np.arange(self.rows.shape[1]) >= sizes[:, None]

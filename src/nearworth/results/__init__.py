@@ -3,6 +3,7 @@
 origin.py     Origin: which data and parameters sums belong to, and whether two may be added
 sums.py       Leaf, Moments: sums over a few validation points, and over sets of them;
               Partial: these along a fixed binary tree; merged, saved, loaded            (uses origin)
+typical_error.py  TypicalError: the root mean square error of approximate values, estimated from a sample
 valuation.py  Valuation: values, standard errors, certified intervals                    (uses all the others)
 detection.py  rules that turn values into suspects
 owners.py     totals by owner

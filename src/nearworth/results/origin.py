@@ -66,7 +66,9 @@ class Origin:
                 keys = sorted(key for key in {*mine, *theirs} if mine.get(key) != theirs.get(key))
                 found += [f"{key}: {mine.get(key)!r} and {theirs.get(key)!r}" for key in keys]
             elif mine != theirs:
-                found.append(WORDS.get(name, f"{name}: {mine!r} and {theirs!r}"))
+                # Another version may have hashed the same data to another fingerprint.
+                unsure = " (fingerprints of these versions cannot be compared)" if self.version != other.version else ""
+                found.append(WORDS[name] + unsure if name in WORDS else f"{name}: {mine!r} and {theirs!r}")
         return found
 
     def shares_validation(self, other: Origin) -> bool:

@@ -1,0 +1,138 @@
+/* Where a query may be cut, and the values beyond: Theorem H of docs/mathematics.md with tolerance 1.
+ *
+ * Given are the matches and the other points in each cell, near to far. Points are in the right order if their cells are
+ * more than one apart. From far to near, every cell takes the values of a tie, and the largest error of any point is
+ * known as if the next cell were the last resolved one. The scan stops where that error would exceed what is asked for:
+ * everything nearer is to be resolved. The error depends on counts alone, so no point is resolved in vain and no query
+ * is done twice. games/cells.py has the same in numpy.
+ *
+ * worth[l] is c_l for ranks 0..N+1 (worth[0] = worth[1], worth[N+1] is read, not used), total[l] = c_1 + ... + c_l. */
+#include "nearworth.h"
+
+/* What is known around the cut before `cell`. Of each cut near it, entry AT(cell) has the numbers of matches and of all
+ * points before it, and what matches behind it take at most and at least (P and B of the theorem). `lost` is what they
+ * take from a point before the cut at hand if cells are ties. */
+struct scan {
+    int64_t cell, matches[8], ranks[8];
+    double most[8], least[8], lost;
+};
+
+#define AT(i) ((s->cell + (i)) & 7)
+
+static inline double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* Matches before one cut and other points before another, so many cells behind the cut at hand. */
+static inline int64_t mixed(const struct scan *s, int of_matches, int of_others)
+{
+    return s->matches[AT(of_matches)] + s->ranks[AT(of_others)] - s->matches[AT(of_others)];
+}
+
+/* Moves the cut one cell nearer; then `matches` of `points` are in the cell in front of it. */
+static inline void advance(struct scan *s, int64_t matches, int64_t points, const double *worth)
+{
+    s->cell--;
+    s->matches[AT(-1)] = s->matches[AT(0)] - matches;
+    s->ranks[AT(-1)] = s->ranks[AT(0)] - points;
+    s->most[AT(0)] = s->most[AT(1)] + worth[mixed(s, 0, -1)] - worth[mixed(s, 1, -1)];
+    s->least[AT(0)] = s->least[AT(1)] + worth[mixed(s, 0, 2)] - worth[mixed(s, 1, 2)];
+}
+
+/* Values of a match and of another point in the cell behind the cut, as a tie; adds to what nearer points lose. Without
+ * branches, because statuses of small cells cannot be predicted. */
+static inline void tie(struct scan *s, const double *worth, const double *total, double *match, double *other)
+{
+    int64_t start = s->ranks[AT(0)], end = s->ranks[AT(1)];
+    double n = (double)(end - start), matches = (double)(s->matches[AT(1)] - s->matches[AT(0)]), last = worth[end];
+    double one_less = larger(n - 1.0, 1.0), each = 1.0 / (larger(n, 1.0) * one_less);
+    double beyond = (total[end] - total[start] - n * last) * each;
+    *match = last - s->lost + (n - matches) * beyond;
+    *other = -s->lost - matches * beyond;
+    s->lost += matches * one_less * each * (worth[start] - last);
+}
+
+/* The largest error of a point of the cell behind the cut, whose values are given. */
+static inline double error_inside(const struct scan *s, const double *worth, double match, double other)
+{
+    double first = worth[s->ranks[AT(-1)] + 1];
+    double lowest = worth[mixed(s, 3, 2)] - s->most[AT(3)];
+    double highest = first - worth[mixed(s, -1, 1) + 1] + worth[mixed(s, 0, 1)] - s->least[AT(0)];
+    double loss = first - worth[mixed(s, 1, -1) + 1] + s->most[AT(1)];
+    double of_match = larger(highest - match, match - lowest), of_other = larger(other + loss, -s->least[AT(2)] - other);
+    int64_t matches = s->matches[AT(1)] - s->matches[AT(0)], points = s->ranks[AT(1)] - s->ranks[AT(0)];
+    return larger(matches > 0 ? of_match : 0.0, points > matches ? of_other : 0.0);
+}
+
+/* The largest error of a resolved point, if this is the cut. */
+static inline double error_before(const struct scan *s, const double *worth)
+{
+    int64_t matches = s->matches[AT(0)] - s->matches[AT(-1)], front = s->ranks[AT(-1)], here = s->ranks[AT(0)], next = s->ranks[AT(1)];
+    bool match_near = matches > 0, other_near = here - front > matches;
+    double pushed = worth[front] - worth[here] - worth[front + next - here] + worth[next];
+    double lost = s->lost - (other_near ? s->least[AT(1)] : s->least[AT(0)]);
+    double kept = worth[here] - s->lost;
+    kept -= match_near ? worth[mixed(s, 2, 1)] - s->most[AT(2)] : worth[mixed(s, 1, 0)] - s->most[AT(1)];
+    return here == 0 ? 0.0 : larger(lost + (match_near ? pushed : 0.0), kept + (other_near ? pushed : 0.0));
+}
+
+/* More than either error, for less. The value given to a point and the true one differ by no more than the losses of the
+ * ranks that it may have, from the cell in front of its own to the one behind, and by what is unknown farther away: what
+ * an other point loses to matches there, or what a match gains from others (P - B, or the same with exchanged roles). */
+static inline double crude_error(const struct scan *s, const double *worth)
+{
+    double lost = s->most[AT(1)] - s->least[AT(1)];
+    double gained = worth[mixed(s, 0, 1)] - s->least[AT(0)] - worth[mixed(s, 2, 1)] + s->most[AT(2)];
+    return worth[s->ranks[AT(-1)]] - worth[s->ranks[AT(2)]] + larger(lost, gained);
+}
+
+/* The cut behind the last cell; -1 if the cells do not hold N points. */
+static int64_t begin(struct scan *s, const uint32_t *matches, const uint32_t *others, int64_t n_cells, int64_t n_players)
+{
+    int64_t n_matches = 0, n_others = 0;
+    for (int64_t cell = 0; cell < n_cells; cell++) {
+        n_matches += matches[cell];
+        n_others += others[cell];
+    }
+    for (int i = 0; i < 8; i++) {
+        s->matches[i] = n_matches;
+        s->ranks[i] = n_matches + n_others;
+        s->most[i] = s->least[i] = 0.0;
+    }
+    s->lost = 0.0;
+    s->cell = n_cells;
+    if (n_cells > 0) {
+        s->matches[AT(-1)] -= matches[n_cells - 1];
+        s->ranks[AT(-1)] -= (int64_t)matches[n_cells - 1] + others[n_cells - 1];
+    }
+    return n_matches + n_others == n_players ? n_cells : -1;
+}
+
+int64_t certified_cut(const uint32_t *matches, const uint32_t *others, const double *total, const double *worth,
+                      double max_error, int64_t certain, double *of_match, double *of_other, double *result,
+                      int64_t n_cells, int64_t n_ranks)
+{
+    struct scan scan, *s = &scan;
+    double largest = 0.0;
+    result[0] = result[1] = 0.0;
+    int64_t cut = begin(s, matches, others, n_cells, n_ranks - 1);
+    while (cut > 0) {
+        int64_t cell = cut - 1, front = cell > 0 ? matches[cell - 1] : 0;
+        advance(s, front, cell > 0 ? front + others[cell - 1] : 0, worth);
+        tie(s, worth, total, of_match + cell, of_other + cell);
+        double inside = crude_error(s, worth), error = inside;
+        if (inside > 0.5 * max_error) {
+            inside = error_inside(s, worth, of_match[cell], of_other[cell]);
+            error = larger(inside, error_before(s, worth));
+        }
+        largest = larger(largest, inside);
+        error = larger(largest, error);
+        if (!(error <= max_error) || s->ranks[AT(-1)] < certain)
+            break;
+        result[0] = s->lost;
+        result[1] = error;
+        cut = cell;
+    }
+    return cut;
+}

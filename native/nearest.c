@@ -1,0 +1,117 @@
+/* The nearest training points of each query, from the qkeys that a valuation makes anyway.
+ *
+ *   1. bound       the k-th smallest of the minima of some groups of qkeys: k points are not beyond it
+ *   2. candidates  points not beyond the bound by more than the tolerance: the nearest are among them
+ *   3. list        candidates in the order of their exact keys
+ *
+ * Points equally far are in the order of a hash of query and row, which is unrelated to the order of the rows. Where
+ * the list has room for only some of them, it ends before them, unless it would be shorter than `least`.
+ * src/nearworth/engine/nearest_lists.py has the same in numpy. */
+#include "nearworth.h"
+
+enum { GROUPS = 8, BLOCK = 32 }; /* groups per neighbour whose minima are taken; qkeys looked at together */
+static const uint32_t MIX_ROW = 0x9E3779B1u, UNMIX_ROW = 0x0E8B2F51u, MIX_QUERY = 0x85EBCA77u, SIGN = 0x80000000u;
+
+static int32_t count_up_to(const int32_t *numbers, int64_t n, int64_t limit)
+{
+    int32_t count = 0;
+    for (int64_t i = 0; i < n; i++)
+        count += numbers[i] <= (int32_t)limit;
+    return count;
+}
+
+/* By bisection: each step is one vectorised pass, and no order of the numbers is a bad one. */
+static int64_t kth_smallest(const int32_t *numbers, int64_t n, int64_t k)
+{
+    int32_t least = INT32_MAX, most = INT32_MIN;
+    for (int64_t i = 0; i < n; i++) {
+        least = numbers[i] < least ? numbers[i] : least;
+        most = numbers[i] > most ? numbers[i] : most;
+    }
+    int64_t low = least, high = most;
+    while (low < high) {
+        int64_t middle = low + ((high - low) >> 1);
+        if (count_up_to(numbers, n, middle) >= k)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+static int64_t bound_of_kth(const int32_t *qkeys, int64_t n, int64_t k, int32_t *lowest)
+{
+    int64_t width = GROUPS * k;
+    if (n < 2 * width || n == 0)
+        return kth_smallest(qkeys, n, k);
+    memcpy(lowest, qkeys, (size_t)width * sizeof *lowest);
+    for (int64_t start = width; start + width <= n; start += width)
+        for (int64_t i = 0; i < width; i++)
+            lowest[i] = qkeys[start + i] < lowest[i] ? qkeys[start + i] : lowest[i];
+    return kth_smallest(lowest, width, k);
+}
+
+static bool any_up_to(const int32_t *numbers, int32_t limit)
+{
+    int32_t any = 0;
+    for (int i = 0; i < BLOCK; i++)
+        any |= numbers[i] <= limit;
+    return any;
+}
+
+/* Rows of the points up to a limit, but for the one at `self`; returns how many there are. */
+static int64_t list_up_to(const int32_t *qkeys, int64_t n, int64_t limit, int64_t self, const int32_t *row_of,
+                          int32_t *rows)
+{
+    int64_t count = 0;
+    int32_t last = limit < INT32_MAX ? (int32_t)limit : INT32_MAX;
+    for (int64_t start = 0; start < n; start += BLOCK) {
+        int64_t stop = start + BLOCK < n ? start + BLOCK : n;
+        if (stop - start == BLOCK && !any_up_to(qkeys + start, last))
+            continue;
+        for (int64_t i = start; i < stop; i++)
+            if (qkeys[i] <= last && i != self)
+                rows[count++] = row_of[i];
+    }
+    return count;
+}
+
+/* Sorts the first of all candidates by key and hash; returns how many belong to the list. */
+static int64_t cut_list(double *keys, int32_t *hashes, int64_t count, int64_t size, int64_t least)
+{
+    int64_t first = size + 1 < count ? size + 1 : count, before = size;
+    if (first < count)
+        select_nearest(keys, hashes, count, first);
+    sort_pairs(keys, hashes, first);
+    if (first <= size)
+        return first;
+    while (before > 0 && keys[before - 1] == keys[size])
+        before--;
+    return before >= least ? before : size;
+}
+
+/* `given` holds exact keys by row; without them they are squared distances of queries and points. `selves` are
+ * positions of points that take no part, or -1; `first` is the number of the first query. Lists end in -1 and infinity. */
+EXPORT void nearest_lists(const int32_t *qkeys, const int32_t *tolerances, const int32_t *selves, const int32_t *row_of,
+                          const double *queries, const void *points, int32_t type, const double *given, int64_t first,
+                          int64_t least, int32_t *rows, double *keys, int32_t *near, double *exact, int64_t n_queries,
+                          int64_t stride, int64_t n, int64_t width, int64_t n_points, int64_t size)
+{
+    for (int64_t q = 0; q < n_queries; q++, rows += size, keys += size) {
+        const int32_t *own = qkeys + q * stride;
+        int64_t bound = bound_of_kth(own, n, size + 1 < n ? size + 1 : n, near);
+        int64_t count = list_up_to(own, n, bound + tolerances[q], selves[q], row_of, near);
+        if (!given)
+            rows_distances(queries + q * width, points, type, near, exact, width, n_points, count);
+        for (int64_t i = 0; given && i < count; i++)
+            exact[i] = given[q * n + near[i]];
+        uint32_t mixed = (uint32_t)(first + q) * MIX_QUERY ^ SIGN; /* signed numbers in the order of the hashes */
+        for (int64_t i = 0; i < count; i++)
+            near[i] = (int32_t)((uint32_t)near[i] * MIX_ROW ^ mixed);
+        int64_t listed = cut_list(exact, near, count, size, least);
+        for (int64_t i = 0; i < size; i++) {
+            rows[i] = i < listed ? (int32_t)(((uint32_t)near[i] ^ mixed) * UNMIX_ROW) : -1;
+            keys[i] = i < listed ? exact[i] : INFINITY;
+        }
+    }
+}

@@ -1,0 +1,535 @@
+"""Drives the compiled functions with hostile sizes and contents, and whole valuations with and without compiled code.
+
+    python tests/fuzz_native.py --seconds 60 --seed 7 [--only name]
+
+Every function of `native.DECLARATIONS` has a maker of cases below (a test compares the lists). A case is called twice,
+with memory that held other things before. What must hold each time:
+
+- arrays that are not marked as written to are left alone, and so are the bytes around those that are;
+- the results have the same bits both times: nothing is read that was never written;
+- they agree with the plain form in numpy, where the maker gives one.
+
+Under AddressSanitizer (tests/test_fuzz_native.py), reads beyond the end of an array are found as well.
+A failure prints the seed of the case: `--seed that --cases 1` repeats it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from nearworth._common import native
+from nearworth.neighbors import distances
+
+SIZES = (0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 129, 257, 511, 600)
+CANARY = 64  # bytes around what is written to
+UNDER_ASAN = "libasan" in os.environ.get("LD_PRELOAD", "")  # which watches the bytes around arrays itself
+
+
+@dataclass
+class Space:
+    """An array that the function fills (or uses as scratch), whatever was in it before."""
+
+    shape: tuple[int, ...]
+    dtype: Any = np.float64
+    scratch: bool = False
+
+
+@dataclass
+class Case:
+    """Arguments of one call, and what is to become of them."""
+
+    arguments: list[Any]
+    check: Callable[[Any, dict[str, np.ndarray]], None] = lambda result, arrays: None
+
+
+MAKERS: dict[str, Callable[[np.random.Generator], Case]] = {}
+
+
+def case(maker):
+    """Register the maker of cases for the function of its name."""
+    MAKERS[maker.__name__] = maker
+    return maker
+
+
+# Data.
+
+
+def size(rng: np.random.Generator, most: int = 257, least: int = 0) -> int:
+    return int(rng.choice([number for number in SIZES if least <= number <= most]))
+
+
+def numbers(rng: np.random.Generator, shape: Any, dtype: Any = np.float64) -> np.ndarray:
+    """Few different values, many, far from the origin, or all equal; of the full range for integers, at times."""
+    dtype = np.dtype(dtype)
+    kind = rng.integers(5)
+    if kind == 0:
+        return rng.integers(0, 3, shape).astype(dtype)
+    if kind == 1:
+        return np.full(shape, 5, dtype)
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return rng.integers(limits.min, limits.max, shape, dtype=dtype, endpoint=True)
+    values = rng.normal(size=shape) * 10.0 ** rng.integers(-3, 4)
+    return (values + (1e3 if kind == 2 else 0.0)).astype(dtype)
+
+
+def rows(rng: np.random.Generator, n: int, width: int) -> np.ndarray:
+    """Training rows of any type that compiled code reads."""
+    return numbers(rng, (n, width), rng.choice(native.ROW_TYPES))
+
+
+@contextmanager
+def numpy_forms() -> Iterator[None]:
+    """As if there were no library."""
+    compiled, native.library = native.library, lambda: None
+    try:
+        yield
+    finally:
+        native.library = compiled
+
+
+# variant.c
+
+
+@case
+def instruction_set(rng):
+    def check(result, arrays):
+        assert result >= native.VARIANTS.index(native.variant())
+
+    return Case([], check)
+
+
+# product.c
+
+ROWS, TOP = 32, 2**30
+
+
+def blocks(n: int) -> int:
+    return -(-n // ROWS)
+
+
+@case
+def product_roundings(rng):
+    width = size(rng)
+
+    def check(result, arrays):
+        assert result >= 16 + width / 16
+
+    return Case([width], check)
+
+
+@case
+def packed_size(rng):
+    n, width = size(rng), size(rng)
+
+    def check(result, arrays):
+        assert result == blocks(n) * ROWS * width
+
+    return Case([n, width], check)
+
+
+@case
+def packed_query_size(rng):
+    n, width = size(rng), size(rng)
+
+    def check(result, arrays):
+        assert n * width <= result < (n + 32) * max(1, width)
+
+    return Case([n, width], check)
+
+
+@case
+def pack_points(rng):
+    n, width = size(rng, least=1), size(rng, 129)
+    points, centre = rows(rng, n, width), numbers(rng, width)
+    order = rng.integers(0, n, size(rng)).astype(np.int32)
+    n_packed = native.call("packed_size", len(order), width)
+    arguments = [points, order, centre, 0, blocks(len(order)), Space((n_packed,), np.float32), Space(order.shape)]
+
+    def check(result, arrays):
+        centred = points[order].astype(np.float64) - centre
+        expected = np.zeros((blocks(len(order)) * ROWS, width), np.float32)
+        expected[: len(order)] = centred
+        packed = arrays["packed"].reshape(blocks(len(order)), width, ROWS).swapaxes(1, 2).reshape(expected.shape)
+        np.testing.assert_array_equal(packed, expected)
+        np.testing.assert_allclose(arrays["norms"], (centred**2).sum(axis=1), rtol=1e-13)
+
+    return Case(arguments, check)
+
+
+@case
+def product_qkeys(rng):
+    n, n_queries, width = size(rng, least=1), size(rng, 65, least=1), size(rng, 129)
+    points, factors = rng.normal(size=(n, width)), rng.normal(size=(n_queries, width))
+    every, packed = np.arange(n, dtype=np.int32), np.empty(native.call("packed_size", n, width), np.float32)
+    native.call("pack_points", points, every, np.zeros(width), 0, blocks(n), packed, np.empty(n))
+    norms = np.zeros(blocks(n) * ROWS, np.float32)
+    norms[:n] = rng.normal(size=n) * 10.0 ** rng.integers(-2, 12)  # too large for the line, at times
+    scales = np.full(n_queries, TOP / 2 / (10.0 * width + 10.0), np.float32)
+    offsets = np.full(n_queries, TOP / 2, np.float32)
+    scratch = Space((native.call("packed_query_size", n_queries, width),), np.float32, scratch=True)
+    qkeys = Space((n_queries, len(norms)), np.int32)
+
+    def check(result, arrays):
+        key = factors @ points.T + norms[:n]
+        largest = np.abs(factors) @ np.abs(points.T) + np.abs(norms[:n])
+        expected = np.clip(key * scales[:, None] + offsets[:, None], 0, TOP)
+        tolerance = (native.call("product_roundings", width) + 4) * 2.0**-24 * largest * scales[:, None] + 256.0
+        assert (np.abs(arrays["qkeys"][:, :n] - expected) <= tolerance).all()
+
+    return Case([packed, norms, factors, scales, offsets, scratch, qkeys], check)
+
+
+@case
+def quantise(rng):
+    n_queries, width, extra = size(rng, 65), size(rng), size(rng, 33)
+    products, norms = numbers(rng, (n_queries, width)), numbers(rng, width)
+    products[rng.random(products.shape) < 0.01] = rng.choice([np.inf, -np.inf, np.nan])
+    positions = rng.permutation(width + extra)[:width].astype(np.int32)
+    lows, scales = numbers(rng, n_queries), 10.0 ** rng.integers(-300, 300, n_queries)
+    before = np.full((n_queries, width + extra), -5, np.int32)
+
+    def check(result, arrays):
+        expected = before.copy()
+        with np.errstate(all="ignore"):
+            line = (products + norms - lows[:, None]) * scales[:, None] + 2.0**20
+        expected[:, positions] = np.clip(np.where(line > 0, line, 0.0), 0, TOP).astype(np.int32)
+        np.testing.assert_array_equal(arrays["qkeys"], expected)
+
+    return Case([products, norms, positions, lows, scales, before], check)
+
+
+# classify.c
+
+
+@case
+def classify_scratch(rng):
+    n = size(rng)
+
+    def check(result, arrays):
+        assert result > 100 * n
+
+    return Case([n, n // 2, 64], check)
+
+
+@case
+def classify_block(rng):
+    """Rough qkeys within their tolerance give the bits that exact ones do."""
+    n, n_queries, n_classes = size(rng, least=1), size(rng, 17), int(rng.choice([1, 2, 3, 30]))
+    classes = np.sort(rng.integers(0, n_classes, n))
+    counts = np.bincount(classes, minlength=n_classes)
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    row_of = rng.permutation(n).astype(np.int32)
+    keys = rng.integers(0, rng.choice([1, 5, 100, 10**5]), (n_queries, n))  # by row
+    noise = int(rng.choice([0, 1, 100, 2**18]))
+    spacing = int(rng.choice([1, 50, 2**10]))
+    rough = keys[:, row_of] * spacing + rng.integers(-noise, noise + 1, keys.shape) + 2**20
+    qkeys = np.zeros((n_queries, blocks(n) * ROWS), np.int32)
+    qkeys[:, :n] = rough
+    labels = rng.integers(-1, n_classes, n_queries).astype(np.int32)
+    selves = rng.integers(-1, n, n_queries).astype(np.int32)
+    most, n_cells = int(np.minimum(counts, n - counts).max()), 64
+    scratch = Space((native.call("classify_scratch", n, most, n_cells),), np.uint8, scratch=True)
+    worth, loss = np.sort(rng.random(n + 1))[::-1].copy(), rng.random(n + 1)
+    worth[0], given = worth[1], keys.astype(np.float64)
+    each = rng.integers(2)
+    total, values = (None, Space((n_queries, n))) if each else (rng.random(n), None)
+    source = [None, None, given, None] if rng.integers(2) else [None, None, None, None]
+    if source[2] is None:
+        source[3] = lambda query, rows, out: np.copyto(out, given[query, rows])
+    common = [labels, selves, rng.random((n_queries, 2)), rng.random(n_queries), starts, row_of, worth, loss]
+    common += [int(rng.integers(2)), most, n_cells, *source, total, values, scratch]
+    name = "values" if each else "total"
+
+    def check(result, arrays):
+        exact = np.zeros_like(qkeys)
+        exact[:, :n] = keys[:, row_of] * 1000
+        tolerances = np.zeros(n_queries, np.int32)
+        _, expected = run_once("classify_block", Case([exact, tolerances, *common]), 0x11)
+        assert arrays[name].tobytes() == expected[name].tobytes()
+
+    tolerances = np.full(n_queries, 2 * noise, np.int32)
+    return Case([qkeys, tolerances, *common], check)
+
+
+# distances.c
+
+
+@case
+def rows_distances(rng):
+    n, width = size(rng, least=1), size(rng, 129)
+    query, points, some = numbers(rng, width), rows(rng, n, width), rng.integers(0, n, size(rng)).astype(np.int32)
+
+    def check(result, arrays):
+        with numpy_forms():
+            np.testing.assert_array_equal(arrays["out"], distances.ExactDistances(query, points)(some))
+
+    return Case([query, points, some, Space(some.shape)], check)
+
+
+@case
+def listed_pairs(rng):
+    """Rows that are not there give infinity."""
+    n, width, shape = size(rng, least=1), size(rng, 129), (size(rng, 33), size(rng, 65))
+    queries, points, product = numbers(rng, (shape[0], width)), rows(rng, n, width), bool(rng.integers(2))
+    some = rng.integers(-1, n + 1, shape).astype(np.int32)
+
+    def check(result, arrays):
+        with numpy_forms():
+            expected = distances._listed_pairs(queries, points, np.clip(some, 0, n - 1), product=product)
+        np.testing.assert_array_equal(arrays["out"], np.where((some < 0) | (some >= n), np.inf, expected))
+
+    return Case([queries, points, some, product, Space(shape)], check)
+
+
+@case
+def all_pairs(rng):
+    """Some columns of the output, rows long and short, queries few and many."""
+    n, width, first, more = size(rng), size(rng, 600), size(rng, 9), size(rng, 9)
+    queries, points, product = numbers(rng, (size(rng, 129), width)), rows(rng, n, width), bool(rng.integers(2))
+    out = np.full((len(queries), first + n + more), -5.0)
+
+    def check(result, arrays):
+        expected = out.copy()
+        with numpy_forms():
+            expected[:, first : first + n] = distances._all_pairs(queries, points, product=product)
+        np.testing.assert_array_equal(arrays["out"], expected)
+
+    return Case([queries, points, first, product, out], check)
+
+
+@case
+def sparse_distances(rng):
+    width, power = size(rng, least=1), int(rng.integers(1, 3))
+    sides = [sparse_rows(rng, size(rng, 65, least=1), width) for _ in range(2)]
+    parts = [
+        part for side in sides for part in (side.indptr.astype(np.int64), side.indices.astype(np.int32), side.data)
+    ]
+
+    def check(result, arrays):
+        with numpy_forms():
+            np.testing.assert_array_equal(arrays["out"], distances.sparse_distances(*sides, power))
+
+    return Case([Space((sides[0].shape[0], sides[1].shape[0])), *parts, power], check)
+
+
+def sparse_rows(rng: np.random.Generator, n: int, width: int) -> scipy.sparse.csr_array:
+    dense = numbers(rng, (n, width)) * (rng.random((n, width)) < rng.choice([0.0, 0.05, 0.9, 1.0]))
+    return scipy.sparse.csr_array(dense)
+
+
+# search.c
+
+
+@case
+def sift(rng):
+    """All panels at once are one panel; the lists hold every point that may be among the k nearest."""
+    n_queries, n, m = size(rng, 33), size(rng, least=1), size(rng, least=1)
+    n, start = n + m, int(rng.integers(0, n + 1))
+    panel, norms = numbers(rng, (n_queries, m), rng.choice(["f4", "f8"])), numbers(rng, n)
+    k = int(rng.integers(1, min(m, 20) + 1))
+    room, error = 2 * k + size(rng, 33), rng.choice([0.0, 1.0, 1e9]) * rng.random(n_queries)
+    lists = np.zeros((n_queries, room)), np.zeros((n_queries, room), np.int32), np.zeros(n_queries, np.int64)
+
+    def check(result, arrays):
+        keys = panel.astype(np.float64) + norms[start : start + m]
+        for q, count in enumerate(arrays["counts"]):
+            limit = np.sort(keys[q])[k - 1] + error[q]
+            near = np.flatnonzero(keys[q] <= limit)
+            if count < 0:
+                assert 4 * len(near) > room, "a list was given up although there was room"
+                continue
+            listed = arrays["points"][q, :count] - start
+            assert set(near) <= set(listed)
+            assert len(set(listed)) == count
+            np.testing.assert_array_equal(arrays["keys"][q, :count], keys[q, listed])
+
+    return Case([panel, norms, start, k, error, np.full(n_queries, np.inf), *lists], check)
+
+
+@case
+def fold_hashes(rng):
+    shape, n = (size(rng, 9), size(rng, 9), size(rng)), size(rng)
+    kind, start = np.dtype(rng.choice(["f4", "f8"])), int(rng.integers(0, n + 1))
+    products, offsets = (
+        numbers(rng, shape, kind) * kind.type(10.0 ** rng.integers(0, 20)),
+        numbers(rng, shape[:2], kind),
+    )
+    products[rng.random(shape) < 0.01] = rng.choice([np.inf, -np.inf, np.nan])
+    offsets, factors = numbers(rng, shape[:2], kind), numbers(rng, shape[:2], np.uint64)
+    out = numbers(rng, (shape[0], n), np.uint64)
+
+    def check(result, arrays):
+        with np.errstate(invalid="ignore"):
+            codes = np.floor(products + offsets[:, :, None])
+        codes[~(np.abs(codes) < 2.0**40)] = 2.0**40
+        added = (codes.astype(np.int64).view(np.uint64) * factors[:, :, None]).sum(axis=1, dtype=np.uint64)
+        expected, count = out.copy(), min(n - start, shape[2])
+        expected[:, start : start + count] += added[:, :count]
+        np.testing.assert_array_equal(arrays["out"], expected)
+
+    return Case([products, offsets, factors, start, out], check)
+
+
+@case
+def nearest_colliding(rng):
+    n, width, n_queries, n_tables, k = size(rng, least=1), size(rng, 33), size(rng, 33), size(rng, 9), size(rng, 33)
+    points, queries = rows(rng, n, width), numbers(rng, (n_queries, width))
+    buckets = int(rng.choice([1, 5, 1000]))
+    codes = rng.integers(0, buckets, (n_tables, n_queries)).astype(np.uint64)
+    unsorted = rng.integers(0, buckets, (n_tables, n)).astype(np.uint64)
+    order = np.argsort(unsorted, axis=1, kind="stable")
+    hashes, row_of = np.take_along_axis(unsorted, order, axis=1), order.astype(np.int32)
+    scratch = np.full(n, -1, np.int32), Space((n,), np.int32, scratch=True), Space((n,), scratch=True)
+    found = np.full((n_queries, k), -1), np.full((n_queries, k), np.inf)
+
+    def check(result, arrays):
+        for q in range(n_queries):
+            near = np.flatnonzero((unsorted == codes[:, q, None]).any(axis=0))
+            with numpy_forms():
+                squares = distances.ExactDistances(queries[q], points)(near)
+            nearest = np.lexsort((near, squares))[:k]
+            assert arrays["indices"][q, : len(nearest)].tolist() == near[nearest].tolist()
+            np.testing.assert_array_equal(arrays["squares"][q, : len(nearest)], squares[nearest])
+            assert (arrays["indices"][q, len(nearest) :] == -1).all()
+
+    return Case([queries, codes, points, hashes, row_of, *scratch, *found], check)
+
+
+# fold.c
+
+
+@case
+def add_with_spread(rng):
+    n, weight, fresh = size(rng), float(rng.choice([0.0, 1.0, rng.random()])), int(rng.integers(2))
+    total, shift, first, second, values = numbers(rng, (5, n))
+    arguments = [part.copy() for part in (total, shift, first, second, values)]
+
+    def check(result, arrays):
+        near = values if fresh else shift
+        away, square = values - near, weight * weight
+        expected = total + weight * values, near, first + square * away, second + square * away * away
+        for name, array in zip(("total", "shift", "first", "second"), expected, strict=True):
+            np.testing.assert_array_equal(arrays[name], array)
+
+    return Case([*arguments, weight, fresh], check)
+
+
+# One call.
+
+
+def guarded(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A copy with known bytes on both sides, and these with it; exactly its own bytes under AddressSanitizer."""
+    if UNDER_ASAN:
+        return array.copy(), np.zeros(0, np.uint8)
+    whole = np.full(array.nbytes + 2 * CANARY, 0x5A, np.uint8)
+    inside = whole[CANARY : CANARY + array.nbytes].view(array.dtype).reshape(array.shape)
+    inside[...] = array
+    return inside, whole
+
+
+def run_once(name: str, made: Case, fill: int) -> tuple[Any, dict[str, np.ndarray]]:
+    """Call it with memory that held `fill`; the result, and arrays that were written to, scratch aside."""
+    given, watched, written = [], [], {}
+    for parameter, argument in zip(native._DECLARED[name].parameters, made.arguments, strict=True):
+        if isinstance(argument, Space):
+            before = np.full(int(np.prod(argument.shape)) * np.dtype(argument.dtype).itemsize, fill, np.uint8)
+            array, whole = guarded(before.view(argument.dtype).reshape(argument.shape))
+        elif isinstance(argument, np.ndarray):
+            array, whole = guarded(argument)
+        else:
+            given.append(argument)
+            continue
+        given.append(array)
+        watched.append((parameter.name, argument, array, whole))
+        if parameter.flags & native.WRITEABLE and not (isinstance(argument, Space) and argument.scratch):
+            written[parameter.name] = array
+    result = native.call(name, *given)
+    for parameter, argument, array, whole in watched:
+        around = np.concatenate([whole[:CANARY], whole[len(whole) - CANARY :]]) if len(whole) else whole
+        assert (around == 0x5A).all(), f"{name} wrote beyond {parameter}"
+        if isinstance(argument, np.ndarray) and parameter not in written:
+            assert argument.tobytes() == array.tobytes(), f"{name} wrote to {parameter}"
+    return result, written
+
+
+def run_case(name: str, made: Case) -> None:
+    result, arrays = run_once(name, made, 0x00)
+    again, others = run_once(name, made, 0xC3)
+    assert result == again, f"{name} gives {result}, then {again}"
+    for parameter, array in arrays.items():
+        assert array.tobytes() == others[parameter].tobytes(), f"{name}: {parameter} depends on what was there before"
+    made.check(result, arrays)
+
+
+# Whole valuations.
+
+
+def valuation(rng: np.random.Generator) -> None:
+    """The same values with the compiled library and without: another order or tie would change far more than this."""
+    import nearworth as nw
+
+    n, n_val, width = size(rng, least=1), size(rng, 65, least=1), size(rng, 33, least=1)
+    X, X_val = (
+        some % 100 if some.dtype.kind in "iu" else some for some in (rows(rng, n, width), rows(rng, n_val, width))
+    )
+    task = str(rng.choice(["classification", "regression"]))
+    y, y_val = rng.integers(0, rng.choice([1, 2, 10, 300]), (2, max(n, n_val)))
+    parameters = {
+        "n_neighbors": size(rng, least=1),
+        "task": task,
+        "metric": str(rng.choice(["euclidean", "cosine", "manhattan"])),
+        "n_jobs": int(rng.integers(1, 3)),
+    }
+    if task == "classification":
+        parameters["utility"] = str(rng.choice(["soft", "original"]))
+        if n > 1 and rng.integers(3) == 0:
+            parameters["n_candidates"] = int(rng.integers(1, n))
+    validation = (X_val, y_val[:n_val]) if n == 1 or rng.integers(2) else ()
+
+    def values():
+        with warnings.catch_warnings(action="ignore"):
+            return nw.KNNShapley(**parameters).fit(X, y[:n]).value(*validation).values
+
+    found = values()
+    with numpy_forms():
+        expected = values()
+    text = f"{n} x {n_val}, {width} columns of {X.dtype}, {parameters}, validation {bool(validation)}"
+    error = np.abs(found - expected).max()
+    assert error <= 1e-13 * max(1.0, np.abs(expected).max()), f"{text}: off by {error}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--cases", type=int, default=10**9)
+    parser.add_argument("--only", choices=[*MAKERS, "valuation"])
+    options = parser.parse_args()
+    assert native.available(), "there is no compiled library"
+    names = [options.only] if options.only else [*MAKERS, "valuation"]
+    start, seed = time.monotonic(), options.seed
+    while time.monotonic() - start < options.seconds and seed - options.seed < options.cases:
+        for name in names:
+            rng = np.random.default_rng(seed)
+            try:
+                valuation(rng) if name == "valuation" else run_case(name, MAKERS[name](rng))
+            except BaseException as error:
+                error.add_note(f"python tests/fuzz_native.py --only {name} --seed {seed} --cases 1")
+                raise
+        seed += 1
+    print(f"{native.variant()}: {seed - options.seed} rounds of {len(names)} cases from seed {options.seed}")
+
+
+if __name__ == "__main__":
+    main()
