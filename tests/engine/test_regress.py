@@ -94,6 +94,7 @@ def test_hostile_keys(keys, utility, ties, rng):
     expected = reference(D, y, y_val, ties, 5, utility)
     close(v.contributions, expected)
     close(v.values, expected.mean(axis=0))
+    np.testing.assert_array_equal(est.value(D, y_val).values, v.values)  # in blocks of queries
 
 
 @pytest.mark.usefixtures("form")
@@ -122,6 +123,7 @@ def test_a_point_takes_no_part_in_its_own_game(keys, ties, rng):
     close(v.contributions, expected)
     close(v.values, expected.mean(axis=0))
     assert not np.diag(v.contributions).any()
+    np.testing.assert_array_equal(estimator(ties=ties).fit(D, y).value().values, v.values)  # in blocks of queries
 
 
 @pytest.mark.usefixtures("form")
