@@ -13,7 +13,8 @@
  *   fold           sums: one look-up for each point
  *
  * Exact distances decide wherever qkeys are too close to tell, so order, ties and every bit of the result are those of
- * the exact distances, whatever made the qkeys. Two queries are folded at a time, which saves half of the memory traffic;
+ * the exact distances, whatever made the qkeys. With `max_error`, cells from a cut on are not resolved: their points have
+ * the values of ties, and counts alone certify the error (certified.c). Two queries are folded at a time, which saves half of the memory traffic;
  * each point still gets its terms in the order of the queries. */
 #include "scan.h"
 
@@ -65,7 +66,15 @@ typedef struct {
     bool pivots_match, by_index;
     int64_t n_cells;
     int32_t tolerance;
+    int64_t cut; /* the first cell that is not resolved */
 } Query;
+
+/* What certified values need to know: total[l] is the sum of the worth of the ranks 1..l; see certified.c. */
+typedef struct {
+    double max_error; /* 0 for exact values */
+    int64_t certain;
+    const double *total;
+} Certificate;
 
 /* Two stretches of positions that hold one status; the second may be empty. */
 typedef struct {
@@ -149,7 +158,7 @@ static inline uint16_t cell_of(const Map *map, int32_t qkey)
 }
 
 /* Cells are fine as far as matches reach, by a sample, and coarse beyond: order matters only where both statuses are. */
-static Map make_map(const int32_t *qkeys, const Query *query)
+static Map make_map(const int32_t *qkeys, const Query *query, bool certified)
 {
     int64_t step = query->n > SAMPLE ? query->n / SAMPLE : 1;
     int32_t nearest = INT32_MAX, farthest = 0, last = 0, second = 0;
@@ -167,11 +176,13 @@ static Map make_map(const int32_t *qkeys, const Query *query)
     float low = (float)nearest - 0.05f * span, high = (float)farthest + 0.02f * span;
     float bend = fminf(fmaxf((float)second, low + 0.05f * span), high - 0.02f * span);
     float fine = fmaxf((bend - low) / (high - low), FINE);
+    /* Certificates count on points two cells apart to be in the right order. */
+    float steepest = certified ? 1.0f / (1.01f * (float)query->tolerance + 200.0f) : 1.0f;
     Map map;
-    map.slope1 = fine * cells / (bend - low);
+    map.slope1 = fminf(fine * cells / (bend - low), steepest);
     map.offset1 = -map.slope1 * low;
-    map.slope2 = (1.0f - fine) * cells / (high - bend);
-    map.offset2 = fine * cells - map.slope2 * bend;
+    map.slope2 = fminf((1.0f - fine) * cells / (high - bend), steepest);
+    map.offset2 = (map.slope1 - map.slope2) * bend + map.offset1;
     map.top = cells - 1.0f;
     return map;
 }
@@ -232,7 +243,9 @@ static uint32_t find_groups(const Query *query, Scratch *s)
 {
     uint32_t place = 1;
     s->ranked[0] = SENTINEL;
-    for (int64_t c = 0; c < query->n_cells;) {
+    if (query->cut > 0)
+        s->links[query->cut - 1] = 0; /* what the cut separates is part of the certificate */
+    for (int64_t c = 0; c < query->cut;) {
         int64_t end = c + 1;
         uint32_t pivots = s->pivots[c], others = s->others[c];
         for (; s->links[end - 1] > 0; end++) {
@@ -248,7 +261,7 @@ static uint32_t find_groups(const Query *query, Scratch *s)
         place += mixed ? pivots + 1 : 0; /* nothing to predict: without a group, the last sentinel is written again */
         s->ranked[place - 1] = SENTINEL;
     }
-    s->mixed[query->n_cells] = 0;
+    memset(s->mixed + query->cut, 0, (size_t)(query->n_cells + 1 - query->cut));
     return place;
 }
 
@@ -504,6 +517,22 @@ static uint32_t scan_group(Scan *scan, const Query *query, uint32_t place, bool 
     }
 }
 
+/* Values of the cells that need not be resolved for this error, and where they begin. Returns the certified error. */
+static double cut_cells(Scan *scan, Query *query, const Certificate *certificate, double *const table[2], Scratch *s)
+{
+    const uint32_t *matches = query->pivots_match ? s->pivots : s->others, *others = query->pivots_match ? s->others : s->pivots;
+    double result[2];
+    query->cut = certified_cut(matches, others, certificate->total, scan->worth, certificate->max_error, certificate->certain,
+                               table[0], table[1], result, query->n_cells, scan->position + 1);
+    for (int64_t c = query->cut; c < query->n_cells; c++) {
+        scan->position -= matches[c] + others[c];
+        table[0][c] += scan->for_match;
+        table[1][c] += scan->for_other;
+    }
+    scan->lost = result[0];
+    return result[1];
+}
+
 /* Values of all cells and of everything listed, far to near. */
 static void scan_cells(Scan *scan, const Query *query, uint32_t end, bool any_ties, double *const table[2], Scratch *s)
 {
@@ -511,7 +540,7 @@ static void scan_cells(Scan *scan, const Query *query, uint32_t end, bool any_ti
     bool match = query->pivots_match;
     double *of_pivots = table[match ? 0 : 1], *of_others = table[match ? 1 : 0];
     of_pivots[query->n_cells] = of_others[query->n_cells] = 0.0;
-    for (int64_t c = query->n_cells - 1; c >= 0; c--) {
+    for (int64_t c = query->cut - 1; c >= 0; c--) {
         if (s->mixed[c]) { /* its points are listed */
             of_pivots[c] = of_others[c] = 0.0;
             if (s->links[c] == 0) /* the last cell of its group */
@@ -547,13 +576,17 @@ typedef struct {
     int64_t n_listed; /* others */
 } Lists;
 
-/* Value one query: table[status][cell] and, for listed points, gap, tie and pivot. Returns how many exact distances it took. */
-static int64_t value_query(const int32_t *qkeys, const Query *query, Source *source, Scan *scan, int number, Scratch *s, Lists *lists)
+/* Value one query: table[status][cell] and, for listed points, gap, tie and pivot. Returns how many exact distances it
+ * took; the error goes to *error. */
+static int64_t value_query(const int32_t *qkeys, Query *query, const Certificate *certificate, Source *source, Scan *scan,
+                           int number, double *error, Scratch *s, Lists *lists)
 {
-    Map map = make_map(qkeys, query);
+    bool certified = certificate->max_error > 0.0;
+    Map map = make_map(qkeys, query, certified);
     uint16_t *cell = s->cell[number];
     int64_t n_ambiguous = 0, taken = 0;
     put_in_cells(qkeys, query, &map, cell, s);
+    *error = certified ? cut_cells(scan, query, certificate, s->table[number], s) : 0.0;
     link_cells(qkeys, query, &map, cell, s->links);
     lists->end = find_groups(query, s);
     lists->n_listed = 0;
@@ -633,29 +666,32 @@ static void fold_one(double *restrict out, const Query *query, const Scratch *s,
  * Points stand in the order of their classes: class c holds the positions starts[c] to starts[c + 1] - 1, and row_of gives
  * the row of a position. Labels are classes, or -1 if no training point has them. `selves` are positions, or -1.
  * `constants` holds what the utility adds for a match and for another point. Exact distances come from points, from given
- * keys, or from `ask`. Returns how many were taken, or -1 if `ask` failed. */
+ * keys, or from `ask`. With `max_error` above 0 values are certified: `errors` gets the error of each query, `cumulative`
+ * holds the sums of worth. Returns how many exact distances were taken, or -1 if `ask` failed. */
 EXPORT int64_t classify_block(const int32_t *qkeys, const int32_t *tolerances, const int32_t *labels, const int32_t *selves,
                               const double *constants, const double *weights, const int64_t *starts, const int32_t *row_of,
-                              const double *worth, const double *loss, int32_t by_index, int64_t most_pivots, int64_t n_cells,
+                              const double *worth, const double *loss, const double *cumulative, double max_error,
+                              int64_t certain, int32_t by_index, int64_t most_pivots, int64_t n_cells,
                               const double *queries, const void *points, int32_t type, const double *given, callback ask,
-                              double *total, double *values, char *memory, int64_t n_queries, int64_t stride,
+                              double *total, double *values, double *errors, char *memory, int64_t n_queries, int64_t stride,
                               int64_t n_starts, int64_t n, int64_t n_ranks, int64_t width, int64_t n_rows, int64_t n_memory)
 {
     (void)n_starts, (void)n_ranks, (void)n_rows, (void)n_memory;
     Scratch s;
     Query pair[2];
     Lists lists;
+    Certificate certificate = {max_error, certain, cumulative};
     int64_t taken = 0;
     lay_out(memory + (64 - (uintptr_t)memory % 64) % 64, &s, n, most_pivots, n_cells);
     memset(s.wanted, 0, (size_t)(n / 64 + 1) * sizeof *s.wanted);
     for (int64_t q = 0; q < n_queries; q++) {
         int number = values ? 0 : (int)(q & 1);
         int64_t first = labels[q] < 0 ? 0 : starts[labels[q]], end = labels[q] < 0 ? 0 : starts[labels[q] + 1];
-        Query query = {n, first, end, selves[q], 2 * (end - first) <= n, by_index, n_cells, tolerances[q]};
+        Query query = {n, first, end, selves[q], 2 * (end - first) <= n, by_index, n_cells, tolerances[q], n_cells};
         Source source = {points, type, width, queries ? queries + q * width : NULL, given ? given + q * n : NULL, ask, q, row_of, false};
         Scan scan = begin_scan(worth, loss, constants[2 * q], constants[2 * q + 1], query.pivots_match, n - (selves[q] >= 0));
+        taken += value_query(qkeys + q * stride, &query, &certificate, &source, &scan, number, errors + q, &s, &lists);
         pair[number] = query;
-        taken += value_query(qkeys + q * stride, &query, &source, &scan, number, &s, &lists);
         if (source.failed)
             return -1;
         weigh(values ? 1.0 : weights[q], n_cells, lists.end, s.table[number], &s);

@@ -38,7 +38,16 @@ LEAST_CELLS, MOST_CELLS = 64, 8192
 class ClassificationEvaluator:
     """Values of validation points; see Evaluator in run.py. One per thread."""
 
-    def __init__(self, problem: Problem, shared: SharedTraining, *, batch: int, products: bool, single: bool) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        shared: SharedTraining,
+        *,
+        batch: int = 1,
+        products: bool = False,
+        single: bool = False,
+        max_error: float | None = None,
+    ) -> None:
         self._problem, self._classes, self._batch = problem, shared.classes, batch
         self._double = shared.double() if products else None
         self._single = shared.single() if products and single else None
@@ -46,8 +55,10 @@ class ClassificationEvaluator:
         self._n_cells = n_cells(n_train)
         self._scratch = np.empty(native.call("classify_scratch", n_train, most, self._n_cells), dtype=np.uint8)
         self._qkeys = np.empty((0, stride(n_train)), dtype=np.int32)
-        # The kernel counts ranks from 1; rank 0 stands for "before the first".
-        self._worth = np.concatenate([game.weights.worth[:1], game.weights.worth])
+        # The kernel counts ranks from 1; rank 0 stands for "before the first". One more is read, not used.
+        self._worth = np.concatenate([game.weights.worth[:1], game.weights.worth, [0.0]])
+        self._max_error, self._largest_loss = max_error, int(game.weights.loss.argmax())
+        self._cumulative = np.concatenate([[0.0], np.cumsum(game.weights.worth)])
         self._loss = np.concatenate([[0.0], game.weights.loss])
         counts = np.append(self._classes.counts, 0)  # the last one for labels that no training point has
         added = game.added(np.maximum(counts - problem.leave_one_out, 0))
@@ -64,8 +75,8 @@ class ClassificationEvaluator:
                 if request.needs_every_value:
                     self._add_each(sums, block, start, request)
                 else:
-                    self._value(block, start, total=sums.total)
-                    sums.count(self._problem.weights[start:end])
+                    errors = self._value(block, start, total=sums.total)
+                    sums.count(self._problem.weights[start:end], errors)
                 yield end - start
                 start = end
 
@@ -87,44 +98,55 @@ class ClassificationEvaluator:
         keys = problem.keys(problem.queries[start : min(stop, start + problem.interruptible(self._batch))])
         return quantise_exact(keys, self._classes.positions, self._qkeys)
 
-    def _value(self, block: QuantisedKeys, start: int, total: FloatVector | None = None, values: Any = None) -> None:
-        """Value a block into sums (in the order of the classes), or into a row of values for each query."""
+    def _value(self, block: QuantisedKeys, start: int, total: FloatVector | None = None, values: Any = None) -> Any:
+        """Value a block into sums (in the order of the classes), or into a row of values for each query.
+
+        Returns the certified error of each query; None for exact values.
+        """
         problem, classes, n_queries = self._problem, self._classes, len(block.qkeys)
         part = slice(start, start + n_queries)
         labels = np.ascontiguousarray(problem.query_labels[part], dtype=np.int32)
-        exact = block.exact
+        exact, errors = block.exact, np.zeros(n_queries)
 
         def ask(query: int, rows: npt.NDArray[np.int32], out: FloatVector) -> None:
             out[:] = exact[query](rows)  # type: ignore[index]
 
         taken = native.call(
             "classify_block", block.qkeys, block.tolerance, labels, self._selves(start, start + n_queries),
-            self._constants[labels],
-            np.ascontiguousarray(problem.weights[part], dtype=np.float64), classes.starts, classes.order, self._worth,
-            self._loss, problem.ties == "index", classes.most_pivots, self._n_cells, block.queries, block.points,
-            block.given, None if exact is None else ask, total, values, self._scratch,
+            self._constants[labels], np.ascontiguousarray(problem.weights[part], dtype=np.float64),
+            classes.starts, classes.order, self._worth, self._loss, self._cumulative, self._max_error or 0.0,
+            self._largest_loss, problem.ties == "index", classes.most_pivots, self._n_cells, block.queries,
+            block.points, block.given, None if exact is None else ask, total, values, errors, self._scratch,
         )  # fmt: skip
+        if self._max_error is not None:
+            return errors
         if taken > MOST_AMBIGUOUS * n_queries * problem.n_train:
-            self._single = None
+            self._single = None  # changes no bit of exact values; certified ones depend on the keys
+        return None
 
     def _add_each(self, sums: Leaf, block: QuantisedKeys, start: int, request: Request) -> None:
         """Query by query, where sums alone are not enough."""
         values = np.empty((1, self._problem.n_train))
         for q in range(len(block.qkeys)):
-            self._value(block.some(q, q + 1), start + q, values=values)
-            request.add(sums, start + q, float(self._problem.weights[start + q]), values[0], self._classes.positions)
+            error = self._value(block.some(q, q + 1), start + q, values=values)
+            weight = float(self._problem.weights[start + q])
+            request.add(sums, start + q, weight, values[0], self._classes.positions)
+            if error is not None:
+                sums.widen(weight * float(error[0]))
 
     def _selves(self, start: int, stop: int) -> npt.NDArray[np.int32]:
         """Positions of the points that take no part in the games of some queries; -1 if all do."""
         if not self._problem.leave_one_out:
             return np.full(stop - start, -1, dtype=np.int32)
-        return self._classes.positions[self._problem.self_rows(slice(start, stop))]
+        return np.asarray(self._classes.positions[self._problem.self_rows(slice(start, stop))])
 
     @staticmethod
     def memory(n_train: int, n_pivots: int, *, by_product: bool) -> Memory:
         """Bytes of one evaluator: scratch, rank weights, sums in the order of the classes; per query its exact keys."""
         thread = int(native.call("classify_scratch", n_train, n_pivots, n_cells(n_train))) + (2 + 1 + 1) * 8 * n_train
-        return Memory(per_thread=thread, per_query=4 * stride(n_train) + (0 if by_product else (8 + 8 + 8 + 1) * n_train))
+        return Memory(
+            per_thread=thread, per_query=4 * stride(n_train) + (0 if by_product else (8 + 8 + 8 + 1) * n_train)
+        )
 
 
 class SortedEvaluator:
@@ -144,7 +166,9 @@ class SortedEvaluator:
                 request.nearest.keep(query, order, keys[order])
             values = np.zeros(problem.n_train)
             label = problem.query_labels[query : query + 1]
-            values[order] = problem.game.values(problem.labels[None, order], label, TieBlocks(ranked.starts(problem.ties)))[0]
+            values[order] = problem.game.values(
+                problem.labels[None, order], label, TieBlocks(ranked.starts(problem.ties))
+            )[0]
             request.add(leaf, query, float(problem.weights[query]), values)
             yield 1
 

@@ -86,38 +86,15 @@ class ExactSource(Source):
         batch = plan.batch if plan is not None and problem.keys.streamed else None
         search = ExactSearch(single=plan is None or plan.single, batch=batch)
         self._search = search.fit_keys(problem.keys, problem.n_train)
-        self._whole_ties = plan is not None and plan.method.whole_ties and problem.ties == "average"
 
     def __call__(self, start: int, stop: int) -> Neighbours:
-        found = self.nearest(np.arange(start, stop))
-        known = self._known(found, by_index=True)
-        return self._with_whole_ties(start, found, known) if self._whole_ties else known
+        return self._known(self.nearest(np.arange(start, stop)), by_index=True)
 
     def nearest(self, queries: IntVector) -> Neighbours:
         """The nearest of some validation points, not cut."""
         problem = self._problem
         found = self._search.nearest(problem.queries[queries], self._n_searched + problem.leave_one_out)
         return found.without(problem.self_rows(queries)) if problem.leave_one_out else found
-
-    def _with_whole_ties(self, start: int, found: Neighbours, known: Neighbours) -> Neighbours:
-        """The known ranks and the whole block of tied points behind them, if it begins among the k nearest."""
-        sizes = known.sizes
-        short = np.flatnonzero(sizes < self._n_needed).tolist()
-        tied = {q: self._tied(start + q, known.rows[q, : sizes[q]]) for q in short}
-        whole = known.resized(max([self._n_searched, *(sizes[q] + len(rows) for q, rows in tied.items())]))
-        for q, rows in tied.items():
-            block = slice(sizes[q], sizes[q] + len(rows))
-            whole.rows[q, block], whole.keys[q, block] = rows, found.keys[q, sizes[q]]
-        return whole
-
-    def _tied(self, query: int, nearer: IntVector) -> IntVector:
-        """The nearest points behind those given, all equally far."""
-        problem = self._problem
-        keys = np.array(problem.keys(problem.queries[query : query + 1])[0])  # they may be the user's own
-        if problem.leave_one_out:
-            keys[problem.self_index(query)] = np.nan
-        keys[nearer] = np.nan
-        return np.flatnonzero(keys == np.nanmin(keys))
 
 
 class KnownSource(Source):

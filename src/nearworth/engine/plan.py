@@ -30,17 +30,16 @@ from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
 from nearworth.games.truncation import Tail, candidates_for_error
 from nearworth.inputs.parameters import as_generator
-from nearworth.neighbors.exact import PRODUCT_POINTS
+from nearworth.neighbors.exact import PRODUCT_POINTS as SEARCH_POINTS
 from nearworth.neighbors.products import products_memory
 from nearworth.neighbors.quantised import SingleProducts
 from nearworth.neighbors.searchers import Searcher, as_searcher
 from nearworth.results.sums import CHUNK, Leaf
 from nearworth.results.typical_error import sample_sizes
 
-# Of 100,000 points, ranking 20 costs a third of ranking all, 500 two thirds, 1,000 about as much.
-MOST_CANDIDATES, SHARE_OF_ALL = 2_000, 0.01
 # An index must be built first: below these sizes every distance is computed sooner.
 INDEX_POINTS, INDEX_QUERIES = 500_000, 8_000
+PRODUCT_POINTS = 128  # from here on, a product and what it leaves ambiguous are faster than all exact distances
 PRODUCT_QUERIES = 8  # from here on, the preparation of a matrix product pays
 GOOD_BATCH = 32  # queries from which on a product is efficient
 SHARED_PASS = 8  # queries that must share a pass over a file before a second thread makes passes of its own
@@ -54,21 +53,27 @@ class Method:
     """How values are computed; prints itself, picks the evaluator, goes into the origin and travels to workers.
 
     `n_candidates` neighbours are ranked (None: all), found by the `searcher` (None: every distance is computed); `tail`
-    stands for the others. With `whole_ties`, a block of ties that begins among the candidates is ranked to its end, so
-    that no tie costs certainty.
+    stands for the others. With `max_error`, points are counted in cells beyond a cut that certifies this error, instead
+    of being ranked.
     """
 
     n_candidates: int | None = None
     searcher: Searcher | None = field(default=None, compare=False)
     tail: Tail = "local"
-    whole_ties: bool = False
+    max_error: float | None = None
     reason: str = "exact values were asked for"
 
     def __str__(self) -> str:
+        if self.max_error is not None:
+            return f"neighbours ranked as far as an error of {self.max_error:g} asks for: {self.reason}"
         if self.n_candidates is None:
             return f"all neighbours ranked: {self.reason}"
         how = "every distance computed" if self.searcher is None else f"found by {self.searcher.name}"
         return f"{self.n_candidates:,} nearest ranked, {how}: {self.reason}"
+
+    @property
+    def is_exact(self) -> bool:
+        return self.n_candidates is None and self.max_error is None
 
     def with_lists(self, size: int) -> Method:
         """The method for a run that also lists the nearest points: all are ranked, or those that a searcher finds."""
@@ -76,9 +81,9 @@ class Method:
             return Method(reason="the nearest are listed in the same pass")
         return replace(self, n_candidates=max(self.n_candidates, size))
 
-    def without_searcher(self, why: str) -> Method:
-        """The same neighbours, every distance computed."""
-        return replace(self, searcher=None, whole_ties=True, reason=f"{self.reason}; {why}")
+    def without_searcher(self, max_error: float, why: str) -> Method:
+        """The same error from every distance."""
+        return Method(max_error=max_error if native.available() else None, reason=why)
 
     def source(
         self, problem: Problem, plan: Plan, random_state: Any = None, nearest: NearestLists | None = None
@@ -103,7 +108,7 @@ class Method:
             return lambda: RegressionEvaluator(problem, plan.batch)
         shared = shared or SharedTraining(problem.keys, problem.labels)
         return lambda: ClassificationEvaluator(
-            problem, shared, batch=plan.batch, products=plan.products, single=plan.single
+            problem, shared, batch=plan.batch, products=plan.products, single=plan.single, max_error=self.max_error
         )
 
     def memory(self, task: Task, n_train: int, pivot_share: float, *, by_product: bool) -> Memory:
@@ -143,18 +148,12 @@ def choose_method(
     k, why = _how_many(parameters, make_game)
     if k is None or k >= n_train:
         return Method(reason=why if k is None else "n_candidates covers the whole training set")
-    if exact and max_error is not None and k > min(MOST_CANDIDATES, SHARE_OF_ALL * n_train):
-        return Method(reason=f"an error of {max_error:g} needs {k:,} neighbours: ranking all costs no more")
     searcher = _searcher(search, parameters)
     if search == "auto":
         searcher, why = _automatic(why, n_train, n_val, euclidean)
-    return Method(
-        n_candidates=k,
-        searcher=searcher,
-        tail=parameters["tail"],
-        whole_ties=searcher is None and max_error is not None,
-        reason=why,
-    )
+    if searcher is None and max_error is not None:
+        return Method(max_error=float(max_error) if native.available() else None, reason="beyond, counting is enough")
+    return Method(n_candidates=k, searcher=searcher, tail=parameters["tail"], reason=why)
 
 
 def _how_many(parameters: Mapping[str, Any], make_game: Callable[[], Any]) -> tuple[int | None, str]:
@@ -207,14 +206,14 @@ class Plan:
     def __str__(self) -> str:
         lines = [
             f"{self.n_val:,} validation points against {self.n_train:,} training points"
-            f"{', exactly' if self.method.n_candidates is None else ''}",
+            f"{', exactly' if self.method.is_exact else ''}",
             f"search   {self.method}",
             f"threads  {self.threads}",
             f"batches  {self.batch} validation points at a time in each thread",
             f"keys     {'one matrix product, near-ties by exact distances' if self.products else 'pair by pair'}",
             f"memory   {self.working_bytes / 1e6:,.1f} MB beyond the inputs at most",
         ]
-        if self.method.n_candidates is not None:
+        if not self.method.is_exact:
             size, _ = sample_sizes(self.n_val, self.n_train)
             when = "when asked for" if self.method.searcher is None else "during the run"
             lines.append(f"error    certified; typical error from {size} validation points valued exactly {when}")
@@ -290,14 +289,14 @@ def make_plan(
 
     def memory(*, by_product: bool, single: bool = False) -> Memory:
         return (
-            _base_memory(n_train, leaves, task, width, standard_errors, truncated, checkpointed)
+            _base_memory(n_train, leaves, task, width, standard_errors, method, checkpointed)
             + method.memory(task, n_train, pivot_share, by_product=by_product)
             + (products_memory(n_train, width, single=single and truncated) if by_product else Memory())
             + (SingleProducts.memory(n_train, width) if single and not truncated else Memory())
         )
 
     by_pair = needed = memory(by_product=False)
-    many = (truncated or task == "classification") and n_train >= PRODUCT_POINTS
+    many = n_train >= SEARCH_POINTS if truncated else task == "classification" and n_train >= PRODUCT_POINTS
     worthwhile = many and has_products and (truncated or n_val >= PRODUCT_QUERIES)
     budget = max_memory if max_memory is not None else max(default_budget(), by_pair.total())
     if by_pair.total() > budget:
@@ -338,17 +337,17 @@ def make_plan(
 
 
 def _base_memory(
-    n_train: int, leaves: int, task: Task, width: int, standard_errors: bool, truncated: bool, checkpointed: bool
+    n_train: int, leaves: int, task: Task, width: int, standard_errors: bool, method: Method, checkpointed: bool
 ) -> Memory:
     """Bytes of what every run has: the game, labels, sums (a leaf per thread, open nodes of the tree), query copies."""
     making, made = (ClassificationGame if task == "classification" else RegressionGame).FLOATS_PER_PLAYER
-    sums = Leaf.bytes(n_train, spread=standard_errors, truncated=truncated)
+    sums = Leaf.bytes(n_train, spread=standard_errors, with_ends=not method.is_exact)
     nodes = sums * (leaves.bit_length() + 1) * (2 if checkpointed else 1)
     labels = 8 * 3 * n_train  # codes, and the pivots of every class
     return Memory(
         preparing=8 * making * n_train + labels + nodes,
         shared=8 * made * n_train + labels + nodes,
-        per_thread=0 if truncated else 2 * sums,
+        per_thread=0 if method.n_candidates is not None else 2 * sums,
         per_query=8 * QUERY_COPIES * width,
     )
 

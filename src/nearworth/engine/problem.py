@@ -74,7 +74,7 @@ class Problem:
         """How many queries of a batch get exact keys before a run looks whether it should stop."""
         if self.keys.streamed:  # one pass over the file for the whole batch
             return batch
-        return min(batch, max(1, INTERRUPT_EVERY // (self.n_train * self.queries.shape[1])))
+        return min(batch, max(1, INTERRUPT_EVERY // (self.n_train * int(self.queries.shape[1]))))
 
     def exact_keys(self, start: int, stop: int, batch: int) -> Iterator[tuple[int, FloatVector]]:
         """Exact keys of queries one after the other, made a few at a time so that a run can be interrupted."""

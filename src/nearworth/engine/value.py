@@ -126,7 +126,7 @@ class _ValuationRun:
             typical = self.typical_error
             if typical.interval[1] > wanted:
                 del self.source, self.typical_error
-                self._use(self.method.without_searcher(f"an index has a typical error of {typical}"))
+                self._use(self.method.without_searcher(float(wanted), f"an index has a typical error of {typical}"))
         self.chosen: IntVector | None = None
         if options.contributions is not None:
             self.chosen = check_rows(options.contributions, "contributions", problem.n_train)
@@ -289,7 +289,7 @@ class _ValuationRun:
         searched = self.method.searcher is not None and self.options.checkpoint is not None
         return Origin(
             version=__version__,
-            parameters={k: describe(v) for k, v in self.parameters.items() if k not in IGNORED_WHEN_COMBINED},
+            parameters=self._compared_parameters(),
             n_train=problem.n_train,
             n_classes=training.n_classes(self.parameters["n_classes"]) if training.classes is not None else None,
             training=training.fingerprint,
@@ -301,6 +301,10 @@ class _ValuationRun:
             weights=fingerprint(problem.weights) if problem.leave_one_out else None,
             kernel=kernel(),
         )
+
+    def _compared_parameters(self) -> dict[str, Any]:
+        ignored = {*IGNORED_WHEN_COMBINED} - ({"max_error"} if self.method.max_error is not None else set())
+        return {name: describe(value) for name, value in self.parameters.items() if name not in ignored}
 
     def _validation_fingerprint(self) -> str:
         return fingerprint(self.problem.queries, self.problem.query_labels, self.problem.weights)

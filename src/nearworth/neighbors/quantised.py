@@ -28,7 +28,10 @@ TOP, MARGIN = 2**30, 2**20
 ROWS = 32  # points side by side in the packed copy, as in native/product.c
 UNIT_32, UNIT_64 = 2.0**-24, 2.0**-53
 PLACE_ERROR = 132  # of two qkeys together, from the last two operations in single precision and from truncation
-SMALLEST, LARGEST = 1e-12, 1e15  # lengths of points between which squares and products are good single-precision numbers
+SMALLEST, LARGEST = (
+    1e-12,
+    1e15,
+)  # lengths of points between which squares and products are good single-precision numbers
 SAMPLE = 4096  # rows whose mean is the centre; any centre is right, one in the middle of the points is best
 PIECE = 2**20  # numbers packed at a time from rows that are not plain arrays
 
@@ -144,7 +147,7 @@ class SingleProducts:
         single = UNIT_32 * (2.0 * roundings * longest * lengths + 2.0 * self._spread)
         offset = np.abs(self._centre).max(initial=0.0) + both  # coordinates before they are centred
         double = UNIT_64 * ((width + 16.0) * both**2 + 8.0 * np.sqrt(width) * offset * both)
-        return 1.001 * (single + double) + np.finfo(np.float32).tiny
+        return np.asarray(1.001 * (single + double) + np.finfo(np.float32).tiny)
 
 
 def exact_source(distances: DistanceProducts, queries: FloatMatrix) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import operator
 import os
-from collections.abc import Iterator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -30,8 +30,8 @@ from nearworth.results.origin import Origin
 CHUNK = 64  # validation points of a leaf
 LARGEST_LEVEL = 48  # of a file's nodes: more validation points than anything can hold
 # Arrays of sums by name; of each group all are there or none.
-OF_MOMENTS = (("total",), ("centre", "spread"), ("ends",))
-OF_LEAF = (("total",), ("shift", "first", "second"), ("sums", "near", "far"))
+OF_MOMENTS = (("total",), ("centre", "spread"), ("ends",), ("error",))
+OF_LEAF = (("total",), ("shift", "first", "second"), ("sums", "near", "far"), ("error",))
 N_ROWS = {"ends": 2, "sums": 3, "near": 3, "far": 3}  # the others are vectors
 
 Node: TypeAlias = tuple[int, int]
@@ -45,7 +45,7 @@ class Moments:
     `positive` counts the points of positive weight; the others take no part in anything but `count`. `centre` is the
     mean of phi under the weights w^2, `spread` the sum of w^2 (phi - centre)^2; both None when no standard errors are
     wanted. Centred sums cannot cancel. `ends` (2, N) are sums of w times the lower and upper end of phi, None where
-    phi is exact.
+    phi is exact or all are off by no more than one number: then `error` (1,) is the sum of w times that number.
     """
 
     count: int
@@ -56,6 +56,7 @@ class Moments:
     centre: FloatVector | None = None
     spread: FloatVector | None = None
     ends: FloatMatrix | None = None
+    error: FloatVector | None = None
 
     def __add__(self, other: Moments) -> Moments:
         squares = self.weight_squares + other.weight_squares
@@ -67,8 +68,10 @@ class Moments:
             away = other.centre - self.centre
             centre = self.centre + share * away
             spread = self.spread + other.spread + (share * self.weight_squares) * away**2
+        error = other.error if self.error is None else self.error if other.error is None else self.error + other.error
         if self.ends is not None or other.ends is not None:
             ends = self._ends_or_values() + other._ends_or_values()
+            error = None
         return Moments(
             count=self.count + other.count,
             positive=self.positive + other.positive,
@@ -78,10 +81,16 @@ class Moments:
             centre=centre,
             spread=spread,
             ends=ends,
+            error=error,
         )
 
     def _ends_or_values(self) -> FloatMatrix:
-        return np.stack([self.total, self.total]) if self.ends is None else self.ends
+        error = 0.0 if self.error is None else self.error
+        return np.stack([self.total - error, self.total + error]) if self.ends is None else self.ends
+
+    def with_ends(self) -> Moments:
+        """The same with both ends of each sum, where one error for all of them is known."""
+        return self if self.error is None else replace(self, ends=self._ends_or_values(), error=None)
 
     def take(self, rows: IntVector) -> Moments:
         """The moments of other training points, one for each row named."""
@@ -131,11 +140,12 @@ class Leaf:
         self._sums = {name: np.zeros(n_train) for name in names}  # in the order that the kernels take them
         self.n_points, self._positive, self._weight, self._squares = 0, 0, 0.0, 0.0
         self.truncated: Truncated | None = None
+        self._error: float | None = None  # sum of w times the certified error; None where values are exact
 
     @staticmethod
-    def bytes(n_train: int, *, spread: bool, truncated: bool) -> int:
+    def bytes(n_train: int, *, spread: bool, with_ends: bool) -> int:
         """What a leaf, or its moments, takes for so many training points: sums, their spread, both ends."""
-        return 8 * n_train * ((4 if spread else 1) + (2 if truncated else 0))
+        return 8 * n_train * ((4 if spread else 1) + (2 if with_ends else 0))
 
     @property
     def total(self) -> FloatVector:
@@ -155,15 +165,22 @@ class Leaf:
     def add_values(self, values: FloatVector, weight: float) -> None:
         """Add one validation point, given the value of each training point."""
         if "shift" in self._sums:
-            add_with_spread(*self._sums.values(), values, weight, self._positive == 0)
+            total, shift, first, second = self._sums.values()
+            add_with_spread(total, shift, first, second, values, weight, self._positive == 0)
         else:
             self._sums["total"] += weight * values
         self._count(weight)
 
-    def count(self, weights: FloatVector) -> None:
-        """Count validation points whose values are summed elsewhere."""
+    def count(self, weights: FloatVector, errors: FloatVector | None = None) -> None:
+        """Count validation points whose values are summed elsewhere, with the errors of their values."""
         for weight in weights.tolist():
             self._count(weight)
+        for error in () if errors is None else (weights * errors).tolist():
+            self.widen(error)
+
+    def widen(self, error: float) -> None:
+        """Add to the error of all sums."""
+        self._error = (self._error or 0.0) + error
 
     def _count(self, weight: float) -> None:
         self.n_points += 1
@@ -189,11 +206,14 @@ class Leaf:
             centre=centre,
             spread=spread,
             ends=ends,
+            error=None if self._error is None else np.array([self._error]),
         )
 
     def state(self) -> State:
-        truncated = {} if self.truncated is None else self.truncated._asdict()
-        return [self.n_points, self._positive, self._weight, self._squares], self._sums | truncated
+        more = {} if self.truncated is None else self.truncated._asdict()
+        if self._error is not None:
+            more["error"] = np.array([self._error])
+        return [self.n_points, self._positive, self._weight, self._squares], self._sums | more
 
     @classmethod
     def of_state(cls, numbers: Sequence[Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Leaf:
@@ -203,6 +223,8 @@ class Leaf:
         leaf._sums = {name: arrays[name].copy() for name in leaf._sums}  # those of a file are read-only
         if "sums" in arrays:
             leaf.truncated = Truncated(*(arrays[name] for name in Truncated._fields))
+        if "error" in arrays:
+            leaf._error = float(arrays["error"][0])
         return leaf
 
     def copy(self) -> Leaf:
@@ -286,7 +308,7 @@ class Partial:
             whole._insert((0, self._open[0]), self._open[1].moments())
         if not whole._nodes:
             raise ValueError("This part has no validation points yet.")
-        return reduce(operator.add, (whole._nodes[node] for node in sorted(whole._nodes, key=_span)))
+        return reduce(operator.add, (whole._nodes[node] for node in sorted(whole._nodes, key=_span))).with_ends()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a numpy archive with a checksum, atomically; any damage is found by `load`."""
@@ -388,6 +410,8 @@ def _check_state(numbers: Sequence[Any], arrays: Arrays, groups: Sequence[Sequen
     if complete != arrays.keys() or "total" not in complete:
         raise ValueError(f"it has the sums {', '.join(arrays) or 'none'}, and others are missing.")
     columns = dict.fromkeys(arrays, arrays["total"].size)
+    if "error" in arrays:
+        columns["error"] = 1
     if "far" in arrays:
         columns["far"] = arrays["far"].shape[-1]  # one per class
     check_arrays(arrays, {name: (N_ROWS[name], n) if name in N_ROWS else (n,) for name, n in columns.items()})
