@@ -12,10 +12,10 @@
 /* What is known around the cut before `cell`. Of each cut near it, entry AT(cell) has the numbers of matches and of all
  * points before it, and what matches behind it take at most and at least (P and B of the theorem). `lost` is what they
  * take from a point before the cut at hand if cells are ties. */
-struct scan {
+typedef struct {
     int64_t cell, matches[8], ranks[8];
     double most[8], least[8], lost;
-};
+} Around;
 
 #define AT(i) ((s->cell + (i)) & 7)
 
@@ -25,13 +25,13 @@ static inline double larger(double a, double b)
 }
 
 /* Matches before one cut and other points before another, so many cells behind the cut at hand. */
-static inline int64_t mixed(const struct scan *s, int of_matches, int of_others)
+static inline int64_t mixed(const Around *s, int of_matches, int of_others)
 {
     return s->matches[AT(of_matches)] + s->ranks[AT(of_others)] - s->matches[AT(of_others)];
 }
 
 /* Moves the cut one cell nearer; then `matches` of `points` are in the cell in front of it. */
-static inline void advance(struct scan *s, int64_t matches, int64_t points, const double *worth)
+static inline void advance(Around *s, int64_t matches, int64_t points, const double *worth)
 {
     s->cell--;
     s->matches[AT(-1)] = s->matches[AT(0)] - matches;
@@ -42,7 +42,7 @@ static inline void advance(struct scan *s, int64_t matches, int64_t points, cons
 
 /* Values of a match and of another point in the cell behind the cut, as a tie; adds to what nearer points lose. Without
  * branches, because statuses of small cells cannot be predicted. */
-static inline void tie(struct scan *s, const double *worth, const double *total, double *match, double *other)
+static inline void tie(Around *s, const double *worth, const double *total, double *match, double *other)
 {
     int64_t start = s->ranks[AT(0)], end = s->ranks[AT(1)];
     double n = (double)(end - start), matches = (double)(s->matches[AT(1)] - s->matches[AT(0)]), last = worth[end];
@@ -54,7 +54,7 @@ static inline void tie(struct scan *s, const double *worth, const double *total,
 }
 
 /* The largest error of a point of the cell behind the cut, whose values are given. */
-static inline double error_inside(const struct scan *s, const double *worth, double match, double other)
+static inline double error_inside(const Around *s, const double *worth, double match, double other)
 {
     double first = worth[s->ranks[AT(-1)] + 1];
     double lowest = worth[mixed(s, 3, 2)] - s->most[AT(3)];
@@ -66,7 +66,7 @@ static inline double error_inside(const struct scan *s, const double *worth, dou
 }
 
 /* The largest error of a resolved point, if this is the cut. */
-static inline double error_before(const struct scan *s, const double *worth)
+static inline double error_before(const Around *s, const double *worth)
 {
     int64_t matches = s->matches[AT(0)] - s->matches[AT(-1)], front = s->ranks[AT(-1)], here = s->ranks[AT(0)], next = s->ranks[AT(1)];
     bool match_near = matches > 0, other_near = here - front > matches;
@@ -80,7 +80,7 @@ static inline double error_before(const struct scan *s, const double *worth)
 /* More than either error, for less. The value given to a point and the true one differ by no more than the losses of the
  * ranks that it may have, from the cell in front of its own to the one behind, and by what is unknown farther away: what
  * an other point loses to matches there, or what a match gains from others (P - B, or the same with exchanged roles). */
-static inline double crude_error(const struct scan *s, const double *worth)
+static inline double crude_error(const Around *s, const double *worth)
 {
     double lost = s->most[AT(1)] - s->least[AT(1)];
     double gained = worth[mixed(s, 0, 1)] - s->least[AT(0)] - worth[mixed(s, 2, 1)] + s->most[AT(2)];
@@ -88,7 +88,7 @@ static inline double crude_error(const struct scan *s, const double *worth)
 }
 
 /* The cut behind the last cell; -1 if the cells do not hold N points. */
-static int64_t begin(struct scan *s, const uint32_t *matches, const uint32_t *others, int64_t n_cells, int64_t n_players)
+static int64_t begin(Around *s, const uint32_t *matches, const uint32_t *others, int64_t n_cells, int64_t n_players)
 {
     int64_t n_matches = 0, n_others = 0;
     for (int64_t cell = 0; cell < n_cells; cell++) {
@@ -109,11 +109,11 @@ static int64_t begin(struct scan *s, const uint32_t *matches, const uint32_t *ot
     return n_matches + n_others == n_players ? n_cells : -1;
 }
 
-int64_t certified_cut(const uint32_t *matches, const uint32_t *others, const double *total, const double *worth,
-                      double max_error, int64_t certain, double *of_match, double *of_other, double *result,
-                      int64_t n_cells, int64_t n_ranks)
+EXPORT int64_t certified_cut(const uint32_t *matches, const uint32_t *others, const double *total, const double *worth,
+                             double max_error, int64_t certain, double *of_match, double *of_other, double *result,
+                             int64_t n_cells, int64_t n_ranks)
 {
-    struct scan scan, *s = &scan;
+    Around around, *s = &around;
     double largest = 0.0;
     result[0] = result[1] = 0.0;
     int64_t cut = begin(s, matches, others, n_cells, n_ranks - 1);

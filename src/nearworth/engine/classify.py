@@ -32,7 +32,8 @@ from nearworth.neighbors.searchers import Neighbours
 from nearworth.results.sums import Leaf
 
 MOST_AMBIGUOUS = 0.03  # share of ambiguous points beyond which products in double precision are cheaper
-LEAST_CELLS, MOST_CELLS = 64, 8192
+LEAST_CELLS, MOST_CELLS = 64, 4096
+MORE_CELLS = 4  # times as many where statuses are mixed all over
 
 
 class ClassificationEvaluator:
@@ -53,7 +54,8 @@ class ClassificationEvaluator:
         self._single = shared.single() if products and single else None
         n_train, most, game = problem.n_train, self._classes.most_pivots, problem.game
         self._n_cells = n_cells(n_train)
-        self._scratch = np.empty(native.call("classify_scratch", n_train, most, self._n_cells), dtype=np.uint8)
+        size = native.call("classify_scratch", n_train, most, MORE_CELLS * self._n_cells)
+        self._scratch = np.empty(size, dtype=np.uint8)
         self._qkeys = np.empty((0, stride(n_train)), dtype=np.int32)
         # The kernel counts ranks from 1; rank 0 stands for "before the first". One more is read, not used.
         self._worth = np.concatenate([game.weights.worth[:1], game.weights.worth, [0.0]])
@@ -120,8 +122,9 @@ class ClassificationEvaluator:
         )  # fmt: skip
         if self._max_error is not None:
             return errors
-        if taken > MOST_AMBIGUOUS * n_queries * problem.n_train:
-            self._single = None  # changes no bit of exact values; certified ones depend on the keys
+        if self._single is not None and taken > MOST_AMBIGUOUS * n_queries * problem.n_train:
+            # This changes no bit of exact values; certified ones depend on keys and cells.
+            self._single, self._n_cells = None, MORE_CELLS * self._n_cells
         return None
 
     def _add_each(self, sums: Leaf, block: QuantisedKeys, start: int, request: Request) -> None:
@@ -143,7 +146,8 @@ class ClassificationEvaluator:
     @staticmethod
     def memory(n_train: int, n_pivots: int, *, by_product: bool) -> Memory:
         """Bytes of one evaluator: scratch, rank weights, sums in the order of the classes; per query its exact keys."""
-        thread = int(native.call("classify_scratch", n_train, n_pivots, n_cells(n_train))) + (2 + 1 + 1) * 8 * n_train
+        scratch = int(native.call("classify_scratch", n_train, n_pivots, MORE_CELLS * n_cells(n_train)))
+        thread = scratch + (2 + 1 + 1) * 8 * n_train
         return Memory(
             per_thread=thread, per_query=4 * stride(n_train) + (0 if by_product else (8 + 8 + 8 + 1) * n_train)
         )

@@ -99,12 +99,12 @@ def squared_distances(queries: Any, points: Any) -> FloatMatrix:
 
 def minus_inner_products(queries: FloatMatrix, points: Rows) -> FloatMatrix:
     """Minus the inner product of every query and point, (Q, N)."""
-    return -_all_pairs(queries, points, product=True)
+    return np.asarray(np.negative(_all_pairs(queries, points, product=True)))
 
 
 def minus_inner_products_with(query: FloatVector, points: Rows, rows: npt.NDArray[np.int32]) -> FloatVector:
     """Minus the inner products of one query with the points in these rows."""
-    return -_listed_pairs(query[None], points, rows[None], product=True)[0]
+    return np.asarray(np.negative(_listed_pairs(query[None], points, rows[None], product=True)[0]))
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class ExactDistances:
     points: Rows
 
     def __call__(self, rows: npt.NDArray[np.int32]) -> FloatVector:
-        return _listed_pairs(self.query[None], self.points, rows[None])[0]
+        return np.asarray(_listed_pairs(self.query[None], self.points, rows[None])[0])
 
 
 def distances_of_lists(queries: FloatMatrix, points: npt.NDArray[Any], rows: npt.NDArray[Any]) -> FloatMatrix:
