@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -39,7 +40,7 @@ KEYS = {
     "all zero": lambda rng, shape: np.zeros(shape),
     "few values": lambda rng, shape: rng.integers(0, 4, shape).astype(float),
     "pairs": lambda rng, shape: rng.integers(0, shape[1], shape).astype(float),
-    "both zeros": lambda rng, shape: rng.choice([-0.0, 0.0, 1.0], shape),
+    "both zeros": lambda rng, shape: rng.choice([-0.0, 0.0, 5e-324], shape),  # with a cell for each
     "ascending": lambda rng, shape: np.sort(rng.random(shape), axis=1),
     "descending": lambda rng, shape: -np.sort(-rng.random(shape), axis=1),
     "one cell": one_cell,
@@ -93,6 +94,7 @@ def test_hostile_keys(keys, utility, ties, rng):
     expected = reference(D, y, y_val, ties, 5, utility)
     close(v.contributions, expected)
     close(v.values, expected.mean(axis=0))
+    np.testing.assert_array_equal(est.value(D, y_val).values, v.values)  # in blocks of queries
 
 
 @pytest.mark.usefixtures("form")
@@ -121,6 +123,7 @@ def test_a_point_takes_no_part_in_its_own_game(keys, ties, rng):
     close(v.contributions, expected)
     close(v.values, expected.mean(axis=0))
     assert not np.diag(v.contributions).any()
+    np.testing.assert_array_equal(estimator(ties=ties).fit(D, y).value().values, v.values)  # in blocks of queries
 
 
 @pytest.mark.usefixtures("form")
@@ -234,3 +237,42 @@ def test_a_leaf_continued_elsewhere(rng):
     part = estimator().fit(None, y).value(D[:70], y_val[:70])
     more = estimator().fit(None, y).value(D[70:], y_val[70:], continue_from=part)
     np.testing.assert_array_equal(more.values, whole.values)
+
+
+def allocated(make):
+    """Bytes that stay of what is made, and the peak meanwhile."""
+    tracemalloc.start()
+    try:
+        made = make()
+        return (*tracemalloc.get_traced_memory(), made)[:2]
+    finally:
+        tracemalloc.stop()
+
+
+@needs_library
+def test_memory_is_stated(rng):
+    n = 50_000
+    D, y = rng.random((20, n)), rng.normal(size=n)
+    est = estimator().fit(None, y)
+    problem = est.training_set_.problem(D, np.zeros(20), None, est.get_params())
+    stated = RegressionEvaluator.memory(n)
+    stays, _ = allocated(lambda: RegressionEvaluator(problem, 20))
+    assert stays <= stated.per_thread + 10_000
+    assert stated.per_thread <= 1.1 * stays
+    leaf, evaluator = Leaf(n, spread=False), RegressionEvaluator(problem, 20)
+    _, peak = allocated(lambda: list(evaluator.add(leaf, 0, 20, Request())))
+    assert peak <= 20 * stated.per_query + 10_000
+
+
+@pytest.mark.usefixtures("form")
+@pytest.mark.parametrize("standard_errors", [False, True])
+def test_the_plan_is_an_upper_bound(standard_errors, rng):
+    n = 50_000
+    X, y = rng.normal(size=(n, 3)), rng.normal(size=n)
+    X_val, y_val = rng.normal(size=(12, 3)), rng.normal(size=12)
+    est = nw.KNNShapley(5, "regression", n_jobs=1, standard_errors=standard_errors, max_memory="80MB").fit(X, y)
+    est.value(X_val[:2], y_val[:2])
+    planned = est.plan(12).working_bytes
+    _, peak = allocated(lambda: est.value(X_val, y_val))
+    assert peak <= planned <= 80_000_000
+    assert planned <= 4 * peak

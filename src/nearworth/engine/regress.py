@@ -1,7 +1,7 @@
 """How validation points are valued in regression: exact keys, full ranks, then the closed form from far to near.
 
-Every pair matters, so every key is made exactly: a product of single precision would leave more than half of 10^5
-points to be compared by exact distances. `native/order.c` sorts them and `native/regression.c` values a block of
+The whole order matters, so every key is made exactly: after a product of single precision more than half of 10^5 points
+would have to be compared by exact distances. `native/order.c` sorts them and `native/regression.c` values a block of
 queries in one call. Without the library, `SortedEvaluator` (classify.py) does the same by numpy.
 """
 
