@@ -67,7 +67,7 @@ def time_against_error(data: Blobs, exact: nw.Valuation, out: Path) -> None:
     markers = {"exact": "D", "truncated": "o", "LSH": "^", "faiss": "s"}
     points: dict[str, list[tuple[float, float]]] = {kind: [] for kind in markers}
     for name, est in ways.items():
-        est.fit(data.X, data.y).value(data.X_val[:64], data.y_val[:64])  # compiles
+        est.fit(data.X, data.y).value(data.X_val[:64], data.y_val[:64])  # warms up
         started = time.process_time()
         v = est.value(data.X_val, data.y_val)
         spent, error = time.process_time() - started, np.abs(v.values - exact.values).mean()

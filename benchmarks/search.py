@@ -67,7 +67,7 @@ def both_times(work, *arguments) -> tuple[str, Any]:
 
 
 def fastest(repeats: int, work, *arguments) -> float:
-    """Wall time of the best run, after one that compiles."""
+    """Wall time of the best run, after one that warms up."""
     work(*arguments)
     return min(timed(work, *arguments)[0] for _ in range(repeats))
 

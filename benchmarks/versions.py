@@ -60,7 +60,7 @@ def serve() -> None:
     """Run the rows that are named on standard input, and print their CPU times."""
     works = rows()
     for work in works.values():
-        work()  # imports and compiles
+        work()  # imports
     print("|".join(works), flush=True)
     for line in sys.stdin:
         started = time.process_time()

@@ -55,7 +55,7 @@ def main() -> None:
         "audit_labels(X, y)": lambda: nw.audit_labels(X, y).suspects(),
     }
     for action in actions.values():
-        action()  # imports and compiles
+        action()  # imports
     print(f"{'walk':32} functions  files")
     for name, action in actions.items():
         functions, files, _ = walk(action)

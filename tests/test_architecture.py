@@ -120,7 +120,7 @@ def test_import_is_light():
     loaded = set(
         subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
     )
-    heavy = {"sklearn", "scipy", "numba", "pandas", "polars", "pyarrow", "matplotlib", "tqdm", "click", "faiss"}
+    heavy = {"sklearn", "scipy", "pandas", "polars", "pyarrow", "matplotlib", "tqdm", "click", "faiss"}
     assert not loaded & heavy
 
 

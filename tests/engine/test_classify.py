@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
+from nearworth._common import native
 from nearworth.engine import classify
 from nearworth.engine import plan as planning
 from nearworth.games.ties import TieBlocks
@@ -350,3 +351,19 @@ def test_inner_product_ranks_by_similarity(rng):
     values = nw.knn_shapley(X, y, X_val, y_val, 5, metric="inner_product")
     expected = nw.KNNShapley(5, metric="precomputed").fit(None, y).value(-X_val @ X.T, y_val).values
     np.testing.assert_allclose(values, expected, rtol=1e-12, atol=1e-16)
+
+
+def test_the_distances_for_a_tie_grow_with_its_size_not_with_its_square(monkeypatch):
+    """All points at one distance: what the kernel says it took, not seconds."""
+    call, taken = native.call, []
+
+    def counted(name, *arguments):
+        result = call(name, *arguments)
+        if name == "classify_block":
+            taken.append(result)
+        return result
+
+    monkeypatch.setattr(native, "call", counted)
+    for n in (100, 800):
+        nw.KNNShapley(2, metric="precomputed", n_jobs=1).fit(None, np.arange(n) % 2).value(np.zeros((1, n)), [0])
+    assert taken == [100, 800]

@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 
 import nearworth as nw
-from nearworth.engine.classify import CHECKED, ClassificationEvaluator, SharedTraining, make_scratch, scratch_bytes
+from nearworth.engine.classify import ClassificationEvaluator, SharedTraining
 from nearworth.engine.plan import Method
 from nearworth.engine.regress import RegressionEvaluator
 from nearworth.games.classification import ClassificationGame
@@ -35,14 +35,9 @@ def close(stated, found, share=0.1):
     assert stated <= (1 + share) * found + 20_000
 
 
-@pytest.mark.parametrize("pivots", [0, 100, N // 10, N // 2])
-def test_scratch(pivots):
-    close(scratch_bytes(N, pivots), allocated(lambda: make_scratch(N, pivots))[0], share=0.0)
-
-
 @pytest.mark.parametrize("spread", [False, True])
 def test_sums(spread):
-    close(Leaf.bytes(N, spread=spread, truncated=False), allocated(lambda: Leaf(N, spread=spread))[0], share=0.0)
+    close(Leaf.bytes(N, spread=spread, with_ends=False), allocated(lambda: Leaf(N, spread=spread))[0], share=0.0)
 
 
 @pytest.mark.parametrize("semivalue", ["shapley", "banzhaf", "loo", ("beta", 4.0, 1.0)])
@@ -74,8 +69,8 @@ def test_evaluators(rng, task):
     problem = training.problem(X[:4], y[:4], None, est.get_params())
     shared = SharedTraining(training.keys, training.labels)
     if task == "classification":
-        stated = ClassificationEvaluator.memory(N, shared.pivots.most, by_product=False)
-        stays, _ = allocated(lambda: ClassificationEvaluator(problem, shared, None))
+        stated = ClassificationEvaluator.memory(N, shared.classes.most_pivots, by_product=False)
+        stays, _ = allocated(lambda: ClassificationEvaluator(problem, shared))
     else:
         stated = RegressionEvaluator.memory(N)
         stays, _ = allocated(lambda: RegressionEvaluator(problem))

@@ -184,7 +184,6 @@ def test_automatic_search_uses_an_index_if_its_typical_error_allows(rng, monkeyp
     index = Dropping("partial", share)
     monkeypatch.setattr(plan, "INDEX_POINTS", 100)
     monkeypatch.setattr(plan, "INDEX_QUERIES", 100)
-    monkeypatch.setattr(plan, "SHARE_OF_ALL", 1.0)
     monkeypatch.setattr(plan, "find_spec", lambda name: name)
     monkeypatch.setattr(plan, "_searcher", lambda search, _: plan.as_searcher(index) if search == "faiss" else None)
     X, y = points(rng, N)

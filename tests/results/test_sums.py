@@ -69,7 +69,7 @@ def test_moments_take_no_more_than_they_say(spread, truncated, rng):
     est = nw.KNNShapley(3, standard_errors=spread, n_candidates=9 if truncated else None).fit(X, y)
     moments = est.value(X[:10] + 0.1, y[:10]).moments
     size = sum(array.nbytes for array in moments.arrays().values())
-    said = Leaf.bytes(1_000, spread=spread, truncated=truncated)
+    said = Leaf.bytes(1_000, spread=spread, with_ends=truncated)
     assert 0.75 * said <= size <= said
 
 

@@ -2,7 +2,6 @@
 
 types.py    names for array types and options
 memory.py   how much memory there is, in a container too, how much arrays need, and how many cores
-compile.py  compiling of kernels when they are first called
 native.py   the library of compiled C: its variants, its functions, checked calls
 files.py    files that appear under their name only once they are complete
 archive.py  JSON and arrays in one file with a checksum
@@ -12,10 +11,10 @@ warnings.py warnings that point at the caller's own line
 inputs    --> memory, native, types
 native    --> warnings
 games     --> types
-neighbors --> compile, files, memory, native, types
+neighbors --> files, memory, native, types
 results   --> archive --> files
-          --> compile, frames, native, types
-engine    --> compile, files, memory, native, types, warnings
+          --> frames, native, types
+engine    --> files, memory, native, types, warnings
 audit, curves --> frames, types
 tables, report, paper, cli --> files, memory, types
 """

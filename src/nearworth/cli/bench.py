@@ -99,7 +99,7 @@ def _print_row(what: str, first: float, second: float, aim: str, exponent: float
 
 
 def best(work: Callable[[], object], data: Blobs, clock: Callable[[], float] = CPU, repeats: int = 3) -> float:
-    """Shortest time of a few runs, after one that compiles and warms up, in nanoseconds per pair of points."""
+    """Shortest time of a few runs, after one that warms up, in nanoseconds per pair of points."""
     work()
     times = []
     for _ in range(repeats):

@@ -6,8 +6,7 @@
     run.py       the loop: Evaluator (the one contract), Request, Span, threads, progress, interruption
     value.py     the one sequence: problem -> method -> plan -> run -> Valuation
 
-    classify.py  the evaluator of classification: how one query is valued, from keys to values
-    kernels.py   its compiled loops
+    classify.py  the evaluator of classification: how a block of queries is valued, from keys to sums
     regress.py   the evaluator of regression
     truncate.py  the evaluator where few neighbours are ranked: values with certified intervals
     nearest.py   the candidates for that, from exact search or from a searcher, which is evaluated on a sample

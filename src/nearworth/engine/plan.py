@@ -229,7 +229,7 @@ class Plan:
             method = self.method if (self.method.n_candidates or 0) < trial.n_train else Method()
             evaluator = method.evaluators(trial, alike, method.source(trial, alike))()
             leaf = Leaf(trial.n_train, spread=False)
-            deque(evaluator.add(leaf, 0, min(2, trial.n_val), Request()), maxlen=0)  # compiles
+            deque(evaluator.add(leaf, 0, min(2, trial.n_val), Request()), maxlen=0)  # warms up
             started, done = time.perf_counter(), 0
             while done < trial.n_val and time.perf_counter() - started < TRIAL_SECONDS:
                 step = min(alike.batch, trial.n_val - done)
