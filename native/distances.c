@@ -94,6 +94,19 @@ TYPES(LOAD)
         }                                                                                                              \
     }                                                                                                                  \
                                                                                                                        \
+    static void sum_one_##NAME(const double *query, const char *const *row, int64_t width, double *out)                \
+    {                                                                                                                  \
+        sum_##NAME(query, row, 1, width, false, out);                                                                  \
+    }                                                                                                                  \
+                                                                                                                       \
+    static void sum_four_##NAME(const double *query, const char *const *rows, int64_t width, bool product, double *out)\
+    {                                                                                                                  \
+        if (product)                                                                                                   \
+            sum_##NAME(query, rows, FOUR, width, true, out);                                                           \
+        else                                                                                                           \
+            sum_##NAME(query, rows, FOUR, width, false, out);                                                          \
+    }                                                                                                                  \
+                                                                                                                       \
     static void transpose_##NAME(const char *points, int64_t count, int64_t width, int64_t start, int64_t columns,     \
                                  side *panel)                                                                          \
     {                                                                                                                  \
@@ -110,7 +123,7 @@ double squared_distance(const double *query, const void *points, int32_t type, i
     double distance = 0.0;
     const char *start = (const char *)points + row * width * item_size[type];
 #define CASE_ONE(NAME, TYPE)                                                                                           \
-    case NAME: sum_##NAME(query, &start, 1, width, false, &distance); break;
+    case NAME: sum_one_##NAME(query, &start, width, &distance); break;
     switch (type) { TYPES(CASE_ONE) }
     return distance;
 }
@@ -123,49 +136,38 @@ static void transpose(const char *points, int32_t type, int64_t count, int64_t w
     switch (type) { TYPES(CASE_TRANSPOSE) }
 }
 
+static void sum_four(const double *query, const char *const *rows, int32_t type, int64_t width, bool product,
+                     double *out)
+{
+#define CASE_FOUR(NAME, TYPE)                                                                                          \
+    case NAME: sum_four_##NAME(query, rows, width, product, out); break;
+    switch (type) { TYPES(CASE_FOUR) }
+}
+
 INLINE int64_t row_offset(const int32_t *rows, int64_t i, int64_t n, int64_t bytes)
 {
     int64_t row = rows ? rows[i] : i;
     return row < 0 || row >= n ? 0 : row * bytes;
 }
 
-/* The sums of one query with k chosen rows; with the first k where `rows` is NULL. */
-#define SUM_ROWS(NAME, TYPE)                                                                                           \
-    INLINE void sum_rows_##NAME(const double *query, const char *points, const int32_t *rows, bool product,            \
-                                double *out, int64_t width, int64_t n, int64_t k)                                      \
-    {                                                                                                                  \
-        int64_t bytes = width * (int64_t)sizeof(TYPE), fetched = bytes < FETCHED ? bytes : FETCHED;                    \
-        for (int64_t i = 0; i < k; i += FOUR) {                                                                        \
-            const char *x[FOUR];                                                                                       \
-            int count = k - i < FOUR ? (int)(k - i) : FOUR;                                                            \
-            for (int r = 0; r < count; r++) {                                                                          \
-                x[r] = points + row_offset(rows, i + r, n, bytes);                                                     \
-                for (int64_t offset = 0; rows && i + r + AHEAD < k && offset < fetched; offset += LINE)                \
-                    __builtin_prefetch(points + row_offset(rows, i + r + AHEAD, n, bytes) + offset);                   \
-            }                                                                                                          \
-            if (count == FOUR)                                                                                         \
-                sum_##NAME(query, x, FOUR, width, product, out + i);                                                   \
-            else                                                                                                       \
-                for (int r = 0; r < count; r++)                                                                        \
-                    sum_##NAME(query, x + r, 1, width, product, out + i + r);                                          \
-        }                                                                                                              \
-    }
-TYPES(SUM_ROWS)
-
-/* The same, with infinity for rows outside 0..n-1, which stand for points that were not found. */
-static void sum_rows(const double *query, const void *points, int32_t type, const int32_t *rows, bool product,
+/* The sums of one query with k chosen rows, or with the first k where `rows` is NULL. Infinity for rows outside 0..n-1,
+ * which stand for points that were not found. */
+static void sum_rows(const double *query, const char *points, int32_t type, const int32_t *rows, bool product,
                      double *out, int64_t width, int64_t n, int64_t k)
 {
-#define CASE_ROWS(NAME, TYPE)                                                                                          \
-    case NAME:                                                                                                         \
-        if (product)                                                                                                   \
-            sum_rows_##NAME(query, points, rows, true, out, width, n, k);                                              \
-        else if (rows)                                                                                                 \
-            sum_rows_##NAME(query, points, rows, false, out, width, n, k);                                             \
-        else                                                                                                           \
-            sum_rows_##NAME(query, points, NULL, false, out, width, n, k);                                             \
-        break;
-    switch (type) { TYPES(CASE_ROWS) }
+    int64_t bytes = width * item_size[type], fetched = bytes < FETCHED ? bytes : FETCHED;
+    for (int64_t i = 0; i < k; i += FOUR) {
+        const char *x[FOUR];
+        double few[FOUR];
+        for (int64_t r = i; r < i + FOUR; r++) {
+            x[r - i] = points + row_offset(rows, r < k ? r : k - 1, n, bytes);
+            for (int64_t offset = 0; rows && r + AHEAD < k && offset < fetched; offset += LINE)
+                __builtin_prefetch(points + row_offset(rows, r + AHEAD, n, bytes) + offset);
+        }
+        sum_four(query, x, type, width, product, k - i < FOUR ? few : out + i);
+        if (k - i < FOUR)
+            memcpy(out + i, few, (size_t)(k - i) * sizeof(double));
+    }
     for (int64_t i = 0; rows && i < k; i++)
         out[i] = rows[i] < 0 || rows[i] >= n ? INFINITY : out[i];
 }

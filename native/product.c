@@ -46,6 +46,7 @@ EXPORT int64_t packed_query_size(int64_t n_queries, int64_t width)
 }
 
 typedef double eight __attribute__((vector_size(64), aligned(8), may_alias));
+typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
 typedef float eight_floats __attribute__((vector_size(32), aligned(4), may_alias));
 
 /* `count` numbers as doubles. Whole pieces are read as vectors, which compilers would not find by themselves. */
@@ -78,20 +79,25 @@ static inline void read_numbers(const void *points, int32_t type, int64_t start,
     }
 }
 
+#if defined(__clang__)
+#define SHUFFLE(A, B, ...) __builtin_shufflevector(A, B, __VA_ARGS__)
+#else
+typedef int32_t places __attribute__((vector_size(16)));
+#define SHUFFLE(A, B, ...) __builtin_shuffle(A, B, (places){__VA_ARGS__})
+#endif
+
 /* Vectors of four by four numbers, which every processor turns with a few shuffles. */
 static void transpose(float rows[ROWS][PIECE], int64_t n_columns, float *packed)
 {
-    typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
-    typedef int32_t places __attribute__((vector_size(16)));
     for (int j = 0; j < PIECE; j += 4)
         for (int i = 0; i < ROWS; i += 4) {
             four a = *(four *)&rows[i][j], b = *(four *)&rows[i + 1][j];
             four c = *(four *)&rows[i + 2][j], d = *(four *)&rows[i + 3][j];
-            four ab = __builtin_shuffle(a, b, (places){0, 4, 1, 5}), cd = __builtin_shuffle(c, d, (places){0, 4, 1, 5});
-            four AB = __builtin_shuffle(a, b, (places){2, 6, 3, 7}), CD = __builtin_shuffle(c, d, (places){2, 6, 3, 7});
+            four ab = SHUFFLE(a, b, 0, 4, 1, 5), cd = SHUFFLE(c, d, 0, 4, 1, 5);
+            four AB = SHUFFLE(a, b, 2, 6, 3, 7), CD = SHUFFLE(c, d, 2, 6, 3, 7);
             four columns[4] = {
-                __builtin_shuffle(ab, cd, (places){0, 1, 4, 5}), __builtin_shuffle(ab, cd, (places){2, 3, 6, 7}),
-                __builtin_shuffle(AB, CD, (places){0, 1, 4, 5}), __builtin_shuffle(AB, CD, (places){2, 3, 6, 7})};
+                SHUFFLE(ab, cd, 0, 1, 4, 5), SHUFFLE(ab, cd, 2, 3, 6, 7),
+                SHUFFLE(AB, CD, 0, 1, 4, 5), SHUFFLE(AB, CD, 2, 3, 6, 7)};
             for (int k = 0; k < 4 && j + k < n_columns; k++)
                 *(four *)(packed + (j + k) * ROWS + i) = columns[k];
         }

@@ -213,7 +213,7 @@ static int64_t collect(int64_t q, const uint64_t *codes, const uint64_t *hashes,
     return count;
 }
 
-/* `seen` begins with -1 for all points; places of `indices` and `squares` for which nothing is found stay as they are. */
+/* `seen` begins with -1 for all points; places of `indices` and `squares` without a point stay as they are. */
 EXPORT void nearest_colliding(const double *queries, const uint64_t *codes, const void *points, int32_t type,
                               const uint64_t *hashes, const int32_t *rows, int32_t *seen, int32_t *candidates,
                               double *distances, int64_t *indices, double *squares, int64_t n_queries, int64_t width,

@@ -46,10 +46,12 @@ def expected_in_c(declaration) -> list[str]:
 def exported() -> dict[str, tuple[str, list[str]]]:
     """Functions of the C sources: result and parameters."""
     found = {}
-    for path in sorted(NATIVE.glob("*.c")):
+    for path in sorted(NATIVE.glob("*.[ch]")):
         text = re.sub(r"/\*.*?\*/|//[^\n]*", " ", path.read_text(), flags=re.DOTALL)
         functions = re.findall(r"^EXPORT (\w+) (\w+)\(([^)]*)\)", text, flags=re.MULTILINE)
-        assert len(functions) == text.count("EXPORT"), f"{path.name}: an exported function in another form"
+        assert len(functions) == len(re.findall("^EXPORT", text, flags=re.MULTILINE)), (
+            f"{path.name}: an exported function in another form"
+        )
         for result, name, inner in functions:
             parameters = [" ".join(part.replace("restrict", "").split()) for part in inner.split(",")]
             found[name] = result, [re.sub(r"\* +", "*", part) for part in parameters if part != "void"]
