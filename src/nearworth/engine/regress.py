@@ -77,4 +77,4 @@ class RegressionEvaluator:
     @staticmethod
     def memory(n_train: int) -> Memory:
         """Bytes of one evaluator; per query its keys, which exist twice where a metric makes and converts them."""
-        return Memory(per_thread=(3 * 8 + 4 + 1) * n_train, per_query=(8 + 8) * n_train)
+        return Memory(per_thread=(3 * 8 + 4 + 1) * n_train + 2**12, per_query=(8 + 8) * n_train)
