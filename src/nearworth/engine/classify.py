@@ -182,8 +182,8 @@ class SortedEvaluator:
 
 
 def n_cells(n_train: int) -> int:
-    """Cells of a query: an eighth of the points, within limits."""
-    return min(MOST_CELLS, max(LEAST_CELLS, 1 << (n_train // 8).bit_length()))
+    """Cells of a query: a sixteenth of the points, within limits."""
+    return min(MOST_CELLS, max(LEAST_CELLS, 1 << (n_train // 16).bit_length()))
 
 
 class ClassOrder:

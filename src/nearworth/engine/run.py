@@ -9,10 +9,11 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.engine.nearest_lists import NearestLists
@@ -243,12 +244,18 @@ class _BlasLimit:
     limit: Any = None
 
 
+@cache
+def _controller() -> Any:
+    """Finding the BLAS takes milliseconds, so it is done once: numpy's, which is the one that is called, is there."""
+    return ThreadpoolController()
+
+
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Our threads call the BLAS, which must not start threads of its own meanwhile."""
     with _BlasLimit.lock:
         if _BlasLimit.runs == 0:
-            _BlasLimit.limit = threadpool_limits(1, user_api="blas")
+            _BlasLimit.limit = _controller().limit(limits=1, user_api="blas")
         _BlasLimit.runs += 1
     try:
         yield
