@@ -21,7 +21,7 @@
 #define SENTINEL INT32_MAX
 #define TIED UINT32_C(0x80000000) /* in the slot of a point that is tied with pivots */
 #define FEW 24 /* pairs up to which plain insertion is the fastest sort */
-#define SAMPLE 512
+#define SAMPLE 128
 #define FINE 0.6f /* share of the cells that lie where matches are, at least */
 #define STRETCH 256 /* points whose cells are made at a time */
 

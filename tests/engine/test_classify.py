@@ -367,3 +367,37 @@ def test_the_distances_for_a_tie_grow_with_its_size_not_with_its_square(monkeypa
     for n in (100, 800):
         nw.KNNShapley(2, metric="precomputed", n_jobs=1).fit(None, np.arange(n) % 2).value(np.zeros((1, n)), [0])
     assert taken == [100, 800]
+
+
+CERTIFIED = [{}, {"utility": "original"}, {"semivalue": "banzhaf"}, {"semivalue": ("beta", 4, 1)}, {"ties": "index"}]
+
+
+@pytest.mark.filterwarnings("ignore:y_val has")
+@pytest.mark.parametrize("labels", LABELS)
+@pytest.mark.parametrize("data", DATA)
+def test_certified_values(data, labels, rng):
+    """No value is farther from the exact one than its certificate says, and that keeps what was asked for."""
+    X, y, X_val, y_val = make(rng, data, labels)
+    for parameters in CERTIFIED:
+        for asked in ((X_val, y_val), ()) if not parameters and data in ("random", "grid") else ((X_val, y_val),):
+            exact = nw.KNNShapley(5, **parameters).fit(X, y).value(*asked)
+            for max_error in (1e-2, 1e-4):
+                v = nw.KNNShapley(5, max_error=max_error, **parameters).fit(X, y).value(*asked)
+                rounding = 1e-13 * np.abs(exact.values).max()
+                assert v.error_bound <= max_error
+                assert np.abs(v.values - exact.values).max() <= v.error_bound + rounding
+                assert (v.lower - rounding <= exact.values).all()
+                assert (exact.values <= v.upper + rounding).all()
+
+
+def test_certified_values_use_their_freedom_and_are_the_same_for_any_threads(rng):
+    X, y, X_val, y_val = make(rng, "random", "ten classes")
+    X_val, y_val = np.repeat(X_val, 12, axis=0), np.repeat(y_val, 12)
+    exact = nw.KNNShapley(5).fit(X, y).value(X_val, y_val).values
+    one, two = (nw.KNNShapley(5, max_error=1e-3, n_jobs=n).fit(X, y).value(X_val, y_val) for n in (1, 2))
+    assert np.abs(one.values - exact).max() > 0
+    np.testing.assert_array_equal(one.values, two.values)
+    np.testing.assert_array_equal(one.upper, two.upper)
+    spread = nw.KNNShapley(5, max_error=1e-3, standard_errors=True).fit(X, y).value(X_val, y_val)
+    np.testing.assert_array_equal(spread.values, one.values)
+    assert spread.error_bound == one.error_bound

@@ -600,21 +600,6 @@ def _(folder: Path) -> Arrays:
     return found
 
 
-@configuration("a largest error")
-def _(folder: Path) -> Arrays:
-    """With so few neighbours that they are ranked one by one, once rows in doubt share the last place."""
-    found: Arrays = {}
-    for kind, tail in (("generic", "local"), ("generic", "minimax"), ("tied", "local")):
-        X, y, X_val, y_val = (generic if kind == "generic" else tied)(30, 3000, 70, 4)
-        v = nw.KNNShapley(2, max_error=0.1, tail=tail).fit(X, y).value(X_val, y_val)
-        assert 0 < v.error_bound <= 0.1  # not all were ranked
-        for end in ("values", "lower", "upper"):
-            found |= thinned(getattr(v, end), f"{kind} {tail} {end} ", 60)
-        found[f"{kind} {tail} error bound"] = v.error_bound
-    v = nw.KNNShapley(2, max_error=0.001).fit(*generic(30)[:2]).value(*generic(30)[2:])
-    return found | everything(v, "all ranked ")
-
-
 # Searchers
 
 

@@ -193,7 +193,6 @@ def test_labels_from_a_column(data, in_memory, tmp_path, kind):
         {"n_candidates": 7, "metric": "manhattan"},
         {"task": "regression", "standard_errors": True},
         {"n_candidates": 7, "standard_errors": True},
-        {"max_error": 0.05},
         {"search": "lsh", "n_candidates": 9, "random_state": 0},
     ],
 )
@@ -214,6 +213,22 @@ def test_every_kind_of_value_is_the_same_to_the_bit(rng, tmp_path, parameters):
         if expected.standard_errors is not None:
             np.testing.assert_array_equal(found.standard_errors, expected.standard_errors)
     assert found.origin.training == expected.origin.training
+
+
+def test_certified_values_of_a_file_are_certain_too(rng, tmp_path):
+    """Their bits depend on how distances were rounded: in single precision in memory, in double from a file."""
+    X, y = rng.normal(size=(3_000, 12)), rng.integers(0, 3, 3_000)
+    X_val, y_val = rng.normal(size=(130, 12)), rng.integers(0, 3, 130)
+    np.save(tmp_path / "X.npy", X)
+    exact = nw.KNNShapley().fit(X, y).value(X_val, y_val).values
+    found = [
+        nw.KNNShapley(max_error=1e-4, max_memory="9MB", n_jobs=n_jobs).fit(tmp_path / "X.npy", y).value(X_val, y_val)
+        for n_jobs in (1, 4)
+    ]
+    assert 0 < found[0].error_bound <= 1e-4
+    assert 0 < np.abs(found[0].values - exact).max() <= found[0].error_bound
+    np.testing.assert_array_equal(found[1].values, found[0].values)
+    np.testing.assert_array_equal(found[1].lower, found[0].lower)
 
 
 @pytest.mark.parametrize("ties", ["average", "index"])

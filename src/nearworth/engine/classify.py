@@ -33,6 +33,7 @@ from nearworth.results.sums import Leaf
 
 MOST_AMBIGUOUS = 0.03  # share of ambiguous points beyond which products in double precision are cheaper
 LEAST_CELLS, MOST_CELLS = 64, 4096
+PROBED = 8  # queries after which the precision of products is chosen
 MORE_CELLS = 4  # times as many where statuses are mixed all over
 
 
@@ -51,6 +52,7 @@ class ClassificationEvaluator:
     ) -> None:
         self._problem, self._classes, self._batch = problem, shared.classes, batch
         self._double = shared.double() if products else None
+        self._probing = max_error is None
         self._single = shared.single() if products and single else None
         n_train, most, game = problem.n_train, self._classes.most_pivots, problem.game
         self._n_cells = n_cells(n_train)
@@ -85,6 +87,8 @@ class ClassificationEvaluator:
     def _next_block(self, start: int, stop: int) -> QuantisedKeys:
         """The qkeys of the next queries: by the cheapest way that serves, as far as it does."""
         problem, products = self._problem, self._double
+        if self._probing and self._single is not None:
+            stop = min(stop, start + PROBED)
         if self._qkeys.shape[0] < min(self._batch, stop - start):
             self._qkeys = np.empty((min(self._batch, stop - start), self._qkeys.shape[1]), dtype=np.int32)
         if products is not None:
@@ -122,6 +126,7 @@ class ClassificationEvaluator:
         )  # fmt: skip
         if self._max_error is not None:
             return errors
+        self._probing = False
         if self._single is not None and taken > MOST_AMBIGUOUS * n_queries * problem.n_train:
             # This changes no bit of exact values; certified ones depend on keys and cells.
             self._single, self._n_cells = None, MORE_CELLS * self._n_cells
@@ -217,8 +222,15 @@ class SharedTraining:
         return self._once("classes", lambda: ClassOrder(self._labels))  # type: ignore[no-any-return]
 
     def double(self) -> Products:
-        """Keys from products in double precision."""
-        return self._once("double", lambda: self._keys.products(single=False))  # type: ignore[no-any-return]
+        """Keys from products in double precision; those that will surely be used are made ready at once."""
+
+        def make() -> Products:
+            products = self._keys.products(single=False)
+            if not products.can_be_packed:
+                products.make_ready()
+            return products
+
+        return self._once("double", make)  # type: ignore[no-any-return]
 
     def single(self) -> SingleProducts | None:
         """Keys from products in single precision, with a copy of the training set; None where these do not serve."""

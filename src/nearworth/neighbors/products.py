@@ -108,13 +108,17 @@ class DistanceProducts:
         self.can_be_packed = not streamed(points)  # no copy of a file, where fetching single rows is slow besides
         self._wants_single = single and self.can_be_packed
 
+    def make_ready(self) -> None:
+        """Pass over the points now, not when the first query comes."""
+        assert self.centre_and_norms
+
     @cached_property
-    def _centre_and_norms(self) -> tuple[FloatVector, FloatVector]:
+    def centre_and_norms(self) -> tuple[FloatVector, FloatVector]:
         return _centre_and_norms(self.points)
 
     @cached_property
     def _longest_and_median(self) -> tuple[float, float]:
-        norms = self._centre_and_norms[1]
+        norms = self.centre_and_norms[1]
         return float(np.sqrt(norms.max())), float(np.median(norms))
 
     @cached_property
@@ -127,7 +131,7 @@ class DistanceProducts:
 
     @cached_property
     def _copy(self) -> npt.NDArray[np.float32]:
-        centre, step = self._centre_and_norms[0], panel_rows(self.points.shape[1])
+        centre, step = self.centre_and_norms[0], panel_rows(self.points.shape[1])
         copy = np.empty(self.points.shape, dtype=np.float32)
         for start in range(0, len(self.points), step):
             copy[start : start + step] = self.points[start : start + step] - centre
@@ -135,7 +139,7 @@ class DistanceProducts:
 
     def __call__(self, queries: FloatMatrix, *, single: bool) -> ApproximateKeys:
         queries, usable = self.prepare(queries)
-        (centre, norms), (longest, median) = self._centre_and_norms, self._longest_and_median
+        (centre, norms), (longest, median) = self.centre_and_norms, self._longest_and_median
         centred = queries - centre
         squares = (centred * centred).sum(axis=1)
         unit = (longest + np.sqrt(squares)) ** 2
@@ -171,7 +175,7 @@ class DistanceProducts:
         From pairs of sampled points, each with itself, and the longest ones: near points have the largest errors,
         because their products are the largest.
         """
-        (centre, norms), (longest, median) = self._centre_and_norms, self._longest_and_median
+        (centre, norms), (longest, median) = self.centre_and_norms, self._longest_and_median
         if not SMALLEST_32 < longest < LARGEST_32:
             return np.inf, np.inf
         spread = np.linspace(0, len(norms) - 1, min(SAMPLE, len(norms))).astype(np.intp)
@@ -205,6 +209,9 @@ class InnerProducts:
         for _, rows in blocks(points):
             units = np.ldexp(rows.astype(np.float64), -exponent)
             self._longest = max(self._longest, float(np.sqrt(np.einsum("ij,ij->i", units, units).max())))
+
+    def make_ready(self) -> None:
+        pass
 
     def __call__(self, queries: FloatMatrix, *, single: bool) -> ApproximateKeys:
         assert not single
