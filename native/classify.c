@@ -309,8 +309,8 @@ static int64_t list_mixed(Ranges ranges, const uint16_t *cell, const uint8_t *mi
     return (int64_t)count;
 }
 
-/* Afterwards first[c] is one past the last pivot of the cell. */
-static void list_pivots(const int32_t *qkeys, const Query *query, const uint16_t *cell, const int32_t *row_of, Scratch *s)
+/* List the pivots of mixed groups by qkey; returns how many are in the fullest cell. */
+static uint32_t list_pivots(const int32_t *qkeys, const Query *query, const uint16_t *cell, const int32_t *row_of, Scratch *s)
 {
     int64_t count = list_mixed(pivots_of(query), cell, s->mixed, s->listed);
     for (int64_t k = 0; k < count; k++) {
@@ -318,20 +318,23 @@ static void list_pivots(const int32_t *qkeys, const Query *query, const uint16_t
         s->ranked[place] = qkeys[i];
         s->order[place] = i;
     }
-    for (int64_t c = 0; c < query->n_cells; c++)
-        if (s->mixed[c] && s->pivots[c] > 1) {
-            int64_t start = s->first[c] - s->pivots[c];
-            sort_qkeys(s->ranked + start, s->order + start, s->pivots[c], row_of);
-        }
+    uint32_t fullest = 0;
+    for (int64_t c = 0; c < query->cut; c++) {
+        uint32_t size = s->mixed[c] ? s->pivots[c] : 0, start = s->first[c] -= size;
+        fullest = size > fullest ? size : fullest;
+        if (size > 1)
+            sort_qkeys(s->ranked + start, s->order + start, size, row_of);
+    }
+    return fullest;
 }
 
-static inline bool close_to(int32_t a, int32_t b, int32_t tolerance)
+static inline uint32_t close_to(int32_t a, int32_t b, int32_t tolerance)
 {
     return (uint32_t)a - (uint32_t)b <= (uint32_t)tolerance; /* a >= b; a sentinel is close to nothing */
 }
 
-/* The first pivot from `start` on whose qkey is not smaller; it is not beyond `end`. */
-static inline uint32_t find_gap(const int32_t *ranked, uint32_t start, uint32_t end, int32_t qkey)
+/* The first of the pivots from `start` to `end` whose qkey is not smaller, or `end`; by halves as long as they are many. */
+static uint32_t halve(const int32_t *ranked, uint32_t start, uint32_t end, int32_t qkey)
 {
     while (end - start > FEW) {
         uint32_t middle = start + (end - start) / 2;
@@ -340,22 +343,24 @@ static inline uint32_t find_gap(const int32_t *ranked, uint32_t start, uint32_t 
         else
             end = middle;
     }
-    start += ranked[start] < qkey; /* nearly always enough, and nothing to predict; a sentinel stops at the end */
-    start += ranked[start] < qkey;
-    while (ranked[start] < qkey)
-        start++;
     return start;
 }
 
 /* List the other points of mixed groups with their gaps; returns how many, and how many are within tolerance of a pivot. */
-static int64_t list_others(const int32_t *qkeys, const Query *query, const uint16_t *cell, Scratch *s, int64_t *n_ambiguous)
+static int64_t list_others(const int32_t *qkeys, const Query *query, const uint16_t *cell, bool crowded, Scratch *s,
+                           int64_t *n_ambiguous)
 {
     int64_t count = list_mixed(others_of(query), cell, s->mixed, s->listed);
     uint64_t unsure = 0;
     for (int64_t k = 0; k < count; k++) {
-        uint32_t i = s->listed[k], end = s->first[cell[i]];
+        uint32_t i = s->listed[k], gap = s->first[cell[i]];
         int32_t qkey = qkeys[i];
-        uint32_t gap = find_gap(s->ranked, end - s->pivots[cell[i]], end, qkey);
+        if (crowded)
+            gap = halve(s->ranked, gap, gap + s->pivots[cell[i]], qkey);
+        gap += s->ranked[gap] < qkey; /* nearly always enough, and nothing to predict; a sentinel stops at the end */
+        gap += s->ranked[gap] < qkey;
+        while (s->ranked[gap] < qkey)
+            gap++;
         s->slot[k] = gap;
         s->between[gap]++;
         s->ambiguous[unsure] = (uint32_t)k;
@@ -593,8 +598,8 @@ static int64_t value_query(const int32_t *qkeys, Query *query, const Certificate
     if (lists->end > 1) {
         memset(s->between, 0, lists->end * sizeof *s->between);
         memset(s->tied, 0, lists->end * sizeof *s->tied);
-        list_pivots(qkeys, query, cell, source->row_of, s);
-        lists->n_listed = list_others(qkeys, query, cell, s, &n_ambiguous);
+        bool crowded = list_pivots(qkeys, query, cell, source->row_of, s) > FEW;
+        lists->n_listed = list_others(qkeys, query, cell, crowded, s, &n_ambiguous);
         taken = resolve(qkeys, query, lists->end, n_ambiguous, source, s);
     }
     scan_cells(scan, query, lists->end, n_ambiguous > 0 && !query->by_index, s->table[number], s);

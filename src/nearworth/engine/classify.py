@@ -197,7 +197,8 @@ class ClassOrder:
     def __init__(self, codes: npt.NDArray[Any]) -> None:
         self.counts = np.bincount(codes)
         self.starts = np.concatenate([[0], np.cumsum(self.counts)]).astype(np.int64)
-        self.order = np.argsort(codes, kind="stable").astype(np.int32)
+        small = codes.astype(np.uint16) if len(self.counts) <= 2**16 else codes  # which are sorted by counting
+        self.order = np.argsort(small, kind="stable").astype(np.int32)
         self.positions = np.empty(len(codes), dtype=np.int32)
         self.positions[self.order] = np.arange(len(codes), dtype=np.int32)
         self.most_pivots = int(np.minimum(self.counts, len(codes) - self.counts).max())

@@ -1,0 +1,136 @@
+"""The engine against the float32 product of the same blocks, 64 queries at a time: CPU time of one thread unless said.
+
+    python benchmarks/kernel.py [ROW ...]      rows: exact certified random two wide million self threads regression
+
+Ten Gaussian classes, as in `nearworth bench speed`; `overlap` is the share of the 5 nearest of a query that have
+another label. Ratios are of the best of three, both in turn, so compare ratios rather than nanoseconds.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import sys
+import time
+
+import numpy as np
+
+import nearworth as nw
+from nearworth._common import native
+
+
+def gaussian(n, width, classes, n_val, *, random_labels=False, seed=1):
+    rng = np.random.default_rng(seed)
+    centres = rng.standard_normal((classes, width))
+    y = rng.integers(0, classes, n + n_val)
+    X = (centres[y] + rng.standard_normal((n + n_val, width))).astype(np.float32)
+    y = rng.integers(0, classes, n + n_val) if random_labels else y
+    return X[:n], y[:n], X[n:], y[n:]
+
+
+def overlap(X, y, X_val, y_val):
+    some = slice(0, 64)
+    distances = (X**2).sum(axis=1) - 2.0 * X_val[some] @ X.T
+    near = np.argpartition(distances, 5, axis=1)[:, :5]
+    return float((y[near] != y_val[some, None]).mean())
+
+
+def product(X, X_val):
+    out = np.empty((64, len(X)), np.float32)
+    for start in range(0, len(X_val), 64):
+        some = X_val[start : start + 64]
+        np.dot(some, X.T, out=out[: len(some)])
+
+
+def seconds(work, clock=time.process_time):
+    start = clock()
+    work()
+    return clock() - start
+
+
+def compare(name, data, work, rounds=3):
+    """Print one line: the work and the product, nanoseconds per pair and their ratio."""
+    X, _, X_val, _ = data
+    ours = products = np.inf
+    for _ in range(rounds):
+        products = min(products, seconds(lambda: product(X, X_val)))
+        ours = min(ours, seconds(work))
+    ns = 1e9 / (len(X) * len(X_val))
+    print(
+        f"{name:<44} product {products * ns:6.2f}  here {ours * ns:7.2f} ns  ratio {ours / products:6.2f}  "
+        f"overlap {overlap(*data):.2f}",
+        flush=True,
+    )
+
+
+def fit_and_value(data, **parameters):
+    X, y, X_val, y_val = data
+    return lambda: nw.KNNShapley(5, n_jobs=1, **parameters).fit(X, y).value(X_val, y_val)
+
+
+def exact():
+    data = gaussian(100_000, 64, 10, 256)
+    compare("exact, 10^5 x 64, C = 10, fit + value of 256", data, fit_and_value(data))
+
+
+def certified():
+    data = gaussian(100_000, 64, 10, 256)
+    compare("certified, max_error = .1/N, same", data, fit_and_value(data, max_error=1e-6))
+
+
+def random():
+    data = gaussian(100_000, 64, 10, 256, random_labels=True)
+    compare("exact, labels random", data, fit_and_value(data))
+    compare("certified, labels random", data, fit_and_value(data, max_error=1e-6))
+
+
+def two():
+    data = gaussian(100_000, 64, 2, 256)
+    compare("exact, C = 2", data, fit_and_value(data))
+
+
+def wide():
+    data = gaussian(100_000, 768, 100, 64)
+    compare("exact, d = 768, C = 100, fit + value of 64", data, fit_and_value(data))
+
+
+def million():
+    data = gaussian(1_000_000, 128, 10, 1_000)
+    compare("exact, 10^6 x 128, 1,000, max_memory 1GB", data, fit_and_value(data, max_memory="1GB"), rounds=1)
+
+
+def self():
+    for n in (1_000, 5_000, 10_000):
+        X, y, _, _ = gaussian(n, 32, 10, 1)
+        est = nw.KNNShapley(5, n_jobs=1).fit(X, y)
+        compare(f"self-valuation of {n:,} x 32, value alone", (X, y, X, y), est.value)
+
+
+def gain(n):
+    X, y, X_val, y_val = gaussian(n, 64, 10, 2_000)
+    times = {1: np.inf, 2: np.inf}
+    for _ in range(3):
+        for n_jobs in times:
+            est = nw.KNNShapley(5, n_jobs=n_jobs).fit(X, y)
+            times[n_jobs] = min(times[n_jobs], seconds(lambda: est.value(X_val, y_val), time.perf_counter))  # noqa: B023
+    print(f"two threads against one, N = {n:,}, 2,000 queries: {times[1] / times[2]:.2f} times as fast", flush=True)
+
+
+def threads():
+    gain(100_000)
+    gain(10_000)
+
+
+def regression():
+    X, _, X_val, _ = gaussian(100_000, 32, 10, 64)
+    targets, wanted = X[:, 0].astype(float), X_val[:, 0].astype(float)
+    est = nw.KNNShapley(5, "regression", n_jobs=1).fit(X, targets)
+    compare("regression, 10^5 x 32, value of 64", (X, targets, X_val, wanted), lambda: est.value(X_val, wanted))
+
+
+if __name__ == "__main__":
+    print(f"instructions: {native.variant()}")
+    for row in sys.argv[1:] or ("exact", "certified", "random", "two", "wide", "self", "threads", "regression"):
+        globals()[row]()
