@@ -22,7 +22,7 @@
 #define TIED UINT32_C(0x80000000) /* in the slot of a point that is tied with pivots */
 #define FEW 24 /* pairs up to which plain insertion is the fastest sort */
 #define SAMPLE 128
-#define FINE 0.6f /* share of the cells that lie where matches are, at least */
+#define FINE 0.3f /* share of the cells that lie where matches are, at least */
 #define STRETCH 256 /* points whose cells are made at a time */
 
 /* Where exact distances come from: points in memory, a row of given keys, or a function of the caller. */

@@ -15,7 +15,7 @@
 #define PIECE 64
 #if defined(__AVX512F__)
 #define LANES 16
-#define TILE 12
+#define TILE 8
 #elif defined(__AVX2__)
 #define LANES 8
 #define TILE 3

@@ -87,10 +87,10 @@ class ClassificationEvaluator:
     def _next_block(self, start: int, stop: int) -> QuantisedKeys:
         """The qkeys of the next queries: by the cheapest way that serves, as far as it does."""
         problem, products = self._problem, self._double
+        if len(self._qkeys) < min(self._batch, stop - start):
+            self._qkeys = np.empty((min(self._batch, stop - start), self._qkeys.shape[1]), dtype=np.int32)
         if self._probing and self._single is not None:
             stop = min(stop, start + PROBED)
-        if self._qkeys.shape[0] < min(self._batch, stop - start):
-            self._qkeys = np.empty((min(self._batch, stop - start), self._qkeys.shape[1]), dtype=np.int32)
         if products is not None:
             queries = np.ascontiguousarray(problem.queries[start:stop], dtype=np.float64)
             if self._single is not None:
