@@ -5,13 +5,12 @@
  * query: key * scale + offset, cut off at 0 and TOP.
  *
  * Points are packed once, ROWS side by side, column after column; queries in groups of TILE. A tile of ROWS x TILE sums
- * stays in registers. Terms are added in blocks of BLOCK columns and the blocks one after the other, so a sum over d
- * columns is off by at most (BLOCK + d / BLOCK + 1) u |x| |t| (`engine/products.py` adds up all errors). This is the only
- * file in which the compiler may contract a * b + c: the bound holds either way, and no value depends on it. */
+ * stays in registers. Terms are added in blocks of about sqrt(d) columns and the blocks one after the other, so a sum
+ * over d columns is off by at most `product_roundings` u |x| |t| (neighbors/quantised.py adds up all errors). This is
+ * the only file in which the compiler may contract a * b + c: the bound holds either way, and no value depends on it. */
 #include "nearworth.h"
 
 #define ROWS 32
-#define BLOCK 16
 #define PIECE 64
 #if defined(__AVX512F__)
 #define LANES 16
@@ -28,10 +27,20 @@
 
 typedef float vector __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
+/* Columns of a block: about as many as there are blocks, so that sums are rounded least. */
+static int64_t block_size(int64_t width)
+{
+    int64_t size = 16;
+    while (size * size < width)
+        size *= 2;
+    return size;
+}
+
 /* Roundings that a term of a sum over so many columns goes through, at most. */
 EXPORT int64_t product_roundings(int64_t width)
 {
-    return BLOCK + (width + BLOCK - 1) / BLOCK - 1;
+    int64_t size = block_size(width);
+    return size + (width + size - 1) / size - 1;
 }
 
 /* Numbers in the packed points, and in the packed queries of one block. */
@@ -152,10 +161,11 @@ static void pack_queries(const double *factors, int64_t n_queries, int64_t width
 }
 
 /* The sums of one tile, block after block of columns. */
-static inline void tile(const float *points, const float *queries, int64_t width, vector sums[TILE][VECTORS])
+static inline void tile(const float *points, const float *queries, int64_t width, int64_t block,
+                        vector sums[TILE][VECTORS])
 {
-    for (int64_t start = 0; start < width; start += BLOCK) {
-        int64_t stop = start + BLOCK < width ? start + BLOCK : width;
+    for (int64_t start = 0; start < width; start += block) {
+        int64_t stop = start + block < width ? start + block : width;
         vector some[TILE][VECTORS] = {0};
         for (int64_t j = start; j < stop; j++, points += ROWS, queries += TILE)
 #pragma GCC unroll 16
@@ -190,11 +200,12 @@ EXPORT void product_qkeys(const float *packed, const float *norms, const double 
                           int64_t n_queries, int64_t width, int64_t n_packed_queries)
 {
     (void)n_packed, (void)n_packed_queries;
+    int64_t block = block_size(width);
     pack_queries(factors, n_queries, width, packed_queries);
     for (int64_t first = 0; first < stride; first += ROWS)
         for (int64_t start = 0; start < n_queries; start += TILE) {
             vector sums[TILE][VECTORS] = {0};
-            tile(packed + first * width, packed_queries + start * width, width, sums);
+            tile(packed + first * width, packed_queries + start * width, width, block, sums);
             int64_t count = n_queries - start < TILE ? n_queries - start : TILE;
             for (int64_t q = 0; q < count; q++)
                 quantise_tile((const float *)sums[q], norms + first, scales[start + q], offsets[start + q],

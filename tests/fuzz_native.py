@@ -131,7 +131,7 @@ def product_roundings(rng):
     width = size(rng)
 
     def check(result, arrays):
-        assert result >= 15 + width / 16
+        assert result >= 2 * np.sqrt(width) - 1
 
     return Case([width], check)
 

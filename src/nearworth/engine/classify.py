@@ -31,7 +31,7 @@ from nearworth.neighbors.quantised import QuantisedKeys, SingleProducts, quantis
 from nearworth.neighbors.searchers import Neighbours
 from nearworth.results.sums import Leaf
 
-MOST_AMBIGUOUS = 0.03  # share of ambiguous points beyond which products in double precision are cheaper
+MOST_AMBIGUOUS = 0.1  # share of ambiguous points beyond which products in double precision are cheaper
 LEAST_CELLS, MOST_CELLS = 64, 4096
 PROBED = 8  # queries after which the precision of products is chosen
 MORE_CELLS = 4  # times as many where statuses are mixed all over
