@@ -3,7 +3,7 @@
     python benchmarks/kernel.py [ROW ...]      rows: exact certified random two wide million self threads regression
 
 Ten Gaussian classes, as in `nearworth bench speed`; `overlap` is the share of the 5 nearest of a query that have
-another label. Ratios are of the best of three, both in turn, so compare ratios rather than nanoseconds.
+another label. Ratios are of the best of five, both in turn, so compare ratios rather than nanoseconds.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def seconds(work, clock=time.process_time):
     return clock() - start
 
 
-def compare(name, data, work, rounds=3):
+def compare(name, data, work, rounds=5):
     """Print one line: the work and the product, nanoseconds per pair and their ratio."""
     X, _, X_val, _ = data
     ours = products = np.inf
