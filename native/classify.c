@@ -14,8 +14,8 @@
  *
  * Exact distances decide wherever qkeys are too close to tell, so order, ties and every bit of the result are those of
  * the exact distances, whatever made the qkeys. With `max_error`, cells from a cut on are not resolved: their points have
- * the values of ties, and counts alone certify the error (certified.c). Two queries are folded at a time, which saves half of the memory traffic;
- * each point still gets its terms in the order of the queries. */
+ * the values of ties, and counts alone certify the error (certified.c). Two queries are folded at a time, which saves
+ * half of the memory traffic; each point still gets its terms in the order of the queries. */
 #include "scan.h"
 
 #define SENTINEL INT32_MAX

@@ -94,11 +94,6 @@ TYPES(LOAD)
         }                                                                                                              \
     }                                                                                                                  \
                                                                                                                        \
-    static void sum_one_##NAME(const double *query, const char *const *row, int64_t width, double *out)                \
-    {                                                                                                                  \
-        sum_##NAME(query, row, 1, width, false, out);                                                                  \
-    }                                                                                                                  \
-                                                                                                                       \
     static void sum_four_##NAME(const double *query, const char *const *rows, int64_t width, bool product, double *out)\
     {                                                                                                                  \
         if (product)                                                                                                   \
@@ -117,16 +112,6 @@ TYPES(LOAD)
         }                                                                                                              \
     }
 TYPES(SUM)
-
-double squared_distance(const double *query, const void *points, int32_t type, int64_t row, int64_t width)
-{
-    double distance = 0.0;
-    const char *start = (const char *)points + row * width * item_size[type];
-#define CASE_ONE(NAME, TYPE)                                                                                           \
-    case NAME: sum_one_##NAME(query, &start, width, &distance); break;
-    switch (type) { TYPES(CASE_ONE) }
-    return distance;
-}
 
 static void transpose(const char *points, int32_t type, int64_t count, int64_t width, int64_t start, int64_t columns,
                       side *panel)

@@ -24,11 +24,9 @@ enum row_type { F4, F8, I1, U1, I2, U2, I4, U4, I8, U8 };
  * native.py raises it again. */
 typedef int32_t (*callback)(int64_t query, int64_t n_rows, const int32_t *rows, double *out);
 
-/* Squared Euclidean distance from differences, in double precision. Column j goes to sum number j mod 8, and the eight
- * sums are added as a tree: the same bits on every processor, for dense and for sparse rows, of one pair or of many. */
-double squared_distance(const double *query, const void *points, int32_t type, int64_t row, int64_t width);
-
-/* The same for k chosen of n rows, which are prefetched; infinity for rows outside 0..n-1. */
+/* Squared Euclidean distances from differences, in double precision, to k chosen of n rows; infinity for rows outside
+ * 0..n-1. Column j goes to sum number j mod 8, and the eight sums are added as a tree: the same bits on every processor,
+ * for dense and for sparse rows, of one pair or of many. */
 EXPORT void rows_distances(const double *query, const void *points, int32_t type, const int32_t *rows, double *out,
                            int64_t width, int64_t n, int64_t k);
 

@@ -181,3 +181,12 @@ def test_numpy_integers_as_k(k, utility, rng):
     np.testing.assert_array_equal(
         values, nw.knn_shapley(X, y, [[0.0]], [1.0], int(k), task="regression", utility=utility)
     )
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_distances_in_any_layout(rng, task):
+    y, distances = rng.integers(0, 3, 30), rng.random((8, 30))
+    est = nw.KNNShapley(3, task, metric="precomputed").fit(None, y)
+    expected = est.value(distances, y[:8]).values
+    for layout in (np.asfortranarray(distances), np.repeat(distances, 2, axis=1)[:, ::2], distances[::-1][::-1]):
+        np.testing.assert_array_equal(est.value(layout, y[:8]).values, expected)

@@ -126,7 +126,7 @@ class Given:
 
     def __init__(self, keys, error, size, dtype):
         self.n_queries, self.width, self.norms, self._size = len(keys), 1, np.full(keys.shape[1], 0.5), size
-        self.tolerance, self.far_tolerance = np.full(len(keys), error), np.zeros(len(keys))
+        self.tolerance = np.full(len(keys), error)
         self.usable, self._products = np.arange(len(keys)) != 1, (keys - 0.5).astype(dtype)
 
     def panels(self, space):

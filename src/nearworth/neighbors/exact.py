@@ -210,7 +210,7 @@ def _candidates(approximate: ApproximateKeys, k: int) -> list[tuple[npt.NDArray[
     n_queries, room = approximate.n_queries, 2 * k + ROOM
     keys, points = np.empty((n_queries, room)), np.empty((n_queries, room), dtype=np.int32)
     counts, limits = np.where(approximate.usable, 0, -1), np.full(n_queries, np.inf)
-    error = np.maximum(approximate.tolerance, approximate.far_tolerance)
+    error = approximate.tolerance
     sift = partial(native.call, "sift") if native.available() else _sift
     for start, panel in approximate.panels(np.empty(panel_size(n_queries, approximate.width))):
         sift(panel, approximate.norms, start, k, error, limits, keys, points, counts)

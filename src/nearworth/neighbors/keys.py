@@ -78,7 +78,7 @@ def _check_metric(metric: Any, params: Mapping[str, Any], *, sparse: bool) -> No
 
 
 class Keys:
-    """Rank keys of a metric: `keys(queries)` gives one number for each query and training point, (Q, N).
+    """Rank keys of a metric: `keys(queries)` gives a number for each query and training point, (Q, N) in C order.
 
     Smaller is nearer, equal is a tie. A key need not be a distance: any increasing function of it ranks alike, and the
     keys of one query may be scaled as it suits that query. The keys of a query depend on it and on the training set
@@ -118,7 +118,7 @@ class GivenKeys(Keys):
     """Distances that the user brings: one row per validation point, one column per training point."""
 
     def __call__(self, queries: Any) -> FloatMatrix:
-        return np.array(queries, dtype=np.float64)
+        return np.array(queries, dtype=np.float64, order="C")
 
 
 class EuclideanKeys(Keys):

@@ -10,6 +10,7 @@ are asked to and have `single_precision`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -30,7 +31,6 @@ UNIT_32, UNIT_64 = 2.0**-24, 2.0**-53
 # worst case. In 32 bits that would make nearly all points ambiguous, so the errors are measured on a sample, where they
 # are largest, and multiplied; and each exact key asked for is also used to check the bound (`engine/kernels.py`).
 SAFETY_32, LEAST_32 = 2.5, 1.0 / 16.0  # the least one times sqrt(d)
-FAR = 0.5  # share of |t|^2 + (median |x|^2) from which a squared distance counts as far
 LARGEST_32, SMALLEST_32, LARGEST_64 = 1e15, 1e-12, 1e90
 SAMPLE = 512
 PRODUCT_TOP = 600  # binary exponent of the largest product of a query's and a point's numbers
@@ -42,7 +42,7 @@ class ApproximateKeys:
     """Approximate keys of a batch of queries, with an error bound per query.
 
     A key is a product plus a norm. Keys lie between `low`, where the distance is zero, and `high`. Two keys farther
-    apart than `tolerance` are surely in the right order; from the key `far_from` on, `far_tolerance` is enough.
+    apart than `tolerance` are in the right order.
     Queries that are not `usable` need exact keys of all points. Where `verifiable`, a key minus `low` approximates the
     exact key, which shows whether the bound holds.
     """
@@ -51,8 +51,6 @@ class ApproximateKeys:
     low: FloatVector
     high: FloatVector
     tolerance: FloatVector
-    far_tolerance: FloatVector
-    far_from: FloatVector
     usable: BoolVector
     verifiable: bool
     exact: list[ExactKeys]
@@ -117,17 +115,12 @@ class DistanceProducts:
         return _centre_and_norms(self.points)
 
     @cached_property
-    def _longest_and_median(self) -> tuple[float, float]:
-        norms = self.centre_and_norms[1]
-        return float(np.sqrt(norms.max())), float(np.median(norms))
-
-    @cached_property
-    def _errors(self) -> tuple[float, float]:
-        return self._errors_32() if self._wants_single else (np.inf, np.inf)
+    def _longest(self) -> float:
+        return float(np.sqrt(self.centre_and_norms[1].max()))
 
     @property
     def single_precision(self) -> bool:
-        return bool(np.isfinite(self._errors[0]))
+        return bool(np.isfinite(self._error_32))
 
     @cached_property
     def _copy(self) -> npt.NDArray[np.float32]:
@@ -139,29 +132,26 @@ class DistanceProducts:
 
     def __call__(self, queries: FloatMatrix, *, single: bool) -> ApproximateKeys:
         queries, usable = self.prepare(queries)
-        (centre, norms), (longest, median) = self.centre_and_norms, self._longest_and_median
+        (centre, norms), longest = self.centre_and_norms, self._longest
         centred = queries - centre
         squares = (centred * centred).sum(axis=1)
         unit = (longest + np.sqrt(squares)) ** 2
         factors = -2.0 * centred
         if single:
-            low, far_from = -squares, FAR * (squares + median) - squares
-            tolerance, far_tolerance = 2.0 * self._errors[0] * unit, 2.0 * self._errors[1] * unit
+            low, tolerance = -squares, 2.0 * self._error_32 * unit
             usable &= squares < LARGEST_32**2
             with np.errstate(over="ignore"):
                 factors = factors.astype(np.float32)
         else:  # the points are not centred, which adds the same to every product of a query
-            low = far_from = factors @ centre - squares
+            low = factors @ centre - squares
             error = (2.0 * queries.shape[1] + 16.0) * UNIT_64
-            tolerance = far_tolerance = 2.0 * error * (np.sqrt(unit) + np.sqrt(centre @ centre)) ** 2
+            tolerance = 2.0 * error * (np.sqrt(unit) + np.sqrt(centre @ centre)) ** 2
             usable &= np.abs(queries).max(axis=1) < LARGEST_64
         return ApproximateKeys(
             norms=norms,
             low=low,
             high=low + unit,
             tolerance=tolerance + self.rounding,
-            far_tolerance=far_tolerance + self.rounding,
-            far_from=far_from,
             usable=usable,
             verifiable=True,
             exact=[self.exact(query, self.points) for query in queries],
@@ -169,15 +159,16 @@ class DistanceProducts:
             points=self._copy if single else self.points,
         )
 
-    def _errors_32(self) -> tuple[float, float]:
-        """Relative errors of products in single precision, of all points and of far ones.
+    @cached_property
+    def _error_32(self) -> float:
+        """Relative error of products in single precision; infinity where there are none.
 
         From pairs of sampled points, each with itself, and the longest ones: near points have the largest errors,
         because their products are the largest.
         """
-        (centre, norms), (longest, median) = self.centre_and_norms, self._longest_and_median
-        if not SMALLEST_32 < longest < LARGEST_32:
-            return np.inf, np.inf
+        (centre, norms), longest = self.centre_and_norms, self._longest
+        if not (self._wants_single and SMALLEST_32 < longest < LARGEST_32):
+            return np.inf
         spread = np.linspace(0, len(norms) - 1, min(SAMPLE, len(norms))).astype(np.intp)
         longest_rows = np.argpartition(norms, -16)[-16:] if len(norms) > 16 else spread
         some = np.asarray(self.points[np.concatenate([spread, longest_rows])], dtype=np.float64) - centre
@@ -185,13 +176,9 @@ class DistanceProducts:
         # Queries need not be as round as the training data (codes, counts): shake the sampled ones.
         queries = queries + 1e-3 * np.random.default_rng(0).normal(size=queries.shape) * longest
         products = (-2.0 * queries).astype(np.float32) @ some.astype(np.float32).T
-        right = -2.0 * queries @ some.T
         squares = (queries * queries).sum(axis=1, keepdims=True)
-        errors = np.abs(products - right) / (longest + np.sqrt(squares)) ** 2
-        far = right + (some * some).sum(axis=1) >= FAR * (squares + median) - squares
-        least = LEAST_32 * UNIT_32 * np.sqrt(queries.shape[1])
-        worst, worst_far = errors.max(), errors[far].max(initial=0.0)
-        return max(SAFETY_32 * worst, least), max(SAFETY_32 * worst_far, least)
+        errors = np.abs(products - -2.0 * queries @ some.T) / (longest + np.sqrt(squares)) ** 2
+        return max(SAFETY_32 * float(errors.max()), LEAST_32 * UNIT_32 * math.sqrt(queries.shape[1]))
 
 
 class InnerProducts:
@@ -224,8 +211,6 @@ class InnerProducts:
             low=-high,
             high=high,
             tolerance=tolerance,
-            far_tolerance=tolerance,
-            far_from=-high,
             usable=np.ones(len(queries), dtype=bool),
             verifiable=False,
             exact=[partial(minus_inner_products_with, query, self._points) for query in scaled],
