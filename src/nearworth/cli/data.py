@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import click
@@ -39,9 +40,9 @@ class Data:
     X_val: Any
     y_val: Any
     _: KW_ONLY
-    rows: Rows = field(default_factory=Rows)
-    columns: list[str] = field(default_factory=list)  # "name: treatment" for each column of the file
-    remarks: list[str] = field(default_factory=list)
+    rows: Rows
+    columns: list[str]  # "name: treatment" for each column of the file
+    remarks: list[str]
 
     def names(self) -> dict[str, Any]:
         """The columns that say which row is which."""
@@ -52,37 +53,34 @@ class Data:
 def prepare(dry_run: bool, **given: Any) -> Data:
     """Load the data and say what becomes of each column; a dry run ends here."""
     data = load(**given)
-    for remark in data.remarks:
-        print_message(remark)
-    print_message(f"{len(data.y):,} rows; each is compared by {data.X.shape[1]:,} numbers:")
-    lines = collapsed(data.columns)
-    for line, _ in lines[:MOST_LINES]:
-        print_message(f"  {line}")
-    if len(lines) > MOST_LINES:
-        print_message(f"  and {sum(n_columns for _, n_columns in lines[MOST_LINES:]):,} more columns")
+    lines, n_more = data.rows.notes[:MOST_LINES], len(data.rows.notes) - MOST_LINES
+    if n_more > 0:
+        lines = [*lines, f"and {n_more:,} more columns, or runs of columns"]
+    size = f"{len(data.y):,} rows; each is compared by {data.X.shape[1]:,} numbers:"
+    print_message("\n  ".join(["\n".join([*data.remarks, size]), *lines]))
     if dry_run:
         print_message("Dry run: nothing was computed or written.")
         raise click.exceptions.Exit(0)
     return data
 
 
-def collapsed(columns: list[str]) -> list[tuple[str, int]]:
-    """Lines of "name: treatment", long runs of the same treatment as one; and the number of columns in each line.
+def collapsed(columns: list[str]) -> list[str]:
+    """Lines of "name: treatment", long runs of the same treatment as one.
 
     >>> collapsed([f"pixel_{i}: number, used as it is" for i in range(64)])
-    [('pixel_0 ... pixel_63: 64 numbers, used as they are', 64)]
+    ['pixel_0 ... pixel_63: 64 numbers, used as they are']
     """
-    lines: list[tuple[str, int]] = []
+    lines = []
     for treatment, run in groupby((column.partition(": ") for column in columns), key=lambda parts: parts[2]):
         names = [parts[0] for parts in run]
         if len(names) < LONG_RUN:
-            lines += [(f"{name}: {treatment}", 1) for name in names]
+            lines += [f"{name}: {treatment}" for name in names]
             continue
         if treatment.startswith("number, "):
             many = treatment.replace("number", "numbers", 1).replace("used as it is", "used as they are")
         else:
             many = f"columns, {treatment}" if treatment.startswith("left out") else f"columns, each {treatment}"
-        lines.append((f"{names[0]} ... {names[-1]}: {len(names):,} {many}", len(names)))
+        lines.append(f"{names[0]} ... {names[-1]}: {len(names):,} {many}")
     return lines
 
 
@@ -93,8 +91,9 @@ def load(train: str, validation: str | None = None, **given: Any) -> Data:
     if other is not None and other.is_table != source.is_table:
         raise InputError(f"{other.path}: training and validation must both be tables, or both be arrays (npz, npy).")
     data = _from_table(source, other, **given) if source.is_table else _from_arrays(source, other, **given)
-    data.remarks[:0] = [*source.remarks, *(other.remarks if other else ())]
-    return data
+    path, notes = Path(train), collapsed(data.columns)
+    rows = replace(data.rows, X=data.X, source=path.name, image_folder=path.parent, notes=notes)
+    return replace(data, rows=rows, remarks=[*source.remarks, *(other.remarks if other else ()), *data.remarks])
 
 
 def _from_table(

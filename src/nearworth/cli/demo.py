@@ -12,9 +12,8 @@ import click
 import numpy as np
 
 import nearworth as nw
-from nearworth.cli.data import Data
-from nearworth.cli.detect import write_page
 from nearworth.cli.value import value_columns
+from nearworth.report import Rows, write_report
 from nearworth.tables import InputError
 from nearworth.tables.write import write_columns
 
@@ -25,16 +24,14 @@ AUDIT_NEIGHBORS = 10  # default of `nearworth detect`
 def demo(n_neighbors: int, seed: int, folder: str) -> None:
     if not Path(folder).is_dir():
         raise InputError(f"{folder}: there is no such folder to write to.")
-    digits = nw.datasets.noisy_digits(random_state=seed)
-    data = Data(digits.X, digits.y, digits.X_val, digits.y_val)
-    audit = nw.audit_labels(data.X, data.y, n_neighbors)
-    _print_suspects(audit, digits.flipped)
-    est = nw.KNNShapley(n_neighbors, standard_errors=True).fit(data.X, data.y)
+    X, y, X_val, y_val, flipped = nw.datasets.noisy_digits(random_state=seed)
+    audit = nw.audit_labels(X, y, n_neighbors)
+    _print_suspects(audit, flipped)
+    valuation = nw.KNNShapley(n_neighbors, standard_errors=True).fit(X, y).value(X_val, y_val)
     train, values, report = (str(Path(folder) / name) for name in (TRAIN, VALUES, REPORT))
-    write_columns(data.names() | value_columns(est.value(data.X_val, data.y_val)), values)
-    pixels = {f"pixel_{column:02}": data.X[:, column].astype(np.int64) for column in range(data.X.shape[1])}
-    write_columns(pixels | {"label": data.y}, train)
-    write_page(data, audit, {}, report, "handwritten digits", "8x8")
+    write_columns({"row": np.arange(len(y))} | value_columns(valuation), values)
+    write_columns({f"pixel_{i:02}": pixel.astype(np.int64) for i, pixel in enumerate(X.T)} | {"label": y}, train)
+    write_report(audit, Rows(X, source="handwritten digits", image_shape=(8, 8)), report, {})
     click.echo(f"\nWhat every row is worth  {values}")
     click.echo(f"Look and decide          {report}  (open it in a browser)")
     click.echo(f"The data                 {train}")
