@@ -10,10 +10,9 @@ import csv
 import json
 import re
 from collections import Counter
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,21 +25,21 @@ from nearworth.tables.write import FORMATS, STDOUT, check_output, write_bytes, w
 
 DECISIONS = ("confirm", "relabel", "skip")
 REQUIRED = ("row", "given", "decision", "label")
+RIGHT_FILE = "Is it the file that the report was made from?"
 DELIMITED = (".csv", ".tsv", ".txt")
 TRUTH = {"True": True, "true": True, "1": True, "False": False, "false": False, "0": False}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Decision:
-    """What was decided on one row, and how to recognise the row."""
+class Decision(NamedTuple):
+    """What was decided on one row, and how to recognise the row; other texts are empty where they were not exported."""
 
     row: int
     given: str
     decision: str
     label: str
-    id: str  # empty if there was none
-    id_column: str  # empty in exports of earlier versions
-    of_rows: int | None
+    id: str
+    id_column: str
+    of_rows: str
 
 
 Decisions = dict[int, Decision]  # by row
@@ -140,19 +139,17 @@ def _relabelled(source: DataFile, made: Decisions, labels: list[Any]) -> list[An
 
 def _read_decisions(path: str) -> tuple[Decisions, str]:
     """Decisions by row, and the name of the target, from CSV or JSON as the report exports them."""
-    made: Decisions = {}
     try:
         records = _json(path) if path.lower().endswith(".json") else read(path, text_only=True).table.to_pylist()
-        for line, record in enumerate(records):
-            decision = _decision(path, line, record)
-            if decision.row in made:
-                raise InputError(f"{path}: row {decision.row} occurs twice. Keep one decision for each row.")
-            made[decision.row] = decision
+        decisions = [_decision(path, line, record) for line, record in enumerate(records)]
     except RecursionError as error:
         raise InputError(f"{path}: is nested too deeply for a file of decisions exported by a report.") from error
-    if not made:
+    if not decisions:
         raise InputError(f"{path}: holds no decisions.")
-    return made, str(records[0].get("target") or "")
+    row, count = Counter(decision.row for decision in decisions).most_common(1)[0]
+    if count > 1:
+        raise InputError(f"{path}: row {row} occurs twice. Keep one decision for each row.")
+    return {decision.row: decision for decision in decisions}, str(records[0].get("target") or "")
 
 
 def _json(path: str) -> list[dict[str, Any]]:
@@ -166,27 +163,19 @@ def _json(path: str) -> list[dict[str, Any]]:
 
 
 def _decision(path: str, line: int, record: dict[str, Any]) -> Decision:
-    absent = [name for name in REQUIRED if name not in record]
+    known = {name: str(cell) for name, cell in record.items() if cell is not None}
+    absent = [name for name in REQUIRED if name not in known]
     if absent:
         raise InputError(f"{path}: has no column {listed(absent)}; export decisions from the report.")
-    row, given, decision, label = (str(record[name]) for name in REQUIRED)
-    known = {name: str(cell).strip() for name, cell in record.items() if cell is not None}
-    key, id_column, of_rows = (known.get(name, "") for name in ("id", "id_column", "of_rows"))
+    row, given, decision, label = (known[name] for name in REQUIRED)
+    key, id_column, of_rows = (known.get(name, "").strip() for name in ("id", "id_column", "of_rows"))
     if not row.isdecimal():
         raise InputError(f"{path}: line {line} has {row!r} for a row number.")
     if decision not in DECISIONS:
         raise InputError(f"{path}: the decision on row {row} is {decision!r}; use {', '.join(DECISIONS)}.")
     if of_rows and not of_rows.isdecimal():
         raise InputError(f"{path}: of_rows is {of_rows!r} for row {row}; it is a number of rows.")
-    return Decision(
-        row=int(row),
-        given=given,
-        decision=decision,
-        label=label,
-        id=key,
-        id_column=id_column,
-        of_rows=int(of_rows) if of_rows else None,
-    )
+    return Decision(int(row), given, decision, label, key, id_column, of_rows)
 
 
 def _check_rows(source: DataFile, made: Decisions, labels: list[Any]) -> None:
@@ -194,20 +183,16 @@ def _check_rows(source: DataFile, made: Decisions, labels: list[Any]) -> None:
     n_rows, last = len(labels), max(made)
     has = f"{source.path}: has {n_rows:,} rows"
     if last >= n_rows:
-        raise InputError(f"{has}, but there is a decision on row {last}. Is it the right file?")
+        raise InputError(f"{has}, but there is a decision on row {last}. {RIGHT_FILE}")
     for row, decision in made.items():
         if decision.id and source.is_table:
             _check_id(source, decision)
-        elif decision.of_rows not in (None, n_rows):
-            raise InputError(
-                f"{has}, but the decision on row {row} was made on data of {decision.of_rows:,} rows. "
-                "Is it the file that the report was made from?"
-            )
+        elif decision.of_rows and int(decision.of_rows) != n_rows:
+            made_on = f"data of {decision.of_rows} rows"
+            raise InputError(f"{has}, but the decision on row {row} was made on {made_on}. {RIGHT_FILE}")
         if not _same(labels[row], decision.given, six_digits=True):
-            raise InputError(
-                f"{source.path}: row {row} has the label {str(labels[row])!r}, but the decisions were made on "
-                f"{decision.given!r}. Is it the file that the report was made from?"
-            )
+            has = f"{source.path}: row {row} has the label {str(labels[row])!r}"
+            raise InputError(f"{has}, but the decision was made on {decision.given!r}. {RIGHT_FILE}")
 
 
 def _check_id(source: DataFile, decision: Decision) -> None:

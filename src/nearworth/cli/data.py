@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -16,7 +16,7 @@ import pyarrow as pa
 
 import nearworth as nw
 from nearworth.cli.messages import print_message
-from nearworth.cli.targets import array_target, check_target, column_target, many_classes
+from nearworth.cli.targets import array_target, check_target, column_target
 from nearworth.inputs.features import check_features
 from nearworth.report.content import MOST_CELLS, Rows
 from nearworth.tables import InputError, listed
@@ -102,7 +102,7 @@ def _from_table(
 ) -> Data:  # fmt: skip
     target = _required(source, target, "--target")
     y = column_target(source, target, task)
-    check_target(y, f"{source.path}: the target {target!r}", task)
+    remarks = check_target(y, f"{source.path}: the target {target!r}", task)
     ids = None if id_column is None else source.table[_required(source, id_column, "--id")]
     images = None if image_column is None else source.table[_required(source, image_column, "--image-column")]
     _check_patterns(source, ignore, "there is no column {!r} to --ignore")
@@ -113,7 +113,7 @@ def _from_table(
     X = _prepared(source, compared, preparer.fit)
     rest = f"left out: {'not among --features' if features else '--ignore'}"
     unused = [f"{name}: {roles.get(name, rest)}" for name in source.table.column_names if name not in compared]
-    remarks = many_classes(y, task) + ([] if features else _row_numbers(source.table, compared))
+    remarks += [] if features else _row_numbers(source.table, compared)
     X_val = y_val = None
     if other is not None:
         y_val = column_target(other, _required(other, target, "--target"), task, like=y)
@@ -148,54 +148,44 @@ def _prepared(source: DataFile, names: list[str], fit: Callable[[Any], Any]) -> 
 
 def _required(source: DataFile, name: str | None, option: str) -> str:
     if name is None:
-        raise _not_found(source, f"say which column holds the labels with {option}")
+        raise _not_found(source, f"say which column holds the labels with {option}", "")
     if name not in source.table.column_names:
-        raise _not_found(source, f"there is no column {name!r} ({option})", _similar(name, source))
+        raise _not_found(source, f"there is no column {name!r} ({option})", name)
     return name
 
 
 def _check_patterns(source: DataFile, patterns: Iterable[str], problem: str) -> None:
-    """Refuse patterns that match no column; the hint is the pattern with a star, or the most similar column."""
+    """Refuse patterns that match no column."""
     for pattern in patterns:
-        tried = (pattern, f"{pattern}*", f"*{pattern}", f"*{pattern}*")
-        matching = [p for p in tried if any(fnmatchcase(name, p) for name in source.table.column_names)]
-        if pattern not in matching:
-            raise _not_found(source, problem.format(pattern), next(iter(matching), _similar(pattern, source)))
+        if not any(fnmatchcase(name, pattern) for name in source.table.column_names):
+            with_star = [f"{pattern}*", f"*{pattern}", f"*{pattern}*"]
+            raise _not_found(source, problem.format(pattern), pattern, with_star)
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def _similar(name: str, source: DataFile) -> str | None:
-    by_lower = {known.strip().lower(): known for known in reversed(source.table.column_names)}
-    near = get_close_matches(name.strip().lower(), list(by_lower), n=1)
-    return by_lower[near[0]] if near else None
-
-
-def _not_found(source: DataFile, problem: str, hint: str | None = None) -> InputError:
+def _not_found(source: DataFile, problem: str, name: str, patterns: Iterable[str] = ()) -> InputError:
+    """The refusal of a name or pattern: the hint is a pattern that matches, or the most similar column."""
     names = source.table.column_names
     has, between = listed(names, FIRST + LAST), len(names) - FIRST - LAST
     if between > 0:
         has = f"{listed(names[:FIRST], FIRST)}, ... ({between:,} more), {listed(names[-LAST:], LAST)}"
-    meant = f" Did you mean {hint!r}?" if hint else ""
-    return InputError(f"{source.path}: {problem}; it has {has}.{meant}")
+    by_lower = {known.strip().lower(): known for known in reversed(names)}
+    hints = [pattern for pattern in patterns if any(fnmatchcase(known, pattern) for known in names)]
+    hints += [by_lower[near] for near in get_close_matches(name.strip().lower(), list(by_lower), n=1)]
+    return InputError(f"{source.path}: {problem}; it has {has}.{f' Did you mean {hints[0]!r}?' if hints else ''}")
 
 
-def _row_numbers(table: Any, names: list[str]) -> list[str]:
+def _row_numbers(table: Any, names: list[str]) -> Iterator[str]:
     """A warning for each column of whole numbers that are all different and leave no gap."""
-    return [
-        f"warning: column {name!r} looks like a row number and counts as a feature: --id {name!r} or --ignore {name!r}"
-        for name in names
-        if _counts_rows(table[name])
-    ]
-
-
-def _counts_rows(column: Any) -> bool:
-    if not pa.types.is_integer(column.type) or column.null_count or len(column) < FEW_ROWS:
-        return False
-    values = column.to_numpy()
-    return int(values.max()) - int(values.min()) == len(values) - 1 and len(np.unique(values)) == len(values)
+    for name in names:
+        if pa.types.is_integer(table[name].type) and not table[name].null_count and table.num_rows >= FEW_ROWS:
+            values = np.unique(table[name])
+            if len(values) == table.num_rows and int(values[-1]) - int(values[0]) == len(values) - 1:
+                choice = f"--id {name!r} or --ignore {name!r}"
+                yield f"warning: column {name!r} looks like a row number and counts as a feature: {choice}"
 
 
 def _from_arrays(source: DataFile, other: DataFile | None, *, target: str | None, task: str, **given: Any) -> Data:
@@ -204,7 +194,7 @@ def _from_arrays(source: DataFile, other: DataFile | None, *, target: str | None
             raise InputError(f"{source.path}: {option} names columns, which arrays do not have.")
     check_features(source.X, f"{source.path}: X")
     X, y = source.X, array_target(source, target)
-    check_target(y, f"{source.path}: the target {target or 'y'!r}", task)
+    remarks = check_target(y, f"{source.path}: the target {target or 'y'!r}", task)
     X_val = y_val = None
     if other is not None:
         if other.y is None:
@@ -214,4 +204,4 @@ def _from_arrays(source: DataFile, other: DataFile | None, *, target: str | None
         check_features(other.X, f"{other.path}: X")
         X_val, y_val = other.X, array_target(other, None)
     columns = [f"X: {X.shape[1]:,} columns of {X.dtype}, used as they are"]
-    return Data(X, y, X_val, y_val, rows=Rows(target="y"), columns=columns, remarks=many_classes(y, task))
+    return Data(X, y, X_val, y_val, rows=Rows(target="y"), columns=columns, remarks=remarks)

@@ -11,6 +11,11 @@ from click import Argument, Choice, FloatRange, IntRange, Option
 PATH = click.Path(readable=False)  # files that cannot be read are refused when they are read, in one wording
 MODEL = ("n_neighbors", "metric", "utility", "semivalue", "search", "max_error", "max_memory", "n_jobs")
 SEMIVALUES = ("shapley", "banzhaf", "loo")
+TOML_KINDS: dict[str, tuple[tuple[type, ...], str]] = {  # by the first word of click's name for the type
+    "boolean": ((bool,), "true or false"),
+    "integer": ((int,), "one integer"),
+    "float": ((int, float), "one number"),
+}
 QUIET_KEY = "nearworth.quiet"  # in the context of a command: whether messages are printed
 
 
@@ -62,11 +67,10 @@ def _config_options(ctx: click.Context, path: str, settings: dict[str, Any]) -> 
     commands: dict[str, click.Command] = getattr(ctx.find_root().command, "commands", {})
     own, known = tables.get(ctx.info_name or "", {}), _config_names(ctx.command)
     everywhere = {name for command in commands.values() for name in _config_names(command)}
-    for name in [*(n for n in common if n not in everywhere), *(n for n in own if n not in known)]:
-        raise click.BadParameter(f"{path}: there is no option {name!r}.")
-    for name in tables:
-        if name not in commands:
-            raise click.BadParameter(f"{path}: there is no command {name!r} for the table [{name}].")
+    unknown = [f"option {name!r}" for name in [*(common.keys() - everywhere), *(own.keys() - known.keys())]]
+    unknown += [f"command {name!r} for the table [{name}]" for name in tables.keys() - commands.keys()]
+    if unknown:
+        raise click.BadParameter(f"{path}: there is no {' and no '.join(sorted(unknown))}.")
     return {
         known[name].name or "": _checked(known[name], f"{path}: {name}", value)
         for name, value in (common | own).items()
@@ -85,14 +89,7 @@ def _config_names(command: click.Command) -> dict[str, click.Parameter]:
 
 def _checked(option: click.Parameter, what: str, value: Any) -> Any:
     """The value as the option takes it; click would convert numbers to text and would not name the file."""
-    kinds: tuple[type, ...] = (str,)
-    needed = "text in quotes"
-    if getattr(option, "is_flag", False):
-        kinds, needed = (bool,), "true or false"
-    elif isinstance(option.type, click.types.IntParamType):
-        kinds, needed = (int,), "one integer"
-    elif isinstance(option.type, click.types.FloatParamType):
-        kinds, needed = (int, float), "one number"
+    kinds, needed = TOML_KINDS.get(option.type.name.split()[0], ((str,), "text in quotes"))
     many = getattr(option, "multiple", False)
     parts = value if many and isinstance(value, list) else [value]
     for part in parts:

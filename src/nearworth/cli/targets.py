@@ -57,8 +57,8 @@ def array_target(source: DataFile, target: str | None) -> Any:
     return y if y.dtype.kind != "f" else _finite(y, f"{source.path}: y")
 
 
-def check_target(y: Any, what: str, task: str) -> None:
-    """Refuse targets from which nothing can be learnt."""
+def check_target(y: Any, what: str, task: str) -> list[str]:
+    """Refuse targets from which nothing can be learnt; warn of many classes of few rows each, which may be amounts."""
     if len(y) == 1:
         raise InputError(f"{what} has one row only: there is nothing to compare it with.")
     distinct = set(y.tolist())
@@ -69,18 +69,10 @@ def check_target(y: Any, what: str, task: str) -> None:
             f"{what} is different in each of the {len(y):,} rows, so no two rows share a class. "
             "Is it another column, or --task regression?"
         )
-
-
-def many_classes(y: Any, task: str) -> list[str]:
-    """A warning if classes look like amounts: many numbers, each in few rows. Fractions are refused elsewhere."""
-    if task != "classification" or y.dtype.kind not in "iuf":
+    n, amounts = len(distinct), task == "classification" and y.dtype.kind in "iuf"
+    if not amounts or n <= MANY_CLASSES or n * FEW_PER_CLASS <= len(y):
         return []
-    n_distinct = len(np.unique(y))
-    if n_distinct <= MANY_CLASSES or n_distinct * FEW_PER_CLASS <= len(y):
-        return []
-    return [
-        f"warning: the target has {n_distinct:,} distinct numbers in {len(y):,} rows: did you mean --task regression?"
-    ]
+    return [f"warning: the target has {n:,} distinct numbers in {len(y):,} rows: did you mean --task regression?"]
 
 
 def _whole(values: Any, where: str) -> Any:
