@@ -18,7 +18,7 @@ import nearworth as nw
 from nearworth.cli.messages import print_message
 from nearworth.cli.targets import array_target, check_target, column_target
 from nearworth.inputs.features import check_features
-from nearworth.report.content import MOST_CELLS, Rows
+from nearworth.report.content import Rows
 from nearworth.tables import InputError, listed
 from nearworth.tables.columns import kind_of
 from nearworth.tables.read import DataFile, read
@@ -121,8 +121,8 @@ def _from_table(
         X_val = _prepared(other, others, lambda _: preparer)
         for name, labels in preparer.unseen(other.table.select(others)).items():
             remarks.append(f"{other.path}: column {name!r} has categories that training has not: {listed(labels)}")
-    shown = [name for name in source.table.column_names if name not in (target, id_column)][:MOST_CELLS]
-    cells = {name: source.table[name] for name in shown if kind_of(source.table[name]) != "list"}
+    others = [name for name in source.table.column_names if name not in (target, id_column)]
+    cells = {name: source.table[name] for name in others if kind_of(source.table[name]) != "list"}
     id_name = f"id_{id_column}" if id_column in RESERVED else id_column
     rows = Rows(target=target, id_name=id_name, ids=ids, cells=cells, image_names=images)
     return Data(X, y, X_val, y_val, rows=rows, columns=[*preparer.describe(), *unused], remarks=remarks)

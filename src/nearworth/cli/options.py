@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -19,27 +21,19 @@ TOML_KINDS: dict[str, tuple[tuple[type, ...], str]] = {  # by the first word of 
 QUIET_KEY = "nearworth.quiet"  # in the context of a command: whether messages are printed
 
 
-class Semivalue(click.ParamType):  # type: ignore[type-arg]
-    """Text such as "banzhaf" or "beta:1,4", which becomes ("beta", 1.0, 4.0)."""
+def semivalue(text: str) -> str | tuple[str, float, float]:
+    """The semivalue as `KNNShapley` takes it.
 
-    name = "name"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The semivalue as `KNNShapley` takes it.
-
-        >>> Semivalue().convert("beta:1,4", None, None), Semivalue().convert("banzhaf", None, None)
-        (('beta', 1.0, 4.0), 'banzhaf')
-        """
-        if isinstance(value, tuple) or value in SEMIVALUES:
-            return value
-        name, _, numbers = str(value).partition(":")
-        try:
-            a, b = (float(number) for number in numbers.split(","))
-        except ValueError:
-            name = ""
-        if name != "beta":
-            self.fail(f"{value!r} is not one of {', '.join(SEMIVALUES)} or beta:A,B, such as beta:1,4.", param, ctx)
-        return name, a, b
+    >>> semivalue("beta:1,4"), semivalue("banzhaf")
+    (('beta', 1.0, 4.0), 'banzhaf')
+    """
+    if text in SEMIVALUES:
+        return text
+    with suppress(ValueError):
+        name, a, b = re.split("[:,]", text)
+        if name == "beta":
+            return name, float(a), float(b)
+    raise click.BadParameter(f"{text!r} is not one of {', '.join(SEMIVALUES)} or beta:A,B, such as beta:1,4.")
 
 
 def _set_quiet(ctx: click.Context, _: click.Parameter, quiet: bool) -> None:
@@ -150,7 +144,7 @@ def model(n_neighbors: int) -> list[click.Parameter]:
             help="What a model is worth: soft labels, or those of Jia et al. 2019.",
         ),
         Option(
-            ["--semivalue"], default="shapley", metavar="NAME", type=Semivalue(),
+            ["--semivalue"], default="shapley", metavar="NAME", type=semivalue,
             help="shapley, banzhaf, loo or beta:A,B.",
         ),
         Option(

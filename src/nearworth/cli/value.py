@@ -56,11 +56,8 @@ def value(
 
 def value_columns(valuation: nw.Valuation) -> dict[str, Any]:
     """value, standard_error and rank of every row; certified bounds where values are not exact."""
-    values = valuation.values
-    columns: dict[str, Any] = {"value": values, "standard_error": valuation.standard_errors}
-    if valuation.error_bound > 0:
-        columns |= {"lower": valuation.lower, "upper": valuation.upper}
-    return columns | {"rank": np.searchsorted(np.sort(-values), -values) + 1}
+    frame, bounds = valuation.to_frame("pyarrow"), ("lower", "upper") if valuation.error_bound > 0 else ()
+    return {name: frame[name] for name in ("value", "standard_error", *bounds, "rank")}
 
 
 def _summary(valuation: nw.Valuation) -> dict[str, Any]:

@@ -114,14 +114,7 @@ def _row(name: str, data_home: str | os.PathLike[str] | None, protocol: Protocol
         est = KNNShapley(K, utility=utility, ties=ties, aggregate="sum", progress=False)  # type: ignore[arg-type]
         values = est.fit(split.X, split.y).value(split.X_val, split.y_val).values
         scores |= {f"{utility}_{what}": score for what, score in score_values(values, split.flipped).items()}
-    return Row(
-        name,
-        protocol,
-        n_val=len(split.y_val),
-        source=dataset.source,
-        stand_in=dataset.stand_in,
-        scores=scores,
-    )
+    return Row(name, protocol, n_val=len(split.y_val), source=dataset.source, stand_in=dataset.stand_in, scores=scores)
 
 
 def score_values(values: FloatVector, flipped: BoolVector) -> dict[str, float]:
