@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from nearworth.cli.messages import print_message
+from nearworth.cli.options import print_message
 from nearworth.tables import InputError, listed
 from nearworth.tables.csv_files import as_line, find_dialect, guard, replace_cells
 from nearworth.tables.read import DataFile, read

@@ -1,7 +1,8 @@
-"""The user's files as checked arrays: features, labels and row names, and the same for validation."""
+"""The user's files as checked arrays: features, labels and row names, and the same for validation. Results to files."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass, replace
 from difflib import get_close_matches
@@ -15,13 +16,14 @@ import numpy as np
 import pyarrow as pa
 
 import nearworth as nw
-from nearworth.cli.messages import print_message
+from nearworth.cli.options import print_message
 from nearworth.cli.targets import array_target, check_target, column_target
 from nearworth.inputs.features import check_features
 from nearworth.report.content import Rows
 from nearworth.tables import InputError, listed
 from nearworth.tables.columns import kind_of
 from nearworth.tables.read import DataFile, read
+from nearworth.tables.write import STDOUT, records, write_columns
 
 RESERVED = ("row", "value", "standard_error", "rank", "lower", "upper", "given", "suggested", "quality", "why")
 MOST_LINES = 40  # of columns and their treatment
@@ -205,3 +207,16 @@ def _from_arrays(source: DataFile, other: DataFile | None, *, target: str | None
         X_val, y_val = other.X, array_target(other, None)
     columns = [f"X: {X.shape[1]:,} columns of {X.dtype}, used as they are"]
     return Data(X, y, X_val, y_val, rows=Rows(target="y"), columns=columns, remarks=remarks)
+
+
+def write_results(columns: Any, summary: dict[str, Any], output: str, as_json: bool) -> None:
+    """Write columns to the output; with --json print the summary, with the rows in it unless they go to a file."""
+    if as_json:
+        print_json(summary | ({"rows": records(columns)} if output == STDOUT else {"output": output}))
+    if output != STDOUT or not as_json:
+        write_columns(columns, output)
+
+
+def print_json(summary: dict[str, Any]) -> None:
+    plain = lambda value: value.item() if hasattr(value, "item") else str(value)  # noqa: E731
+    click.echo(json.dumps(summary, indent=1, allow_nan=False, default=plain))

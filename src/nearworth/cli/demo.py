@@ -58,8 +58,6 @@ def _print_suspects(audit: nw.LabelAudit, flipped: Any) -> None:
 
 def _program() -> str:
     """What to type for this program: its path, if the name alone would not find it."""
-    started, known = sys.argv[0], shutil.which("nearworth")
-    by_path = Path(started).name.startswith("nearworth") and Path(started).is_file()
-    if not by_path or (known is not None and Path(known).resolve() == Path(started).resolve()):
-        return "nearworth"
-    return shlex.quote(started)
+    started, found = Path(sys.argv[0]), Path(shutil.which("nearworth") or "")
+    by_path = started.name.startswith("nearworth") and started.is_file() and started.resolve() != found.resolve()
+    return shlex.quote(sys.argv[0]) if by_path else "nearworth"

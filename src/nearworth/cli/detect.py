@@ -12,9 +12,8 @@ import pyarrow as pa
 
 import nearworth as nw  # its names load when first used: an error about the input need not wait for compiled code
 from nearworth._common.types import IntVector
-from nearworth.cli.data import Data, prepare
-from nearworth.cli.messages import print_json, print_message, write_results
-from nearworth.cli.options import pop_model
+from nearworth.cli.data import Data, prepare, print_json, write_results
+from nearworth.cli.options import pop_model, print_message
 from nearworth.tables import InputError
 from nearworth.tables.write import STDOUT, check_output, write_bytes
 

@@ -1,4 +1,4 @@
-"""Options that several commands share, as lists of click parameters, and their values from a TOML file."""
+"""Options that several commands share, as lists of click parameters; values from a TOML file; --quiet and messages."""
 
 from __future__ import annotations
 
@@ -38,6 +38,13 @@ def semivalue(text: str) -> str | tuple[str, float, float]:
 
 def _set_quiet(ctx: click.Context, _: click.Parameter, quiet: bool) -> None:
     ctx.meta[QUIET_KEY] = quiet
+
+
+def print_message(message: str) -> None:
+    """Print a message for people, on standard error, unless the command was given --quiet."""
+    ctx = click.get_current_context(silent=True)
+    if ctx is None or not ctx.meta.get(QUIET_KEY):
+        click.echo(message, err=True)
 
 
 def _read_config(ctx: click.Context, _: click.Parameter, path: str | None) -> None:

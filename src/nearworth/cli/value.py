@@ -13,9 +13,8 @@ import numpy as np
 
 import nearworth as nw  # its names load when first used, so that bad files are refused before scikit-learn is imported
 from nearworth._common.memory import usable_threads
-from nearworth.cli.data import load, prepare
-from nearworth.cli.messages import print_message, write_results
-from nearworth.cli.options import pop_model
+from nearworth.cli.data import load, prepare, write_results
+from nearworth.cli.options import pop_model, print_message
 from nearworth.tables import InputError
 from nearworth.tables.read import count_rows
 from nearworth.tables.write import STDOUT, check_output, write_columns
