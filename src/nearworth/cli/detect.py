@@ -113,8 +113,6 @@ def _parse_shape(text: str, n_columns: int) -> tuple[int, ...]:
     if not re.fullmatch(r"\d+x\d+(x[134])?", text):
         raise InputError(f"--image-shape {text!r} is not of the form 28x28 or 32x32x3.")
     shape = tuple(int(part) for part in text.split("x"))
-    if math.prod(shape) != n_columns:
-        raise InputError(
-            f"--image-shape {text} is {math.prod(shape):,} numbers, but rows are compared by {n_columns:,}."
-        )
+    if (size := math.prod(shape)) != n_columns:
+        raise InputError(f"--image-shape {text} is {size:,} numbers, but rows are compared by {n_columns:,}.")
     return shape

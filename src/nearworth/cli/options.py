@@ -36,10 +36,6 @@ def semivalue(text: str) -> str | tuple[str, float, float]:
     raise click.BadParameter(f"{text!r} is not one of {', '.join(SEMIVALUES)} or beta:A,B, such as beta:1,4.")
 
 
-def _set_quiet(ctx: click.Context, _: click.Parameter, quiet: bool) -> None:
-    ctx.meta[QUIET_KEY] = quiet
-
-
 def print_message(message: str) -> None:
     """Print a message for people, on standard error, unless the command was given --quiet."""
     ctx = click.get_current_context(silent=True)
@@ -128,7 +124,8 @@ SELECTION = [
     Option(["--max-fdr"], type=FloatRange(0, 1), help="At most this share of false alarms."),
 ]
 QUIET = Option(
-    ["--quiet", "-q"], is_flag=True, expose_value=False, callback=_set_quiet, help="Only errors on stderr."
+    ["--quiet", "-q"], is_flag=True, expose_value=False, help="Only errors on stderr.",
+    callback=lambda ctx, _, quiet: ctx.meta.update({QUIET_KEY: quiet}),
 )  # fmt: skip
 CONFIG = Option(
     ["--config"], type=click.Path(), is_eager=True, expose_value=False, callback=_read_config, metavar="FILE",

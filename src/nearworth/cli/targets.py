@@ -51,9 +51,7 @@ def array_target(source: DataFile, target: str | None) -> Any:
     if y is None:
         raise InputError(f"{source.path}: has no labels. Use an .npz with `X` and `y`, or --target labels.npy.")
     if y.ndim != 1 or len(y) != len(source.X):
-        raise InputError(
-            f"{source.path}: y has shape {y.shape} for {len(source.X):,} rows; one label per row is needed."
-        )
+        raise InputError(f"{source.path}: y has shape {y.shape} for {len(source.X):,} rows; give one label per row.")
     return y if y.dtype.kind != "f" else _finite(y, f"{source.path}: y")
 
 
@@ -65,10 +63,8 @@ def check_target(y: Any, what: str, task: str) -> list[str]:
     if len(distinct) == 1:
         raise InputError(f"{what} is {next(iter(distinct))!r} in every row: with one class there is nothing to learn.")
     if task == "classification" and len(distinct) == len(y) > 2:
-        raise InputError(
-            f"{what} is different in each of the {len(y):,} rows, so no two rows share a class. "
-            "Is it another column, or --task regression?"
-        )
+        advice = "Is it another column, or --task regression?"
+        raise InputError(f"{what} is different in each of the {len(y):,} rows, so no two share a class. {advice}")
     n, amounts = len(distinct), task == "classification" and y.dtype.kind in "iuf"
     if not amounts or n <= MANY_CLASSES or n * FEW_PER_CLASS <= len(y):
         return []
@@ -78,10 +74,8 @@ def check_target(y: Any, what: str, task: str) -> list[str]:
 def _whole(values: Any, where: str) -> Any:
     broken = np.flatnonzero(_finite(values, where) != np.trunc(values))
     if len(broken):
-        raise InputError(
-            f"{where} holds {values[broken[0]]:g} at row {broken[0]}: numbers with fractions are no classes. "
-            "Use --task regression."
-        )
+        found = f"{values[broken[0]]:g} at row {broken[0]}"
+        raise InputError(f"{where} holds {found}: numbers with fractions are no classes. Use --task regression.")
     return values.astype(np.int64)
 
 

@@ -87,9 +87,7 @@ def cluster_client(cluster: str | None, n_jobs: int | None) -> Iterator[Any]:
         raise ImportError("--cluster needs Dask: pip install 'nearworth[dask]'") from error
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # errors are printed once, as one line
     where: dict[str, Any] = {"address": cluster, "timeout": PATIENCE}
-    if (
-        cluster == LOCAL
-    ):  # a process with one thread per core; --max-memory bounds the memory, mapped files need no bound
+    if cluster == LOCAL:  # one process per core; --max-memory bounds the memory, mapped files need no bound
         where = {"n_workers": usable_threads(n_jobs), "threads_per_worker": 1, "memory_limit": 0}
         where |= {"dashboard_address": None, "silence_logs": logging.CRITICAL}
     try:

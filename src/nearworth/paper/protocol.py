@@ -62,9 +62,10 @@ def make_split(dataset: PaperDataset, protocol: Protocol = "table", n_val: int =
         raise ValueError(f"{dataset.name} is balanced already. Load it with balance=False.")
     else:
         X, y, X_val, y_val = _table(dataset, n_val, protocol)
-    flipped = np.arange(len(y)) < N_FLIPPED
-    flipped = flipped if flip == "first" else flipped[::-1]
-    return Split(X, _flip(y, flipped), X_val, y_val, flipped)
+    flipped = (np.arange(len(y)) < N_FLIPPED)[:: 1 if flip == "first" else -1]
+    rng, labels, noisy = np.random.RandomState(SEED), np.unique(y), y.copy()
+    noisy[flipped] = [rng.choice(np.setdiff1d(labels, [label])) for label in y[flipped]]
+    return Split(X, noisy, X_val, y_val, flipped)
 
 
 def _table(dataset: PaperDataset, n_val: int, protocol: Protocol) -> Sets:
@@ -102,12 +103,3 @@ def _equally_many(y: Labels, labels: list[int], n: int, rng: np.random.RandomSta
     """`n` row numbers, equally many of each label, one label after the other."""
     parts = [rng.choice(np.flatnonzero(y == label), size=n // len(labels), replace=False) for label in labels]
     return np.concatenate(parts)
-
-
-def _flip(y: Labels, flipped: BoolVector) -> Labels:
-    """A wrong class for each flipped row, drawn row by row from the other classes."""
-    rng = np.random.RandomState(SEED)
-    labels = np.unique(y)
-    noisy = y.copy()
-    noisy[flipped] = [rng.choice(np.setdiff1d(labels, [label])) for label in y[flipped]]
-    return noisy
