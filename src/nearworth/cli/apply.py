@@ -1,7 +1,7 @@
 """nearworth apply: decisions made in the report, carried out on the data. Nothing else in the data changes.
 
-`apply` reads the decisions and the data, checks that they belong together, and writes the labels in one of three ways:
-`_write_text` (CSV to CSV, every other byte as it was), `_write_table`, `_write_arrays`.
+`apply` reads the decisions and the data, checks that they belong together, and writes the labels in one of two ways:
+`_write_text` (CSV to CSV, every other byte as it was) or `_write_typed` (tables and arrays).
 """
 
 from __future__ import annotations
@@ -52,16 +52,15 @@ def apply(*, decisions: str, train: str, output: str, target: str | None, force:
         raise InputError("-o -: corrected data go to a file; give a name.")
     made, named = _read_decisions(decisions)
     source, target = read(train), target or named
-    if given == ".npz":
-        _write_arrays(source, made, output)
-    elif not source.is_table or target not in source.table.column_names:
-        raise InputError(f"{train}: has no column {target!r}, which the decisions are about; name it with --target.")
-    elif given in DELIMITED and written in DELIMITED:
-        _write_text(source, target, made, output, verbatim)
+    labels = _labels(source, target)
+    _check_rows(source, made, labels)
+    new = {row: decision.label for row, decision in made.items() if decision.decision == "relabel"}
+    if given in DELIMITED and written in DELIMITED:
+        _write_text(source, target, new, output, verbatim)
     else:
-        _write_table(source, target, made, output)
+        _write_typed(source, target, _relabelled(source, new, labels), output)
     kinds = Counter(decision.decision for decision in made.values())
-    changes = Counter((d.given, d.label) for d in made.values() if d.decision == "relabel")
+    changes = Counter((made[row].given, label) for row, label in new.items())
     which = "".join(f"\n  {a} -> {b}: {count:,}" for (a, b), count in changes.most_common(20))
     print_message(
         f"{kinds['relabel']:,} labels changed, {kinds['confirm']:,} confirmed, {kinds['skip']:,} skipped; "
@@ -69,17 +68,25 @@ def apply(*, decisions: str, train: str, output: str, target: str | None, force:
     )
 
 
-def _write_text(source: DataFile, target: str, made: Decisions, output: str, verbatim: bool) -> None:
+def _labels(source: DataFile, target: str) -> list[Any]:
+    """The labels as they are now."""
+    if source.y is not None:
+        return list(source.y.tolist())
+    if not source.is_table or target not in source.table.column_names:
+        has = f"{source.path}: has no column {target!r}" if source.is_table else f"{source.path}: has no labels `y`"
+        raise InputError(f"{has}, which the decisions are about; name another column with --target.")
+    return list(source.table[target].to_pylist())
+
+
+def _write_text(source: DataFile, target: str, new: dict[int, str], output: str, verbatim: bool) -> None:
     """Copy a CSV byte by byte but for the changed labels, so that 1.50 stays 1.50."""
     path, table = Path(source.path), source.table
-    _check_rows(source, made, table[target].to_pylist())
     dialect = find_dialect(path)
     protect = str if verbatim else guard
-    new = {row: protect(decision.label) for row, decision in made.items() if decision.decision == "relabel"}
-    n_guarded = sum(label != made[row].label for row, label in new.items())
+    n_guarded = sum(label != protect(label) for label in new.values())
 
     def change(row: int, found: str) -> str:
-        return _written_like(found, new[row], comma=dialect.decimal == ",")
+        return _written_like(found, protect(new[row]), comma=dialect.decimal == ",")
 
     lines = replace_cells(path, dialect, table.column_names.index(target), new, change, table.num_rows)
     if output.lower().endswith(".tsv") and dialect.delimiter != "\t":  # every cell is written anew, in UTF-8
@@ -107,33 +114,25 @@ def _written_like(given: str, label: str, comma: bool = False) -> str:
     return label.lower() if given.islower() else label.upper() if given.isupper() else label
 
 
-def _write_table(source: DataFile, target: str, made: Decisions, output: str) -> None:
-    column = source.table[target]
-    labels = pa.chunked_array([pa.array(_relabelled(source, made, column.to_pylist())).cast(column.type)])
-    write_columns(source.table.set_column(source.table.column_names.index(target), target, labels), output)
-
-
-def _write_arrays(source: DataFile, made: Decisions, output: str) -> None:
-    if source.y is None:
-        raise InputError(f"{source.path}: has no labels `y` to change.")
-    labels = _relabelled(source, made, source.y.tolist())
+def _write_typed(source: DataFile, target: str, labels: list[Any], output: str) -> None:
+    """Write a table or an archive of arrays with these labels, in the type that they had."""
+    if source.is_table:
+        column = pa.chunked_array([pa.array(labels).cast(source.table[target].type)])
+        write_columns(source.table.set_column(source.table.column_names.index(target), target, column), output)
+        return
     with np.load(source.path, allow_pickle=False) as archive:
         arrays = {name: archive[name] for name in archive.files} | {"y": np.array(labels)}
     write_bytes(output, lambda file: np.savez_compressed(file, **arrays))
 
 
-def _relabelled(source: DataFile, made: Decisions, labels: list[Any]) -> list[Any]:
+def _relabelled(source: DataFile, new: dict[int, str], labels: list[Any]) -> list[Any]:
     """The labels with those that were changed, each in the type of the label it replaces."""
-    _check_rows(source, made, labels)
-    for row, decision in made.items():
-        if decision.decision != "relabel":
-            continue
-        given, label = labels[row], decision.label
+    for row, label in new.items():
+        kind = type(labels[row])
         try:
-            labels[row] = TRUTH[label] if isinstance(given, bool) else type(given)(label)
+            labels[row] = TRUTH[label] if kind is bool else kind(label)
         except (ValueError, KeyError):
-            kind = type(given).__name__
-            raise InputError(f"{source.path}: row {row} holds {kind}; {label!r} cannot be one.") from None
+            raise InputError(f"{source.path}: row {row} holds {kind.__name__}; {label!r} cannot be one.") from None
     return labels
 
 
