@@ -184,8 +184,9 @@ def _row_numbers(table: Any, names: list[str]) -> Iterator[str]:
     """A warning for each column of whole numbers that are all different and leave no gap."""
     for name in names:
         if pa.types.is_integer(table[name].type) and not table[name].null_count and table.num_rows >= FEW_ROWS:
-            values = np.unique(table[name])
-            if len(values) == table.num_rows and int(values[-1]) - int(values[0]) == len(values) - 1:
+            values = table[name].to_numpy()
+            span = int(values.max()) - int(values.min())
+            if span == len(values) - 1 and len(np.unique(values)) == len(values):
                 choice = f"--id {name!r} or --ignore {name!r}"
                 yield f"warning: column {name!r} looks like a row number and counts as a feature: {choice}"
 

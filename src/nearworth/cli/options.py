@@ -30,9 +30,8 @@ def semivalue(text: str) -> str | tuple[str, float, float]:
     if text in SEMIVALUES:
         return text
     with suppress(ValueError):
-        name, a, b = re.split("[:,]", text)
-        if name == "beta":
-            return name, float(a), float(b)
+        if beta := re.fullmatch("beta:([^,]+),([^,]+)", text):
+            return "beta", float(beta[1]), float(beta[2])
     raise click.BadParameter(f"{text!r} is not one of {', '.join(SEMIVALUES)} or beta:A,B, such as beta:1,4.")
 
 
