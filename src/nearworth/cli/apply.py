@@ -72,9 +72,11 @@ def _labels(source: DataFile, target: str) -> list[Any]:
     """The labels as they are now."""
     if source.y is not None:
         return list(source.y.tolist())
-    if not source.is_table or target not in source.table.column_names:
-        has = f"{source.path}: has no column {target!r}" if source.is_table else f"{source.path}: has no labels `y`"
-        raise InputError(f"{has}, which the decisions are about; name another column with --target.")
+    if not source.is_table:
+        raise InputError(f"{source.path}: has no labels `y` to change.")
+    if target not in source.table.column_names:
+        has = f"{source.path}: has no column {target!r}"
+        raise InputError(f"{has}, which the decisions are about; name it with --target.")
     return list(source.table[target].to_pylist())
 
 
