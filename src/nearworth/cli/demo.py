@@ -13,7 +13,6 @@ import numpy as np
 
 import nearworth as nw
 from nearworth.cli.value import value_columns
-from nearworth.report import Rows, write_report
 from nearworth.tables import InputError
 from nearworth.tables.write import write_columns
 
@@ -31,7 +30,7 @@ def demo(n_neighbors: int, seed: int, folder: str) -> None:
     train, values, report = (str(Path(folder) / name) for name in (TRAIN, VALUES, REPORT))
     write_columns({"row": np.arange(len(y))} | value_columns(valuation), values)
     write_columns({f"pixel_{i:02}": pixel.astype(np.int64) for i, pixel in enumerate(X.T)} | {"label": y}, train)
-    write_report(audit, Rows(X, source="handwritten digits", image_shape=(8, 8)), report, {})
+    audit.report(report, image_shape=(8, 8), title="handwritten digits")
     click.echo(f"\nWhat every row is worth  {values}")
     click.echo(f"Look and decide          {report}  (open it in a browser)")
     click.echo(f"The data                 {train}")
