@@ -17,10 +17,10 @@ from nearworth.neighbors.exact import ExactSearch, Sample
 from nearworth.neighbors.lsh import HashTables
 from nearworth.neighbors.lsh_theory import (
     Distances,
+    Theory,
     choose_tables,
     collision_probability,
     found_in_tables,
-    theorem_4,
 )
 
 
@@ -175,7 +175,7 @@ def test_most_queries_reach_the_recall_not_only_their_mean(rng):
 def test_predictions_sum_over_the_sampled_distances(rng):
     """Recall and candidates of a choice, from all distances of a small set."""
     X = rng.normal(size=(60, 3))
-    distances = Distances.of(Sample.of_training(X, 6, 60, rng), rng)
+    distances = Distances(Sample.of_training(X, 6, 60, rng), rng)
     assert distances.k == 5
     choice = choose_tables(distances, (7, 3, 2.0), recall=0.9, delta=0.1, n_queries=1000, most_tables=50)
     between = np.linalg.norm(X[:, None] - X[None], axis=2)
@@ -326,7 +326,7 @@ def test_bad_questions(clusters):
 class TestTheorem4:
     """Erratum 6: the exponent as printed does not hold for all queries at once."""
 
-    theory = theorem_4(np.array([1.0, 2.0]), np.array([1.1, 2.2]), 10_000, 10, width=4.0, delta=0.1, n_queries=2)
+    theory = Theory(np.array([1.0, 2.0]), np.array([1.1, 2.2]), 10_000, 10, width=4.0, delta=0.1, n_queries=2)
 
     def test_quantities(self):
         p1, p2 = collision_probability([1.0, 2.0], 4.0), collision_probability([1.1, 2.2], 4.0)
@@ -348,7 +348,7 @@ class TestTheorem4:
         assert self.theory.warning in str(self.theory)
 
     def test_useful_where_there_is_contrast(self):
-        theory = theorem_4(np.array([1.0]), np.array([30.0]), 10_000, 10, width=4.0, delta=0.1, n_queries=1)
+        theory = Theory(np.array([1.0]), np.array([30.0]), 10_000, 10, width=4.0, delta=0.1, n_queries=1)
         assert theory.warning is None
         assert theory.n_tables < 100
         assert theory.candidates < 100
@@ -360,6 +360,6 @@ class TestTheorem4:
 
     @pytest.mark.parametrize(("kth", "following"), [(0.0, 0.0), (0.0, 1.0), (1.0, 1.0)])
     def test_zero_distances(self, kth, following):
-        theory = theorem_4(np.array([kth]), np.array([following]), 50, 3, width=1.0, delta=0.1, n_queries=1)
+        theory = Theory(np.array([kth]), np.array([following]), 50, 3, width=1.0, delta=0.1, n_queries=1)
         assert str(theory)
         assert not np.isnan([theory.c, theory.c_unif, theory.n_tables, theory.candidates]).any()

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import repeat
 from typing import Any, Self
 
 import numpy as np
@@ -24,13 +23,7 @@ from nearworth._common.memory import usable_threads
 from nearworth._common.types import FloatMatrix, IntMatrix
 from nearworth.inputs.parameters import whole_number
 from nearworth.neighbors.exact import Sample, TrueDistances
-from nearworth.neighbors.searchers import (
-    Neighbours,
-    Searcher,
-    check_points,
-    check_queries,
-    check_share,
-)
+from nearworth.neighbors.searchers import Neighbours, Searcher, check_points, check_queries, check_share
 
 FLAT_POINTS, LISTS_POINTS, CODED_COLUMNS, MOST_CODES = 20_000, 500_000, 8, 64
 TRAINING_ROWS, TRAINING_PER_LIST, TRAINING_ROUNDS = 16_384, 64, 10
@@ -49,11 +42,6 @@ class FaissTuning:
     recall: float
     error: float  # standard error of the recall
     wanted: float
-
-    @property
-    def suffices(self) -> bool:
-        """Whether the recall is clearly enough."""
-        return self.recall - 2.0 * self.error >= self.wanted
 
     @property
     def warning(self) -> str | None:
@@ -142,7 +130,7 @@ class FaissSearch(Searcher):
             sample = Sample.of_queries(points, rows[:: -(-len(rows) // SAMPLED_QUERIES)], k)
         limits = self._limits(k)
         tried = [self._try(sample, {name: least for name, (least, _) in limits.items()})]
-        while not tried[-1].suffices:
+        while tried[-1].recall - 2.0 * tried[-1].error < self.recall:
             effort = tried[-1].effort
             raised = [effort | {name: min(2 * effort[name], most)} for name, (_, most) in limits.items()]
             options = [self._try(sample, more) for more in raised if more != effort]
@@ -165,7 +153,8 @@ class FaissSearch(Searcher):
             for start in range(0, max(1, len(queries)), BLOCK):
                 block = queries[start : start + BLOCK]
                 fetched, cuts = self._fetch(block, k, threads), range(PART, len(block), PART)
-                parts += pool.map(self._rank, np.split(block, cuts), np.split(fetched, cuts), repeat(k))
+                ordered = pool.map(self._truth.order, np.split(block, cuts), np.split(fetched, cuts))
+                parts += [some.resized(k) for some in ordered]
         rows, squares = (np.concatenate(part) for part in zip(*parts, strict=True))
         return Neighbours(rows, self._truth.unsquared(queries, squares))
 
@@ -216,9 +205,6 @@ class FaissSearch(Searcher):
             space.set_index_parameter(self._index, "efSearch", max(effort["ef_search"], count))
         with _threads(faiss, threads):
             return np.asarray(self._index.search(self._narrow(queries), count)[1], dtype=np.intp)
-
-    def _rank(self, queries: FloatMatrix, fetched: IntMatrix, k: int) -> Neighbours:
-        return self._truth.order(queries, fetched).resized(k)
 
     def _narrow(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         with np.errstate(over="ignore"):  # a query too far out finds nothing in particular

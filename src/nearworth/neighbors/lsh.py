@@ -170,7 +170,7 @@ class LSHSearch(Searcher):
             rows = np.ldexp(check_queries(queries, points.shape[1], k), self._scale)
             sample = Sample.of_queries(points, rows[:: -(-len(rows) // SAMPLED_QUERIES)], k + 1)
         return choose_tables(
-            Distances.of(sample, rng, unit=float(np.ldexp(1.0, -self._scale))),
+            Distances(sample, rng, unit=float(np.ldexp(1.0, -self._scale))),
             (self.n_tables, self.n_hashes, self.width),
             recall=self.recall,
             delta=self.delta,

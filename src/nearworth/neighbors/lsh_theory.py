@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -54,21 +54,31 @@ def found_in_tables(together: Any, n_tables: int) -> Any:
         return -np.expm1(n_tables * np.log1p(-together))
 
 
-@dataclass(frozen=True, kw_only=True)
 class Theory:
-    """Theorem 4's quantities for sampled queries; prints itself, with a warning where it promises nothing useful."""
+    """Theorem 4's quantities; prints itself, with a warning where it promises nothing useful.
 
-    n_train: int
-    title: str
-    p1: float  # the smallest over the queries
-    p2: float  # the median over the queries
-    pmax: float  # the largest p2
-    c: float  # as printed
-    c_unif: float  # as it must be for all queries at once
-    n_hashes: float
-    n_tables: float  # enough for every query, from the smallest p1
-    n_tables_printed: float  # N^c ln(queries K* / delta)
-    candidates: float  # expected per query at most, each counted once
+    From the distances of sampled queries to their K*-th neighbour and to the point after it.
+    """
+
+    def __init__(
+        self, kth: FloatVector, after: FloatVector, n_train: int, k: int, *, width: float, delta: float, n_queries: int
+    ) -> None:
+        self.title = f"K* = {k}, width {width:.4g}, delta {delta:g}, {n_queries:,} queries"
+        self.n_train = n_train
+        p1, p2 = collision_probability(kth, width), collision_probability(after, width)
+        self.p1, self.p2, self.pmax = float(p1.min()), float(np.median(p2)), float(p2.max())
+        pmin, pmax = self.p1, self.pmax
+        with np.errstate(divide="ignore", invalid="ignore"):
+            self.c = float(np.where(p1 >= 1.0, 0.0, np.log(p1) / np.log(p2)).max())  # as printed
+        # As it must be for all queries at once.
+        self.c_unif = 0.0 if pmin >= 1.0 else math.inf if pmax >= 1.0 else math.log(pmin) / math.log(pmax)
+        self.n_hashes = math.inf if pmax >= 1.0 else max(1, math.ceil(math.log(n_train) / -math.log(pmax)))
+        # Enough tables for every query, from the smallest p1; and N^c ln(queries K* / delta) of them, as printed.
+        failures, found = math.log(max(n_queries * k / delta, 1.0)), pmin**self.n_hashes
+        self.n_tables = 1.0 if found >= 1.0 else math.inf if found == 0.0 else math.ceil(failures / -math.log1p(-found))
+        self.n_tables_printed = float(n_train) ** self.c * failures
+        # Expected per query at most, each counted once.
+        self.candidates = k + (n_train - k) * min(self.n_tables * pmax**self.n_hashes, 1.0)
 
     @property
     def warning(self) -> str | None:
@@ -88,47 +98,13 @@ class Theory:
         return "\n".join([*lines, f"  vacuous: {self.warning}"] if self.warning else lines)
 
 
-def theorem_4(
-    kth: FloatVector, following: FloatVector, n_train: int, k: int, *, width: float, delta: float, n_queries: int
-) -> Theory:
-    """The quantities from distances of sampled queries to their K*-th neighbour and to the point after it."""
-    p1, p2 = collision_probability(kth, width), collision_probability(following, width)
-    pmin, pmax = float(p1.min()), float(p2.max())
-    with np.errstate(divide="ignore", invalid="ignore"):
-        c = float(np.where(p1 >= 1.0, 0.0, np.log(p1) / np.log(p2)).max())
-    failures = math.log(max(n_queries * k / delta, 1.0))
-    n_hashes = math.inf if pmax >= 1.0 else max(1, math.ceil(math.log(n_train) / -math.log(pmax)))
-    found = pmin**n_hashes
-    n_tables = 1.0 if found >= 1.0 else math.inf if found == 0.0 else math.ceil(failures / -math.log1p(-found))
-    return Theory(
-        n_train=n_train,
-        title=f"K* = {k}, width {width:.4g}, delta {delta:g}, {n_queries:,} queries",
-        p1=pmin,
-        p2=float(np.median(p2)),
-        pmax=pmax,
-        c=c,
-        c_unif=0.0 if pmin >= 1.0 else math.inf if pmax >= 1.0 else math.log(pmin) / math.log(pmax),
-        n_hashes=n_hashes,
-        n_tables=n_tables,
-        n_tables_printed=float(n_train) ** c * failures,
-        candidates=k + (n_train - k) * min(n_tables * pmax**n_hashes, 1.0),
-    )
-
-
-@dataclass(frozen=True)
 class Distances:
-    """Sampled distances: of the K* nearest, of the next one, and of all others."""
+    """Sampled distances: of the K* nearest, of the next one, and of all others, `weights` points per query each.
 
-    shape: tuple[int, int]  # of the training points
-    k: int
-    near: FloatMatrix  # (S, ranks up to K*), all finite
-    following: FloatVector | None  # (S,), None where there is no point after the K*-th
-    far: FloatVector
-    weights: FloatVector  # how many points per query each far distance stands for
+    The sample is of queries that ask for one neighbour more than K*. Distances are multiplied by `unit`.
+    """
 
-    @classmethod
-    def of(cls, sample: Sample, rng: np.random.Generator, unit: float = 1.0) -> Self:
-        """From queries that ask for one neighbour more than K*; distances are multiplied by `unit`."""
+    def __init__(self, sample: Sample, rng: np.random.Generator, unit: float = 1.0) -> None:
         points, distances = sample.truth.points, unit * sample.distances
         others = len(points) - (sample.rows is not None)
         k = min(sample.k - 1, others)
@@ -139,14 +115,10 @@ class Distances:
         pool = np.sort(pool[pool > near[:, -1:]])
         # A few stand for all, more of them where distances are small: near points collide most often.
         edges = np.unique(np.geomspace(1, len(pool) + 1, FAR_DISTANCES).astype(np.intp)) - 1
-        return cls(
-            shape=points.shape,
-            k=max(1, k),
-            near=near,
-            following=distances[:, k] if others > k else None,
-            far=pool[(edges[1:] + edges[:-1]) // 2],
-            weights=np.diff(edges) * ((others - k) / max(1, len(pool))),
-        )
+        self.shape, self.k, self.near = points.shape, max(1, k), near
+        self.far = pool[(edges[1:] + edges[:-1]) // 2]
+        self.weights = np.diff(edges) * ((others - k) / max(1, len(pool)))
+        self.following = distances[:, k] if others > k else None
 
     def typical(self, delta: float) -> float:
         """Distance of the K*-th neighbour of a query in a sparse region; something positive if that is zero."""
@@ -223,8 +195,7 @@ def choose_tables(
     if distances.following is None:
         return best
     kth, following = distances.near[:, -1], distances.following
-    theory = theorem_4(kth, following, n_train, k, width=best.width, delta=delta, n_queries=n_queries)
-    return replace(best, theory=theory)
+    return replace(best, theory=Theory(kth, following, n_train, k, width=best.width, delta=delta, n_queries=n_queries))
 
 
 def _fewest_tables(together: FloatMatrix, recall: float, delta: float, least: int, most: int) -> int:
