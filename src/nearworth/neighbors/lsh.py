@@ -16,12 +16,12 @@ import numpy.typing as npt
 
 from nearworth._common import native
 from nearworth._common.memory import usable_threads
-from nearworth._common.types import FloatMatrix, FloatVector
+from nearworth._common.types import FloatMatrix
 from nearworth.inputs.features import fingerprint
 from nearworth.inputs.parameters import as_generator, one_of, positive_or_none, seed, whole_number
 from nearworth.neighbors.distances import ExactDistances
 from nearworth.neighbors.exact import Sample, smallest
-from nearworth.neighbors.lsh_theory import Distances, Tuning, choose_tables, collision_probability, found_in_tables
+from nearworth.neighbors.lsh_theory import Distances, Tuning, choose_tables
 from nearworth.neighbors.searchers import (
     MISSING,
     Neighbours,
@@ -99,9 +99,7 @@ class LSHSearch(Searcher):
         self._tables: HashTables
 
     def __repr__(self) -> str:
-        return (
-            f"LSHSearch(n_tables={self.n_tables}, n_hashes={self.n_hashes}, width={self.width}, recall={self.recall})"
-        )
+        return f"LSHSearch({self.n_tables}, {self.n_hashes}, {self.width}, recall={self.recall})"
 
     def fit(self, X: Any) -> Self:
         """Take the training points; build the tables if it is known for how many neighbours."""
@@ -138,22 +136,10 @@ class LSHSearch(Searcher):
         indices[~np.isfinite(squares)] = MISSING  # a query too far away for its distance to be a number
         return Neighbours(indices, np.ldexp(np.sqrt(squares), -self._scale))
 
-    def predicted_recall(self, distances: Any) -> FloatVector:
-        """Share of neighbours at these true distances, (Q, k), that the tables as built should find for each query."""
-        n_tables, n_hashes, width = self.parameters
-        return np.asarray(found_in_tables(collision_probability(distances, width) ** n_hashes, n_tables).mean(axis=1))
-
-    @property
-    def parameters(self) -> tuple[int, int, float]:
-        """Tables, hashes and width of the tables as built."""
-        if self.tuning is None:
-            raise ValueError("LSHSearch has no tables yet. Call prepare(k) first.")
-        return self.tuning.n_tables, self.tuning.n_hashes, self.tuning.width
-
     def fingerprint(self) -> str:
         """A hash of the hash functions: equal ones give equal answers on equal points."""
         tables = self._tables
-        return fingerprint(self.parameters, tables.vectors, tables.offsets, tables.factors, tables.centre)
+        return fingerprint(tables.vectors, tables.offsets, tables.factors, tables.centre)
 
     def _take(self, X: Any) -> None:
         points = check_points(X)
