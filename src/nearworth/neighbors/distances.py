@@ -34,6 +34,7 @@ class Converted:
     def __init__(self, X: Rows, convert: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> None:
         self._X, self._convert = X, convert
         self.shape: tuple[int, int] = (X.shape[0], X.shape[1])
+        self.dtype = convert(X[:0]).dtype
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -41,20 +42,13 @@ class Converted:
     def __getitem__(self, rows: slice | npt.NDArray[np.integer[Any]]) -> npt.NDArray[Any]:
         """Converted some at a time, because conversions need a few copies."""
         wanted = range(len(self))[rows] if isinstance(rows, slice) else rows
+        out = np.empty((len(wanted), self.shape[1]), dtype=self.dtype)
         step = max(4, CONVERTED // max(1, self.shape[1]))
-        first = self._convert(self._read(wanted[:step]))
-        if len(wanted) <= step:
-            return first
-        out = np.empty((len(wanted), first.shape[1]), dtype=first.dtype)
-        out[:step] = first
-        for a in range(step, len(wanted), step):
-            out[a : a + step] = self._convert(self._read(wanted[a : a + step]))
+        for start in range(0, len(wanted), step):
+            some = wanted[start : start + step]
+            source = slice(some.start, some.stop, some.step) if isinstance(some, range) else some
+            out[start : start + step] = self._convert(self._X[source])
         return out
-
-    def _read(self, wanted: Any) -> npt.NDArray[Any]:
-        if isinstance(wanted, range) and wanted.step == 1:
-            return self._X[wanted.start : wanted.stop]
-        return self._X[np.asarray(wanted)]
 
 
 Rows: TypeAlias = npt.NDArray[Any] | FileRows | Converted
@@ -165,16 +159,12 @@ def sparse_distances(queries: scipy.sparse.csr_array, points: scipy.sparse.csr_a
         for query, distances in zip(range(len(out)), out, strict=True):
             _sparse_row(queries[[query]], points, power, distances)
         return out
-    sides = [
-        (
-            side.indptr.astype(np.int64),
-            side.indices.astype(np.int32, copy=False),
-            side.data.astype(np.float64, copy=False),
-        )
-        for side in (queries, points)
-    ]
-    native.call("sparse_distances", out, *sides[0], *sides[1], power)
+    native.call("sparse_distances", out, *_csr_arrays(queries), *_csr_arrays(points), power)
     return out
+
+
+def _csr_arrays(X: scipy.sparse.csr_array) -> tuple[Any, Any, Any]:
+    return X.indptr.astype(np.int64), X.indices.astype(np.int32, copy=False), X.data.astype(np.float64, copy=False)
 
 
 def _all_pairs(queries: FloatMatrix, points: Rows, *, product: bool = False) -> FloatMatrix:
