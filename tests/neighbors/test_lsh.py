@@ -16,9 +16,7 @@ from nearworth.neighbors import lsh
 from nearworth.neighbors.exact import ExactSearch, Sample
 from nearworth.neighbors.lsh import HashTables
 from nearworth.neighbors.lsh_theory import (
-    Distances,
     Theory,
-    choose_tables,
     collision_probability,
     found_in_tables,
 )
@@ -167,6 +165,7 @@ def test_chosen_parameters_find_what_was_asked_for(clusters, wanted):
     assert found == pytest.approx(choice.recall, abs=luck + 0.01)
     candidates = searcher.search(Q, len(X)).sizes
     assert candidates.mean() == pytest.approx(choice.candidates, rel=0.25)
+    assert searcher.parameters == (choice.n_tables, choice.n_hashes, choice.width)
 
 
 def test_most_queries_reach_the_recall_not_only_their_mean(rng):
@@ -180,9 +179,8 @@ def test_most_queries_reach_the_recall_not_only_their_mean(rng):
 def test_predictions_sum_over_the_sampled_distances(rng):
     """Recall and candidates of a choice, from all distances of a small set."""
     X = rng.normal(size=(60, 3))
-    distances = Distances(Sample.of_training(X, 6, 60, rng), rng)
-    assert distances.k == 5
-    choice = choose_tables(distances, (7, 3, 2.0), recall=0.9, delta=0.1, n_queries=1000, most_tables=50)
+    choice = LSHSearch(7, 3, 2.0, n_candidates=5, random_state=0).fit(X).tuning
+    assert choice.k == 5
     between = np.linalg.norm(X[:, None] - X[None], axis=2)
     np.fill_diagonal(between, np.inf)
     chances = collision_probability(np.sort(between, axis=1)[:, :-1], 2.0) ** 3
@@ -323,6 +321,8 @@ def test_bad_questions(clusters):
         searcher.search(Q * np.nan, 5)
     with pytest.raises(ValueError, match="k must be"):
         searcher.search(Q, 0)
+    with pytest.raises(ValueError, match="no tables yet"):
+        _ = LSHSearch().fit(X).parameters
 
 
 class TestTheorem4:

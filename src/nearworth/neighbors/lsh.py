@@ -7,8 +7,10 @@ number with probability of about 2^-60; that adds a candidate, which is ranked b
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -21,7 +23,7 @@ from nearworth.inputs.features import fingerprint
 from nearworth.inputs.parameters import as_generator, one_of, positive_or_none, seed, whole_number
 from nearworth.neighbors.distances import ExactDistances
 from nearworth.neighbors.exact import Sample, smallest
-from nearworth.neighbors.lsh_theory import Distances, Tuning, choose_tables
+from nearworth.neighbors.lsh_theory import Distances, Tuning
 from nearworth.neighbors.searchers import (
     MISSING,
     Neighbours,
@@ -38,6 +40,9 @@ PANEL = 256
 NARROW_ERROR, UNIT_32 = 1e-3, 2.0**-24  # 32 bits will do if they are off by less than this share of a hash's width
 LARGEST_CODE = 2.0**40  # far out, floats get too coarse for codes (or are no numbers): one bucket for all of it
 SAMPLED_QUERIES, EXPECTED_QUERIES = 128, 10_000
+WIDTHS = (1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0, 12.0, 24.0, 48.0)  # times the distance of the K*-th
+MOST_HASHES = 40
+LEAST_TABLES = 32  # with fewer, the recall of one draw of hash functions is a matter of luck
 MOST_TABLES, MOST_ENTRIES = 2000, 150_000_000  # that are chosen; an entry, one point in one table, takes 12 bytes
 
 
@@ -120,8 +125,9 @@ class LSHSearch(Searcher):
         """
         whole_number(1)("k", k)
         self.tuning = self._tune(k, queries, EXPECTED_QUERIES if queries is None else len(queries))
-        n_tables, n_hashes, width = self.tuning.n_tables, self.tuning.n_hashes, np.ldexp(self.tuning.width, self._scale)
-        self._tables = HashTables(self._points, n_tables, n_hashes, float(width), self._generators()[1])
+        n_tables, n_hashes, width = self.parameters
+        scaled = float(np.ldexp(width, self._scale))
+        self._tables = HashTables(self._points, n_tables, n_hashes, scaled, self._generators()[1])
         return self
 
     def search(self, Q: Any, k: int) -> Neighbours:
@@ -136,6 +142,13 @@ class LSHSearch(Searcher):
         indices[~np.isfinite(squares)] = MISSING  # a query too far away for its distance to be a number
         return Neighbours(indices, np.ldexp(np.sqrt(squares), -self._scale))
 
+    @property
+    def parameters(self) -> tuple[int, int, float]:
+        """Tables, hashes and width of the tables as built."""
+        if self.tuning is None:
+            raise ValueError("LSHSearch has no tables yet. Call prepare(k) first.")
+        return self.tuning.n_tables, self.tuning.n_hashes, self.tuning.width
+
     def fingerprint(self) -> str:
         """A hash of the hash functions: equal ones give equal answers on equal points."""
         tables = self._tables
@@ -148,21 +161,34 @@ class LSHSearch(Searcher):
         self.tuning = None
 
     def _tune(self, k: int, queries: Any, n_queries: int) -> Tuning:
-        points, rng = self._points, self._generators()[0]
+        """The cheapest tables that reach the recall, else those that find most; what was given stays as it is."""
+        distances, (n_train, n_columns) = self._sampled(k, queries), self._points.shape
+        most_tables, cheapest = max(1, min(MOST_TABLES, MOST_ENTRIES // n_train)), math.inf
+        options: list[tuple[float, Tuning]] = []
+        for width in [distances.typical() * multiple for multiple in WIDTHS] if self.width is None else [self.width]:
+            least = min(LEAST_TABLES, most_tables)
+            for n_hashes in range(1, MOST_HASHES + 1) if self.n_hashes is None else [self.n_hashes]:
+                option = distances.tuning(self.n_tables or range(least, most_tables), n_hashes, width, self.recall)
+                least = option.n_tables
+                # Rough nanoseconds per query: hashes and look-ups, with a share of building the tables; then ranking.
+                upkeep = least * (50.0 + n_hashes) * (1.0 + n_train / n_queries)
+                cost = upkeep + (4.0 + n_columns) * option.candidates
+                enough = min(option.recall, option.recall_low) >= self.recall
+                options.append((cost if enough else math.inf, option))
+                if not enough or upkeep > cheapest:
+                    break  # more hashes find still less, and ask for more tables
+                cheapest = min(cheapest, cost)
+        _, best = min(options, key=lambda option: (option[0], -option[1].recall))
+        return replace(best, theory=distances.theory(best.width, n_queries))
+
+    def _sampled(self, k: int, queries: Any) -> Distances:
+        points, rng, unit = self._points, self._generators()[0], float(np.ldexp(1.0, -self._scale))
         # One neighbour more than K*: Theorem 4 needs its distance.
         if queries is None:
-            sample = Sample.of_training(points, k + 1, SAMPLED_QUERIES, rng)
-        else:
-            rows = np.ldexp(check_queries(queries, points.shape[1], k), self._scale)
-            sample = Sample.of_queries(points, rows[:: -(-len(rows) // SAMPLED_QUERIES)], k + 1)
-        return choose_tables(
-            Distances(sample, rng, unit=float(np.ldexp(1.0, -self._scale))),
-            (self.n_tables, self.n_hashes, self.width),
-            recall=self.recall,
-            delta=self.delta,
-            n_queries=n_queries,
-            most_tables=max(1, min(MOST_TABLES, MOST_ENTRIES // len(points))),
-        )
+            return Distances(Sample.of_training(points, k + 1, SAMPLED_QUERIES, rng), rng, self.delta, unit)
+        rows = np.ldexp(check_queries(queries, points.shape[1], k), self._scale)
+        sample = Sample.of_queries(points, rows[:: -(-len(rows) // SAMPLED_QUERIES)], k + 1)
+        return Distances(sample, rng, self.delta, unit)
 
     def _generators(self) -> tuple[np.random.Generator, np.random.Generator]:
         """One for the sample and one for the hash functions, which so do not depend on it."""

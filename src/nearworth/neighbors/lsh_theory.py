@@ -1,8 +1,8 @@
-"""What hash tables find, in closed form: collision probabilities, the choice of tables, and the paper's Theorem 4.
+"""What hash tables find, in closed form: collision probabilities, recall, candidates, and the paper's Theorem 4.
 
 The probability of a collision depends on the distance only. So sampled distances say in advance which share of the
-neighbours L tables of M hashes find, and how many other points come along. `choose_tables` takes the cheapest tables
-that reach the recall. Nearly all the cost is in candidates far beyond K*, not in the next neighbour of the theorem.
+neighbours L tables of M hashes find, and how many other points come along. Nearly all the cost is in candidates far
+beyond K*, not in the next neighbour of the theorem.
 
 For a query with probability p1 of one collision with its K*-th neighbour and p2 with the next point, Theorem 4 takes
 M = ln N / ln(1/p2) hashes, so that about one far point collides per table, and L = N^c ln(K*/delta) tables with
@@ -15,18 +15,15 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 
-from nearworth._common.types import FloatMatrix, FloatVector
+from nearworth._common.types import FloatVector
 from nearworth.neighbors.distances import squared_distances
 from nearworth.neighbors.exact import Sample
 
-WIDTHS = (1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0, 12.0, 24.0, 48.0)  # times the distance of the K*-th
-MOST_HASHES = 40
-LEAST_TABLES = 32  # with fewer, the recall of one draw of hash functions is a matter of luck
 SAMPLED_POINTS, SAMPLED_RANKS, FAR_DISTANCES = 1024, 32, 256
 EXACT_ADVANTAGE = 20  # points that exact search looks at in the time that one candidate takes
 
@@ -101,10 +98,11 @@ class Theory:
 class Distances:
     """Sampled distances: of the K* nearest, of the next one, and of all others, `weights` points per query each.
 
-    The sample is of queries that ask for one neighbour more than K*. Distances are multiplied by `unit`.
+    The sample is of queries that ask for one neighbour more than K*. Distances are multiplied by `unit`. A share
+    `delta` of the queries may find less than is wanted.
     """
 
-    def __init__(self, sample: Sample, rng: np.random.Generator, unit: float = 1.0) -> None:
+    def __init__(self, sample: Sample, rng: np.random.Generator, delta: float, unit: float = 1.0) -> None:
         points, distances = sample.truth.points, unit * sample.distances
         others = len(points) - (sample.rows is not None)
         k = min(sample.k - 1, others)
@@ -115,15 +113,37 @@ class Distances:
         pool = np.sort(pool[pool > near[:, -1:]])
         # A few stand for all, more of them where distances are small: near points collide most often.
         edges = np.unique(np.geomspace(1, len(pool) + 1, FAR_DISTANCES).astype(np.intp)) - 1
-        self.shape, self.k, self.near = points.shape, max(1, k), near
+        self.n_train, self.k, self.near, self._delta = len(points), max(1, k), near, delta
         self.far = pool[(edges[1:] + edges[:-1]) // 2]
         self.weights = np.diff(edges) * ((others - k) / max(1, len(pool)))
         self.following = distances[:, k] if others > k else None
 
-    def typical(self, delta: float) -> float:
+    def typical(self) -> float:
         """Distance of the K*-th neighbour of a query in a sparse region; something positive if that is zero."""
         smallest = float(self.far[0]) if len(self.far) else 1.0
-        return float(np.quantile(self.near[:, -1], 1.0 - delta)) or float(self.near.max()) or smallest
+        return float(np.quantile(self.near[:, -1], 1.0 - self._delta)) or float(self.near.max()) or smallest
+
+    def tuning(self, n_tables: int | range, n_hashes: int, width: float, wanted: float) -> Tuning:
+        """What to expect; with a range of tables, of the fewest that find enough, or the most if even these do not."""
+        near, far = (collision_probability(some, width) ** n_hashes for some in (self.near, self.far))
+
+        def recalls(size: int) -> tuple[float, float]:
+            found = found_in_tables(near, size).mean(axis=1)
+            return float(found.mean()), float(np.sort(found)[int(self._delta * len(found))])
+
+        if isinstance(n_tables, range):
+            n_tables = n_tables.start + bisect_left(n_tables, wanted, key=lambda size: min(recalls(size)))
+        mean, low = recalls(n_tables)
+        count = mean * self.k + float(self.weights @ found_in_tables(far, n_tables))
+        parameters = n_tables, n_hashes, width, self.k, self.n_train
+        return Tuning(*parameters, wanted=wanted, recall=mean, recall_low=low, candidates=count)
+
+    def theory(self, width: float, n_queries: int) -> Theory | None:
+        """Theorem 4, if there is a point after the K*-th."""
+        if self.following is None:
+            return None
+        kth, n_train = self.near[:, -1], self.n_train
+        return Theory(kth, self.following, n_train, self.k, width=width, delta=self._delta, n_queries=n_queries)
 
 
 @dataclass(frozen=True)
@@ -159,51 +179,3 @@ class Tuning:
         ]
         notes = [f"  warning: {self.warning}"] if self.warning else []
         return "\n".join([*lines, *notes] if self.theory is None else [*lines, *notes, str(self.theory)])
-
-
-def choose_tables(
-    distances: Distances,
-    given: tuple[int | None, int | None, float | None],
-    *,
-    recall: float,
-    delta: float,
-    n_queries: int,
-    most_tables: int,
-) -> Tuning:
-    """The cheapest tables that reach the recall, else those that find most; L, M and r as given where not None."""
-    n_tables, n_hashes, width = given
-    (n_train, n_columns), k = distances.shape, distances.k
-    options: list[tuple[float, Tuning]] = []
-    cheapest = math.inf
-    for r in [multiple * distances.typical(delta) for multiple in WIDTHS] if width is None else [width]:
-        tables = min(LEAST_TABLES, most_tables)
-        for m in range(1, MOST_HASHES + 1) if n_hashes is None else [n_hashes]:
-            near, far = (collision_probability(some, r) ** m for some in (distances.near, distances.far))
-            tables = n_tables or _fewest_tables(near, recall, delta, tables, most_tables)
-            mean, low = _recalls(near, delta, tables)
-            candidates = mean * k + float(distances.weights @ found_in_tables(far, tables))
-            option = Tuning(tables, m, r, k, n_train, wanted=recall, recall=mean, recall_low=low, candidates=candidates)
-            # Roughly in nanoseconds per query: hashes and look-ups, with a share of building the tables; then ranking.
-            upkeep = tables * (50.0 + m) * (1.0 + n_train / n_queries)
-            cost = upkeep + (4.0 + n_columns) * candidates
-            enough = min(mean, low) >= recall
-            options.append((cost if enough else math.inf, option))
-            if not enough or upkeep > cheapest:
-                break  # more hashes find still less, and ask for more tables
-            cheapest = min(cheapest, cost)
-    _, best = min(options, key=lambda option: (option[0], -option[1].recall))
-    if distances.following is None:
-        return best
-    kth, following = distances.near[:, -1], distances.following
-    return replace(best, theory=Theory(kth, following, n_train, k, width=best.width, delta=delta, n_queries=n_queries))
-
-
-def _fewest_tables(together: FloatMatrix, recall: float, delta: float, least: int, most: int) -> int:
-    """The fewest tables that find enough; the most there may be if even these do not."""
-    return least + bisect_left(range(least, most), recall, key=lambda size: min(_recalls(together, delta, size)))
-
-
-def _recalls(together: FloatMatrix, delta: float, n_tables: int) -> tuple[float, float]:
-    """Mean over the queries, and the recall that all but a share delta of them reach."""
-    found = found_in_tables(together, n_tables).mean(axis=1)
-    return float(found.mean()), float(np.sort(found)[int(delta * len(found))])
