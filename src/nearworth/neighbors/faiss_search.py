@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -56,6 +56,7 @@ class FaissTuning:
         return f"{line}\n  warning: {self.warning}" if self.warning else line
 
 
+@dataclass(eq=False)
 class FaissSearch(Searcher):
     """Neighbours from a faiss index, ranked by true distances.
 
@@ -75,30 +76,22 @@ class FaissSearch(Searcher):
         Threads of building and searching; None for all usable cores.
     """
 
-    def __init__(
-        self,
-        factory: str = "auto",
-        *,
-        recall: float = 0.95,
-        nprobe: int | None = None,
-        ef_search: int | None = None,
-        overfetch: int | None = None,
-        n_candidates: int | None = None,
-        n_threads: int | None = None,
-    ) -> None:
-        if not isinstance(factory, str):
-            raise TypeError(f'factory must be text such as "auto", "Flat" or "HNSW32"; got {factory!r}.')
-        check_share("recall", recall)
-        self.factory, self.recall = factory, recall
-        self.nprobe, self.ef_search, self.overfetch = nprobe, ef_search, overfetch
-        self.n_candidates, self.n_threads = n_candidates, n_threads
+    factory: str = "auto"
+    _: KW_ONLY
+    recall: float = 0.95
+    nprobe: int | None = None
+    ef_search: int | None = None
+    overfetch: int | None = None
+    n_candidates: int | None = None
+    n_threads: int | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.factory, str):
+            raise TypeError(f'factory must be text such as "auto", "Flat" or "HNSW32"; got {self.factory!r}.')
+        check_share("recall", self.recall)
         for name in ("nprobe", "ef_search", "overfetch", "n_candidates", "n_threads"):
             whole_number(1, or_none=True)(name, getattr(self, name))
-        self.tuning: FaissTuning | None = None
         self._effort: dict[str, int] = {}  # none chosen yet
-
-    def __repr__(self) -> str:
-        return f"FaissSearch({self.factory!r}, recall={self.recall})"
 
     def fit(self, X: Any) -> Self:
         """Build the index."""

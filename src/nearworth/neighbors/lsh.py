@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -46,6 +46,7 @@ LEAST_TABLES = 32  # with fewer, the recall of one draw of hash functions is a m
 MOST_TABLES, MOST_ENTRIES = 2000, 150_000_000  # that are chosen; an entry, one point in one table, takes 12 bytes
 
 
+@dataclass(eq=False)
 class LSHSearch(Searcher):
     """Neighbours among the points that share a bucket with the query in any of L tables of M hashes.
 
@@ -77,34 +78,25 @@ class LSHSearch(Searcher):
     ([0, 1], [0.0, 0.0])
     """
 
-    def __init__(
-        self,
-        n_tables: int | None = None,
-        n_hashes: int | None = None,
-        width: float | None = None,
-        *,
-        recall: float = 0.95,
-        delta: float = 0.1,
-        n_candidates: int | None = None,
-        n_threads: int | None = None,
-        random_state: Any = None,
-        on_fail: OnFail = "exact",
-    ) -> None:
-        self.n_tables, self.n_hashes, self.width = n_tables, n_hashes, width
-        self.recall, self.delta, self.n_candidates = recall, delta, n_candidates
-        self.n_threads, self.random_state, self.on_fail = n_threads, random_state, on_fail
-        one_of("exact", "partial", "raise")("on_fail", on_fail)
+    n_tables: int | None = None
+    n_hashes: int | None = None
+    width: float | None = None
+    _: KW_ONLY
+    recall: float = 0.95
+    delta: float = 0.1
+    n_candidates: int | None = None
+    n_threads: int | None = None
+    random_state: Any = None
+    on_fail: OnFail = "exact"
+
+    def __post_init__(self) -> None:
+        one_of("exact", "partial", "raise")("on_fail", self.on_fail)
         for name in ("n_tables", "n_hashes", "n_candidates", "n_threads"):
             whole_number(1, or_none=True)(name, getattr(self, name))
-        positive_or_none("width", width)
-        check_share("recall", recall)
-        check_share("delta", delta)
-        seed("random_state", random_state)
-        self.tuning: Tuning | None = None
-        self._tables: HashTables
-
-    def __repr__(self) -> str:
-        return f"LSHSearch({self.n_tables}, {self.n_hashes}, {self.width}, recall={self.recall})"
+        positive_or_none("width", self.width)
+        check_share("recall", self.recall)
+        check_share("delta", self.delta)
+        seed("random_state", self.random_state)
 
     def fit(self, X: Any) -> Self:
         """Take the training points; build the tables if it is known for how many neighbours."""
