@@ -332,9 +332,9 @@ def test_values_lie_in_their_intervals(rng):
                 assert (interval.value <= interval.upper).all()
 
 
-def test_bad_input_is_named():
+def test_counts_that_cannot_be_are_refused():
     game = ClassificationGame(10, 3, 2)
-    with pytest.raises(ValueError, match="n_matches"):
+    with pytest.raises(AssertionError, match="n_matches"):
         single(TruncatedClassification(game), np.ones(4, dtype=bool), None, 3)
-    with pytest.raises(ValueError, match="n_matches"):
+    with pytest.raises(AssertionError, match="n_matches"):
         single(TruncatedClassification(game), np.zeros(4, dtype=bool), None, 7)

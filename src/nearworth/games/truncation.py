@@ -69,7 +69,8 @@ class TruncatedClassification:
         """
         u = np.asarray(matches, dtype=np.float64)
         k = u.shape[1]
-        far = self._far_matches(u, n_matches)
+        far = np.asarray(n_matches, dtype=np.intp) - u.sum(axis=1).astype(np.intp)
+        assert ((far >= 0) & (far <= self.game.n_players - k)).all(), "matches and n_matches count every player once"
         ties = TieBlocks(np.ones(u.shape, dtype=bool) if first is None else first)
         of_match, of_other = (
             np.broadcast_to(x, far.shape) for x in self.game.added(np.asarray(n_matches, dtype=np.float64))
@@ -104,16 +105,6 @@ class TruncatedClassification:
         half = ranks.lost(k, (n - k) // 2)
         width = max(ranks.total_loss(k + 1, n), half.upper - half.lower if k else 0.0)
         return float(width / 2 if self.tail == "minimax" else width)
-
-    def _far_matches(self, u: FloatMatrix, n_matches: npt.NDArray[Any]) -> IntVector:
-        far: IntVector = np.asarray(n_matches).astype(np.intp) - u.sum(axis=1).astype(np.intp)
-        n_far = self.game.n_players - u.shape[1]
-        if n_far < 0 or far.min(initial=0) < 0 or far.max(initial=0) > n_far:
-            raise ValueError(
-                f"matches and n_matches must leave 0 to {n_far} matches for the unranked players; "
-                f"found {far.tolist()} with {u.shape[1]} of {self.game.n_players} ranked: count all players once."
-            )
-        return far
 
     def _filled_in(
         self, unknown: tuple[Interval, ...], rates: FloatMatrix, far: IntVector, of_match: Any, of_other: Any

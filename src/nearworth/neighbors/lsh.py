@@ -21,19 +21,10 @@ from nearworth._common.memory import usable_threads
 from nearworth._common.types import FloatMatrix
 from nearworth.inputs.features import fingerprint
 from nearworth.inputs.parameters import as_generator, one_of, positive_or_none, seed, whole_number
-from nearworth.neighbors.distances import ExactDistances
+from nearworth.neighbors.distances import EXTREME, ExactDistances, largest_magnitude
 from nearworth.neighbors.exact import Sample, smallest
 from nearworth.neighbors.lsh_theory import Distances, Tuning
-from nearworth.neighbors.searchers import (
-    MISSING,
-    Neighbours,
-    OnFail,
-    Searcher,
-    check_points,
-    check_queries,
-    check_share,
-    ordinary_scale,
-)
+from nearworth.neighbors.searchers import Neighbours, OnFail, Searcher, check_points, check_queries, check_share
 
 # Products are made of panels of one shape: a BLAS rounds other shapes differently, and a hash is a rounded number.
 PANEL = 256
@@ -131,8 +122,8 @@ class LSHSearch(Searcher):
         with ThreadPoolExecutor(min(usable_threads(self.n_threads), len(blocks))) as pool:
             parts = list(pool.map(lambda block: self._tables.nearest(block, k), blocks))
         indices, squares = (np.concatenate(part) for part in zip(*parts, strict=True))
-        indices[~np.isfinite(squares)] = MISSING  # a query too far away for its distance to be a number
-        return Neighbours(indices, np.ldexp(np.sqrt(squares), -self._scale))
+        found = Neighbours(indices, np.ldexp(np.sqrt(squares), -self._scale))
+        return found.first(np.isfinite(squares).sum(axis=1))  # of a query too far away, distances are no numbers
 
     @property
     def parameters(self) -> tuple[int, int, float]:
@@ -148,7 +139,8 @@ class LSHSearch(Searcher):
 
     def _take(self, X: Any) -> None:
         points = check_points(X)
-        self._scale = ordinary_scale(points)
+        exponent = -int(np.frexp(largest_magnitude(points))[1])
+        self._scale = exponent if abs(exponent) >= EXTREME else 0  # squares of ordinary numbers fit into floats
         self._points = np.ldexp(points.astype(np.float64), self._scale) if self._scale else points
         self.tuning = None
 

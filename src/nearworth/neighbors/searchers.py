@@ -16,7 +16,7 @@ import numpy.typing as npt
 from nearworth._common.types import BoolMatrix, FloatMatrix, IntVector, Ties
 from nearworth.inputs.features import check_features
 from nearworth.inputs.parameters import condition, is_real, whole_number
-from nearworth.neighbors.distances import EXTREME, largest_magnitude, readable
+from nearworth.neighbors.distances import readable
 
 MISSING = -1
 OnFail: TypeAlias = Literal["exact", "partial", "raise"]
@@ -201,9 +201,3 @@ def check_queries(Q: Any, n_columns: int, k: int) -> FloatMatrix:
     if not np.isfinite(queries).all():
         raise ValueError("Q holds numbers that are not finite. Drop these queries or fill them in.")
     return queries
-
-
-def ordinary_scale(points: npt.NDArray[Any]) -> int:
-    """Binary exponent that brings extreme numbers near 1; 0 for ordinary ones, whose squares floats can hold."""
-    exponent = -int(np.frexp(largest_magnitude(points))[1])
-    return exponent if abs(exponent) >= EXTREME else 0
