@@ -42,10 +42,7 @@ FLAT = 30.0  # log-odds beyond this are certainty
 
 
 class TruncatedRows(NamedTuple):
-    """Values of Q queries: of the near points in rank order (Q, k), and of any far point of each query (Q,).
-
-    With tail "paper" a value may lie outside its interval.
-    """
+    """Values of Q queries: of the near points in rank order (Q, k), and of any far point of each query (Q,)."""
 
     near: Interval
     far_match: Interval

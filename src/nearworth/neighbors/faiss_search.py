@@ -8,7 +8,6 @@ This is the only module that imports faiss.
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +20,8 @@ import numpy.typing as npt
 
 from nearworth._common.memory import usable_threads
 from nearworth._common.types import FloatMatrix, IntMatrix
-from nearworth.inputs.parameters import whole_number
+from nearworth.inputs.features import fingerprint
+from nearworth.inputs.parameters import condition, whole_number
 from nearworth.neighbors.exact import Sample, TrueDistances
 from nearworth.neighbors.searchers import Neighbours, Searcher, check_points, check_queries, check_share
 
@@ -86,17 +86,16 @@ class FaissSearch(Searcher):
     n_threads: int | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.factory, str):
-            raise TypeError(f'factory must be text such as "auto", "Flat" or "HNSW32"; got {self.factory!r}.')
+        condition(lambda v: isinstance(v, str), 'text such as "auto", "Flat" or "HNSW32"')("factory", self.factory)
         check_share("recall", self.recall)
         for name in ("nprobe", "ef_search", "overfetch", "n_candidates", "n_threads"):
             whole_number(1, or_none=True)(name, getattr(self, name))
-        self._effort: dict[str, int] = {}  # none chosen yet
 
     def fit(self, X: Any) -> Self:
         """Build the index."""
         points = check_points(X)
-        self._truth, self._effort, self.tuning = TrueDistances(points), {}, None
+        self._truth, self.tuning = TrueDistances(points), None
+        self._effort: dict[str, int] = {}  # none chosen yet
         self._centre = points.mean(axis=0, dtype=np.float64)
         spread = float(np.abs(np.stack([points.min(axis=0), points.max(axis=0)]) - self._centre).max())
         self._scale = -int(np.frexp(spread)[1])
@@ -153,9 +152,7 @@ class FaissSearch(Searcher):
 
     def fingerprint(self) -> str:
         """A hash of the index and the efforts: equal ones give equal answers."""
-        digest = hashlib.blake2b(import_faiss().serialize_index(self._index).data, digest_size=16)
-        digest.update(repr(self._effort).encode())
-        return digest.hexdigest()
+        return fingerprint(self._effort, import_faiss().serialize_index(self._index))
 
     def _build(self, points: npt.NDArray[Any]) -> None:
         faiss = import_faiss()

@@ -103,7 +103,7 @@ class Searcher:
     name: str = "Searcher"
 
     def __init_subclass__(cls) -> None:
-        cls.name = cls.__name__
+        cls.name = cls.__dict__.get("name", cls.__name__)
 
     def fit(self, X: Any) -> Self:
         """Take the training points, (N, d). A second call replaces the first."""
