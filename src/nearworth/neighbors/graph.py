@@ -77,9 +77,8 @@ class GraphSearch(Searcher):
 
     def fit(self, X: Any) -> Self:
         """Check that the graph speaks of these training points."""
-        n_train = len(X)
-        largest = int(self.indices.max(initial=MISSING))
-        if (self.n_train if self.n_train is not None else n_train) != n_train or largest >= n_train:
+        n_train, largest = len(X), int(self.indices.max(initial=MISSING))
+        if self.n_train not in (None, n_train) or largest >= n_train:
             known = f"{self.n_train} training points" if self.n_train is not None else f"training point {largest}"
             raise ValueError(f"the graph speaks of {known}, but X has {n_train} rows. Make it with these rows.")
         return self
