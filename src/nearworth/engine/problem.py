@@ -18,7 +18,7 @@ from nearworth.inputs.features import Features, check_features, check_same_featu
 from nearworth.inputs.parameters import parse_bytes
 from nearworth.inputs.sources import open_pair
 from nearworth.inputs.targets import Classes, check_classes, check_targets, check_weights
-from nearworth.neighbors.duplicates import first_duplicates, first_equal
+from nearworth.neighbors.distances import first_duplicates, first_equal
 from nearworth.neighbors.keys import Keys, make_keys
 
 PRECOMPUTED = "precomputed"
