@@ -90,31 +90,18 @@ def refuse_rows(mask: npt.ArrayLike, name: str, what: str, first: int = 0) -> No
 
 
 def _from_frame(frame: nwl.DataFrame[Any], name: str) -> Features:
-    columns = frame.columns
-    if len({isinstance(column, str) for column in columns}) > 1:
+    from nearworth.inputs.arrow import read_table  # loads pyarrow
+
+    if len({isinstance(column, str) for column in frame.columns}) > 1:
         raise TypeError(
             f"{name} has column names of several types. Make them all strings: X.columns = X.columns.astype(str)."
         )
-    data = np.empty(frame.shape, dtype=np.float64)
-    for j, column in enumerate(columns):
-        data[:, j] = _numeric_column(frame.get_column(column), name)
-    names = tuple(columns) if columns and isinstance(columns[0], str) else None
-    return Features(data, names, frame.implementation.value)
-
-
-def _numeric_column(series: nwl.Series[Any], name: str) -> npt.NDArray[np.float64]:
-    if not series.dtype.is_float():  # in a float column they become NaN, which is checked later
-        refuse_rows(series.is_null().to_numpy(), name, f"missing values in column {series.name!r}")
-    if not (series.dtype.is_numeric() or series.dtype == nwl.Boolean or series.dtype == nwl.Object):
-        raise ValueError(
-            f"{name} has a column that is not numeric: {series.name!r} ({series.dtype}). "
-            "Encode it (for example one-hot) or drop it; distances need numbers."
-        )
     try:
-        numbers = series.cast(nwl.Float64) if series.dtype.is_numeric() else series
-        return np.asarray(numbers.to_numpy(), dtype=np.float64)
+        table = frame.to_arrow()
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} has a column that cannot be read as numbers: {series.name!r} ({error}).") from None
+        raise ValueError(f"{name} has a column that cannot be read as numbers: {error}.") from None
+    data, names = read_table(table, name)
+    return Features(data, names if isinstance(frame.columns[0], str) else None, frame.implementation.value)
 
 
 def _from_array(X: Any, name: str) -> npt.NDArray[Any] | FileRows:
