@@ -5,12 +5,17 @@ from __future__ import annotations
 import csv
 import io
 
+import pyarrow as pa
 import pytest
 
-from nearworth.tables.csv_files import guard, restore, split_cells, split_records, without_quotes
+from nearworth.tables.csv_files import guard, restore_column, split_cells, split_records, without_quotes
 
 HOSTILE = ["=1+2", "+A1", "-A1", "@x", "\tx", "\rx", "\nx", "\x00x", "'=1", "''=1", "\uff1d1"]
 HARMLESS = ["'", "-1.5", "+3", "-1,5", "-5%", "-inf", "-", "plain", "", "it's"]
+
+
+def restore(cell):
+    return restore_column(pa.chunked_array([[cell]])).to_pylist()[0]
 
 
 @pytest.mark.parametrize("cell", HOSTILE)
