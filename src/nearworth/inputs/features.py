@@ -93,9 +93,7 @@ def _from_frame(frame: nwl.DataFrame[Any], name: str) -> Features:
     from nearworth.inputs.arrow import read_table  # loads pyarrow
 
     if len({isinstance(column, str) for column in frame.columns}) > 1:
-        raise TypeError(
-            f"{name} has column names of several types. Make them all strings: X.columns = X.columns.astype(str)."
-        )
+        raise TypeError(f"{name} has column names of several types. Use strings: X.columns = X.columns.astype(str).")
     try:
         table = frame.to_arrow()
     except (TypeError, ValueError) as error:
@@ -107,10 +105,9 @@ def _from_frame(frame: nwl.DataFrame[Any], name: str) -> Features:
 def _from_array(X: Any, name: str) -> npt.NDArray[Any] | FileRows:
     if isinstance(X, FileRows):
         return X
-    if np.ma.isMaskedArray(X) and np.ma.getmaskarray(X).any():
-        raise ValueError(
-            f"{name} is a masked array with {int(np.ma.getmaskarray(X).sum())} masked entries. Drop or fill these."
-        )
+    masked = int(np.ma.getmaskarray(X).sum()) if np.ma.isMaskedArray(X) else 0
+    if masked:
+        raise ValueError(f"{name} is a masked array with {masked} masked entries. Drop or fill these.")
     try:
         array = X if isinstance(X, np.memmap) else np.asarray(X)
     except ValueError as error:
@@ -135,9 +132,7 @@ def _from_sparse(X: Any, name: str) -> scipy.sparse.csr_array:
 
 def _check_dtype(dtype: np.dtype[Any], name: str) -> None:
     if dtype.kind == "c":
-        raise ValueError(
-            f"Complex data not supported: {name} has dtype {dtype}. Split it into real and imaginary columns."
-        )
+        raise ValueError(f"Complex data not supported: {name} has dtype {dtype}. Split real and imaginary parts.")
     if dtype.kind not in "biuf":
         raise ValueError(f"{name} must hold numbers; got dtype {dtype}. Encode text and dates as numbers first.")
 
@@ -150,11 +145,9 @@ def _check_shape(data: Any, name: str) -> None:
             f"{name} must have two dimensions, one row per point; got shape {data.shape}. "
             f"Reshape your data: {one if data.ndim == 1 else many}"
         )
-    for count, what, more in zip(data.shape, ("sample", "feature"), ("rows", "columns"), strict=True):
-        if count == 0:
-            raise ValueError(
-                f"{name} has 0 {what}(s) (shape={data.shape}) while a minimum of 1 is required. Give some {more}."
-            )
+    if 0 in data.shape:
+        what = "sample" if data.shape[0] == 0 else "feature"
+        raise ValueError(f"{name} has 0 {what}(s) (shape={data.shape}) while a minimum of 1 is required. Give some.")
 
 
 def _check_numbers(features: Features, name: str, allow_nan: bool) -> None:
@@ -167,44 +160,38 @@ def _check_numbers(features: Features, name: str, allow_nan: bool) -> None:
     limit = LARGEST_FEATURE if is_float else LARGEST_INTEGER
     if isinstance(entries, FileRows) and entries.min() >= -limit and entries.max() <= limit:  # cached
         return
-    low, high = (np.fmin, np.fmax) if allow_nan else (np.minimum, np.maximum)
     for start, chunk in row_chunks(entries):
-        if low.reduce(chunk, axis=None).item() >= -limit and high.reduce(chunk, axis=None).item() <= limit:
+        if chunk.min().item() >= -limit and chunk.max().item() <= limit:
             continue
         if not is_float:
             raise ValueError(
                 f"{name} holds whole numbers beyond 2**53, which 64-bit floats no longer tell apart. "
                 "Subtract an offset from these columns, or divide them."
             )
-        bad = ~(np.abs(chunk.astype(np.float64)) <= limit) & ~(allow_nan & np.isnan(chunk))
-        if bad.any():
-            row, column = map(int, np.argwhere(bad)[0])
-            _refuse_number(features, name, chunk[row, column], (start + row, column), int(bad.sum()) - 1)
+        bad = np.argwhere(~(np.abs(chunk.astype(np.float64)) <= limit) & ~(allow_nan & np.isnan(chunk)))
+        if len(bad):
+            row, column = bad[0].tolist()
+            more = f" (and {len(bad) - 1} more such entries nearby)" if len(bad) > 1 else ""
+            raise ValueError(_strange_number(features, name, chunk[row, column], start + row, column, more))
 
 
-def _refuse_number(features: Features, name: str, value: Any, place: tuple[int, int], more: int) -> None:
-    (row, column), data = place, cast("Any", features.data)
-    if features.is_sparse:  # where the place is that among stored numbers, none of which is 0
-        row, column = (int(numbers[row]) for numbers in data.nonzero())
-    where = f"row {row}, column {column if features.names is None else repr(features.names[column])}"
-    where += f" (and {more} more such entries nearby)" if more else ""
+def _strange_number(features: Features, name: str, value: Any, row: int, column: int, more: str) -> str:
+    if features.is_sparse:  # a row of the stored numbers, none of which is 0
+        row, column = (int(numbers[row]) for numbers in cast("Any", features.data).nonzero())
+    where = f"row {row}, column {column if features.names is None else repr(features.names[column])}{more}"
     if np.isnan(value):
-        raise ValueError(f"{name} contains NaN at {where}. Drop these rows or fill them in.")
+        return f"{name} contains NaN at {where}. Drop these rows or fill them in."
     if np.isinf(value):
-        raise ValueError(f"{name} contains infinity (inf) at {where}. Drop these rows or replace the value.")
-    raise ValueError(
-        f"{name} holds values too large for 64-bit distances: {value:.3g} at {where}. "
-        f"Rescale the features; magnitudes up to {LARGEST_FEATURE:.0e} are safe."
-    )
+        return f"{name} contains infinity (inf) at {where}. Drop these rows or replace the value."
+    safe = f"Rescale the features; magnitudes up to {LARGEST_FEATURE:.0e} are safe."
+    return f"{name} holds values too large for 64-bit distances: {value:.3g} at {where}. {safe}"
 
 
 def check_same_features(fitted: Features, given: Features, name: str) -> str | None:
     """Refuse other columns than those of fit; returns a warning when only one side has names."""
     if given.n_columns != fitted.n_columns:
-        raise ValueError(
-            f"{name} has {given.n_columns} features, but X had {fitted.n_columns} features when fit was called. "
-            "Give both the same columns."
-        )
+        had = f"X had {fitted.n_columns} features when fit was called"
+        raise ValueError(f"{name} has {given.n_columns} features, but {had}. Give both the same columns.")
     if fitted.names == given.names:
         return None
     if fitted.names is None or given.names is None:
@@ -215,9 +202,8 @@ def check_same_features(fitted: Features, given: Features, name: str) -> str | N
     if missing or unexpected:
         found = f"Missing: {missing[:NAMED]}; unexpected: {unexpected[:NAMED]}."
         raise ValueError(f"{name} has other feature names than X in fit. {found}")
-    raise ValueError(
-        f"{name} has the columns of fit in another order. Reorder it: {name}[list(est.feature_names_in_)]."
-    )
+    reordered = f"{name}[list(est.feature_names_in_)]"
+    raise ValueError(f"{name} has the columns of fit in another order. Reorder it: {reordered}.")
 
 
 def row_chunks(data: Any, entries: int = 2**22) -> Iterator[tuple[int, npt.NDArray[Any]]]:

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Container, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, tee
 from pathlib import Path
 from typing import Any
 
@@ -48,10 +48,6 @@ OTHER_FILES = {  # how they begin, after a byte-order mark
 # Python's re and Arrow's RE2 both read it. The last four characters are full-width forms of = + - @.
 _DANGEROUS = "'*[=+\\-@\t\r\n\x00\uff1d\uff0b\uff0d\uff20]"
 _NUMBER = re.compile(r"[+-](?:(?:\d+(?:[.,]\d*)*|[.,]\d+)(?:[eE][+-]?\d+)?%?|[iI]nf(?:inity)?)?")  # as in page.js
-
-# All encodings that are read have delimiters, quotes and line breaks as single bytes that mean nothing else, so cells
-# are found among bytes. This is one in quotes; the last quote may be absent.
-_QUOTED = rb'"([^"]*+(?:""[^"]*+)*+)"?+'
 
 
 @dataclass(frozen=True)
@@ -181,73 +177,43 @@ def as_line(cells: list[str], delimiter: str) -> str:
 
 
 def replace_cells(
-    path: Path,
-    dialect: Dialect,
-    column: int,
-    rows: Container[int],
-    change: Callable[[int, str], str],
-    n_rows: int,
+    path: Path, dialect: Dialect, column: int, rows: Container[int], change: Callable[[int, str], str], n_rows: int
 ) -> Iterator[bytes]:
     """The bytes of a CSV file, record by record, with new cells in one column.
 
     `change` is called with the row and the text of each cell in `rows`; it returns the new text.
     """
-    row = -1  # the header
-    for record in split_records(path.read_bytes(), dialect.delimiter):
-        empty = not record.removeprefix(codecs.BOM_UTF8).strip(b"\r\n")  # readers skip empty lines
-        if row in rows and not empty:
-            start, end = split_cells(record, dialect.delimiter)[column]
-            new = change(row, without_quotes(record[start:end]).decode(dialect.encoding, errors="replace"))
-            quotes = record.startswith(b'"', start) or not new
-            record = record[:start] + _encoded(path, new, quotes, dialect) + record[end:]
-        yield record
-        row += not empty
+    row, n_lines = -1, 0  # the header
+    with open(path, encoding=dialect.encoding, newline="") as file:
+        lines, copies = tee(file)
+        reader = csv.reader(lines, delimiter=dialect.delimiter)
+        for cells in reader:
+            record = "".join(islice(copies, reader.line_num - n_lines))
+            n_lines = reader.line_num
+            if row in rows and cells:
+                start, end = _span(record, column, dialect.delimiter)
+                new = change(row, cells[column])
+                quotes = record.startswith('"', start) or not new
+                record = record[:start] + _in_quotes(new, dialect.delimiter, always=quotes) + record[end:]
+            try:
+                yield record.encode(dialect.encoding)
+            except UnicodeEncodeError:
+                why = f"is {dialect.encoding}, which cannot write the label {new!r}; save it as UTF-8 first."
+                raise InputError(f"{path}: {why}") from None
+            row += bool(cells)  # empty lines are no rows
     if row != n_rows:  # parsers disagree on quotes that are neither closed nor doubled
         raise InputError(f"{path}: has {n_rows:,} rows, but {row:,} by its quotes. Repair the quotes in cells.")
 
 
-def _encoded(path: Path, cell: str, quotes: bool, dialect: Dialect) -> bytes:
-    try:
-        return _in_quotes(cell, dialect.delimiter, always=quotes).encode(dialect.encoding)
-    except UnicodeEncodeError:
-        raise InputError(
-            f"{path}: is {dialect.encoding}, which cannot write the label {cell!r}; save it as UTF-8 first."
-        ) from None
+def _span(record: str, column: int, delimiter: str) -> tuple[int, int]:
+    """Where a cell of a record starts and ends, quotes included; the last quote may be absent.
 
-
-def split_records(content: bytes, delimiter: str) -> Iterator[bytes]:
-    r"""The lines of a file, joined where a line break is in quotes.
-
-    >>> list(split_records(b'a,"b\nc"\nd,e', ","))
-    [b'a,"b\nc"\n', b'd,e']
+    >>> _span('a,"b,""c",d', 1, ",")
+    (2, 9)
     """
-    cell, between = _cell(delimiter), re.escape(delimiter.encode())
-    record = rb"(?:\A\xef\xbb\xbf)?+" + cell + rb"(?:" + between + cell + rb")*+(?:\r\n|\r|\n|\Z)"
-    return (match[0] for match in re.finditer(record, content) if match[0])
-
-
-def split_cells(record: bytes, delimiter: str) -> list[tuple[int, int]]:
-    """Where each cell of a record starts and ends, quotes included.
-
-    >>> split_cells(b'a,"b,c",', ",")
-    [(0, 1), (2, 7), (8, 8)]
-    """
-    start = rb"(?:^|" + re.escape(delimiter.encode()) + rb")"
-    return [match.span(1) for match in re.finditer(start + b"(" + _cell(delimiter) + b")", record)]
-
-
-def _cell(delimiter: str) -> bytes:
-    return rb"(?:" + _QUOTED + rb")?+[^" + re.escape(delimiter.encode()) + rb"\r\n]*+"
-
-
-def without_quotes(cell: bytes) -> bytes:
-    """The text of a cell.
-
-    >>> without_quotes(b'"a ""b"" c"'), without_quotes(b'a "b" c')
-    (b'a "b" c', b'a "b" c')
-    """
-    quoted = re.match(_QUOTED, cell)
-    return quoted[1].replace(b'""', b'"') + cell[quoted.end() :] if quoted else cell
+    before = re.escape(delimiter)
+    cell = rf'(?:^|{before})((?:"[^"]*+(?:""[^"]*+)*+"?+)?+[^{before}\r\n]*+)'
+    return next(islice(re.finditer(cell, record), column, None)).span(1)
 
 
 def _in_quotes(cell: str, delimiter: str, always: bool = False) -> str:
