@@ -50,7 +50,7 @@ def read_table(table: pa.Table, argument: str) -> tuple[npt.NDArray[Any], Names]
 
 def _blocks(source: Any, layout: _Layout, labels: list[Any]) -> Iterator[npt.NDArray[Any]]:
     """The matrix of each batch; the labels beside them are added to `labels`."""
-    size = VECTOR_ROWS if layout.is_vectors else max(1, PIECE // (len(layout.columns) * layout.dtype.itemsize))
+    size = VECTOR_ROWS if layout.names is None else max(1, PIECE // (len(layout.columns) * layout.dtype.itemsize))
     wanted = [*layout.columns, *([] if layout.label is None else [layout.label])]
     first = width = 0
     for batch in _batches(source, wanted, size):
@@ -63,23 +63,20 @@ def _blocks(source: Any, layout: _Layout, labels: list[Any]) -> Iterator[npt.NDA
 
 def _batches(source: Any, columns: list[str], size: int) -> Iterator[Any]:
     """Batches of up to `size` rows with at least these columns, in the order of the data."""
+    if isinstance(source, list):
+        options = {"pre_buffer": False, "buffer_size": BUFFER}
+        files = (pq.ParquetFile(file.open(), metadata=file.metadata, **options) for file in source)
+        found = (batch for file in files for batch in file.iter_batches(size, columns=columns, use_threads=False))
+    elif isinstance(source, ds.Dataset):
+        found = source.to_batches(columns=columns, batch_size=size, batch_readahead=0, fragment_readahead=1)
+    else:
+        found = source.to_batches() if isinstance(source, ds.Scanner) else source
     try:
-        for batch in _own_batches(source, columns, size):
+        for batch in found:
             for start in range(0, batch.num_rows, size):
                 yield batch.slice(start, size)
     finally:
         pa.default_memory_pool().release_unused()
-
-
-def _own_batches(source: Any, columns: list[str], size: int) -> Iterator[Any]:
-    if isinstance(source, list):
-        for file in source:
-            parquet = pq.ParquetFile(file.open(), metadata=file.metadata, pre_buffer=False, buffer_size=BUFFER)
-            yield from parquet.iter_batches(size, columns=columns, use_threads=False)
-    elif isinstance(source, ds.Dataset):
-        yield from source.to_batches(columns=columns, batch_size=size, batch_readahead=0, fragment_readahead=1)
-    else:
-        yield from source.to_batches() if isinstance(source, ds.Scanner) else source
 
 
 def _parquet_files(source: Any) -> list[Any]:
@@ -97,17 +94,13 @@ def _parquet_files(source: Any) -> list[Any]:
 
 @dataclass(frozen=True)
 class _Layout:
-    """The columns that make a row: many of one number each, or a single one of vectors."""
+    """The columns that make a row: many of one number each (`names`), or a single one of vectors."""
 
     columns: tuple[str, ...]
-    is_vectors: bool
+    names: Names
     dtype: np.dtype[Any]
     label: str | None
     argument: str
-
-    @property
-    def names(self) -> Names:
-        return None if self.is_vectors else self.columns
 
     def split(self, width: int) -> list[_Layout]:
         """A few columns each; the first has the labels."""
@@ -119,7 +112,7 @@ class _Layout:
 
         Missing floats are NaN, which may be refused later.
         """
-        if not self.is_vectors:
+        if self.names is not None:
             what = "missing values in column {!r}"
             return np.hstack([self._numbers(batch.column(c), len(batch), what.format(c), first) for c in self.columns])
         (name,) = self.columns
@@ -161,7 +154,7 @@ def _find_layout(schema: Any, label: str | None, argument: str) -> _Layout:
         raise ValueError(f"{argument} has no column to compare rows by. Give at least one column of numbers.")
     columns = vectors or kinds
     dtype = np.result_type(*(_dtype(kind, name, argument) for name, kind in columns.items()))
-    return _Layout(tuple(columns), bool(vectors), dtype, label, argument)
+    return _Layout(tuple(columns), None if vectors else tuple(columns), dtype, label, argument)
 
 
 def _is_vector(kind: Any) -> bool:

@@ -226,23 +226,15 @@ def fingerprint(*parts: Any) -> str:
     """
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
-        _feed(digest, part)
+        if scipy.sparse.issparse(part):
+            digest.update(f"sparse{part.shape}{fingerprint(part.indptr, part.indices, part.data)}".encode())
+        elif isinstance(part, np.ndarray | FileRows) and part.dtype.kind in "biuf":
+            digest.update(f"dense{part.shape}".encode())
+            matrix = part if isinstance(part, FileRows) else part.reshape(*((len(part), -1) if part.size else (0, 1)))
+            digest.update(_sums_of_blocks(matrix).astype("<u8"))
+        else:
+            digest.update(repr(part.tolist() if isinstance(part, np.ndarray) else part).encode())
     return digest.hexdigest()
-
-
-def _feed(digest: Any, part: Any) -> None:
-    if scipy.sparse.issparse(part):
-        digest.update(f"sparse{part.shape}".encode())
-        for array in (part.indptr, part.indices, part.data):
-            _feed(digest, array)
-    elif isinstance(part, np.ndarray | FileRows) and part.dtype.kind in "biuf":
-        digest.update(f"dense{part.shape}".encode())
-        matrix = part if isinstance(part, FileRows) else part.reshape(*((len(part), -1) if part.size else (0, 1)))
-        digest.update(_sums_of_blocks(matrix).astype("<u8"))
-    elif isinstance(part, np.ndarray):
-        digest.update(repr(part.tolist()).encode())
-    else:
-        digest.update(repr(part).encode())
 
 
 def _sums_of_blocks(matrix: Any) -> npt.NDArray[np.uint64]:

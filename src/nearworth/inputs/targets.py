@@ -92,15 +92,12 @@ def check_rows(rows: Any, name: str, n_train: int) -> IntVector:
     if chosen.dtype == bool and chosen.shape == (n_train,):
         return np.flatnonzero(chosen)
     if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "iu"):
-        raise TypeError(
-            f"{name} must be row numbers of training points, a mask of length {n_train}, a slice or 'all'; "
-            f"got {rows!r}."
-        )
-    outside = (chosen < -n_train) | (chosen >= n_train)
-    if outside.any():
-        raise ValueError(
-            f"{name} names row {chosen[outside][0]}, but there are {n_train} training points (0 to {n_train - 1})."
-        )
+        what = f"row numbers of training points, a mask of length {n_train}, a slice or 'all'"
+        raise TypeError(f"{name} must be {what}; got {rows!r}.")
+    outside = chosen[(chosen < -n_train) | (chosen >= n_train)]
+    if outside.size:
+        there = f"there are {n_train} training points (0 to {n_train - 1})"
+        raise ValueError(f"{name} names row {outside[0]}, but {there}.")
     return np.arange(n_train)[chosen.astype(np.intp)]
 
 

@@ -134,17 +134,14 @@ def _parse(path: Path, dialect: Dialect, types: dict[str, Any]) -> Any:
     try:
         return pa_csv.read_csv(path, large, parse, convert)
     except pa.ArrowInvalid as error:
-        problem = _ragged_row(ragged[0]) if ragged else f"cannot be read as a table: {str(error).splitlines()[0]}"
+        problem = f"cannot be read as a table: {str(error).splitlines()[0]}"
+        for row in ragged[:1]:
+            problem = (
+                f"row {row.number - 2} (0-based) has {row.actual_columns} columns where the header has "
+                f"{row.expected_columns}; it begins {' '.join(row.text[:40].splitlines())!r}. Quote cells that hold "
+                "the delimiter, or repair the row."
+            )
         raise InputError(f"{path}: {problem}") from error
-
-
-def _ragged_row(row: Any) -> str:
-    start = re.sub(r"[\r\n]", " ", row.text[:40])
-    where = f"row {row.number - 2} (0-based)" if row.number else "a row"
-    return (
-        f"{where} has {row.actual_columns} columns where the header has {row.expected_columns}; "
-        f"it begins {start!r}. Quote cells that hold the delimiter, or repair the row."
-    )
 
 
 def guard(cell: str) -> str:
