@@ -212,8 +212,8 @@ def row_chunks(data: Any, entries: int = 2**22) -> Iterator[tuple[int, npt.NDArr
     What is read from disk comes in small pieces, because each is a new array, and in whole chunks of zarr or h5py.
     """
     entries = entries if isinstance(data, np.ndarray) else min(entries, PIECE // 8)
-    stored = (getattr(data, "chunks", None) or [1])[0]
-    stored = stored if isinstance(stored, int) else 1
+    chunks = getattr(data, "chunks", None) or [1]
+    stored = chunks[0] if isinstance(chunks[0], int) else 1
     step = stored * max(1, entries // max(1, data.shape[1]) // stored)
     for start in range(0, data.shape[0], step):
         yield start, np.asarray(data[start : start + step])
@@ -231,7 +231,7 @@ def fingerprint(*parts: Any) -> str:
         elif isinstance(part, np.ndarray | FileRows) and part.dtype.kind in "biuf":
             digest.update(f"dense{part.shape}".encode())
             matrix = part if isinstance(part, FileRows) else part.reshape(*((len(part), -1) if part.size else (0, 1)))
-            digest.update(_sums_of_blocks(matrix).astype("<u8"))
+            digest.update(_sums_of_blocks(matrix).astype("<u8").tobytes())
         else:
             digest.update(repr(part.tolist() if isinstance(part, np.ndarray) else part).encode())
     return digest.hexdigest()

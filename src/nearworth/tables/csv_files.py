@@ -135,7 +135,8 @@ def _parse(path: Path, dialect: Dialect, types: dict[str, Any]) -> Any:
         return pa_csv.read_csv(path, large, parse, convert)
     except pa.ArrowInvalid as error:
         problem = f"cannot be read as a table: {str(error).splitlines()[0]}"
-        for row in ragged[:1]:
+        if ragged:
+            row = ragged[0]
             problem = (
                 f"row {row.number - 2} (0-based) has {row.actual_columns} columns where the header has "
                 f"{row.expected_columns}; it begins {' '.join(row.text[:40].splitlines())!r}. Quote cells that hold "

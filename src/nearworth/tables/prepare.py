@@ -108,8 +108,8 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             first = " ".join(f"({number}) {p}" for number, p in enumerate(problems[:MOST_PROBLEMS], start=1))
             rest = f" And {len(problems) - MOST_PROBLEMS:,} more." if len(problems) > MOST_PROBLEMS else ""
             raise InputError(f"{len(problems):,} problems: {first}{rest}")
-        for problem in problems:
-            raise problem
+        if problems:
+            raise problems[0]
         return columns
 
     def _missing(self, masks: dict[str, BoolVector]) -> list[InputError]:

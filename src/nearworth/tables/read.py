@@ -90,21 +90,18 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[Path, str]]:
     for problem, found in problems.items():
         if found:
             raise InputError(f"{file}: {problem}.")
+    kind = FORMATS[suffix]
     try:
-        yield file, FORMATS[suffix]
+        yield file, kind
     except InputError:
         raise
-    except MemoryError as error:  # perhaps a size that a damaged header claims
-        raise InputError(f"{file}: does not fit into memory ({error}).") from error
-    except OSError as error:
-        raise InputError(f"{file}: cannot be read: {error.strerror or error}.") from error
-    except Exception as error:  # damage to a file can surface as almost anything
-        why = (str(error) or repr(error)).splitlines()[0]
-        if not why.startswith(f"{file}: "):
-            pickled = "pickle" in why or "Python objects" in why
-            told = "holds pickled objects, which could run code. Save plain numeric arrays instead."
-            why = f"{file}: {told if pickled else f'is not a {FORMATS[suffix]} file that can be read: {why}'}"
-        raise InputError(why) from error
+    except Exception as error:  # damage to a file can surface as almost anything, a size beyond memory included
+        why = (getattr(error, "strerror", None) or str(error) or repr(error)).splitlines()[0]
+        if why.startswith(f"{file}: "):
+            raise InputError(why) from error
+        if "pickle" in why or "Python objects" in why:
+            raise InputError(f"{file}: holds pickled objects, which could run code. Save plain arrays.") from error
+        raise InputError(f"{file}: is not a {kind} file that can be read: {why}") from error
 
 
 def _read_csv(path: Path, text_only: bool) -> DataFile:
