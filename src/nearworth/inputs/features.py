@@ -254,9 +254,7 @@ def _sums_of_blocks(matrix: Any) -> npt.NDArray[np.uint64]:
 def hash_numbers(
     numbers: npt.NDArray[np.float64], start: int, keys: npt.NDArray[np.uint64], sums: npt.NDArray[np.uint64]
 ) -> None:
-    """native/hash.c in numpy."""
-    if not len(numbers):
-        return
+    """native/hash.c in numpy, for one number or more."""
     place = start % BLOCK
     firsts = np.maximum(np.arange(-place, len(numbers), BLOCK), 0)  # of each block
     words = (numbers + 0.0).view(np.uint64)  # -0.0 is 0.0

@@ -223,10 +223,7 @@ def _floats(name: str, cells: Any, kind: str) -> FloatVector:
     if kind == "date":
         moments = cells.cast(pa.timestamp("ms", tz=getattr(cells.type, "tz", None)), safe=False).cast(pa.int64())
         cells = pc.divide(pc.cast(moments, pa.float64()), MILLISECONDS_PER_DAY)
-    try:
-        values = np.array(cells.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
-    except pa.ArrowInvalid as error:
-        raise InputError(f"column {name!r}: {error}") from error
+    values = np.array(cells.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
     infinite = np.flatnonzero(np.isinf(values)).tolist()
     if infinite:
         raise InputError(f"column {name!r}: infinite at row {listed(infinite)} (0-based). Repair or drop these rows.")

@@ -142,8 +142,6 @@ def _load_npz(path: Path) -> dict[str, Any]:
 
 
 def _as_matrix(path: Path, X: Any) -> Any:
-    if X.ndim < 2:
-        raise InputError(f"{path}: X must have one row per point, so two dimensions; its shape is {X.shape}.")
-    if 0 in X.shape:
-        raise InputError(f"{path}: X is empty; its shape is {X.shape}.")
+    if X.ndim < 2 or 0 in X.shape:
+        raise InputError(f"{path}: X must have two dimensions, one row per point, and a point; its shape is {X.shape}.")
     return X.reshape(len(X), -1)  # images become rows of pixels
