@@ -162,8 +162,8 @@ def _is_vector(kind: Any) -> bool:
 
 
 def _dtype(kind: Any, name: str, argument: str) -> np.dtype[Any]:
-    """The type of numbers, of a vector or dictionary of them, as narrow as they are in the file."""
-    kind = getattr(kind, "value_type", kind)
+    """The type of numbers or of vectors of them, as narrow as they are in the file. Categories are no numbers."""
+    kind = kind.value_type if _is_vector(kind) else kind
     if pa.types.is_decimal(kind):
         kind = pa.float64()
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):

@@ -97,7 +97,7 @@ def _from_frame(frame: nwl.DataFrame[Any], name: str) -> Features:
     try:
         table = frame.to_arrow()
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} has a column that cannot be read as numbers: {error}.") from None
+        raise ValueError(f"{name} has a column that cannot be read as numbers: {error}") from None
     data, names = read_table(table, name)
     return Features(data, names if isinstance(frame.columns[0], str) else None, frame.implementation.value)
 
