@@ -149,7 +149,7 @@ def _column(y: Any, name: str, n_rows: int | None, missing: str = "missing value
         )
     if not len(column):
         raise ValueError(f"{name} is empty. At least one row is needed.")
-    if column.dtype.kind == "O":
+    if column.dtype.kind in "OT":  # objects, and numpy's text of any length
         refuse_rows([_is_missing(value) for value in column.tolist()], name, missing)
     return column
 
