@@ -240,7 +240,7 @@ def fingerprint(*parts: Any) -> str:
 def _sums_of_blocks(matrix: Any) -> npt.NDArray[np.uint64]:
     """Two sums of 64 bits for every block of a matrix: a hash about as fast as memory is read.
 
-    Each number is mixed with keys of its place, so that equal sums of different blocks are as good as impossible.
+    Each number is mixed with keys of its position, so that equal sums of different blocks are as good as impossible.
     """
     sums = np.zeros((-(-matrix.shape[0] * matrix.shape[1] // BLOCK), 2), dtype=np.uint64)
     add, keys, start = partial(native.call, "hash_numbers") if native.available() else hash_numbers, _hash_keys(), 0
@@ -255,12 +255,12 @@ def hash_numbers(
     numbers: npt.NDArray[np.float64], start: int, keys: npt.NDArray[np.uint64], sums: npt.NDArray[np.uint64]
 ) -> None:
     """native/hash.c in numpy, for one number or more."""
-    place = start % BLOCK
-    firsts = np.maximum(np.arange(-place, len(numbers), BLOCK), 0)  # of each block
+    position = start % BLOCK
+    firsts = np.maximum(np.arange(-position, len(numbers), BLOCK), 0)  # of each block
     words = (numbers + 0.0).view(np.uint64)  # -0.0 is 0.0
     words ^= words >> 32  # whole numbers have nothing in their lower half
     for number in (0, 1):
-        mixed = words ^ np.resize(np.roll(keys[number], -place), len(words))
+        mixed = words ^ np.resize(np.roll(keys[number], -position), len(words))
         added = np.add.reduceat((mixed & 0xFFFFFFFF) * (mixed >> 32), firsts)
         sums[start // BLOCK :][: len(added), number] += added
 

@@ -134,8 +134,8 @@ class Categories(Column):
                 f"become 0/1 columns. {_advice(name, text, len(labels), odd)}"
             )
         among = " (missing is one of them)" if "" in labels else ""
-        doubt = f"; most are numbers, but not {odd}: repair or empty these cells" if odd else ""
-        words = f"{len(labels)} categories{among}, one 0/1 column each{doubt}"
+        warning = f"; most are numbers, but not {odd}: repair or empty these cells" if odd else ""
+        words = f"{len(labels)} categories{among}, one 0/1 column each{warning}"
         return cls(name, kind, words, tuple(f"{name}={label}" for label in labels), labels)
 
     def encode(self, cells: Any, out: FloatMatrix) -> None:
