@@ -59,10 +59,6 @@ class Source:
         """Those of the validation points start..stop-1 whose ranks are known: complete blocks of ties."""
         raise NotImplementedError
 
-    def report(self) -> SearchReport | None:
-        """What was found and what may be missing; None for exact search."""
-        return None
-
     def _known(self, found: Neighbours, *, by_index: bool) -> Neighbours:
         """The first k, cut before a block of ties that may go on beyond what was found.
 
@@ -114,13 +110,15 @@ class SearcherSource(Source):
     Its recall is measured on a random sample, for which the exact neighbours then stand.
     """
 
-    def __init__(self, problem: Problem, searcher: Searcher, k: int, rng: np.random.Generator) -> None:
+    def __init__(
+        self, problem: Problem, searcher: Searcher, k: int, rng: np.random.Generator, listing: NearestLists | None
+    ) -> None:
         super().__init__(problem, k)
         self._searcher, self._exact = searcher, ExactSource(problem, k)
         points = as_points(problem.keys.data)
         self._distances = TrueDistances(points)
         self.failed = np.zeros(problem.n_val, dtype=bool)
-        self.listing: NearestLists | None = None  # gets what is found, if given
+        self._listing = listing  # gets what is found, if given
         self._block, self._answers = (0, -1), Neighbours.empty(0, 0)
         self._sampled = np.sort(rng.choice(problem.n_val, min(SAMPLED, problem.n_val), replace=False))
         searcher.fit(points)
@@ -144,12 +142,13 @@ class SearcherSource(Source):
                 f"{start + query}. Use on_fail='exact' or 'partial'."
             )
         self._replace_by_exact(found, start, stop, failed & (on_fail == "exact"))
-        if self.listing is not None:
+        if self._listing is not None:
             for query, rows, keys in zip(range(start, stop), *found, strict=True):
-                self.listing.keep(query, rows[rows >= 0], keys[rows >= 0])
+                self._listing.keep(query, rows[rows >= 0], keys[rows >= 0])
         return self._known(found, by_index=False)
 
-    def report(self) -> SearchReport | None:
+    def report(self) -> SearchReport:
+        """What was found so far, and what may be missing."""
         n_val, n_sampled = self._problem.n_val, self.n_sampled
         misses, incomplete = n_sampled - self._n_complete, 0
         if n_sampled < n_val:  # else all were searched exactly
