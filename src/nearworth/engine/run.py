@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Protocol
@@ -102,7 +103,7 @@ class Span:
 
     def begin(self, leaf: int) -> Leaf | None:
         """The sums to continue, if earlier points of this leaf were summed before."""
-        return self.opened.copy() if self.opened is not None and leaf == self.offset // CHUNK else None
+        return deepcopy(self.opened) if leaf == self.offset // CHUNK else None
 
 
 def run(

@@ -22,7 +22,7 @@ from nearworth.games.classification import ClassificationGame
 from nearworth.games.intervals import Interval
 from nearworth.games.truncation import Tail, TruncatedClassification
 from nearworth.neighbors.searchers import Neighbours
-from nearworth.results.sums import Leaf, Truncated
+from nearworth.results.sums import Leaf
 
 ENDS = 3  # value, lower end, upper end: the leading axis of every array here
 
@@ -64,7 +64,7 @@ class TruncatedEvaluator:
         else:
             leaf.count(weights[start:stop])
         if request.groups is None:
-            leaf.truncated = self._sums(rows, leaf.truncated)
+            self._add_sums(rows, leaf)
         yield stop - start
 
     @staticmethod
@@ -94,15 +94,15 @@ class TruncatedEvaluator:
         for query, label, near_rows, row in zip(queries, labels.tolist(), near.rows, by_query, strict=True):
             yield QueryValues(query, label, near_rows, *row)
 
-    def _sums(self, rows: list[QueryValues], before: Truncated | None) -> Truncated:
-        """Sums over queries of values and both ends, continued from earlier ones.
+    def _add_sums(self, rows: list[QueryValues], leaf: Leaf) -> None:
+        """Add the values of queries, and both ends, to the sums of a leaf.
 
         `near` holds what near points have beyond a far point's value; of `far`, column 0 counts for every point and
         column c + 1 also for those of class c.
         """
         problem, labels = self._problem, self._problem.labels
-        near = np.zeros((ENDS, problem.n_train)) if before is None else before.near.copy()
-        far = np.zeros((ENDS, len(self._class_sizes) + 1)) if before is None else before.far.copy()
+        near = leaf.arrays.setdefault("near", np.zeros((ENDS, problem.n_train)))
+        far = leaf.arrays.setdefault("far", np.zeros((ENDS, len(self._class_sizes) + 1)))
         for row in rows:
             weight = float(problem.weights[row.query])
             far[:, 0] += weight * row.other
@@ -112,7 +112,7 @@ class TruncatedEvaluator:
             if problem.leave_one_out:
                 itself = problem.self_index(row.query)
                 near[:, itself] -= weight * row.far(labels[[itself]])[:, 0]
-        return Truncated(near + (far[:, :1] + far[:, 1:])[:, labels], near, far)
+        leaf.arrays["sums"] = near + (far[:, :1] + far[:, 1:])[:, labels]
 
     def _all_values(self, row: QueryValues) -> FloatVector:
         values: FloatVector = row.far(self._problem.labels)[0]

@@ -15,9 +15,9 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import reduce
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -32,13 +32,14 @@ LARGEST_LEVEL = 48  # of a file's nodes: more validation points than anything ca
 # Arrays of sums by name; of each group all are there or none.
 OF_MOMENTS = (("total",), ("centre", "spread"), ("ends",), ("error",))
 OF_LEAF = (("total",), ("shift", "first", "second"), ("sums", "near", "far"), ("error",))
+WITH_SPREAD = ("total", "shift", "first", "second")  # in the order that the kernels take them
 N_ROWS = {"ends": 2, "sums": 3, "near": 3, "far": 3}  # the others are vectors
 
 Node: TypeAlias = tuple[int, int]
 State: TypeAlias = tuple[list[Any], dict[str, npt.NDArray[Any]]]  # plain numbers and arrays, as files hold them
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Moments:
     """What a set of validation points contributes: counts, weights, sum of w phi and the spread of phi.
 
@@ -52,6 +53,7 @@ class Moments:
     positive: int
     weight: float
     weight_squares: float
+    _: KW_ONLY
     total: FloatVector
     centre: FloatVector | None = None
     spread: FloatVector | None = None
@@ -59,30 +61,19 @@ class Moments:
     error: FloatVector | None = None
 
     def __add__(self, other: Moments) -> Moments:
-        squares = self.weight_squares + other.weight_squares
-        centre = spread = ends = None
-        if self.spread is not None and other.spread is not None:
-            assert self.centre is not None
-            assert other.centre is not None
-            share = other.weight_squares / squares if squares > 0 else 0.0
-            away = other.centre - self.centre
-            centre = self.centre + share * away
-            spread = self.spread + other.spread + (share * self.weight_squares) * away**2
-        error = other.error if self.error is None else self.error if other.error is None else self.error + other.error
-        if self.ends is not None or other.ends is not None:
-            ends = self._ends_or_values() + other._ends_or_values()
-            error = None
-        return Moments(
-            count=self.count + other.count,
-            positive=self.positive + other.positive,
-            weight=self.weight + other.weight,
-            weight_squares=squares,
-            total=self.total + other.total,
-            centre=centre,
-            spread=spread,
-            ends=ends,
-            error=error,
-        )
+        numbers = [mine + theirs for mine, theirs in zip(self.numbers, other.numbers, strict=True)]
+        mine, theirs = self.arrays(), other.arrays()
+        sums: dict[str, Any] = {"total": self.total + other.total}
+        if {"centre", "spread"} <= mine.keys() & theirs.keys():
+            share = other.weight_squares / numbers[-1] if numbers[-1] > 0 else 0.0
+            away = theirs["centre"] - mine["centre"]
+            sums["centre"] = mine["centre"] + share * away
+            sums["spread"] = mine["spread"] + theirs["spread"] + (share * self.weight_squares) * away**2
+        if {"ends"} & (mine.keys() | theirs.keys()):
+            sums["ends"] = self._ends_or_values() + other._ends_or_values()
+        elif errors := [each["error"] for each in (mine, theirs) if "error" in each]:
+            sums["error"] = sum(errors[1:], errors[0])
+        return Moments(*numbers, **sums)
 
     def _ends_or_values(self) -> FloatMatrix:
         error = 0.0 if self.error is None else self.error
@@ -111,36 +102,31 @@ class Moments:
         named = {name: getattr(self, name) for group in OF_MOMENTS for name in group}
         return {name: array for name, array in named.items() if array is not None}
 
+    @property
+    def numbers(self) -> list[Any]:
+        return [self.count, self.positive, self.weight, self.weight_squares]
+
     def state(self) -> State:
-        return [self.count, self.positive, self.weight, self.weight_squares], self.arrays()
+        return self.numbers, self.arrays()
 
     @classmethod
     def of_state(cls, numbers: Sequence[Any], arrays: Mapping[str, Any]) -> Moments:
         _check_state(numbers, arrays, OF_MOMENTS)
-        count, positive, weight, squares = numbers
-        return cls(count=count, positive=positive, weight=weight, weight_squares=squares, **arrays)
-
-
-class Truncated(NamedTuple):
-    """Sums of truncated values and both ends (3, N), and what it takes to go on: of near points (3, N), of far ones."""
-
-    sums: FloatMatrix
-    near: FloatMatrix
-    far: FloatMatrix
+        return cls(*numbers, **arrays)
 
 
 class Leaf:
     """Sums over consecutive validation points, added in their order; unfinished, it can be continued later.
 
-    The spread is summed around the first value of each training point, so that it does not cancel.
+    `numbers` are those of Moments. `arrays` has the sum `total`; for standard errors sums around the first value of
+    each training point (`shift`), so that they do not cancel; of truncated values and their ends `sums` (3, N), and
+    what it takes to go on: `near` and `far`; and `error` (1,), the sum of w times a certified error of all values.
     """
 
     def __init__(self, n_train: int, *, spread: bool) -> None:
-        names = ("total", "shift", "first", "second") if spread else ("total",)
-        self._sums = {name: np.zeros(n_train) for name in names}  # in the order that the kernels take them
-        self.n_points, self._positive, self._weight, self._squares = 0, 0, 0.0, 0.0
-        self.truncated: Truncated | None = None
-        self._error: float | None = None  # sum of w times the certified error; None where values are exact
+        self.numbers: list[Any] = [0, 0, 0.0, 0.0]
+        names = WITH_SPREAD if spread else ("total",)
+        self.arrays: dict[str, npt.NDArray[Any]] = {name: np.zeros(n_train) for name in names}
 
     @staticmethod
     def bytes(n_train: int, *, spread: bool, with_ends: bool) -> int:
@@ -149,26 +135,30 @@ class Leaf:
 
     @property
     def total(self) -> FloatVector:
-        return self._sums["total"]
+        return self.arrays["total"]
+
+    @property
+    def n_points(self) -> int:
+        return int(self.numbers[0])
 
     @contextmanager
     def reordered(self, order: npt.NDArray[Any] | None) -> Iterator[Leaf]:
         """The same leaf with training points in another order for a while: order[i] is the point at position i."""
-        if order is not None:
-            self._sums = {name: sums[order] for name, sums in self._sums.items()}
+        names = [] if order is None else [name for name in WITH_SPREAD if name in self.arrays]
+        self.arrays |= {name: self.arrays[name][order] for name in names}
         yield self
-        if order is not None:
-            for name, sums in self._sums.items():
-                self._sums[name] = np.empty_like(sums)
-                self._sums[name][order] = sums
+        for name in names:
+            sums = self.arrays[name]
+            self.arrays[name] = np.empty_like(sums)
+            self.arrays[name][order] = sums
 
     def add_values(self, values: FloatVector, weight: float) -> None:
         """Add one validation point, given the value of each training point."""
-        if "shift" in self._sums:
-            total, shift, first, second = self._sums.values()
-            add_with_spread(total, shift, first, second, values, weight, self._positive == 0)
+        if "shift" in self.arrays:
+            sums = [self.arrays[name] for name in WITH_SPREAD]
+            add_with_spread(*sums, values=values, weight=weight, fresh=self.numbers[1] == 0)
         else:
-            self._sums["total"] += weight * values
+            self.total[:] += weight * values
         self._count(weight)
 
     def count(self, weights: FloatVector, errors: FloatVector | None = None) -> None:
@@ -180,55 +170,33 @@ class Leaf:
 
     def widen(self, error: float) -> None:
         """Add to the error of all sums."""
-        self._error = (self._error or 0.0) + error
+        self.arrays["error"] = self.arrays.get("error", np.zeros(1)) + error
 
     def _count(self, weight: float) -> None:
-        self.n_points += 1
-        self._positive += weight > 0
-        self._weight += weight
-        self._squares += weight * weight
+        added = (1, int(weight > 0), weight, weight * weight)
+        self.numbers = [before + more for before, more in zip(self.numbers, added, strict=True)]
 
     def moments(self) -> Moments:
-        total, centre, spread, ends = self._sums["total"], None, None, None
-        if "shift" in self._sums:
-            first = self._sums["first"]
-            mean = first / self._squares if self._squares > 0 else first
-            centre = self._sums["shift"] + mean
-            spread = np.maximum(self._sums["second"] - mean * first, 0.0)
-        if self.truncated is not None:
-            total, ends = self.truncated.sums[0], self.truncated.sums[1:]
-        return Moments(
-            count=self.n_points,
-            positive=self._positive,
-            weight=self._weight,
-            weight_squares=self._squares,
-            total=total,
-            centre=centre,
-            spread=spread,
-            ends=ends,
-            error=None if self._error is None else np.array([self._error]),
-        )
+        arrays, squares = self.arrays, self.numbers[-1]
+        sums: dict[str, Any] = {name: arrays[name] for name in ("total", "error") if name in arrays}
+        if "shift" in arrays:
+            mean = arrays["first"] / squares if squares > 0 else arrays["first"]
+            sums["centre"] = arrays["shift"] + mean
+            sums["spread"] = np.maximum(arrays["second"] - mean * arrays["first"], 0.0)
+        if "sums" in arrays:
+            sums |= {"total": arrays["sums"][0], "ends": arrays["sums"][1:]}
+        return Moments(*self.numbers, **sums)
 
     def state(self) -> State:
-        more = {} if self.truncated is None else self.truncated._asdict()
-        if self._error is not None:
-            more["error"] = np.array([self._error])
-        return [self.n_points, self._positive, self._weight, self._squares], self._sums | more
+        return self.numbers, self.arrays
 
     @classmethod
     def of_state(cls, numbers: Sequence[Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Leaf:
         _check_state(numbers, arrays, OF_LEAF)
-        leaf = cls(0, spread="shift" in arrays)
-        leaf.n_points, leaf._positive, leaf._weight, leaf._squares = numbers
-        leaf._sums = {name: arrays[name].copy() for name in leaf._sums}  # those of a file are read-only
-        if "sums" in arrays:
-            leaf.truncated = Truncated(*(arrays[name] for name in Truncated._fields))
-        if "error" in arrays:
-            leaf._error = float(arrays["error"][0])
+        leaf = cls(0, spread=False)
+        leaf.numbers = list(numbers)
+        leaf.arrays = {name: array.copy() for name, array in arrays.items()}  # those of a file are read-only
         return leaf
-
-    def copy(self) -> Leaf:
-        return deepcopy(self)
 
 
 class Partial:
@@ -274,19 +242,12 @@ class Partial:
 
     def unfinished(self) -> tuple[int, Leaf] | None:
         """The number of the last leaf and a copy of it, if it is short."""
-        return None if self._open is None else (self._open[0], self._open[1].copy())
+        return deepcopy(self._open)
 
     def finished(self) -> Partial:
         """The same without the short leaf at its end, to add to; this one stays as it is."""
         part = Partial(self.origin)
         part._nodes = dict(self._nodes)
-        return part
-
-    def snapshot(self) -> Partial:
-        """The same as it is now, while this one goes on."""
-        part = self.finished()
-        part._open = self._open
-        part.notes = {name: note.copy() for name, note in self.notes.items()}
         return part
 
     def merge(self, others: Partial | Iterable[Partial]) -> Partial:
@@ -418,8 +379,8 @@ def _check_state(numbers: Sequence[Any], arrays: Arrays, groups: Sequence[Sequen
 
 
 def add_with_spread(
-    total: FloatVector, shift: FloatVector, first: FloatVector, second: FloatVector, values: FloatVector, weight: float,
-    fresh: bool,
+    total: FloatVector, shift: FloatVector, first: FloatVector, second: FloatVector,
+    *, values: FloatVector, weight: float, fresh: bool,
 ) -> None:  # fmt: skip
     """Add w phi, w^2 (phi - shift) and w^2 (phi - shift)^2; the first query of a leaf sets the shift."""
     if native.available():
