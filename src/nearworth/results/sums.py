@@ -208,15 +208,14 @@ class Partial:
 
     def __init__(self, origin: Origin | None = None) -> None:
         self.origin = origin or Origin()
-        self._nodes: dict[Node, Moments] = {}
-        self._open: tuple[int, Leaf] | None = None
+        self._nodes: dict[Node, Moments | Leaf] = {}  # the last may be a short leaf, at level 0
         self.notes: dict[str, npt.NDArray[Any]] = {}  # about single validation points; saved, never merged
 
     @property
     def ranges(self) -> list[tuple[int, int]]:
         """The validation points that are in, as ranges: first and one past the last."""
         joined: list[tuple[int, int]] = []
-        for first, stop in sorted(_spans(self._nodes, self._open)):
+        for first, stop in sorted(_spans(self._nodes)):
             if joined and joined[-1][1] == first:
                 first = joined.pop()[0]
             joined.append((first, stop))
@@ -225,29 +224,26 @@ class Partial:
     @property
     def n_points(self) -> int:
         """How many validation points are in."""
-        return sum(stop - first for first, stop in _spans(self._nodes, self._open))
+        return sum(stop - first for first, stop in _spans(self._nodes))
 
     def __contains__(self, leaf: int) -> bool:
-        opened = self._open is not None and self._open[0] == leaf
-        return opened or any((level, leaf >> level) in self._nodes for level in range(LARGEST_LEVEL + 1))
+        return any((level, leaf >> level) in self._nodes for level in range(LARGEST_LEVEL + 1))
 
     def add_leaf(self, number: int, leaf: Leaf) -> None:
         """Add a leaf, which stays open if it is short; only the last one may be."""
         if number in self:
             raise ValueError(f"Validation points of leaf {number} were already added.")
-        if leaf.n_points == CHUNK:
-            self._insert((0, number), leaf.moments())
-        else:
-            self._insert_all([], (number, leaf))
+        self._add({(0, number): leaf.moments() if leaf.n_points == CHUNK else leaf})
 
     def unfinished(self) -> tuple[int, Leaf] | None:
         """The number of the last leaf and a copy of it, if it is short."""
-        return deepcopy(self._open)
+        short = ((index, deepcopy(sums)) for (_, index), sums in self._nodes.items() if isinstance(sums, Leaf))
+        return next(short, None)
 
     def finished(self) -> Partial:
         """The same without the short leaf at its end, to add to; this one stays as it is."""
         part = Partial(self.origin)
-        part._nodes = dict(self._nodes)
+        part._nodes = {node: sums for node, sums in self._nodes.items() if isinstance(sums, Moments)}
         return part
 
     def merge(self, others: Partial | Iterable[Partial]) -> Partial:
@@ -260,29 +256,32 @@ class Partial:
 
     def absorb(self, other: Partial) -> None:
         """Take in the sums of another part, whatever its origin."""
-        self._insert_all(list(other._nodes.items()), other._open)
+        self._add(other._nodes)
 
     def finish(self) -> Moments:
         """The sum over everything added, left to right."""
-        whole = self.finished()
-        if self._open is not None:
-            whole._insert((0, self._open[0]), self._open[1].moments())
+        whole, last = self.finished(), self.unfinished()
+        if last is not None:
+            whole._insert((0, last[0]), last[1].moments())
         if not whole._nodes:
             raise ValueError("This part has no validation points yet.")
-        return reduce(operator.add, (whole._nodes[node] for node in sorted(whole._nodes, key=_span))).with_ends()
+        ordered: Any = (whole._nodes[node] for node in sorted(whole._nodes, key=_first_point))
+        return reduce(operator.add, ordered).with_ends()  # type: ignore[no-any-return]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a numpy archive with a checksum, atomically; any damage is found by `load`."""
+        description: dict[str, Any] = {"origin": self.origin.to_json(), "nodes": [], "open": None}
         arrays = {f"note-{name}": note for name, note in self.notes.items()}
-
-        def numbers_of(sums: Moments | Leaf, prefix: str) -> list[Any]:
+        for level, index in sorted(self._nodes):
+            sums = self._nodes[level, index]
             numbers, named = sums.state()
-            arrays.update({f"{prefix}-{name}": array for name, array in named.items()})
-            return numbers
-
-        nodes = [[*node, numbers_of(self._nodes[node], f"{node[0]}-{node[1]}")] for node in sorted(self._nodes)]
-        opened = None if self._open is None else [self._open[0], numbers_of(self._open[1], "open")]
-        write_archive(path, "part", {"origin": self.origin.to_json(), "nodes": nodes, "open": opened}, arrays)
+            if isinstance(sums, Leaf):
+                prefix, description["open"] = "open", [index, numbers]
+            else:
+                prefix = f"{level}-{index}"
+                description["nodes"].append([level, index, numbers])
+            arrays |= {f"{prefix}-{name}": array for name, array in named.items()}
+        write_archive(path, "part", description, arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Partial:
@@ -291,17 +290,17 @@ class Partial:
 
     @classmethod
     def _from_archive(cls, description: dict[str, Any], arrays: Arrays) -> Partial:
-        part, nodes, opened = cls(Origin.from_json(description["origin"])), [], None
+        part = cls(Origin.from_json(description["origin"]))
         for level, index, numbers in description["nodes"]:
             if not (0 <= level <= LARGEST_LEVEL and 0 <= index <= 2**LARGEST_LEVEL):
                 raise ValueError(f"it has a node {level}, {index}, which no number of validation points needs.")
-            nodes.append(((level, index), Moments.of_state(numbers, _named(f"{level}-{index}-", arrays))))
-            if nodes[-1][1].count != CHUNK << level:
+            sums = Moments.of_state(numbers, _named(f"{level}-{index}-", arrays))
+            if sums.count != CHUNK << level:
                 raise ValueError(f"its node {level}, {index} does not hold {CHUNK << level} validation points.")
+            part._add({(level, index): sums})
         if description["open"] is not None:
-            number, numbers = description["open"]
-            opened = number, Leaf.of_state(numbers, _named("open-", arrays))
-        part._insert_all(nodes, opened)
+            index, numbers = description["open"]
+            part._add({(0, index): Leaf.of_state(numbers, _named("open-", arrays))})
         sizes = {array.size for name, array in arrays.items() if name.endswith("-total")}
         if len(sizes | ({part.origin.n_train} - {0})) > 1:
             raise ValueError("its sums are of different numbers of training points.")
@@ -312,32 +311,30 @@ class Partial:
         ranges = ", ".join(f"{a:,} to {b - 1:,}" for a, b in self.ranges) or "none yet"
         return f"Partial: validation points {ranges}"
 
-    def _insert_all(self, nodes: Sequence[tuple[Node, Moments]], opened: tuple[int, Leaf] | None) -> None:
-        _check_spans([*_spans(self._nodes, self._open), *_spans((node for node, _ in nodes), opened)])
-        for node, moments in nodes:
-            self._insert(node, moments)
-        self._open = opened or self._open
+    def _add(self, nodes: Mapping[Node, Moments | Leaf]) -> None:
+        _check_spans([*_spans(self._nodes), *_spans(nodes)])
+        for node, sums in nodes.items():
+            self._insert(node, sums)
 
-    def _insert(self, node: Node, moments: Moments) -> None:
+    def _insert(self, node: Node, sums: Moments | Leaf) -> None:
         level, index = node
-        sibling = self._nodes.pop((level, index ^ 1), None)
-        if sibling is None:
-            self._nodes[node] = moments
+        sibling = self._nodes.get((level, index ^ 1))
+        if isinstance(sums, Moments) and isinstance(sibling, Moments):
+            del self._nodes[level, index ^ 1]
+            self._insert((level + 1, index // 2), sibling + sums if index & 1 else sums + sibling)
         else:
-            self._insert((level + 1, index // 2), sibling + moments if index & 1 else moments + sibling)
+            self._nodes[node] = sums
 
 
-def _span(node: Node) -> tuple[int, int]:
-    """The first validation point of a node and one past its last."""
+def _first_point(node: Node) -> int:
     level, index = node
-    return CHUNK * index << level, CHUNK * (index + 1) << level
+    return CHUNK * index << level
 
 
-def _spans(nodes: Iterable[Node], opened: tuple[int, Leaf] | None) -> list[tuple[int, int]]:
-    spans = [_span(node) for node in nodes]
-    if opened is not None:
-        spans.append((CHUNK * opened[0], CHUNK * opened[0] + opened[1].n_points))
-    return spans
+def _spans(nodes: Mapping[Node, Moments | Leaf]) -> list[tuple[int, int]]:
+    """The first validation point of each node and one past its last."""
+    firsts = ((_first_point(node), sums) for node, sums in nodes.items())
+    return [(first, first + sums.numbers[0]) for first, sums in firsts]
 
 
 def _check_spans(spans: Iterable[tuple[int, int]]) -> None:
