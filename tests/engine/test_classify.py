@@ -308,23 +308,22 @@ def test_a_slow_listener_does_not_let_work_pile_up(rng, monkeypatch):
     """While somebody thinks about the first report, the workers fill the box of messages and then wait."""
     from nearworth.engine import run as running
 
-    evaluate, finished, seen = running._Work.evaluate, [], []
+    begin, begun, seen = running.Request.leaf, [], []
 
-    def counted(self, evaluator, start):
-        moments = evaluate(self, evaluator, start)
-        finished.append(start)
-        return moments
+    def counted(self, n_train):
+        begun.append(n_train)
+        return begin(self, n_train)
 
     def slow(done, total):
         if not seen:
             time.sleep(1.0)
-            seen.append(len(finished))
+            seen.append(len(begun))
 
-    monkeypatch.setattr(running._Work, "evaluate", counted)
+    monkeypatch.setattr(running.Request, "leaf", counted)
     X, y = rng.normal(size=(300, 2)), rng.integers(0, 2, 300)
     est = nw.KNNShapley(n_jobs=2, progress=slow).fit(X, y)
     est.value(rng.normal(size=(6_400, 2)), rng.integers(0, 2, 6_400))
-    assert len(finished) == 100
+    assert len(begun) == 100
     assert seen[0] <= 12
 
 

@@ -9,8 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from copy import deepcopy
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -117,14 +116,32 @@ def run(
     report: Report | None = None,
     on_leaf: OnLeaf | None = None,
 ) -> Partial:
-    """Add leaves to a part: all of them, or those of a span."""
-    n_val = problem.n_val
-    span = span or Span.of(n_val)
+    """Add leaves to a part: all of them, or those of a span.
+
+    Threads take leaves from a queue and send messages to this one: a number of finished points, a (number, Leaf) pair,
+    or an exception. This one only waits for messages, so Ctrl-C reaches it at once; the others stop after the current
+    query.
+    """
+    n_val, span = problem.n_val, span or Span.of(problem.n_val)
     done, waiting = n_val - span.n_points(n_val), len(span.leaves)
-    work = _Work(problem, request, span)
-    with _workers(work, make_evaluator, threads if waiting else 0):
+    left: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+    for number in (*span.leaves, *[None] * threads):
+        left.put(number)
+
+    def work(messages: queue.Queue[Any], stop: threading.Event) -> None:
+        evaluator = make_evaluator()
+        for number in iter(left.get, None):
+            leaf = span.begin(number) or request.leaf(problem.n_train)
+            for finished in evaluator.add(leaf, *span.points(number, n_val), request):
+                if stop.is_set():
+                    return
+                if finished:
+                    messages.put(finished)
+            messages.put((number, leaf))
+
+    with _started(work, threads if waiting else 0) as messages:
         while waiting:
-            message = work.messages.get()
+            message = messages.get()
             if isinstance(message, BaseException):
                 raise message
             if isinstance(message, int):
@@ -139,81 +156,33 @@ def run(
     return partial
 
 
-@dataclass
-class _Work:
-    """What the threads share: leaves to take, an event to stop, and a queue of messages.
-
-    A message is a number of finished points, a (number, Leaf) pair, or an exception.
-    """
-
-    problem: Problem
-    request: Request
-    span: Span
-    messages: queue.Queue[Any] = field(default_factory=lambda: queue.Queue(maxsize=8))
-    stop: threading.Event = field(default_factory=threading.Event)
-
-    def __post_init__(self) -> None:
-        self._left = iter(self.span.leaves)
-        self._lock = threading.Lock()
-
-    def leaves(self) -> Iterator[int]:
-        """Leaves that no thread has taken yet."""
-        while not self.stop.is_set():
-            with self._lock:
-                leaf = next(self._left, None)
-            if leaf is None:
-                return
-            yield leaf
-
-    def evaluate(self, evaluator: Evaluator, number: int) -> Leaf | None:
-        """One leaf; None if the run stops."""
-        start, stop = self.span.points(number, self.problem.n_val)
-        leaf = self.span.begin(number) or self.request.leaf(self.problem.n_train)
-        for finished in evaluator.add(leaf, start, stop, self.request):
-            if self.stop.is_set():
-                return None
-            if finished:
-                self.messages.put(finished)
-        return leaf
-
-
 @contextmanager
-def _workers(work: _Work, make_evaluator: Callable[[], Evaluator], count: int) -> Iterator[None]:
-    """Start worker threads and join them on exit: none survives to be forked or shared.
-
-    The main thread only waits for messages, so Ctrl-C reaches it at once; workers stop after the current query.
-    """
+def _started(work: Callable[..., None], count: int) -> Iterator[queue.Queue[Any]]:
+    """Messages of threads, which end on exit: none survives to be forked or shared."""
+    messages: queue.Queue[Any] = queue.Queue(maxsize=8)
+    stop = threading.Event()
+    threads: list[threading.Thread] = []
 
     def worker() -> None:
         try:
-            evaluator = make_evaluator()
-            for number in work.leaves():
-                leaf = work.evaluate(evaluator, number)
-                if leaf is not None:
-                    work.messages.put((number, leaf))
+            work(messages, stop)
         except BaseException as error:
-            work.messages.put(error)
+            messages.put(error)
 
-    threads: list[threading.Thread] = []
     with one_blas_thread():
         try:
             for _ in range(count):
                 thread = threading.Thread(target=worker, daemon=True)
                 thread.start()
                 threads.append(thread)
-            yield
+            yield messages
         finally:
-            work.stop.set()
+            stop.set()
             for thread in threads:
                 while thread.is_alive():
-                    _discard(work.messages)  # a worker may be waiting for room in the queue
+                    with suppress(queue.Empty):
+                        messages.get_nowait()  # a worker may be waiting for room in the queue
                     thread.join(0.01)
-
-
-def _discard(messages: queue.Queue[Any]) -> None:
-    with suppress(queue.Empty):
-        while True:
-            messages.get_nowait()
 
 
 @contextmanager
@@ -243,12 +212,7 @@ class _BlasLimit:
     lock = threading.Lock()
     runs = 0
     limit: Any = None
-
-
-@cache
-def _controller() -> Any:
-    """Finding the BLAS takes milliseconds, so it is done once: numpy's, which is the one that is called, is there."""
-    return ThreadpoolController()
+    controller: Any = None  # finding the BLAS takes milliseconds, so it is done once
 
 
 @contextmanager
@@ -256,7 +220,8 @@ def one_blas_thread() -> Iterator[None]:
     """Our threads call the BLAS, which must not start threads of its own meanwhile."""
     with _BlasLimit.lock:
         if _BlasLimit.runs == 0:
-            _BlasLimit.limit = _controller().limit(limits=1, user_api="blas")
+            _BlasLimit.controller = _BlasLimit.controller or ThreadpoolController()
+            _BlasLimit.limit = _BlasLimit.controller.limit(limits=1, user_api="blas")
         _BlasLimit.runs += 1
     try:
         yield
