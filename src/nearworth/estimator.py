@@ -259,9 +259,6 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "training_set_")
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True

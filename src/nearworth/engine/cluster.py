@@ -21,6 +21,7 @@ from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
@@ -104,16 +105,6 @@ class Shard:
     labels: Any
     weights: FloatVector
 
-    def __str__(self) -> str:
-        n_val = len(self.weights)
-        first, last = self.span.leaves[0], self.span.leaves[-1]
-        begin, end = self.span.points(first, n_val)[0], self.span.points(last, n_val)[1]
-        return f"validation points {self.span.offset + begin} to {self.span.offset + end - 1}"
-
-    @property
-    def n_points(self) -> int:
-        return self.span.n_points(len(self.weights))
-
 
 def run_on(
     executor: Any,
@@ -130,7 +121,7 @@ def run_on(
     workers = _count_workers(executor)
     pool: Executor = executor.get_executor(pure=False) if hasattr(executor, "get_executor") else executor
     waiting: dict[Future[Partial], Shard] = {}
-    done = problem.n_val - span.n_points(problem.n_val)
+    done = problem.n_val - span.n_points
     with ExitStack() as stack:
         if scratch is None:
             temporary = tempfile.TemporaryDirectory(prefix="nearworth-", ignore_cleanup_errors=True)
@@ -147,7 +138,7 @@ def run_on(
                 part = _result(future, shard)
                 summed.origin.warn_of_kernels([part.origin])
                 summed.absorb(part)
-                done += shard.n_points
+                done += shard.span.n_points
                 if report is not None:
                     report(done, problem.n_val)
                 if on_leaf is not None:
@@ -156,30 +147,24 @@ def run_on(
 
 def cut(problem: Problem, job: Job, span: Span, workers: int) -> Iterator[Shard]:
     """Aligned groups of 2^n leaves, some for each worker."""
-    size = max(1, len(span.leaves) // (SHARDS_PER_WORKER * workers))
-    level = size.bit_length() - 1
-    groups: dict[int, list[int]] = {}
-    for leaf in span.leaves:
-        groups.setdefault(leaf >> level, []).append(leaf)
-    for leaves in groups.values():
-        yield _shard(problem, job, span, tuple(leaves))
-
-
-def _shard(problem: Problem, job: Job, span: Span, leaves: tuple[int, ...]) -> Shard:
-    if job.leave_one_out:
-        return Shard(job, Span(leaves), None, None, problem.weights)
-    a, b = span.points(leaves[0], problem.n_val)[0], span.points(leaves[-1], problem.n_val)[1]
-    queries = problem.queries[a:b]
-    queries = np.array(queries) if isinstance(queries, np.ndarray) else queries
-    part = Span(leaves, span.offset + a, span.opened if a == 0 else None)
-    return Shard(job, part, queries, problem.query_labels[a:b], problem.weights[a:b])
+    level = max(1, len(span.leaves) // (SHARDS_PER_WORKER * workers)).bit_length() - 1
+    for _, group in groupby(span.leaves, key=lambda leaf: leaf >> level):
+        leaves = tuple(group)
+        if job.leave_one_out:
+            yield Shard(job, replace(span, leaves=leaves), None, None, problem.weights)
+            continue
+        a, b = span.points(leaves[0])[0], span.points(leaves[-1])[1]
+        queries = problem.queries[a:b]
+        queries = np.array(queries) if isinstance(queries, np.ndarray) else queries
+        part = Span(leaves, b - a, span.offset + a, span.opened if a == 0 else None)
+        yield Shard(job, part, queries, problem.query_labels[a:b], problem.weights[a:b])
 
 
 def _submit(pool: Executor, shard: Shard) -> Future[Partial]:
     try:
         return pool.submit(work, shard)
     except Exception as error:
-        raise RuntimeError(f"The executor refused {shard}: {type(error).__name__}: {error}") from error
+        raise RuntimeError(f"The executor refused {shard.span}: {type(error).__name__}: {error}") from error
 
 
 def _result(future: Future[Partial], shard: Shard) -> Partial:
@@ -187,11 +172,11 @@ def _result(future: Future[Partial], shard: Shard) -> Partial:
         return future.result()
     except CancelledError as error:
         raise RuntimeError(
-            f"The executor gave up {shard}: its scheduler is gone or was restarted, or the work was cancelled. "
+            f"The executor gave up {shard.span}: its scheduler is gone or was restarted, or the work was cancelled. "
             "With a checkpoint, the same call goes on from what is finished."
         ) from error
     except Exception as error:
-        raise RuntimeError(f"A worker failed on {shard}: {type(error).__name__}: {error}") from error
+        raise RuntimeError(f"A worker failed on {shard.span}: {type(error).__name__}: {error}") from error
 
 
 def _count_workers(executor: Any) -> int:
@@ -208,7 +193,7 @@ def work(shard: Shard) -> Partial:
     if not job.leave_one_out:
         problem = replace(problem, queries=shard.queries, query_labels=shard.labels)
     problem = replace(problem, weights=shard.weights)
-    plan = make_plan(problem.training, job.parameters, job.method, shard.n_points)
+    plan = make_plan(problem.training, job.parameters, job.method, shard.span.n_points)
     evaluators = job.method.evaluators(problem, plan, shared=shared)
     request, sums = Request(spread=bool(job.parameters["standard_errors"])), Partial(Origin(kernel=kernel()))
     return run(problem, plan.threads, request, evaluators, sums, span=shard.span)

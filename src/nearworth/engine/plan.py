@@ -72,16 +72,6 @@ class Method:
     def is_exact(self) -> bool:
         return self.n_candidates is None and self.max_error is None
 
-    def with_lists(self, size: int) -> Method:
-        """The method for a run that also lists the nearest points: all are ranked, or those that a searcher finds."""
-        if self.searcher is None or self.n_candidates is None:
-            return Method(reason="the nearest are listed in the same pass")
-        return replace(self, n_candidates=max(self.n_candidates, size))
-
-    def without_searcher(self, max_error: float, why: str) -> Method:
-        """The same error from every distance."""
-        return Method(max_error=max_error if native.available() else None, reason=why)
-
     def evaluators(
         self, problem: Problem, plan: Plan, source: Source | None = None, shared: SharedTraining | None = None
     ) -> Callable[[], Evaluator]:

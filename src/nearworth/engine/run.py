@@ -84,6 +84,7 @@ class Span:
     """
 
     leaves: tuple[int, ...]
+    n_val: int
     offset: int = 0
     opened: Leaf | None = None
 
@@ -91,18 +92,23 @@ class Span:
     def of(cls, n_val: int, offset: int = 0, opened: Leaf | None = None, done: Partial | None = None) -> Span:
         """All leaves of so many validation points, except those that are done."""
         numbers = range(offset // CHUNK, -(-(offset + n_val) // CHUNK))
-        return cls(tuple(leaf for leaf in numbers if done is None or leaf not in done), offset, opened)
+        return cls(tuple(leaf for leaf in numbers if done is None or leaf not in done), n_val, offset, opened)
 
-    def points(self, leaf: int, n_val: int) -> tuple[int, int]:
+    def points(self, leaf: int) -> tuple[int, int]:
         """The validation points of a leaf, as the problem numbers them."""
-        return max(CHUNK * leaf - self.offset, 0), min(CHUNK * leaf + CHUNK - self.offset, n_val)
+        return max(CHUNK * leaf - self.offset, 0), min(CHUNK * leaf + CHUNK - self.offset, self.n_val)
 
-    def n_points(self, n_val: int) -> int:
-        return sum(b - a for a, b in (self.points(leaf, n_val) for leaf in self.leaves))
+    @property
+    def n_points(self) -> int:
+        return sum(b - a for a, b in map(self.points, self.leaves))
 
     def begin(self, leaf: int) -> Leaf | None:
         """The sums to continue, if earlier points of this leaf were summed before."""
         return deepcopy(self.opened) if leaf == self.offset // CHUNK else None
+
+    def __str__(self) -> str:
+        first, last = self.points(self.leaves[0])[0], self.points(self.leaves[-1])[1] - 1
+        return f"validation points {self.offset + first} to {self.offset + last}"
 
 
 def run(
@@ -123,7 +129,7 @@ def run(
     query.
     """
     n_val, span = problem.n_val, span or Span.of(problem.n_val)
-    done, waiting = n_val - span.n_points(n_val), len(span.leaves)
+    done, waiting = n_val - span.n_points, len(span.leaves)
     left: queue.SimpleQueue[int | None] = queue.SimpleQueue()
     for number in (*span.leaves, *[None] * threads):
         left.put(number)
@@ -132,7 +138,7 @@ def run(
         evaluator = make_evaluator()
         for number in iter(left.get, None):
             leaf = span.begin(number) or request.leaf(problem.n_train)
-            for finished in evaluator.add(leaf, *span.points(number, n_val), request):
+            for finished in evaluator.add(leaf, *span.points(number), request):
                 if stop.is_set():
                     return
                 if finished:

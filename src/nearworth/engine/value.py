@@ -134,8 +134,11 @@ class _ValuationRun:
 
     def _use(self, method: Method) -> None:
         """Plan the run by this method."""
-        problem, rows = self.problem, self.options.contributions
-        self.method = method if self.nearest is None else method.with_lists(self.nearest.size)
+        problem, rows, self.method = self.problem, self.options.contributions, method
+        if self.nearest is not None and method.searcher is None:
+            self.method = Method(reason="the nearest are listed in the same pass")
+        elif self.nearest is not None and method.n_candidates is not None:
+            self.method = replace(method, n_candidates=max(method.n_candidates, self.nearest.size))
         self.options.check(problem, self.method)
         self.plan = make_plan(problem.training, self.parameters, self.method, problem.n_val)
         self.source: SearcherSource | None = None  # of candidates, if not exact search
@@ -151,7 +154,8 @@ class _ValuationRun:
         self.source = SearcherSource(self.problem, searcher, self.method.n_candidates, rng, self.nearest)
         self.typical_error = error = self._estimate_error(rng)
         if self.parameters["search"] == "auto" and wanted is not None and error.interval[1] > wanted:
-            self._use(self.method.without_searcher(float(wanted), f"an index has a typical error of {error}"))
+            exact = choose_method(self.problem.training, {**self.parameters, "search": "exact"}, self.problem.n_val)
+            self._use(replace(exact, reason=f"an index has a typical error of {error}"))
 
     def valuation(self) -> Valuation:
         problem, training = self.problem, self.problem.training
@@ -285,7 +289,7 @@ class _ValuationRun:
     def _origin(self, offset: int) -> Origin:
         problem, training, method = self.problem, self.problem.training, self.method
         ignored = {*IGNORED_WHEN_COMBINED} - ({"max_error"} if method.max_error is not None else set())
-        resumable = self.source is not None and self.options.checkpoint is not None
+        searched = self.source if self.options.checkpoint is not None else None
         return Origin(
             version=__version__,
             parameters={name: describe(each) for name, each in self.parameters.items() if name not in ignored},
@@ -296,7 +300,7 @@ class _ValuationRun:
             standard_errors=self.spread,
             ranked=method.n_candidates,
             tail=None if method.n_candidates is None else method.tail,
-            search=self.source.identity() if self.source is not None and resumable else None,
+            search=None if searched is None else searched.identity(),
             weights=fingerprint(problem.weights) if problem.leave_one_out else None,
             kernel=kernel(),
         )
