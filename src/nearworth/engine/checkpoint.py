@@ -26,13 +26,13 @@ _held: set[tuple[int, int, int]] = set()  # locks of this process, to which the 
 @contextmanager
 def checkpointed(
     folder: str | os.PathLike[str] | None, beginning: Partial, interval: float
-) -> Iterator[tuple[Partial, Callable[[Partial], None] | None]]:
+) -> Iterator[tuple[Partial, Callable[[Partial], object]]]:
     """Sums to go on with, and what to call after each leaf, to write them every `interval` seconds and at the end.
 
     Sums are those of the folder if it has some, else the beginning. Without a folder nothing is written.
     """
     if folder is None:
-        yield beginning, None
+        yield beginning, lambda _summed: None
         return
     place = Path(folder)
     if place.exists() and not place.is_dir():

@@ -16,7 +16,8 @@ import pickle
 import tempfile
 import threading
 import uuid
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -34,7 +35,7 @@ from nearworth._common.types import FloatVector
 from nearworth.engine.classify import SharedTraining
 from nearworth.engine.plan import Method, make_plan
 from nearworth.engine.problem import PRECOMPUTED, Problem, TrainingSet
-from nearworth.engine.run import OnLeaf, Report, Request, Span, run
+from nearworth.engine.run import Request, Span, run_steps
 from nearworth.inputs.features import Features, fingerprint, row_chunks
 from nearworth.inputs.file_rows import FileRows, open_npy
 from nearworth.results.origin import Origin, kernel
@@ -107,21 +108,15 @@ class Shard:
 
 
 def run_on(
-    executor: Any,
-    problem: Problem,
-    method: Method,
-    summed: Partial,
-    scratch: str | os.PathLike[str] | None,
-    *,
-    span: Span,
-    report: Report | None = None,
-    on_leaf: OnLeaf | None = None,
-) -> None:
-    """Add the leaves of a span to a part, wherever the executor's workers are; they read the folder `scratch`."""
+    executor: Any, problem: Problem, method: Method, summed: Partial, span: Span, scratch: str | os.PathLike[str] | None
+) -> Generator[int, None, None]:
+    """Add the leaves of a span to a part, wherever the executor's workers are; yields numbers of finished points.
+
+    Workers read the training set from the folder `scratch`, a temporary one if it is None.
+    """
     workers = _count_workers(executor)
     pool: Executor = executor.get_executor(pure=False) if hasattr(executor, "get_executor") else executor
     waiting: dict[Future[Partial], Shard] = {}
-    done = problem.n_val - span.n_points
     with ExitStack() as stack:
         if scratch is None:
             temporary = tempfile.TemporaryDirectory(prefix="nearworth-", ignore_cleanup_errors=True)
@@ -138,11 +133,7 @@ def run_on(
                 part = _result(future, shard)
                 summed.origin.warn_of_kernels([part.origin])
                 summed.absorb(part)
-                done += shard.span.n_points
-                if report is not None:
-                    report(done, problem.n_val)
-                if on_leaf is not None:
-                    on_leaf(summed)
+                yield shard.span.n_points
 
 
 def cut(problem: Problem, job: Job, span: Span, workers: int) -> Iterator[Shard]:
@@ -196,7 +187,8 @@ def work(shard: Shard) -> Partial:
     plan = make_plan(problem.training, job.parameters, job.method, shard.span.n_points)
     evaluators = job.method.evaluators(problem, plan, shared=shared)
     request, sums = Request(spread=bool(job.parameters["standard_errors"])), Partial(Origin(kernel=kernel()))
-    return run(problem, plan.threads, request, evaluators, sums, span=shard.span)
+    deque(run_steps(problem, plan.threads, request, evaluators, sums, shard.span), maxlen=0)
+    return sums
 
 
 class _Latest:

@@ -6,7 +6,8 @@ import os
 import queue
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass
@@ -20,8 +21,6 @@ from nearworth.engine.nearest_lists import NearestLists
 from nearworth.engine.problem import Problem
 from nearworth.results.sums import CHUNK, Leaf, Partial
 
-Report = Callable[[int, int], object]  # called with (validation points done, all of them)
-OnLeaf = Callable[[Partial], object]  # called after each new leaf
 SHORT_RUN = 2.0  # seconds before a progress bar is shown
 
 
@@ -112,24 +111,23 @@ class Span:
 
 
 def run(
-    problem: Problem,
-    threads: int,
-    request: Request,
-    make_evaluator: Callable[[], Evaluator],
-    partial: Partial,
-    *,
-    span: Span | None = None,
-    report: Report | None = None,
-    on_leaf: OnLeaf | None = None,
+    problem: Problem, threads: int, request: Request, make_evaluator: Callable[[], Evaluator], partial: Partial
 ) -> Partial:
-    """Add leaves to a part: all of them, or those of a span.
+    """Add all leaves to a part."""
+    deque(run_steps(problem, threads, request, make_evaluator, partial, Span.of(problem.n_val)), maxlen=0)
+    return partial
+
+
+def run_steps(
+    problem: Problem, threads: int, request: Request, make_evaluator: Callable[[], Evaluator], partial: Partial,
+    span: Span,
+) -> Generator[int, None, None]:  # fmt: skip
+    """Add the leaves of a span to a part; yields numbers of points that are finished, and 0 after each leaf.
 
     Threads take leaves from a queue and send messages to this one: a number of finished points, a (number, Leaf) pair,
     or an exception. This one only waits for messages, so Ctrl-C reaches it at once; the others stop after the current
-    query.
+    query, also when this generator is closed.
     """
-    n_val, span = problem.n_val, span or Span.of(problem.n_val)
-    done, waiting = n_val - span.n_points, len(span.leaves)
     left: queue.SimpleQueue[int | None] = queue.SimpleQueue()
     for number in (*span.leaves, *[None] * threads):
         left.put(number)
@@ -145,21 +143,18 @@ def run(
                     messages.put(finished)
             messages.put((number, leaf))
 
+    waiting = len(span.leaves)
     with _started(work, threads if waiting else 0) as messages:
         while waiting:
             message = messages.get()
             if isinstance(message, BaseException):
                 raise message
             if isinstance(message, int):
-                done += message
-                if report is not None:
-                    report(done, n_val)
+                yield message
             else:
                 partial.add_leaf(*message)
                 waiting -= 1
-                if on_leaf is not None:
-                    on_leaf(partial)
-    return partial
+                yield 0
 
 
 @contextmanager
@@ -192,8 +187,8 @@ def _started(work: Callable[..., None], count: int) -> Iterator[queue.Queue[Any]
 
 
 @contextmanager
-def progress_report(progress: Any, total: int, resumed: int = 0) -> Iterator[Callable[[int, int], object] | None]:
-    """A function to call with (done, total): the user's own, a bar, or None for silence.
+def progress_report(progress: Any, total: int, resumed: int = 0) -> Iterator[Callable[[int, int], object]]:
+    """A function to call with (done, total): the user's own, one that moves a bar, or one that does nothing.
 
     `resumed` of them were done before. `progress=None` shows a bar only in a terminal, and only on long runs.
     """
@@ -202,7 +197,7 @@ def progress_report(progress: Any, total: int, resumed: int = 0) -> Iterator[Cal
             progress(resumed, total)
         yield progress
     elif progress is False or (progress is None and not sys.stderr.isatty()):
-        yield None
+        yield lambda _done, _total: None
     else:
         from tqdm.auto import tqdm
 

@@ -2,7 +2,7 @@
 
     method     which neighbours are ranked, and what finds them             plan.choose_method   -> Method
     plan       threads, batches, memory                                     plan.make_plan       -> Plan
-    run        here, or on an executor; resumed from a checkpoint if there is one: run.run, cluster.run_on -> Partial
+    run        here or on an executor; from a checkpoint if there is one    run.run_steps, cluster.run_on -> Partial
     result     moments, intervals, where they came from                     -> Valuation
 
 The estimator, the audit and its explanations all come through here.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
@@ -27,13 +28,13 @@ from nearworth.engine.nearest import KnownSource, SearcherSource, Source
 from nearworth.engine.nearest_lists import NearestLists
 from nearworth.engine.plan import Method, Plan, check_fits, choose_method, make_plan
 from nearworth.engine.problem import Problem, budget
-from nearworth.engine.run import Evaluator, Request, Span, progress_report, run
+from nearworth.engine.run import Evaluator, Request, Span, progress_report, run, run_steps
 from nearworth.inputs.features import fingerprint
 from nearworth.inputs.parameters import as_generator, condition, is_real
 from nearworth.inputs.targets import check_rows
 from nearworth.neighbors.searchers import Neighbours, Searcher
 from nearworth.results.origin import PARTS, SELF, Origin, ValidationSet, describe, kernel
-from nearworth.results.sums import CHUNK, Leaf, Moments, Partial
+from nearworth.results.sums import Leaf, Moments, Partial
 from nearworth.results.typical_error import TypicalError, estimate_error, sample_sizes
 from nearworth.results.valuation import Valuation
 
@@ -201,24 +202,28 @@ class _ValuationRun:
 
     def sum_up(self, request: Request) -> tuple[Partial, int]:
         """Sums over the validation points, and how many of these came from a checkpoint."""
-        problem, options = self.problem, self.options
-        base, opened, offset = self._beginning()
-        before = base.n_points
+        options, (base, opened, offset) = self.options, self._beginning()
         with checkpointed(options.checkpoint, base, float(options.checkpoint_interval)) as (summed, on_leaf):
-            resumed = summed.n_points - before
-            if opened is not None and offset // CHUNK in summed:
-                resumed -= opened.n_points  # these came with continue_from
             if self.source is not None:
                 _attach_notes(summed, {"failed": self.source.failed, "excess": request.excess})
-            span = Span.of(problem.n_val, offset, opened, summed)
+            span = Span.of(self.problem.n_val, offset, opened, summed)
             if span.leaves:
-                with progress_report(self.parameters["progress"], problem.n_val, resumed) as report:
-                    where: dict[str, Any] = {"span": span, "report": report, "on_leaf": on_leaf}
-                    if options.executor is None:
-                        run(problem, self.plan.threads, request, self._evaluators(), summed, **where)
-                    else:
-                        run_on(options.executor, problem, self.method, summed, options.scratch, **where)
-        return summed, resumed
+                self._run(request, summed, span, on_leaf)
+        return summed, self.problem.n_val - span.n_points
+
+    def _run(self, request: Request, summed: Partial, span: Span, on_leaf: Callable[[Partial], object]) -> None:
+        """Add what is still to come, here or on an executor, and say how far it is."""
+        problem, options, done = self.problem, self.options, self.problem.n_val - span.n_points
+        if options.executor is None:
+            steps = run_steps(problem, self.plan.threads, request, self._evaluators(), summed, span)
+        else:
+            steps = run_on(options.executor, problem, self.method, summed, span, options.scratch)
+        with progress_report(self.parameters["progress"], problem.n_val, done) as report, closing(steps):
+            for finished in steps:
+                done += finished
+                if finished:
+                    report(done, problem.n_val)
+                on_leaf(summed)
 
     def _evaluators(self) -> Callable[[], Evaluator]:
         return self.method.evaluators(self.problem, self.plan, self.source)
