@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearworth._common.types import Aggregate, FloatVector, Semivalue, Task, Ties, Utility
 from nearworth.engine.plan import TRIAL_POINTS, TRIAL_QUERIES, Plan, check_search_parameters, choose_method, make_plan
-from nearworth.engine.problem import TrainingSet, make_training_set
+from nearworth.engine.problem import make_training_set
 from nearworth.engine.value import CHECKPOINT_INTERVAL, Options, partial_sums, value
 from nearworth.games.truncation import Tail
 from nearworth.inputs.parameters import check_parameters, whole_number
@@ -139,12 +139,17 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         """
         parameters = self._checked_parameters()
         training = make_training_set(X, y, parameters)
+        features, names = training.features, None if training.features is None else training.features.names
         if training.classes is not None:
             training.n_classes(self.n_classes)
-            self.classes_ = training.classes.labels
-        elif hasattr(self, "classes_"):
-            del self.classes_
-        self._set_feature_names(training)
+        self.n_features_in_ = training.n_rows if features is None else features.n_columns
+        for name, fitted in (
+            ("classes_", training.classes and training.classes.labels),
+            ("feature_names_in_", names and np.array(names, dtype=object)),
+        ):
+            self.__dict__.pop(name, None)  # of an earlier fit
+            if fitted is not None:
+                setattr(self, name, fitted)
         self.training_set_ = training
         return self
 
@@ -250,14 +255,6 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
             if describe(parameters[name]) != describe(getattr(self.training_set_, name)):
                 raise ValueError(f"{name} changed to {parameters[name]!r} after fit. Call fit again.")
         return parameters
-
-    def _set_feature_names(self, training: TrainingSet) -> None:
-        features = training.features
-        self.n_features_in_ = training.n_rows if features is None else features.n_columns
-        if features is not None and features.names is not None:
-            self.feature_names_in_ = np.array(features.names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

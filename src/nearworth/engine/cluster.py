@@ -19,7 +19,7 @@ import uuid
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
@@ -125,12 +125,14 @@ def run_on(
         stack.callback(lambda: [future.cancel() for future in waiting])
         while True:
             while len(waiting) < WAITING_PER_WORKER * workers and (shard := next(shards, None)) is not None:
-                waiting[_submit(pool, shard)] = shard
+                with _naming(shard, "The executor refused"):
+                    waiting[pool.submit(work, shard)] = shard
             if not waiting:
                 return
             for future in wait(waiting, return_when=FIRST_COMPLETED).done:
                 shard = waiting.pop(future)
-                part = _result(future, shard)
+                with _naming(shard, "A worker failed on"):
+                    part = future.result()
                 summed.origin.warn_of_kernels([part.origin])
                 summed.absorb(part)
                 yield shard.span.n_points
@@ -151,23 +153,18 @@ def cut(problem: Problem, job: Job, span: Span, workers: int) -> Iterator[Shard]
         yield Shard(job, part, queries, problem.query_labels[a:b], problem.weights[a:b])
 
 
-def _submit(pool: Executor, shard: Shard) -> Future[Partial]:
+@contextmanager
+def _naming(shard: Shard, what: str) -> Iterator[None]:
+    """Errors of executors and workers, with what they did and the validation points that they did it to."""
     try:
-        return pool.submit(work, shard)
-    except Exception as error:
-        raise RuntimeError(f"The executor refused {shard.span}: {type(error).__name__}: {error}") from error
-
-
-def _result(future: Future[Partial], shard: Shard) -> Partial:
-    try:
-        return future.result()
+        yield
     except CancelledError as error:
         raise RuntimeError(
             f"The executor gave up {shard.span}: its scheduler is gone or was restarted, or the work was cancelled. "
             "With a checkpoint, the same call goes on from what is finished."
         ) from error
     except Exception as error:
-        raise RuntimeError(f"A worker failed on {shard.span}: {type(error).__name__}: {error}") from error
+        raise RuntimeError(f"{what} {shard.span}: {type(error).__name__}: {error}") from error
 
 
 def _count_workers(executor: Any) -> int:

@@ -155,13 +155,7 @@ class TrainingSet:
         return self.problem_of(queries.data, labels, weights, parameters, leave_one_out=X_val is None)
 
     def problem_of(
-        self,
-        queries: Any,
-        query_labels: npt.NDArray[Any],
-        weights: FloatVector,
-        parameters: Mapping[str, Any],
-        *,
-        leave_one_out: bool = False,
+        self, queries: Any, query_labels: Any, weights: Any, parameters: Mapping[str, Any], leave_one_out: bool = False
     ) -> Problem:
         """These training points and validation points that are checked already, with labels as codes."""
         return Problem(

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from nearworth._common.memory import Memory
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
@@ -19,7 +18,6 @@ from nearworth.engine.nearest import Source
 from nearworth.engine.problem import Problem
 from nearworth.engine.run import Request
 from nearworth.games.classification import ClassificationGame
-from nearworth.games.intervals import Interval
 from nearworth.games.truncation import Tail, TruncatedClassification
 from nearworth.neighbors.searchers import Neighbours
 from nearworth.results.sums import Leaf
@@ -90,7 +88,7 @@ class TruncatedEvaluator:
         matches = problem.labels[near.rows] == labels[:, None]
         n_matches = np.where(labels >= 0, self._class_sizes[labels], 0) - problem.leave_one_out
         values = self._game.rows(matches, near.starts(problem.ties), n_matches)
-        by_query = zip(*(_stacked(interval) for interval in values), strict=True)
+        by_query = zip(*(np.stack(interval, axis=1) for interval in values), strict=True)  # value and both ends
         for query, label, near_rows, row in zip(queries, labels.tolist(), near.rows, by_query, strict=True):
             yield QueryValues(query, label, near_rows, *row)
 
@@ -131,8 +129,3 @@ class TruncatedEvaluator:
         known = np.column_stack([row.near, row.match, row.other])
         unknown = np.column_stack([blind.far(self._problem.labels[row.near_rows]), blind.match, blind.other])
         return np.maximum([(known[1] - unknown[1]).max(), (unknown[2] - known[2]).max()], 0.0)
-
-
-def _stacked(interval: Interval) -> npt.NDArray[Any]:
-    """Value and both ends of each query, (Q, 3, ...)."""
-    return np.stack(interval, axis=1)

@@ -11,7 +11,7 @@ The estimator, the audit and its explanations all come through here.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from numbers import Integral
@@ -24,7 +24,7 @@ from nearworth._common.warnings import warn_user
 from nearworth._version import __version__
 from nearworth.engine.checkpoint import checkpointed
 from nearworth.engine.cluster import run_on
-from nearworth.engine.nearest import KnownSource, SearcherSource, Source
+from nearworth.engine.nearest import SearcherSource, Source
 from nearworth.engine.nearest_lists import NearestLists
 from nearworth.engine.plan import Method, Plan, check_fits, choose_method, make_plan
 from nearworth.engine.problem import Problem, budget
@@ -110,7 +110,8 @@ class Options:
         """Refuse what cannot be done with this problem by this method, before any work is."""
         if self.continue_from is not None and problem.leave_one_out:
             raise ValueError("continue_from needs X_val and y_val: a training set valued on itself has no more points.")
-        if method.searcher is None:
+        searcher = method.searcher
+        if searcher is None:
             return
         for name in ("continue_from", "executor", "partial"):
             if getattr(self, name) is not None:
@@ -118,8 +119,20 @@ class Options:
                     f"{name} needs search='exact': what a searcher finds is judged on a random sample of all "
                     "validation points, which parts of a run do not share."
                 )
-        if self.checkpoint is not None:
-            _refuse_unrepeatable(method.searcher, problem.parameters["random_state"])
+        if self.checkpoint is None:
+            return
+        if searcher.fingerprint is None:
+            raise ValueError(
+                f"checkpoint: {searcher.name} has no fingerprint(), so a later run cannot know that it would find the "
+                "same neighbours. Give it one (see Searcher), or use search='exact'."
+            )
+        own = f"random_state of {searcher.name}"
+        for name, seed in {"random_state": problem.parameters["random_state"], own: searcher.random_state}.items():
+            if not isinstance(seed, Integral):
+                raise ValueError(
+                    f"checkpoint with a searcher needs a number as {name}, to draw the same sample and find the same "
+                    f"neighbours again; got {seed!r}."
+                )
 
 
 class _ValuationRun:
@@ -204,8 +217,8 @@ class _ValuationRun:
         """Sums over the validation points, and how many of these came from a checkpoint."""
         options, (base, opened, offset) = self.options, self._beginning()
         with checkpointed(options.checkpoint, base, float(options.checkpoint_interval)) as (summed, on_leaf):
-            if self.source is not None:
-                _attach_notes(summed, {"failed": self.source.failed, "excess": request.excess})
+            if self.source is not None:  # what it failed on goes into the checkpoint too
+                summed.attach({"failed": self.source.failed, "excess": request.excess})
             span = Span.of(self.problem.n_val, offset, opened, summed)
             if span.leaves:
                 self._run(request, summed, span, on_leaf)
@@ -232,14 +245,12 @@ class _ValuationRun:
         """From validation points that are also valued exactly: see results/typical_error.py."""
         problem, source = self.problem, self.source
         size, n_rows = sample_sizes(problem.n_val, problem.n_train, None if source else budget(self.parameters))
-        sources: list[Source | None] = [None]
+        sources: Sequence[Source | None] = [None]
         if source is None:
             n_kept, some = problem.n_val, problem.some(_draw(rng, problem.n_val, size))
         else:
-            n_kept, (queries, found) = source.n_sampled, source.sample(size, rng)
-            # Searchers have limits of their own.
-            some = replace(problem.some(queries), parameters={**self.parameters, "max_memory": None})
-            sources = [KnownSource(some, source.k, each) for each in found]
+            n_kept, (some, sources) = source.n_sampled, source.sample(size, rng)
+            some = replace(some, parameters={**self.parameters, "max_memory": None})  # searchers have their own limits
         rows = _draw(rng, problem.n_train, n_rows)
         exact = single_values(some, rows)
         errors = [_values_of(some, self.plan, rows, each) for each in sources]
@@ -321,28 +332,3 @@ def _widened(moments: Moments, excess: FloatMatrix | None, weights: FloatVector,
     assert excess is not None
     worst = np.sort(excess * weights, axis=1)[:, ::-1][:, :n_incomplete].sum(axis=1)
     return replace(moments, ends=moments.ends + np.array([[-worst[0]], [worst[1]]]))
-
-
-def _attach_notes(summed: Partial, notes: dict[str, Any]) -> None:
-    """Make arrays part of the checkpoint, and fill them from an earlier one."""
-    for name, note in notes.items():
-        if name in summed.notes:
-            note[...] = summed.notes[name]
-        summed.notes[name] = note
-
-
-def _refuse_unrepeatable(searcher: Searcher, random_state: Any) -> None:
-    """A run can be resumed only if the searcher will find the same again."""
-    kind = searcher.name
-    if searcher.fingerprint is None:
-        raise ValueError(
-            f"checkpoint: {kind} has no fingerprint(), so a later run cannot know that it would find the same "
-            "neighbours. Give it one (see Searcher), or use search='exact'."
-        )
-    seeds = {"random_state": random_state, f"random_state of {kind}": searcher.random_state}
-    for name, seed in seeds.items():
-        if not isinstance(seed, Integral):
-            raise ValueError(
-                f"checkpoint with a searcher needs a number as {name}, to draw the same sample and find the same "
-                f"neighbours again; got {seed!r}."
-            )

@@ -146,8 +146,10 @@ def kernel() -> str:
 def describe(value: Any) -> Any:
     """A parameter as JSON can hold it, the same in every process."""
     if callable(value):
-        code = getattr(value, "__code__", None)
-        body = fingerprint(_contents(code), value.__defaults__, _closure(value))[:8] if code else repr(value)
+        body = repr(value)
+        if code := getattr(value, "__code__", None):
+            closure = [describe(cell.cell_contents) for cell in value.__closure__ or ()]
+            body = fingerprint(_contents(code), value.__defaults__, closure)[:8]
         return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}#{body}"
     if isinstance(value, Fraction):
         return float(value)
@@ -164,7 +166,3 @@ def _contents(code: CodeType) -> list[Any]:
     """What a function does, without the addresses that the repr of inner functions holds."""
     constants = [_contents(part) if isinstance(part, CodeType) else repr(part) for part in code.co_consts]
     return [code.co_code, code.co_names, constants]
-
-
-def _closure(function: Any) -> list[Any]:
-    return [describe(cell.cell_contents) for cell in function.__closure__ or ()]

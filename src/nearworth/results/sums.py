@@ -258,6 +258,12 @@ class Partial:
         """Take in the sums of another part, whatever its origin."""
         self._add(other._nodes)
 
+    def attach(self, notes: Mapping[str, Any]) -> None:
+        """Save these arrays with the sums from now on, and fill them from those that were saved before."""
+        for name, note in notes.items():
+            note[...] = self.notes.get(name, note)
+            self.notes[name] = note
+
     def finish(self) -> Moments:
         """The sum over everything added, left to right."""
         whole, last = self.finished(), self.unfinished()
