@@ -31,7 +31,6 @@ import numpy.typing as npt
 import scipy.sparse
 
 from nearworth._common.files import atomic_write
-from nearworth._common.types import FloatVector
 from nearworth.engine.classify import SharedTraining
 from nearworth.engine.plan import Method, make_plan
 from nearworth.engine.problem import PRECOMPUTED, Problem, TrainingSet
@@ -98,13 +97,11 @@ class Job:
 
 @dataclass(frozen=True)
 class Shard:
-    """Some leaves and their validation points; only their numbers where training points are valued on each other."""
+    """Some leaves and what the problem of a worker lacks: the weights of all, or only their validation points."""
 
     job: Job
     span: Span
-    queries: Any
-    labels: Any
-    weights: FloatVector
+    points: dict[str, Any]
 
 
 def run_on(
@@ -142,15 +139,14 @@ def cut(problem: Problem, job: Job, span: Span, workers: int) -> Iterator[Shard]
     """Aligned groups of 2^n leaves, some for each worker."""
     level = max(1, len(span.leaves) // (SHARDS_PER_WORKER * workers)).bit_length() - 1
     for _, group in groupby(span.leaves, key=lambda leaf: leaf >> level):
-        leaves = tuple(group)
-        if job.leave_one_out:
-            yield Shard(job, replace(span, leaves=leaves), None, None, problem.weights)
-            continue
-        a, b = span.points(leaves[0])[0], span.points(leaves[-1])[1]
-        queries = problem.queries[a:b]
-        queries = np.array(queries) if isinstance(queries, np.ndarray) else queries
-        part = Span(leaves, b - a, span.offset + a, span.opened if a == 0 else None)
-        yield Shard(job, part, queries, problem.query_labels[a:b], problem.weights[a:b])
+        part, points = replace(span, leaves=tuple(group)), {"weights": problem.weights}
+        if not job.leave_one_out:
+            a, b = span.points(part.leaves[0])[0], span.points(part.leaves[-1])[1]
+            part = Span(part.leaves, b - a, span.offset + a, span.opened if a == 0 else None)
+            points = {name: getattr(problem, name)[a:b] for name in ("queries", "query_labels", "weights")}
+            if isinstance(points["queries"], np.ndarray):
+                points["queries"] = np.array(points["queries"])  # a memory map would be sent as a whole
+        yield Shard(job, part, points)
 
 
 @contextmanager
@@ -178,9 +174,7 @@ def _count_workers(executor: Any) -> int:
 def work(shard: Shard) -> Partial:
     """Sum up one shard, in any process."""
     job, (problem, shared) = shard.job, _prepared(shard.job)
-    if not job.leave_one_out:
-        problem = replace(problem, queries=shard.queries, query_labels=shard.labels)
-    problem = replace(problem, weights=shard.weights)
+    problem = replace(problem, **shard.points)
     plan = make_plan(problem.training, job.parameters, job.method, shard.span.n_points)
     evaluators = job.method.evaluators(problem, plan, shared=shared)
     request, sums = Request(spread=bool(job.parameters["standard_errors"])), Partial(Origin(kernel=kernel()))

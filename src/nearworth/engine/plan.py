@@ -16,6 +16,8 @@ from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import Any
 
+import numpy as np
+
 from nearworth._common import native
 from nearworth._common.memory import Memory, default_budget, free_memory, usable_threads
 from nearworth.engine.classify import ClassificationEvaluator, SharedTraining, SortedEvaluator
@@ -96,7 +98,9 @@ class Method:
             return SortedEvaluator.memory(n_train)
         if training.task == "regression":
             return RegressionEvaluator.memory(n_train)
-        return ClassificationEvaluator.memory(n_train, int(training.pivot_share * n_train), by_product=by_product)
+        counts = np.bincount(training.labels)
+        rarer = np.minimum(counts, training.n_rows - counts).max()  # of match and mismatch, at most
+        return ClassificationEvaluator.memory(n_train, int(rarer / training.n_rows * n_train), by_product=by_product)
 
 
 def check_search_parameters(parameters: Mapping[str, Any]) -> None:
@@ -127,8 +131,12 @@ def choose_method(
     if k is None or k >= n_train:
         return Method(reason=why if k is None else "n_candidates covers the whole training set")
     searcher = _searcher(search, parameters)
-    if search == "auto":
-        searcher, why = _automatic(why, n_train, n_val, euclidean)
+    if search == "auto" and (
+        n_train < INDEX_POINTS or n_val < INDEX_QUERIES or not euclidean or not find_spec("faiss")
+    ):
+        why += "; every distance is computed sooner than an index is built"
+    elif search == "auto":
+        searcher, why = _searcher("faiss", {}), f"{why}; an index pays off for this many queries"
     if searcher is None and max_error is not None:
         return Method(max_error=float(max_error) if native.available() else None, reason="beyond, counting is enough")
     return Method(n_candidates=k, searcher=searcher, tail=parameters["tail"], reason=why)
@@ -144,13 +152,6 @@ def _how_many(training: TrainingSet, parameters: Mapping[str, Any], n_train: int
         return None, "no bound is known beforehand for regression, so all neighbours are ranked"
     k = candidates_for_error(training.game(parameters, n_train), float(max_error), parameters["tail"])
     return k, f"{k:,} neighbours make an error of {max_error:g} certain"
-
-
-def _automatic(why: str, n_train: int, n_val: int, euclidean: bool) -> tuple[Searcher | None, str]:
-    large = n_train >= INDEX_POINTS and n_val >= INDEX_QUERIES
-    if large and euclidean and find_spec("faiss") is not None:
-        return _searcher("faiss", {}), f"{why}; an index pays off for this many queries"
-    return None, f"{why}; every distance is computed sooner than an index is built"
 
 
 def _searcher(search: Any, parameters: Mapping[str, Any]) -> Searcher | None:

@@ -36,7 +36,6 @@ WITH_SPREAD = ("total", "shift", "first", "second")  # in the order that the ker
 N_ROWS = {"ends": 2, "sums": 3, "near": 3, "far": 3}  # the others are vectors
 
 Node: TypeAlias = tuple[int, int]
-State: TypeAlias = tuple[list[Any], dict[str, npt.NDArray[Any]]]  # plain numbers and arrays, as files hold them
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class Moments:
 
     def __add__(self, other: Moments) -> Moments:
         numbers = [mine + theirs for mine, theirs in zip(self.numbers, other.numbers, strict=True)]
-        mine, theirs = self.arrays(), other.arrays()
+        mine, theirs = self.arrays, other.arrays
         sums: dict[str, Any] = {"total": self.total + other.total}
         if {"centre", "spread"} <= mine.keys() & theirs.keys():
             share = other.weight_squares / numbers[-1] if numbers[-1] > 0 else 0.0
@@ -85,7 +84,7 @@ class Moments:
 
     def take(self, rows: IntVector) -> Moments:
         """The moments of other training points, one for each row named."""
-        taken: dict[str, Any] = {name: array[..., rows] for name, array in self.arrays().items()}
+        taken: dict[str, Any] = {name: array[..., rows] for name, array in self.arrays.items()}
         return replace(self, **taken)
 
     def standard_errors(self) -> FloatVector | None:
@@ -97,6 +96,7 @@ class Moments:
         squares = np.maximum(self.spread, 0.0) + self.weight_squares * (self.centre - self.total / self.weight) ** 2
         return np.asarray(np.sqrt(self.positive / (self.positive - 1) * squares) / self.weight)
 
+    @property
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Those that are not None, by name."""
         named = {name: getattr(self, name) for group in OF_MOMENTS for name in group}
@@ -105,9 +105,6 @@ class Moments:
     @property
     def numbers(self) -> list[Any]:
         return [self.count, self.positive, self.weight, self.weight_squares]
-
-    def state(self) -> State:
-        return self.numbers, self.arrays()
 
     @classmethod
     def of_state(cls, numbers: Sequence[Any], arrays: Mapping[str, Any]) -> Moments:
@@ -186,9 +183,6 @@ class Leaf:
         if "sums" in arrays:
             sums |= {"total": arrays["sums"][0], "ends": arrays["sums"][1:]}
         return Moments(*self.numbers, **sums)
-
-    def state(self) -> State:
-        return self.numbers, self.arrays
 
     @classmethod
     def of_state(cls, numbers: Sequence[Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Leaf:
@@ -280,13 +274,12 @@ class Partial:
         arrays = {f"note-{name}": note for name, note in self.notes.items()}
         for level, index in sorted(self._nodes):
             sums = self._nodes[level, index]
-            numbers, named = sums.state()
             if isinstance(sums, Leaf):
-                prefix, description["open"] = "open", [index, numbers]
+                prefix, description["open"] = "open", [index, sums.numbers]
             else:
                 prefix = f"{level}-{index}"
-                description["nodes"].append([level, index, numbers])
-            arrays |= {f"{prefix}-{name}": array for name, array in named.items()}
+                description["nodes"].append([level, index, sums.numbers])
+            arrays |= {f"{prefix}-{name}": array for name, array in sums.arrays.items()}
         write_archive(path, "part", description, arrays)
 
     @classmethod
@@ -364,7 +357,7 @@ def _named(prefix: str, arrays: Arrays) -> dict[str, npt.NDArray[Any]]:
 
 
 def _check_state(numbers: Sequence[Any], arrays: Arrays, groups: Sequence[Sequence[str]]) -> None:
-    """A ValueError for what `state` of Moments or Leaf cannot have given."""
+    """A ValueError for numbers and arrays that no Moments or Leaf can have."""
     count, positive, *weights = numbers
     if not (type(count) is type(positive) is int and 0 <= positive <= count):
         raise ValueError(f"it counts {count!r} validation points, {positive!r} of positive weight.")

@@ -54,7 +54,7 @@ class Valuation:
     _moments_by_group: Callable[[IntVector], Moments] | None = None
 
     def __post_init__(self) -> None:
-        for array in (*self.moments.arrays().values(), self.contributions, self.contribution_rows):
+        for array in (*self.moments.arrays.values(), self.contributions, self.contribution_rows):
             if array is not None:
                 array.setflags(write=False)
 
@@ -224,7 +224,7 @@ class Valuation:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a numpy archive with a JSON description and a checksum; no pickle, atomically."""
-        numbers, arrays = self.moments.state()
+        numbers, arrays = self.moments.numbers, self.moments.arrays
         arrays["values"] = self.values  # for readers without this package; load makes them from the sums
         if self.contributions is not None and self.contribution_rows is not None:
             arrays |= {"contributions": self.contributions, "contribution_rows": self.contribution_rows}
