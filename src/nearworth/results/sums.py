@@ -150,12 +150,23 @@ class Leaf:
             self.arrays[name][order] = sums
 
     def add_values(self, values: FloatVector, weight: float) -> None:
-        """Add one validation point, given the value of each training point."""
-        if "shift" in self.arrays:
-            sums = [self.arrays[name] for name in WITH_SPREAD]
-            add_with_spread(*sums, values=values, weight=weight, fresh=self.numbers[1] == 0)
+        """Add one validation point, given the value phi of each training point.
+
+        To the total goes w phi; to the spread w^2 (phi - shift) and its square, where the first point sets the shift.
+        """
+        sums, fresh = [self.arrays[name] for name in WITH_SPREAD if name in self.arrays], self.numbers[1] == 0
+        if len(sums) == 1:
+            sums[0] += weight * values
+        elif native.available():
+            native.call("add_with_spread", *sums, np.ascontiguousarray(values), weight, fresh)
         else:
-            self.total[:] += weight * values
+            total, shift, first, second = sums
+            if fresh:
+                shift[:] = values
+            away, square = values - shift, weight * weight
+            total += weight * values
+            first += square * away
+            second += square * away * away
         self._count(weight)
 
     def count(self, weights: FloatVector, errors: FloatVector | None = None) -> None:
@@ -372,19 +383,3 @@ def _check_state(numbers: Sequence[Any], arrays: Arrays, groups: Sequence[Sequen
     if "far" in arrays:
         columns["far"] = arrays["far"].shape[-1]  # one per class
     check_arrays(arrays, {name: (N_ROWS[name], n) if name in N_ROWS else (n,) for name, n in columns.items()})
-
-
-def add_with_spread(
-    total: FloatVector, shift: FloatVector, first: FloatVector, second: FloatVector,
-    *, values: FloatVector, weight: float, fresh: bool,
-) -> None:  # fmt: skip
-    """Add w phi, w^2 (phi - shift) and w^2 (phi - shift)^2; the first query of a leaf sets the shift."""
-    if native.available():
-        native.call("add_with_spread", total, shift, first, second, np.ascontiguousarray(values), weight, fresh)
-        return
-    if fresh:
-        shift[:] = values
-    away, square = values - shift, weight * weight
-    total += weight * values
-    first += square * away
-    second += square * away * away
