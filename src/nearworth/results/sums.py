@@ -154,25 +154,25 @@ class Leaf:
 
         To the total goes w phi; to the spread w^2 (phi - shift) and its square, where the first point sets the shift.
         """
-        sums, fresh = [self.arrays[name] for name in WITH_SPREAD if name in self.arrays], self.numbers[1] == 0
-        if len(sums) == 1:
-            sums[0] += weight * values
-        elif native.available():
-            native.call("add_with_spread", *sums, np.ascontiguousarray(values), weight, fresh)
+        fresh = self.numbers[1] == 0
+        self._count(weight)
+        if "shift" not in self.arrays:
+            self.total[:] += weight * values
+            return
+        total, shift, first, second = (self.arrays[name] for name in WITH_SPREAD)
+        if native.available():
+            native.call("add_with_spread", total, shift, first, second, np.ascontiguousarray(values), weight, fresh)
         else:
-            total, shift, first, second = sums
             if fresh:
                 shift[:] = values
             away, square = values - shift, weight * weight
             total += weight * values
             first += square * away
             second += square * away * away
-        self._count(weight)
 
     def count(self, weights: FloatVector, errors: FloatVector | None = None) -> None:
         """Count validation points whose values are summed elsewhere, with the errors of their values."""
-        for weight in weights.tolist():
-            self._count(weight)
+        self._count(*weights.tolist())
         for error in () if errors is None else (weights * errors).tolist():
             self.widen(error)
 
@@ -180,9 +180,14 @@ class Leaf:
         """Add to the error of all sums."""
         self.arrays["error"] = self.arrays.get("error", np.zeros(1)) + error
 
-    def _count(self, weight: float) -> None:
-        added = (1, int(weight > 0), weight, weight * weight)
-        self.numbers = [before + more for before, more in zip(self.numbers, added, strict=True)]
+    def _count(self, *weights: float) -> None:
+        count, positive, total, squares = self.numbers
+        for weight in weights:  # one after the other, in any batch
+            count += 1
+            positive += weight > 0
+            total += weight
+            squares += weight * weight
+        self.numbers = [count, positive, total, squares]
 
     def moments(self) -> Moments:
         arrays, squares = self.arrays, self.numbers[-1]
