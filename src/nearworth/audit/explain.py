@@ -101,12 +101,11 @@ def effects_of(
     known, another label changes a sum only: phi = worth(rank) [match] + terms that do not depend on the row's own
     label, and for the soft utility what the counts of the classes add.
     """
-    training, parameters = estimator.training_set_, estimator.get_params(deep=False)
 
     def values_of_row(problem: Problem) -> FloatVector:
-        return single_values(training, problem, parameters, np.array([row]))[:, 0]
+        return single_values(problem, np.array([row]))[:, 0]
 
-    problem = training.problem(X_val, y_val, None, parameters)
+    problem = estimator.training_set_.problem(X_val, y_val, None, estimator.get_params(deep=False))
     game = problem.game
     if not isinstance(game, ClassificationGame):
         return values_of_row(problem), np.empty(0)
