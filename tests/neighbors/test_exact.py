@@ -57,8 +57,9 @@ def test_exact_search_is_exact(variant, rng, n_train, kind):
     }[kind]()
     for k in (1, 20, n_train + 2):
         exact, far = brute_force(X, Q, k)
-        indices, distances = ExactSearch().fit(X).search(Q, k)
-        check_answer(indices, distances, n_train, k, n_queries=len(Q))
+        searcher = ExactSearch().fit(X)
+        indices, distances = searcher.search(Q, k)
+        check_answer(indices, distances, n_train, k, n_queries=len(Q), searcher=searcher)
         np.testing.assert_array_equal(indices[:, :n_train], exact)
         np.testing.assert_allclose(distances[:, :n_train], far, rtol=1e-14, atol=0)
         assert (indices[:, n_train:] == -1).all()
