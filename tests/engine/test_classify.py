@@ -67,7 +67,7 @@ def plain(est, X_val, y_val, k, utility="soft", semivalue="shapley", ties="avera
     parameters = {"n_neighbors": k, "utility": utility, "semivalue": semivalue, "n_classes": None}
     order, blocks = ranked_points(training, X_val, ties)
     codes, _ = training.classes.encode(y_val, "y_val", len(y_val))
-    game = training.game(parameters, training.n_rows)()
+    game = training.games(parameters)(training.n_rows)
     ranked = game.values(training.labels[order], codes, blocks)
     values = np.empty_like(ranked)
     np.put_along_axis(values, order, ranked, axis=1)
@@ -201,7 +201,7 @@ def test_regression_loops_against_the_vectorised_formula(data, utility, semivalu
     training = est.training_set_
     order, blocks = ranked_points(training, X_val, "average")
     parameters = {"n_neighbors": 6, "utility": utility, "semivalue": semivalue, "n_classes": None}
-    ranked = training.game(parameters, N)().values(y[order], y_val, blocks)
+    ranked = training.games(parameters)(N).values(y[order], y_val, blocks)
     values = np.empty_like(ranked)
     np.put_along_axis(values, order, ranked, axis=1)
     expected = values.mean(axis=0)

@@ -41,7 +41,7 @@ class Job:
     training: StoredTraining
     metric: Any
     metric_params: Mapping[str, Any] | None
-    make_game: Callable[[], Any]
+    games: Callable[[int], Any]
     ties: Ties
     leave_one_out: bool
     spread: bool
@@ -53,7 +53,7 @@ class Job:
             geometry = fingerprint(pickle.dumps((self.metric, self.metric_params)))
         except Exception:  # a function that only the executor's own pickle can send
             geometry = uuid.uuid4().hex
-        object.__setattr__(self, "name", repr((self.training, geometry, self.make_game)))
+        object.__setattr__(self, "name", repr((self.training, geometry, self.games)))
 
 
 @dataclass(frozen=True)
@@ -182,14 +182,14 @@ class _Prepared:
         self._job = job
         self._points, self._labels = job.training.load()
         self._keys: Keys = make_keys(self._points, job.metric, job.metric_params)
-        self._game = job.make_game()
+        self._games = job.games
         self.shared = SharedTraining(self._keys, self._labels)
 
     def problem(self, shard: Shard) -> Problem:
         job = self._job
         return Problem(
             keys=self._keys,
-            game=self._game,
+            games=self._games,
             labels=self._labels,
             queries=self._points if job.leave_one_out else shard.queries,
             query_labels=self._labels if shard.labels is None else shard.labels,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, lru_cache, partial
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._common.types import FloatVector, IntVector, Task, Ties
+from nearworth._common.types import FloatVector, IntMatrix, IntVector, Task, Ties
 from nearworth._common.warnings import warn_user
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
@@ -22,8 +23,28 @@ from nearworth.neighbors.duplicates import first_duplicates, first_equal
 from nearworth.neighbors.keys import Keys, make_keys
 
 PRECOMPUTED = "precomputed"
+NOBODY: IntVector = np.zeros(0, dtype=np.intp)
+FEW_GAMES = 4  # sizes of groups whose games are kept, by each evaluator anew
 INTERRUPT_EVERY = 2**28  # differences after which a run looks whether it should stop
 LEAST_TRIAL, TRIAL_ENTRIES = 2048, 2**20  # rows and numbers of a file that a trial reads into memory
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Rows that may not vote for each other: the group of each training point and of each validation point (or -1)."""
+
+    of_training: IntVector
+    of_queries: IntVector
+
+    @cached_property
+    def _members(self) -> list[IntVector]:
+        order = np.argsort(self.of_training, kind="stable")
+        return np.split(order, np.cumsum(np.bincount(self.of_training))[:-1])
+
+    def members(self, query: int) -> IntVector:
+        """The training points in the group of a validation point."""
+        group = self.of_queries[query]
+        return self._members[group] if group >= 0 else NOBODY
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,11 +52,11 @@ class Problem:
     """Validation points against training points, complete and checked.
 
     With `leave_one_out`, the validation points are the training points, or those of `rows`, and each takes no part in
-    its own game.
+    its own game. With `groups`, the whole group of a validation point takes no part.
     """
 
     keys: Keys
-    game: Any  # a ClassificationGame or a RegressionGame
+    games: Callable[[int], Any]  # a ClassificationGame or a RegressionGame of so many players
     labels: npt.NDArray[Any]
     queries: Any
     query_labels: npt.NDArray[Any]
@@ -43,6 +64,7 @@ class Problem:
     ties: Ties
     leave_one_out: bool = False
     rows: IntVector | None = None
+    groups: Groups | None = None
 
     @property
     def n_train(self) -> int:
@@ -51,6 +73,33 @@ class Problem:
     @property
     def n_val(self) -> int:
         return len(self.query_labels)
+
+    @cached_property
+    def game(self) -> Any:
+        """The game of a validation point outside of all groups."""
+        return self.games(self.n_train - self.leave_one_out)
+
+    @cached_property
+    def game_without(self) -> Callable[[int], Any]:
+        """The game of all training points but so many."""
+        few = lru_cache(maxsize=FEW_GAMES)(lambda n_excluded: self.games(self.n_train - n_excluded))
+        return lambda n_excluded: self.game if n_excluded == self.leave_one_out else few(n_excluded)
+
+    def excluded(self, query: int) -> IntVector:
+        """The training points that take no part in the game of a query."""
+        if self.groups is not None:
+            return self.groups.members(query)
+        return np.array([self.self_index(query)]) if self.leave_one_out else NOBODY
+
+    def runs(self, start: int, stop: int) -> Iterator[tuple[int, int, IntMatrix]]:
+        """Queries in a row with equally many excluded points: where they begin and end, and the points of each."""
+        if self.groups is None:
+            selves = np.arange(start, stop)[:, None] if self.rows is None else self.rows[start:stop, None]
+            yield start, stop, selves[:, : int(self.leave_one_out)]
+            return
+        for size, run in groupby(range(start, stop), key=lambda query: len(self.excluded(query))):
+            queries = list(run)
+            yield queries[0], queries[-1] + 1, np.array([self.excluded(q) for q in queries]).reshape(len(queries), size)
 
     def self_index(self, query: int) -> int:
         """The training point that takes no part in the game of a query; -1 if all do."""
@@ -68,6 +117,7 @@ class Problem:
             query_labels=self.query_labels[queries],
             weights=self.weights[queries],
             rows=queries if self.leave_one_out else None,
+            groups=None if self.groups is None else replace(self.groups, of_queries=self.groups.of_queries[queries]),
         )
 
     def interruptible(self, batch: int) -> int:
@@ -108,13 +158,13 @@ class TrainingSet:
         counts = np.bincount(self.classes.codes)
         return float(np.minimum(counts, self.n_rows - counts).max() / self.n_rows)
 
-    def game(self, parameters: Mapping[str, Any], n_players: int) -> Callable[[], ClassificationGame | RegressionGame]:
-        """A picklable factory of the game that the parameters ask for, among so many players."""
+    def games(self, parameters: Mapping[str, Any]) -> Callable[[int], ClassificationGame | RegressionGame]:
+        """A picklable factory of the games that the parameters ask for, by the number of players."""
         k, utility, semivalue = int(parameters["n_neighbors"]), parameters["utility"], _plain(parameters["semivalue"])
         if self.classes is None:
-            return partial(RegressionGame, n_players, k, utility, semivalue)
+            return partial(RegressionGame, n_neighbors=k, utility=utility, semivalue=semivalue)
         n_classes = self.n_classes(parameters["n_classes"])
-        return partial(ClassificationGame, n_players, k, n_classes, utility, semivalue)
+        return partial(ClassificationGame, n_neighbors=k, n_classes=n_classes, utility=utility, semivalue=semivalue)
 
     def n_classes(self, given: int | None) -> int:
         """C of the utility: as given, else the number of distinct training labels."""
@@ -140,7 +190,7 @@ class TrainingSet:
         queries = self._check_queries(X_val)
         return Problem(
             keys=self.keys,
-            game=self.game(parameters, self.n_rows)(),
+            games=self.games(parameters),
             labels=self.labels,
             queries=queries.data,
             query_labels=self._check_query_labels(y_val, queries.n_rows),
@@ -160,7 +210,7 @@ class TrainingSet:
             )
         return Problem(
             keys=self.keys,
-            game=self.game(parameters, self.n_rows - 1)(),
+            games=self.games(parameters),
             labels=self.labels,
             queries=self.features.data,
             query_labels=self.labels,
@@ -183,7 +233,7 @@ class TrainingSet:
             keys, queries = make_keys(data[rows], self.metric, self.metric_params), data[some]
         return Problem(
             keys=keys,
-            game=self.game(parameters, len(rows))(),
+            games=self.games(parameters),
             labels=self.labels[rows],
             queries=queries,
             query_labels=self.labels[some],

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from numbers import Integral
 from types import CodeType
 from typing import Any
@@ -104,7 +104,7 @@ def partial_sums(training: TrainingSet, problem: Problem, parameters: Mapping[st
 def method_for(training: TrainingSet, parameters: Mapping[str, Any], n_val: int, n_train: int | None = None) -> Method:
     n_rows = training.n_rows if n_train is None else n_train
     euclidean = training.keys.data is not None
-    return choose_method(parameters, training.game(parameters, n_rows), n_rows, n_val, euclidean=euclidean)
+    return choose_method(parameters, partial(training.games(parameters), n_rows), n_rows, n_val, euclidean=euclidean)
 
 
 class _ValuationRun:
@@ -330,7 +330,7 @@ class _ValuationRun:
             training=store(points, training.labels, folder),
             metric=training.metric,
             metric_params=training.metric_params,
-            make_game=training.game(parameters, problem.game.n_players),
+            games=training.games(parameters),
             ties=problem.ties,
             leave_one_out=problem.leave_one_out,
             spread=self.spread,
