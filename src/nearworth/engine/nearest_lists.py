@@ -35,12 +35,12 @@ class NearestLists:
         self.found = Neighbours.empty(n_queries, size, dtype=np.int32)
 
     def note(self, start: int, block: QuantisedKeys, order: IntVector32, excluded: npt.NDArray[np.int32]) -> None:
-        """Take the nearest of some queries; order[i] is the row at position i; excluded positions, a row per query, are left out."""
+        """Take the nearest of some queries, but not the excluded positions of each; order[i] is the row at position i."""
         n_train, part = len(order), slice(start, start + len(block.qkeys))
         if block.exact is None:
             native.call(
-                "nearest_lists", block.qkeys, block.tolerance, excluded, order, block.queries, block.points, block.given,
-                start, self.least, self.found.rows[part], self.found.keys[part], np.empty(n_train, dtype=np.int32),
+                "nearest_lists", block.qkeys, block.tolerance, excluded, order, block.queries, block.points,
+                block.given, start, self.least, self.found.rows[part], self.found.keys[part], np.empty(n_train, dtype=np.int32),
                 np.empty(n_train),
             )  # fmt: skip
             return
