@@ -67,8 +67,9 @@ def test_groups_of_one_are_plain_self_valuation(task, rng):
     X, y, _ = make(rng, 300, task, 1)
     est = nw.KNNShapley(5, task, standard_errors=True).fit(X, y)
     plain, grouped = est.value(), est.value(groups=[f"row {i}" for i in range(300)])
-    np.testing.assert_array_equal(plain.values, grouped.values)
-    np.testing.assert_array_equal(plain.standard_errors, grouped.standard_errors)
+    # Not to the bit: copies share one sum only where they meet the same games.
+    np.testing.assert_allclose(plain.values, grouped.values, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(plain.standard_errors, grouped.standard_errors, rtol=0, atol=1e-15)
 
 
 def test_large_groups_as_by_hand(rng):
@@ -130,7 +131,7 @@ def test_checkpoints_and_executors_give_the_same_bits(rng, tmp_path):
 def test_bad_groups_are_refused(rng):
     X, y, groups = make(rng, 20, "classification", 4)
     est = nw.KNNShapley(3).fit(X, y)
-    with pytest.raises(ValueError, match="groups.*20.*19"):
+    with pytest.raises(ValueError, match="groups has 19 entries for 20 rows"):
         est.value(groups=groups[:19])
     with pytest.raises(ValueError, match="one group"):
         est.value(groups=np.zeros(20))

@@ -176,7 +176,9 @@ class TrainingSet:
             )
         return seen if given is None else int(given)
 
-    def problem(self, X_val: Any, y_val: Any, sample_weight: Any, parameters: Mapping[str, Any]) -> Problem:
+    def problem(
+        self, X_val: Any, y_val: Any, sample_weight: Any, parameters: Mapping[str, Any], groups: Any = None
+    ) -> Problem:
         """These training points and a validation set; without one, each training point against all the others."""
         if (X_val is None) != (y_val is None):
             missing, given = ("X_val", "y_val") if X_val is None else ("y_val", "X_val")
@@ -184,7 +186,7 @@ class TrainingSet:
                 f"{given} was given without {missing}. Give both, or neither to value the training set on itself."
             )
         if X_val is None:
-            return self._self_problem(sample_weight, parameters)
+            return self._self_problem(sample_weight, parameters, groups)
         if not _plain_arrays(X_val, y_val):
             X_val, y_val = open_pair(X_val, y_val, ("X_val", "y_val"), budget(parameters))
         queries = self._check_queries(X_val)
@@ -196,9 +198,10 @@ class TrainingSet:
             query_labels=self._check_query_labels(y_val, queries.n_rows),
             weights=check_weights(sample_weight, queries.n_rows),
             ties=parameters["ties"],
+            groups=self._groups_of(groups, queries.n_rows),
         )
 
-    def _self_problem(self, sample_weight: Any, parameters: Mapping[str, Any]) -> Problem:
+    def _self_problem(self, sample_weight: Any, parameters: Mapping[str, Any], groups: Any) -> Problem:
         if self.features is None:
             raise ValueError(
                 "value() without a validation set needs distances between training points: "
@@ -217,7 +220,28 @@ class TrainingSet:
             weights=check_weights(sample_weight, self.n_rows),
             ties=parameters["ties"],
             leave_one_out=True,
+            groups=None if groups is None else self._check_groups(groups, groups, self.n_rows),
         )
+
+    def _groups_of(self, groups: Any, n_val: int) -> Groups | None:
+        if groups is None:
+            return None
+        if not isinstance(groups, tuple) or len(groups) != 2:
+            raise ValueError(
+                "groups must be a pair with a validation set: the groups of the training rows and groups of the "
+                "validation rows."
+            )
+        return self._check_groups(*groups, n_val)
+
+    def _check_groups(self, of_training: Any, of_queries: Any, n_queries: int) -> Groups:
+        names = check_classes(of_training, "groups", self.n_rows)
+        codes, _ = names.encode(of_queries, "groups", n_queries)
+        if len(names.labels) == 1 and (codes == 0).any():
+            raise ValueError(
+                f"groups: all training rows are in one group, {names.labels.tolist()[0]!r}, so that nothing predicts "
+                "its rows. Give two groups or more."
+            )
+        return Groups(names.codes.astype(np.intp), codes.astype(np.intp))
 
     def trial(self, n_points: int, n_queries: int, parameters: Mapping[str, Any]) -> Problem:
         """A smaller problem of the same kind: some training points as queries against some of all."""
@@ -241,11 +265,12 @@ class TrainingSet:
             ties=parameters["ties"],
         )
 
-    def first_duplicates(self, weights: FloatVector) -> IntVector:
-        """For each training point the first one with the same row, label and weight."""
+    def first_duplicates(self, problem: Problem) -> IntVector:
+        """For each training point the first one with the same row, label, weight and group."""
         if self.features is None or self.metric == PRECOMPUTED:
             return np.arange(self.n_rows)
-        return first_equal(first_duplicates(self.features.data), self.labels, weights)
+        groups = problem.weights if problem.groups is None else problem.groups.of_training
+        return first_equal(first_duplicates(self.features.data), self.labels, problem.weights, groups)
 
     def _check_queries(self, X_val: Any) -> Features:
         if self.metric == PRECOMPUTED:

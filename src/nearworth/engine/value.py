@@ -160,7 +160,7 @@ class _ValuationRun:
             moments = _widened(moments, excess, problem.weights, incomplete)
         if problem.leave_one_out and problem.ties == "average":
             # Identical points meet the same terms, but not in the same order: rounding must not tell them apart.
-            moments = moments.take(self.training.first_duplicates(problem.weights))
+            moments = moments.take(self.training.first_duplicates(problem))
         if not np.isfinite(moments.total).all():
             raise ValueError("The values overflow 64-bit floats. Rescale the targets or the weights.")
         search_report = None if self.source is None else self.source.report()  # now with the queries it failed on
