@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from definition import SEMIVALUES, UTILITIES, defined_values, utility_function
 
 import nearworth as nw
+from definition import SEMIVALUES, UTILITIES, defined_values, utility_function
 from nearworth._common import native
 
 TASKS = ("classification", "regression")

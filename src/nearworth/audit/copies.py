@@ -1,7 +1,7 @@
 """Rows that are copies of each other, exactly or nearly: they must not vouch for each other's labels.
 
-Identical rows are found whatever their number. A near-copy is far nearer than the density around it explains: with r the
-distance to the 20th other row and m the dimension in which distances grow, the chance that a row of smooth data has
+Identical rows are found whatever their number. A near-copy is far nearer than the density around it explains: with r
+the distance to the 20th other row and m the dimension in which distances grow, the chance that a row of smooth data has
 another one within t * r is about 19 t^m. The threshold t makes that `CHANCE`, and is never above `NEAREST`.
 """
 
@@ -25,7 +25,7 @@ MOST_REPEATED = 5.0  # rows per distinct row beyond which equal rows are cells o
 
 @dataclass(frozen=True)
 class Copies:
-    """`group[i]` is the number of the group of row i; most groups have one row. `threshold` is t, 0 for exact copies."""
+    """`group[i]` is the group of row i; most groups have one row. `threshold` is t, 0 for exact copies only."""
 
     group: IntVector
     threshold: float = 0.0

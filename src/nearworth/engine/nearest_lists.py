@@ -35,13 +35,13 @@ class NearestLists:
         self.found = Neighbours.empty(n_queries, size, dtype=np.int32)
 
     def note(self, start: int, block: QuantisedKeys, order: IntVector32, excluded: npt.NDArray[np.int32]) -> None:
-        """Take the nearest of some queries, but not the excluded positions of each; order[i] is the row at position i."""
+        """Take the nearest of some queries but for their excluded positions; order[i] is the row at position i."""
         n_train, part = len(order), slice(start, start + len(block.qkeys))
         if block.exact is None:
             native.call(
                 "nearest_lists", block.qkeys, block.tolerance, excluded, order, block.queries, block.points,
-                block.given, start, self.least, self.found.rows[part], self.found.keys[part], np.empty(n_train, dtype=np.int32),
-                np.empty(n_train),
+                block.given, start, self.least, self.found.rows[part], self.found.keys[part],
+                np.empty(n_train, dtype=np.int32), np.empty(n_train),
             )  # fmt: skip
             return
         for q, exact in enumerate(block.exact):
