@@ -16,7 +16,7 @@ import time
 import numpy as np
 
 import nearworth as nw
-from nearworth.cli.value import local_cluster
+from nearworth.cli.value import cluster_client
 
 
 def timed(est: nw.KNNShapley, X_val: np.ndarray, y_val: np.ndarray, **where: object) -> tuple[float, nw.Valuation]:
@@ -26,15 +26,13 @@ def timed(est: nw.KNNShapley, X_val: np.ndarray, y_val: np.ndarray, **where: obj
 
 
 def compare(n_train: int, n_val: int, columns: int, rounds: int) -> float:
-    from distributed import Client
-
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(n_train, columns)).astype(np.float32), rng.integers(0, 10, n_train)
     X_val, y_val = rng.normal(size=(n_val, columns)).astype(np.float32), rng.integers(0, 10, n_val)
     est = nw.KNNShapley(5, n_jobs=2).fit(X, y)
     there = nw.KNNShapley(5).fit(X, y)
     seconds: dict[str, list[float]] = {"one process": [], "cluster": []}
-    with local_cluster(2) as cluster, Client(cluster) as client:
+    with cluster_client("local", 2) as client:
         est.value(X_val[:128], y_val[:128])
         there.value(X_val[:512], y_val[:512], executor=client)  # imports, compiled code, the training set in its place
         for _ in range(rounds):

@@ -23,6 +23,7 @@ import nearworth as nw
 from nearworth.cli.bench import Blobs, multiplied
 from nearworth.datasets import load
 from nearworth.neighbors.exact import ExactSearch
+from nearworth.neighbors.lsh_theory import collision_probability, found_in_tables
 
 K = 100
 SOME = 50  # queries whose candidates are counted
@@ -82,8 +83,9 @@ def measure_recall() -> None:
                 for wanted in (0.8, 0.95):
                     searcher = nw.LSHSearch(recall=wanted, random_state=0).fit(data.X).prepare(k, data.X_val)
                     found, _ = searcher.search(data.X_val, k)
-                    predicted, measured = searcher.predicted_recall(distances).mean(), recall(found, exact)
-                    tables, hashes, _ = searcher.parameters
+                    tables, hashes = searcher.tuning.n_tables, searcher.tuning.n_hashes
+                    together = collision_probability(distances, searcher.tuning.width) ** hashes
+                    predicted, measured = found_in_tables(together, tables).mean(), recall(found, exact)
                     candidates = searcher.search(data.X_val[:SOME], n).sizes.mean(), searcher.tuning.candidates
                     row(
                         f"{name} {n:,} x {d}", k, tables, hashes, predicted, measured, measured - predicted, *candidates

@@ -27,9 +27,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+import cells
 from nearworth._common import native
 from nearworth.engine.nearest_lists import NearestLists
-from nearworth.games import cells
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.coefficients import Presence, rank_weights
 from nearworth.games.regression import RegressionGame

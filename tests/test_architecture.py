@@ -136,6 +136,12 @@ def test_every_public_name_exists_and_is_documented():
     assert dir(nearworth) == sorted(nearworth.__all__)
 
 
+def test_type_checkers_see_every_public_name():
+    tree = ast.parse((SOURCE / "__init__.py").read_text())
+    imported = [alias for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names]
+    assert sorted(alias.name for alias in imported if alias.asname == alias.name) == sorted(nearworth.__all__)
+
+
 def test_unknown_names_are_attribute_errors():
     assert not hasattr(nearworth, "knn_shaply")
 

@@ -33,87 +33,62 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from nearworth._version import __version__
+from nearworth._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from nearworth import datasets, paper, testing, utilities
-    from nearworth.audit.audit import audit_labels
-    from nearworth.audit.result import LabelAudit
-    from nearworth.curves import RemovalCurve, removal_curve
-    from nearworth.datasets.noise import add_label_noise
-    from nearworth.engine.plan import Plan
-    from nearworth.estimator import KNNShapley, knn_shapley
-    from nearworth.games.definition import exact_shapley
-    from nearworth.neighbors.faiss_search import FaissSearch
-    from nearworth.neighbors.graph import GraphSearch
-    from nearworth.neighbors.lsh import LSHSearch
-    from nearworth.results.detection import Detection
-    from nearworth.results.origin import Origin
-    from nearworth.results.owners import OwnerValue, OwnerValues
-    from nearworth.results.sums import Partial
-    from nearworth.results.valuation import Valuation
-    from nearworth.tables.prepare import TablePreparer
+    from nearworth import datasets as datasets
+    from nearworth import paper as paper
+    from nearworth import testing as testing
+    from nearworth import utilities as utilities
+    from nearworth.audit.audit import audit_labels as audit_labels
+    from nearworth.audit.result import LabelAudit as LabelAudit
+    from nearworth.curves import RemovalCurve as RemovalCurve
+    from nearworth.curves import removal_curve as removal_curve
+    from nearworth.datasets.noise import add_label_noise as add_label_noise
+    from nearworth.engine.plan import Plan as Plan
+    from nearworth.estimator import KNNShapley as KNNShapley
+    from nearworth.estimator import knn_shapley as knn_shapley
+    from nearworth.games.definition import exact_shapley as exact_shapley
+    from nearworth.neighbors.faiss_search import FaissSearch as FaissSearch
+    from nearworth.neighbors.graph import GraphSearch as GraphSearch
+    from nearworth.neighbors.lsh import LSHSearch as LSHSearch
+    from nearworth.results.detection import Detection as Detection
+    from nearworth.results.origin import Origin as Origin
+    from nearworth.results.owners import OwnerValue as OwnerValue
+    from nearworth.results.owners import OwnerValues as OwnerValues
+    from nearworth.results.sums import Partial as Partial
+    from nearworth.results.valuation import Valuation as Valuation
+    from nearworth.tables.prepare import TablePreparer as TablePreparer
+else:  # type checkers read the imports above, which name the same things
+    _PUBLIC = {
+        "audit.audit": ["audit_labels"],
+        "audit.result": ["LabelAudit"],
+        "curves": ["RemovalCurve", "removal_curve"],
+        "datasets.noise": ["add_label_noise"],
+        "engine.plan": ["Plan"],
+        "estimator": ["KNNShapley", "knn_shapley"],
+        "games.definition": ["exact_shapley"],
+        "neighbors.faiss_search": ["FaissSearch"],
+        "neighbors.graph": ["GraphSearch"],
+        "neighbors.lsh": ["LSHSearch"],
+        "results.detection": ["Detection"],
+        "results.origin": ["Origin"],
+        "results.owners": ["OwnerValue", "OwnerValues"],
+        "results.sums": ["Partial"],
+        "results.valuation": ["Valuation"],
+        "tables.prepare": ["TablePreparer"],
+    }
+    _HOME = {name: f"nearworth.{module}" for module, names in _PUBLIC.items() for name in names}
+    _MODULES = ("datasets", "paper", "testing", "utilities")
+    __all__ = sorted(["__version__", *_MODULES, *_HOME])
 
-_HOME = {
-    "Detection": "nearworth.results.detection",
-    "FaissSearch": "nearworth.neighbors.faiss_search",
-    "GraphSearch": "nearworth.neighbors.graph",
-    "KNNShapley": "nearworth.estimator",
-    "LSHSearch": "nearworth.neighbors.lsh",
-    "LabelAudit": "nearworth.audit.result",
-    "Origin": "nearworth.results.origin",
-    "OwnerValue": "nearworth.results.owners",
-    "OwnerValues": "nearworth.results.owners",
-    "Partial": "nearworth.results.sums",
-    "Plan": "nearworth.engine.plan",
-    "RemovalCurve": "nearworth.curves",
-    "TablePreparer": "nearworth.tables.prepare",
-    "Valuation": "nearworth.results.valuation",
-    "add_label_noise": "nearworth.datasets.noise",
-    "audit_labels": "nearworth.audit.audit",
-    "exact_shapley": "nearworth.games.definition",
-    "knn_shapley": "nearworth.estimator",
-    "removal_curve": "nearworth.curves",
-}
-_MODULES = ("datasets", "paper", "testing", "utilities")
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return import_module(f"nearworth.{name}")
+        if name not in _HOME:
+            raise AttributeError(f"module 'nearworth' has no attribute {name!r}")
+        globals()[name] = getattr(import_module(_HOME[name]), name)
+        return globals()[name]
 
-__all__ = [
-    "Detection",
-    "FaissSearch",
-    "GraphSearch",
-    "KNNShapley",
-    "LSHSearch",
-    "LabelAudit",
-    "Origin",
-    "OwnerValue",
-    "OwnerValues",
-    "Partial",
-    "Plan",
-    "RemovalCurve",
-    "TablePreparer",
-    "Valuation",
-    "__version__",
-    "add_label_noise",
-    "audit_labels",
-    "datasets",
-    "exact_shapley",
-    "knn_shapley",
-    "paper",
-    "removal_curve",
-    "testing",
-    "utilities",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return import_module(f"nearworth.{name}")
-    if name not in _HOME:
-        raise AttributeError(f"module 'nearworth' has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return __all__
+    def __dir__() -> list[str]:
+        return __all__

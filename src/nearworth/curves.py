@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,6 +100,7 @@ def removal_curve(
     random_state : int, generator or None
         Seeds the random orders, also among rows of equal value.
     """
+    from joblib import Parallel, delayed
     from sklearn.base import clone
     from sklearn.metrics import check_scoring
     from sklearn.utils import _safe_indexing, indexable
@@ -121,7 +122,12 @@ def removal_curve(
             return float("nan")
         return float(scorer(fitted, X_val, y_val))
 
-    scores = _score_all(list(_orders(values, n_repeats, random_state)), counts, n_jobs, score)
+    # Rows that stay, by order and number removed; with none removed all orders are alike, and one fit does for all.
+    orders = list(_orders(values, n_repeats, random_state))
+    keys = [[(i if count else 0, count) for count in counts.tolist()] for i in range(len(orders))]
+    rest = {(i, count): np.sort(orders[i][count:]) for row in keys for i, count in row}
+    found = dict(zip(rest, Parallel(n_jobs=n_jobs)(delayed(score)(rows) for rows in rest.values()), strict=True))
+    scores = np.array([[found[key] for key in row] for row in keys], dtype=np.float64)
     if np.isnan(scores).any():
         warnings.warn(
             "Where only one class was left the model could not be fitted; the score there is NaN.", stacklevel=2
@@ -137,19 +143,6 @@ def _orders(values: FloatVector, n_repeats: int, random_state: Any) -> Iterator[
         yield shuffled[np.argsort(sign * values[shuffled], kind="stable")]
     for _ in range(n_repeats):
         yield rng.permutation(len(values))
-
-
-def _score_all(
-    orders: list[IntVector], counts: IntVector, n_jobs: int | None, score: Callable[[IntVector], float]
-) -> FloatMatrix:
-    """Scores without the first rows of each order (orders x counts)."""
-    from joblib import Parallel, delayed
-
-    # With nothing removed all orders are alike, and one fit does for all.
-    keys = [[(i if count else 0, count) for count in counts.tolist()] for i in range(len(orders))]
-    rest = {(i, count): np.sort(orders[i][count:]) for row in keys for i, count in row}
-    found = dict(zip(rest, Parallel(n_jobs=n_jobs)(delayed(score)(rows) for rows in rest.values()), strict=True))
-    return np.array([[found[key] for key in row] for row in keys], dtype=np.float64)
 
 
 def _scoring_name(model: Any, scoring: Any) -> str:

@@ -10,11 +10,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from nearworth._common.types import Aggregate, FloatVector, Semivalue, Task, Ties, Utility
-from nearworth.engine.plan import TRIAL_POINTS, TRIAL_QUERIES, Plan, check_search_parameters, make_plan, planning_facts
-from nearworth.engine.problem import TrainingSet, make_training_set
-from nearworth.engine.value import CHECKPOINT_INTERVAL, Options, describe, method_for, partial_sums, value
+from nearworth.engine.plan import TRIAL_POINTS, TRIAL_QUERIES, Plan, check_search_parameters, choose_method, make_plan
+from nearworth.engine.problem import make_training_set
+from nearworth.engine.value import CHECKPOINT_INTERVAL, Options, partial_sums, value
 from nearworth.games.truncation import Tail
 from nearworth.inputs.parameters import check_parameters, whole_number
+from nearworth.results.origin import describe
 from nearworth.results.sums import CHUNK, Partial
 from nearworth.results.valuation import Valuation
 
@@ -138,12 +139,17 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         """
         parameters = self._checked_parameters()
         training = make_training_set(X, y, parameters)
+        features, names = training.features, None if training.features is None else training.features.names
         if training.classes is not None:
             training.n_classes(self.n_classes)
-            self.classes_ = training.classes.labels
-        elif hasattr(self, "classes_"):
-            del self.classes_
-        self._set_feature_names(training)
+        self.n_features_in_ = training.n_rows if features is None else features.n_columns
+        for name, fitted in (
+            ("classes_", training.classes and training.classes.labels),
+            ("feature_names_in_", names and np.array(names, dtype=object)),
+        ):
+            self.__dict__.pop(name, None)  # of an earlier fit
+            if fitted is not None:
+                setattr(self, name, fitted)
         self.training_set_ = training
         return self
 
@@ -203,7 +209,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
             executor=executor,
             scratch=scratch,
         )
-        return value(self.training_set_, problem, parameters, options)
+        return value(problem, options)
 
     def partial(self, X_val: Any, y_val: Any, sample_weight: Any = None, *, start: int = 0) -> Partial:
         """Sums over a part of the validation set, to be merged with those of the others: for work split by hand.
@@ -218,7 +224,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         if X_val is None or y_val is None:
             raise ValueError("partial needs X_val and y_val, the part of the validation set to sum over.")
         problem = self.training_set_.problem(X_val, y_val, sample_weight, parameters)
-        return partial_sums(self.training_set_, problem, parameters, int(start))
+        return partial_sums(problem, int(start))
 
     def plan(self, n_val: int, *, n_train: int | None = None) -> Plan:
         """How `value` would run on so many validation points: threads, batches, memory and time. Prints itself.
@@ -230,8 +236,8 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         parameters, training = self._fitted_parameters(), self.training_set_
         whole_number(1)("n_val", n_val)
         whole_number(1)("n_train", training.n_rows if n_train is None else n_train)
-        method = method_for(training, parameters, int(n_val), n_train)
-        plan = make_plan(n_train or training.n_rows, int(n_val), **planning_facts(training, parameters, method))
+        method = choose_method(training, parameters, int(n_val), n_train)
+        plan = make_plan(training, parameters, method, int(n_val), n_train)
         if method.searcher is None:
             return plan.with_time(training.trial(TRIAL_POINTS, TRIAL_QUERIES, parameters))
         if n_train is not None or training.features is None or method.n_candidates is None:
@@ -253,17 +259,6 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
             if describe(parameters[name]) != describe(getattr(self.training_set_, name)):
                 raise ValueError(f"{name} changed to {parameters[name]!r} after fit. Call fit again.")
         return parameters
-
-    def _set_feature_names(self, training: TrainingSet) -> None:
-        features = training.features
-        self.n_features_in_ = training.n_rows if features is None else features.n_columns
-        if features is not None and features.names is not None:
-            self.feature_names_in_ = np.array(features.names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "training_set_")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

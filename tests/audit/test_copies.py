@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits, load_wine
 from sklearn.neighbors import NearestNeighbors
 
 from nearworth.audit.copies import Copies, exact_copies, near_copies
-from nearworth.neighbors.duplicates import first_duplicates
+from nearworth.neighbors.distances import first_duplicates
 
 
 def nearest(X, size=40):

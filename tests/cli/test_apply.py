@@ -231,3 +231,16 @@ def test_an_id_of_zero_is_an_id(command, tmp_path):
     Path("t.csv").write_text("key,label\n5,a\n0,a\n")
     decide({0: ("a", "b")}, id=0, id_column="key")
     assert "should have the id '0'" in refused(command, "d.json", "t.csv")
+
+
+@pytest.mark.parametrize("name", ["row", "given", "decision", "label"])
+def test_a_decision_that_lacks_something_is_refused(command, tmp_path, name):
+    Path("t.csv").write_text(table_text(ROWS))
+    decide({1: ("cat", "dog")}, **{name: None})
+    assert f"no column '{name}'" in refused(command, "d.json", "t.csv")
+
+
+def test_arrays_without_labels_are_refused(command, tmp_path):
+    np.savez("t.npz", X=np.ones((8, 2)))
+    decide({1: ("cat", "dog")})
+    assert "has no labels `y` to change" in refused(command, "d.json", "t.npz")

@@ -152,3 +152,14 @@ def test_hash_of_arrays():
     assert sha256_of({"X": X.astype(">f8")}) == known
     for other in ({"Y": X}, {"X": X.astype(np.float32)}, {"X": X.T}, {"X": X.reshape(3, 2)}, {"X": X + 1e-15}):
         assert sha256_of(other) != known
+
+
+def test_balance_repeats_the_smaller_class(rng):
+    for minority in (0, 1):
+        y = np.where(rng.permutation(100) < 30, minority, 1 - minority)
+        X = np.arange(100)[:, None]
+        rows, labels = balance(X, y)
+        assert np.bincount(labels).tolist() == [70, 70]
+        assert set(rows.ravel()) == set(range(100))
+        np.testing.assert_array_equal(y[rows.ravel()], labels)
+        assert np.unique(rows[labels != minority]).size == 70

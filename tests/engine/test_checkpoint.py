@@ -54,7 +54,7 @@ def test_a_finished_run_returns_at_once(rng, tmp_path, monkeypatch):
     X, y, X_val, y_val = data(rng)
     est = nw.KNNShapley(3).fit(X, y)
     expected = est.value(X_val, y_val, checkpoint=tmp_path / "new" / "folder")
-    monkeypatch.setattr("nearworth.engine.value.run", None)
+    monkeypatch.setattr("nearworth.engine.value.run_steps", None)
     again = est.value(X_val, y_val, checkpoint=tmp_path / "new" / "folder")
     same(again, expected)
     assert (expected.resumed, again.resumed) == (0, len(y_val))

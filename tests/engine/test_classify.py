@@ -67,7 +67,7 @@ def plain(est, X_val, y_val, k, utility="soft", semivalue="shapley", ties="avera
     parameters = {"n_neighbors": k, "utility": utility, "semivalue": semivalue, "n_classes": None}
     order, blocks = ranked_points(training, X_val, ties)
     codes, _ = training.classes.encode(y_val, "y_val", len(y_val))
-    game = training.games(parameters)(training.n_rows)
+    game = training.game(parameters, training.n_rows)
     ranked = game.values(training.labels[order], codes, blocks)
     values = np.empty_like(ranked)
     np.put_along_axis(values, order, ranked, axis=1)
@@ -201,7 +201,7 @@ def test_regression_loops_against_the_vectorised_formula(data, utility, semivalu
     training = est.training_set_
     order, blocks = ranked_points(training, X_val, "average")
     parameters = {"n_neighbors": 6, "utility": utility, "semivalue": semivalue, "n_classes": None}
-    ranked = training.games(parameters)(N).values(y[order], y_val, blocks)
+    ranked = training.game(parameters, N).values(y[order], y_val, blocks)
     values = np.empty_like(ranked)
     np.put_along_axis(values, order, ranked, axis=1)
     expected = values.mean(axis=0)
@@ -308,23 +308,22 @@ def test_a_slow_listener_does_not_let_work_pile_up(rng, monkeypatch):
     """While somebody thinks about the first report, the workers fill the box of messages and then wait."""
     from nearworth.engine import run as running
 
-    evaluate, finished, seen = running._Work.evaluate, [], []
+    begin, begun, seen = running.Request.leaf, [], []
 
-    def counted(self, evaluator, start):
-        moments = evaluate(self, evaluator, start)
-        finished.append(start)
-        return moments
+    def counted(self, n_train):
+        begun.append(n_train)
+        return begin(self, n_train)
 
     def slow(done, total):
         if not seen:
             time.sleep(1.0)
-            seen.append(len(finished))
+            seen.append(len(begun))
 
-    monkeypatch.setattr(running._Work, "evaluate", counted)
+    monkeypatch.setattr(running.Request, "leaf", counted)
     X, y = rng.normal(size=(300, 2)), rng.integers(0, 2, 300)
     est = nw.KNNShapley(n_jobs=2, progress=slow).fit(X, y)
     est.value(rng.normal(size=(6_400, 2)), rng.integers(0, 2, 6_400))
-    assert len(finished) == 100
+    assert len(begun) == 100
     assert seen[0] <= 12
 
 

@@ -123,7 +123,7 @@ def test_changed_training_data_are_seen(rng, tmp_path, monkeypatch):
     X, y, X_val, y_val = data(rng)
     est = nw.KNNShapley(3).fit(X, y)
     est.value(X_val, y_val, executor=Here(), scratch=tmp_path)
-    monkeypatch.setattr(cluster._Latest, "name", None)  # another worker
+    monkeypatch.setattr(cluster._Latest, "key", None)  # another worker
     (path,) = tmp_path.rglob("points.npy")
     changed = np.load(path)
     changed[3] += 1

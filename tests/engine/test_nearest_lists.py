@@ -14,7 +14,7 @@ from nearworth.neighbors.quantised import QuantisedKeys
 
 def nearest(estimator, X, y, size, X_val=None, y_val=None):
     training, parameters = estimator.fit(X, y).training_set_, estimator.get_params()
-    return value_and_nearest(training, training.problem(X_val, y_val, None, parameters), parameters, size)
+    return value_and_nearest(training.problem(X_val, y_val, None, parameters), size)
 
 
 def squared(A, B):

@@ -72,7 +72,7 @@ def test_some_of_all_validation_points(rng, monkeypatch, parameters, compiled):
     est, rows, some = nw.KNNShapley(4, **parameters).fit(X, y), np.arange(N), np.array([3, 150, 151, 7])
     problem = est.training_set_.problem(None, None, None, est.get_params()).some(some)
     planned, values = est.plan(N), np.empty((len(some), N))
-    evaluators = planned.method.evaluators(problem, planned, planned.method.source(problem, planned))
+    evaluators = planned.method.evaluators(problem, planned)
     run(problem, 1, Request(chosen=rows, contributions=values), evaluators, nw.Partial())
     expected = est.value(contributions=rows).contributions[some]
     np.testing.assert_allclose(values, expected, rtol=0, atol=1e-15)

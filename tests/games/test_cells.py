@@ -9,9 +9,9 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+import cells
 from definition import SEMIVALUES, UTILITIES
 from nearworth._common import native
-from nearworth.games import cells
 from nearworth.games.classification import ClassificationGame, linear_values
 from nearworth.games.coefficients import Presence, rank_weights, sum_after
 from nearworth.games.ties import TieBlocks

@@ -73,6 +73,16 @@ def test_frame_columns_of_every_numeric_type(data, library, rng):
     np.testing.assert_array_equal(nw.KNNShapley().fit(make(columns), y).value().values, expected)
 
 
+@pytest.mark.parametrize("library", FRAMES)
+def test_a_frame_with_a_column_of_vectors(data, library):
+    X, y, X_val, y_val = data
+    make = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}[library]
+    frames = [
+        make({"name": list(map(str, labels)), "vector": rows.tolist()}) for rows, labels in ((X, y), (X_val, y_val))
+    ]
+    np.testing.assert_array_equal(nw.knn_shapley(frames[0], y, frames[1], y_val), nw.knn_shapley(X, y, X_val, y_val))
+
+
 def test_nullable_pandas_columns(data):
     X, y, _, _ = data
     frame = pd.DataFrame(X, columns=COLUMNS).convert_dtypes()
@@ -129,7 +139,9 @@ TRAINING = [
     (pl.DataFrame({"a": [1.0, None, 3, 4, 5, 6]}), Y, "X contains NaN at row 1, column 'a'"),
     (pl.DataFrame({"a": [1, None, 3, 4, None, 6]}), Y, "X has missing values in column 'a' at rows 1, 4"),
     (pd.DataFrame({"a": range(6), "b": list("uvwxyz")}), Y, "X has a column that is not numeric: 'b'"),
+    (pd.DataFrame({"a": pd.Categorical([1, 2] * 3)}), Y, "X has a column that is not numeric: 'a' (dictionary"),
     (pd.DataFrame({"a": range(6), 3: range(6)}), Y, "X has column names of several types"),
+    (pd.DataFrame({"a": [0, 1, "x", 2, 3, []]}), Y, "X has a column that cannot be read as numbers"),
     (pl.DataFrame({"a": range(6)}).lazy(), Y, "X is a lazy frame. Call .collect()"),
     (scipy.sparse.csr_array(changed(X, (3, 1), np.nan)), Y, "X contains NaN at row 3, column 1"),
     (scipy.sparse.csr_array(X + 1j), Y, "Complex data not supported"),

@@ -76,9 +76,11 @@ def test_a_disk_too_small_is_refused_before_it_is_full(monkeypatch):
 def test_a_matrix_by_columns_becomes_one_by_rows(rng, tmp_path, monkeypatch):
     monkeypatch.setattr("nearworth.inputs.file_rows.PIECE", 256)
     X = rng.integers(0, 100, (301, 7)).astype(np.int32)
-    X.T.tofile(tmp_path / "columns")
-    columns = FileRows.open(tmp_path / "columns", X.dtype, X.T.shape)
-    np.testing.assert_array_equal(spill_columns(columns)[:], X)
+    for widths in ([1] * 7, [3, 3, 1], [7]):
+        groups = np.split(X, np.cumsum(widths)[:-1], axis=1)
+        np.concatenate([group.ravel() for group in groups]).tofile(tmp_path / "columns")
+        flat = FileRows.open(tmp_path / "columns", X.dtype, (X.size, 1))
+        np.testing.assert_array_equal(spill_columns(flat, widths)[:], X)
 
 
 @pytest.mark.parametrize(

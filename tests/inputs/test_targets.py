@@ -159,6 +159,10 @@ TRAINING = [
     (X, np.array(["2024-01-01", "NaT"] * 3, dtype="M8[D]").astype(object), "y has missing values at rows 1, 3, 5"),
 ]
 
+if hasattr(np.dtypes, "StringDType"):
+    text = np.array(["a", None] * 3, dtype=np.dtypes.StringDType(na_object=None))
+    TRAINING.append((X, text, "y has missing values at rows 1, 3, 5"))
+
 
 @pytest.mark.parametrize(("X", "y", "message"), TRAINING, ids=[t[2][:50] for t in TRAINING])
 def test_training_labels(X, y, message):

@@ -11,6 +11,8 @@ from nearworth.inputs.file_rows import FileRows
 from nearworth.neighbors.distances import (
     ExactDistances,
     distances_of_lists,
+    first_duplicates,
+    first_equal,
     minus_inner_products,
     minus_inner_products_with,
     readable,
@@ -200,3 +202,15 @@ def test_columns_outside_are_never_written(first):
     out = np.zeros((1, 4))
     native.call("all_pairs", np.ones((1, 2)), np.zeros((3, 2)), first, 0, out)
     assert not out.any()
+
+
+@pytest.mark.parametrize("container", [np.array, np.asfortranarray, scipy.sparse.csr_array, lambda X: X.astype(">f4")])
+def test_first_duplicates(container):
+    X = np.array([[1.0, 0.0], [2.0, 0.0], [1.0, -0.0], [0.0, 1.0], [2.0, 0.0], [0.0, 0.0]])
+    if container is scipy.sparse.csr_array:
+        X = np.abs(X)
+    assert first_duplicates(container(X)).tolist() == [0, 1, 0, 3, 1, 5]
+
+
+def test_first_equal_looks_at_all_columns():
+    assert first_equal(np.array([1, 1, 2, 1]), np.array([0.5, 0.5, 0.5, 0.25])).tolist() == [0, 0, 2, 3]

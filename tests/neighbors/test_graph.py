@@ -83,8 +83,10 @@ def test_other_training_points_are_refused(points):
         GraphSearch([[9]], [[1.0]]).fit(X[:5])
     with pytest.raises(ValueError, match="15 rows and Q has 14"):
         graph.search(Q[1:], 2)
-    with pytest.raises(ValueError, match="rows 10 to 16"):
+    with pytest.raises(ValueError, match="point 15 is not in a graph of 15 rows"):
         graph.search_rows(10, 16, 2)
+    with pytest.raises(ValueError, match="point -1 is not in a graph of 15 rows"):
+        graph.search_rows(-1, 2, 2)
     with pytest.raises(ValueError, match="point 15 is not in a graph of 15 rows"):
         graph.search_numbered(np.array([3, 15]), None, 2)
 

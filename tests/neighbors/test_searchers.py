@@ -12,8 +12,16 @@ from nearworth.neighbors.searchers import Neighbours, Searcher, as_searcher, che
 GOOD = np.array([[4, 2, 0], [1, 3, -1]]), np.array([[0.0, 0.0, 2.5], [1.0, 1.5, np.inf]])
 
 
+class ShinyIndex:
+    """A searcher of another class."""
+
+
+def check(indices, distances, n_queries=2):
+    return check_answer(indices, distances, 5, 3, n_queries=n_queries, searcher=ShinyIndex())
+
+
 def test_a_good_answer_passes():
-    indices, distances = check_answer(GOOD[0].astype(np.int32), GOOD[1].astype(np.float32), 5, 3, n_queries=2)
+    indices, distances = check(GOOD[0].astype(np.int32), GOOD[1].astype(np.float32))
     np.testing.assert_array_equal(indices, GOOD[0])
     np.testing.assert_array_equal(distances, GOOD[1])
     assert indices.dtype == np.intp
@@ -23,7 +31,7 @@ def test_a_good_answer_passes():
 def test_whatever_stands_beside_missing_neighbours_becomes_infinity():
     distances = GOOD[1].copy()
     distances[1, 2] = np.nan
-    assert check_answer(GOOD[0], distances, 5, 3)[1][1, 2] == np.inf
+    assert check(GOOD[0], distances)[1][1, 2] == np.inf
 
 
 def changed(place, index=None, distance=None):
@@ -53,12 +61,12 @@ WRONG = {
 @pytest.mark.parametrize("what", WRONG)
 def test_wrong_answers_are_refused_by_name(what):
     with pytest.raises(ValueError, match=f"ShinyIndex.search returned .*{what}"):
-        check_answer(*WRONG[what], 5, 3, n_queries=2, searcher=type("ShinyIndex", (), {})())
+        check(*WRONG[what])
 
 
 def test_number_of_rows_is_checked():
     with pytest.raises(ValueError, match=r"\(2, 3\) instead of \(7, 3\)"):
-        check_answer(*GOOD, 5, 3, n_queries=7)
+        check(*GOOD, n_queries=7)
 
 
 def neighbours():

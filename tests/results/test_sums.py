@@ -68,14 +68,14 @@ def test_moments_take_no_more_than_they_say(spread, truncated, rng):
     X, y = rng.normal(size=(1_000, 2)), rng.integers(0, 2, 1_000)
     est = nw.KNNShapley(3, standard_errors=spread, n_candidates=9 if truncated else None).fit(X, y)
     moments = est.value(X[:10] + 0.1, y[:10]).moments
-    size = sum(array.nbytes for array in moments.arrays().values())
+    size = sum(array.nbytes for array in moments.arrays.values())
     said = Leaf.bytes(1_000, spread=spread, with_ends=truncated)
     assert 0.75 * said <= size <= said
 
 
 def test_states_that_no_sums_can_be_in(rng):
     moments = summed(rng.normal(size=(4, 3)), np.ones(4)).moments()
-    numbers, arrays = moments.state()
+    numbers, arrays = moments.numbers, moments.arrays
     for wrong in ([4, 5, 1.0, 1.0], [-1, 0, 1.0, 1.0], [4, 4, np.nan, 1.0], [4, 4, 1.0], [4.0, 4, 1.0, 1.0]):
         with pytest.raises(ValueError, match="it counts|sums of weights"):
             Moments.of_state(wrong, arrays)
@@ -106,10 +106,10 @@ def parts(rng, n_points, spread=True, origin=None, n_train=5):
 
 
 def same(a, b):
-    assert a.state()[0] == b.state()[0]
-    assert a.arrays().keys() == b.arrays().keys()
-    for name, array in a.arrays().items():
-        np.testing.assert_array_equal(array, b.arrays()[name])
+    assert a.numbers == b.numbers
+    assert a.arrays.keys() == b.arrays.keys()
+    for name, array in a.arrays.items():
+        np.testing.assert_array_equal(array, b.arrays[name])
 
 
 @pytest.mark.parametrize("n_points", [64, 128, 192, 448, 512, 800])

@@ -5,12 +5,17 @@ from __future__ import annotations
 import csv
 import io
 
+import pyarrow as pa
 import pytest
 
-from nearworth.tables.csv_files import guard, restore, split_cells, split_records, without_quotes
+from nearworth.tables.csv_files import Dialect, guard, replace_cells, restore_column
 
 HOSTILE = ["=1+2", "+A1", "-A1", "@x", "\tx", "\rx", "\nx", "\x00x", "'=1", "''=1", "\uff1d1"]
 HARMLESS = ["'", "-1.5", "+3", "-1,5", "-5%", "-inf", "-", "plain", "", "it's"]
+
+
+def restore(cell):
+    return restore_column(pa.chunked_array([[cell]])).to_pylist()[0]
 
 
 @pytest.mark.parametrize("cell", HOSTILE)
@@ -24,11 +29,23 @@ def test_harmless_cells_stay(cell):
     assert restore(guard(cell)) == guard(cell) == cell
 
 
-def test_cells_are_found_as_the_csv_module_finds_them(rng):
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_one_cell_changes_and_not_another_byte(rng, tmp_path, mark):
+    path = tmp_path / "random.csv"
     for _ in range(500):
-        text = "".join(rng.choice(list('ab,,""\n\r'), 30))
-        expected = list(csv.reader(io.StringIO(text, newline="")))
-        found = list(split_records(text.encode(), ","))
-        assert b"".join(found).decode() == text
-        cells = [[without_quotes(record[a:b]).decode() for a, b in split_cells(record, ",")] for record in found]
-        assert [c if record.strip(b"\r\n") else [] for c, record in zip(cells, found, strict=True)] == expected, text
+        text = mark + "".join(rng.choice(list('ab,,""\n\r'), 30))
+        path.write_bytes(text.encode())
+        rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
+        column = int(rng.integers(min(map(len, rows[1:]), default=1)))
+        dialect, wanted, given = Dialect("utf-8", True, ",", ".", ()), range(len(rows) - 1), {}
+
+        def change(row, found, given=given):
+            given[row] = found
+            return f"new {row}"
+
+        same = b"".join(replace_cells(path, dialect, column, (), change, len(rows) - 1))
+        assert same.decode() == text
+        new = b"".join(replace_cells(path, dialect, column, wanted, change, len(rows) - 1)).decode()
+        expected = [[*row[:column], f"new {i}", *row[column + 1 :]] for i, row in enumerate(rows[1:])]
+        assert [row for row in csv.reader(io.StringIO(new, newline="")) if row][1:] == expected
+        assert list(given.values()) == [row[column] for row in rows[1:]]

@@ -8,13 +8,6 @@ archive.py  JSON and arrays in one file with a checksum
 frames.py   result tables as frames of pandas, polars or pyarrow
 warnings.py warnings that point at the caller's own line
 
-inputs    --> memory, native, types
-native    --> warnings
-games     --> types
-neighbors --> files, memory, native, types
-results   --> archive --> files
-          --> frames, native, types
-engine    --> files, memory, native, types, warnings
-audit, curves --> frames, types
-tables, report, paper, cli --> files, memory, types
+archive --> files
+native  --> warnings
 """

@@ -13,9 +13,12 @@ BUDGET_SHARE = 0.25  # of the free memory, unless max_memory says otherwise
 FALLBACK_BUDGET = 10**9
 PROC = Path("/proc")
 
+MOUNT = re.compile(r"^\S+ \S+ \S+ (\S+) (\S+) .* - (cgroup2?) \S+ (\S+)", re.MULTILINE)  # of control groups
 # Files of a control group: limits, memory in use, and the part of memory.stat that the kernel gives back when it must.
-VERSION_2 = ("memory.max", "memory.high"), "memory.current", "inactive_file"
-VERSION_1 = ("memory.limit_in_bytes",), "memory.usage_in_bytes", "total_inactive_file"
+FILES = {
+    "cgroup2": (("memory.max", "memory.high"), "memory.current", "inactive_file"),
+    "cgroup": (("memory.limit_in_bytes",), "memory.usage_in_bytes", "total_inactive_file"),
+}
 
 
 def usable_threads(n_jobs: int | None) -> int:
@@ -77,15 +80,10 @@ def _free_in_groups(proc: Path) -> Iterator[int]:
     for line in _text(proc / "self/cgroup").splitlines():
         controllers, _, path = line.partition(":")[2].partition(":")
         groups |= dict.fromkeys(controllers.split(","), path)
-    for line in _text(proc / "self/mountinfo").splitlines():
-        mount, _, system = line.partition(" - ")
-        fields, kind = mount.split(), system.split()
-        if len(fields) < 5 or len(kind) < 3:
-            continue
-        if kind[0] == "cgroup2" and "" in groups:
-            yield from _free_below(Path(fields[4]), fields[3], groups[""], *VERSION_2)
-        elif kind[0] == "cgroup" and "memory" in kind[2].split(",") and "memory" in groups:
-            yield from _free_below(Path(fields[4]), fields[3], groups["memory"], *VERSION_1)
+    for root, top, kind, options in MOUNT.findall(_text(proc / "self/mountinfo")):
+        controller = "" if kind == "cgroup2" else "memory"
+        if controller in groups and (not controller or controller in options.split(",")):
+            yield from _free_below(Path(top), root, groups[controller], *FILES[kind])
 
 
 def _free_below(

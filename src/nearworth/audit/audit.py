@@ -166,9 +166,8 @@ def _value_and_voters(
     estimator: KNNShapley, size: int, X_val: Any = None, y_val: Any = None
 ) -> tuple[Valuation, Voters]:
     """Values of the rows, on each other or on a validation set, and the nearest rows of each point, in one pass."""
-    training, parameters = estimator.training_set_, estimator.get_params(deep=False)
-    problem = training.problem(X_val, y_val, None, parameters)
-    valuation, lists = value_and_nearest(training, problem, parameters, size)
+    problem = estimator.training_set_.problem(X_val, y_val, None, estimator.get_params(deep=False))
+    valuation, lists = value_and_nearest(problem, size)
     return valuation, Voters.of(lists.rows, lists.keys, estimator.n_neighbors)
 
 

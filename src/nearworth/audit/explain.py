@@ -101,24 +101,18 @@ def effects_of(
     known, another label changes a sum only: phi = worth(rank) [match] + terms that do not depend on the row's own
     label, and for the soft utility what the counts of the classes add.
     """
-    training, parameters = estimator.training_set_, estimator.get_params(deep=False)
 
     def values_of_row(problem: Problem) -> FloatVector:
-        return single_values(training, problem, parameters, np.array([row]))[:, 0]
+        return single_values(problem, np.array([row]))[:, 0]
 
-    problem = training.problem(X_val, y_val, None, parameters)
-    if training.classes is None:
+    problem = estimator.training_set_.problem(X_val, y_val, None, estimator.get_params(deep=False))
+    if not isinstance(problem.game, ClassificationGame):
         return values_of_row(problem), np.empty(0)
-    n_classes = len(estimator.classes_)
-
-    def linear_game(n_players: int) -> ClassificationGame:
-        votes = min(estimator.n_neighbors, n_players) if estimator.utility == "soft" else estimator.n_neighbors
-        return ClassificationGame(n_players, votes, n_classes, "original", estimator.semivalue)
-
-    linear = values_of_row(replace(problem, games=linear_game))
+    n_classes, linear_game = len(estimator.classes_), problem.game.uncorrected()
+    linear = values_of_row(replace(problem, game=linear_game))
     only_row = (np.arange(problem.n_train) == row).astype(np.intp)
     always = np.ones(problem.n_val, dtype=np.intp)
-    worth = values_of_row(replace(problem, games=linear_game, labels=only_row, query_labels=always))
+    worth = values_of_row(replace(problem, game=linear_game, labels=only_row, query_labels=always))
     given = int(problem.labels[row])
     rest = linear - worth * (problem.query_labels == given)
     under = [rest + worth * (problem.query_labels == c) + _added(problem, row, c) for c in range(n_classes)]

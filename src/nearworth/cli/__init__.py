@@ -2,15 +2,14 @@
 
     main (this file)  runs a command; an error becomes one line on standard error and an exit code
       commands.py     every command with its options and help text, nothing else: `--help` loads no numpy
-        options.py    options that several commands share, and their values from a TOML file
+        options.py    options that several commands share, their values from a TOML file, messages unless --quiet
       value.py        value (here or on a Dask cluster), plan, merge
       detect.py       detect, report
       apply.py        apply
       demo.py         demo, which is detect, report and value on the digits
       bench.py        bench speed, bench paper
 
-    value, detect, report and plan read files with data.py (files to arrays; labels are in targets.py). All of them
-    print through messages.py.
+    value, detect, report and plan read files with data.py (files to arrays; labels are in targets.py).
 
 Exit codes: 0 done, 1 an internal error, 2 bad input or usage, 130 interrupted.
 """

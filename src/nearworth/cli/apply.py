@@ -1,7 +1,7 @@
 """nearworth apply: decisions made in the report, carried out on the data. Nothing else in the data changes.
 
-`apply` reads the decisions and the data, checks that they belong together, and writes the labels in one of three ways:
-`_write_text` (CSV to CSV, every other byte as it was), `_write_table`, `_write_arrays`.
+`apply` reads the decisions and the data, checks that they belong together, and writes the labels in one of two ways:
+`_write_text` (CSV to CSV, every other byte as it was) or `_write_typed` (tables and arrays).
 """
 
 from __future__ import annotations
@@ -10,15 +10,14 @@ import csv
 import json
 import re
 from collections import Counter
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from nearworth.cli.messages import print_message
+from nearworth.cli.options import print_message
 from nearworth.tables import InputError, listed
 from nearworth.tables.csv_files import as_line, find_dialect, guard, replace_cells
 from nearworth.tables.read import DataFile, read
@@ -26,21 +25,21 @@ from nearworth.tables.write import FORMATS, STDOUT, check_output, write_bytes, w
 
 DECISIONS = ("confirm", "relabel", "skip")
 REQUIRED = ("row", "given", "decision", "label")
+RIGHT_FILE = "Is it the file that the report was made from?"
 DELIMITED = (".csv", ".tsv", ".txt")
 TRUTH = {"True": True, "true": True, "1": True, "False": False, "false": False, "0": False}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Decision:
-    """What was decided on one row, and how to recognise the row."""
+class Decision(NamedTuple):
+    """What was decided on one row, and how to recognise the row; other texts are empty where they were not exported."""
 
     row: int
     given: str
     decision: str
     label: str
-    id: str  # empty if there was none
-    id_column: str  # empty in exports of earlier versions
-    of_rows: int | None
+    id: str
+    id_column: str
+    of_rows: str
 
 
 Decisions = dict[int, Decision]  # by row
@@ -53,16 +52,15 @@ def apply(*, decisions: str, train: str, output: str, target: str | None, force:
         raise InputError("-o -: corrected data go to a file; give a name.")
     made, named = _read_decisions(decisions)
     source, target = read(train), target or named
-    if given == ".npz":
-        _write_arrays(source, made, output)
-    elif not source.is_table or target not in source.table.column_names:
-        raise InputError(f"{train}: has no column {target!r}, which the decisions are about; name it with --target.")
-    elif given in DELIMITED and written in DELIMITED:
-        _write_text(source, target, made, output, verbatim)
+    labels = _labels(source, target)
+    _check_rows(source, made, labels)
+    new = {row: decision.label for row, decision in made.items() if decision.decision == "relabel"}
+    if given in DELIMITED and written in DELIMITED:
+        _write_text(source, target, new, output, verbatim)
     else:
-        _write_table(source, target, made, output)
+        _write_typed(source, target, _relabelled(source, new, labels), output)
     kinds = Counter(decision.decision for decision in made.values())
-    changes = Counter((d.given, d.label) for d in made.values() if d.decision == "relabel")
+    changes = Counter((made[row].given, label) for row, label in new.items())
     which = "".join(f"\n  {a} -> {b}: {count:,}" for (a, b), count in changes.most_common(20))
     print_message(
         f"{kinds['relabel']:,} labels changed, {kinds['confirm']:,} confirmed, {kinds['skip']:,} skipped; "
@@ -70,17 +68,27 @@ def apply(*, decisions: str, train: str, output: str, target: str | None, force:
     )
 
 
-def _write_text(source: DataFile, target: str, made: Decisions, output: str, verbatim: bool) -> None:
+def _labels(source: DataFile, target: str) -> list[Any]:
+    """The labels as they are now."""
+    if source.y is not None:
+        return list(source.y.tolist())
+    if not source.is_table:
+        raise InputError(f"{source.path}: has no labels `y` to change.")
+    if target not in source.table.column_names:
+        has = f"{source.path}: has no column {target!r}"
+        raise InputError(f"{has}, which the decisions are about; name it with --target.")
+    return list(source.table[target].to_pylist())
+
+
+def _write_text(source: DataFile, target: str, new: dict[int, str], output: str, verbatim: bool) -> None:
     """Copy a CSV byte by byte but for the changed labels, so that 1.50 stays 1.50."""
     path, table = Path(source.path), source.table
-    _check_rows(source, made, table[target].to_pylist())
     dialect = find_dialect(path)
     protect = str if verbatim else guard
-    new = {row: protect(decision.label) for row, decision in made.items() if decision.decision == "relabel"}
-    n_guarded = sum(label != made[row].label for row, label in new.items())
+    n_guarded = sum(label != protect(label) for label in new.values())
 
     def change(row: int, found: str) -> str:
-        return _written_like(found, new[row], comma=dialect.decimal == ",")
+        return _written_like(found, protect(new[row]), comma=dialect.decimal == ",")
 
     lines = replace_cells(path, dialect, table.column_names.index(target), new, change, table.num_rows)
     if output.lower().endswith(".tsv") and dialect.delimiter != "\t":  # every cell is written anew, in UTF-8
@@ -108,51 +116,41 @@ def _written_like(given: str, label: str, comma: bool = False) -> str:
     return label.lower() if given.islower() else label.upper() if given.isupper() else label
 
 
-def _write_table(source: DataFile, target: str, made: Decisions, output: str) -> None:
-    column = source.table[target]
-    labels = pa.chunked_array([pa.array(_relabelled(source, made, column.to_pylist())).cast(column.type)])
-    write_columns(source.table.set_column(source.table.column_names.index(target), target, labels), output)
-
-
-def _write_arrays(source: DataFile, made: Decisions, output: str) -> None:
-    if source.y is None:
-        raise InputError(f"{source.path}: has no labels `y` to change.")
-    labels = _relabelled(source, made, source.y.tolist())
+def _write_typed(source: DataFile, target: str, labels: list[Any], output: str) -> None:
+    """Write a table or an archive of arrays with these labels, in the type that they had."""
+    if source.is_table:
+        column = pa.chunked_array([pa.array(labels).cast(source.table[target].type)])
+        write_columns(source.table.set_column(source.table.column_names.index(target), target, column), output)
+        return
     with np.load(source.path, allow_pickle=False) as archive:
         arrays = {name: archive[name] for name in archive.files} | {"y": np.array(labels)}
     write_bytes(output, lambda file: np.savez_compressed(file, **arrays))
 
 
-def _relabelled(source: DataFile, made: Decisions, labels: list[Any]) -> list[Any]:
+def _relabelled(source: DataFile, new: dict[int, str], labels: list[Any]) -> list[Any]:
     """The labels with those that were changed, each in the type of the label it replaces."""
-    _check_rows(source, made, labels)
-    for row, decision in made.items():
-        if decision.decision != "relabel":
-            continue
-        given, label = labels[row], decision.label
+    for row, label in new.items():
+        kind = type(labels[row])
         try:
-            labels[row] = TRUTH[label] if isinstance(given, bool) else type(given)(label)
+            labels[row] = TRUTH[label] if kind is bool else kind(label)
         except (ValueError, KeyError):
-            kind = type(given).__name__
-            raise InputError(f"{source.path}: row {row} holds {kind}; {label!r} cannot be one.") from None
+            raise InputError(f"{source.path}: row {row} holds {kind.__name__}; {label!r} cannot be one.") from None
     return labels
 
 
 def _read_decisions(path: str) -> tuple[Decisions, str]:
     """Decisions by row, and the name of the target, from CSV or JSON as the report exports them."""
-    made: Decisions = {}
     try:
         records = _json(path) if path.lower().endswith(".json") else read(path, text_only=True).table.to_pylist()
-        for line, record in enumerate(records):
-            decision = _decision(path, line, record)
-            if decision.row in made:
-                raise InputError(f"{path}: row {decision.row} occurs twice. Keep one decision for each row.")
-            made[decision.row] = decision
+        decisions = [_decision(path, line, record) for line, record in enumerate(records)]
     except RecursionError as error:
         raise InputError(f"{path}: is nested too deeply for a file of decisions exported by a report.") from error
-    if not made:
+    if not decisions:
         raise InputError(f"{path}: holds no decisions.")
-    return made, str(records[0].get("target") or "")
+    row, count = Counter(decision.row for decision in decisions).most_common(1)[0]
+    if count > 1:
+        raise InputError(f"{path}: row {row} occurs twice. Keep one decision for each row.")
+    return {decision.row: decision for decision in decisions}, str(records[0].get("target") or "")
 
 
 def _json(path: str) -> list[dict[str, Any]]:
@@ -166,27 +164,19 @@ def _json(path: str) -> list[dict[str, Any]]:
 
 
 def _decision(path: str, line: int, record: dict[str, Any]) -> Decision:
-    absent = [name for name in REQUIRED if name not in record]
+    known = {name: str(cell) for name, cell in record.items() if cell is not None}
+    absent = [name for name in REQUIRED if name not in known]
     if absent:
         raise InputError(f"{path}: has no column {listed(absent)}; export decisions from the report.")
-    row, given, decision, label = (str(record[name]) for name in REQUIRED)
-    known = {name: str(cell).strip() for name, cell in record.items() if cell is not None}
-    key, id_column, of_rows = (known.get(name, "") for name in ("id", "id_column", "of_rows"))
+    row, given, decision, label = (known[name] for name in REQUIRED)
+    key, id_column, of_rows = (known.get(name, "").strip() for name in ("id", "id_column", "of_rows"))
     if not row.isdecimal():
         raise InputError(f"{path}: line {line} has {row!r} for a row number.")
     if decision not in DECISIONS:
         raise InputError(f"{path}: the decision on row {row} is {decision!r}; use {', '.join(DECISIONS)}.")
     if of_rows and not of_rows.isdecimal():
         raise InputError(f"{path}: of_rows is {of_rows!r} for row {row}; it is a number of rows.")
-    return Decision(
-        row=int(row),
-        given=given,
-        decision=decision,
-        label=label,
-        id=key,
-        id_column=id_column,
-        of_rows=int(of_rows) if of_rows else None,
-    )
+    return Decision(int(row), given, decision, label, key, id_column, of_rows)
 
 
 def _check_rows(source: DataFile, made: Decisions, labels: list[Any]) -> None:
@@ -194,20 +184,16 @@ def _check_rows(source: DataFile, made: Decisions, labels: list[Any]) -> None:
     n_rows, last = len(labels), max(made)
     has = f"{source.path}: has {n_rows:,} rows"
     if last >= n_rows:
-        raise InputError(f"{has}, but there is a decision on row {last}. Is it the right file?")
+        raise InputError(f"{has}, but there is a decision on row {last}. {RIGHT_FILE}")
     for row, decision in made.items():
         if decision.id and source.is_table:
             _check_id(source, decision)
-        elif decision.of_rows not in (None, n_rows):
-            raise InputError(
-                f"{has}, but the decision on row {row} was made on data of {decision.of_rows:,} rows. "
-                "Is it the file that the report was made from?"
-            )
+        elif decision.of_rows and int(decision.of_rows) != n_rows:
+            made_on = f"data of {decision.of_rows} rows"
+            raise InputError(f"{has}, but the decision on row {row} was made on {made_on}. {RIGHT_FILE}")
         if not _same(labels[row], decision.given, six_digits=True):
-            raise InputError(
-                f"{source.path}: row {row} has the label {str(labels[row])!r}, but the decisions were made on "
-                f"{decision.given!r}. Is it the file that the report was made from?"
-            )
+            has = f"{source.path}: row {row} has the label {str(labels[row])!r}"
+            raise InputError(f"{has}, but the decision was made on {decision.given!r}. {RIGHT_FILE}")
 
 
 def _check_id(source: DataFile, decision: Decision) -> None:

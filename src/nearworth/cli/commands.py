@@ -12,11 +12,10 @@ from click import Argument, Choice, FloatRange, IntRange, Option
 
 from nearworth.cli import options
 
-Decorator = Callable[[Callable[[], None]], click.Command]
 RESULTS = "Where the {} go: .csv, .tsv, .parquet, .feather or .json; - is CSV on stdout."
 
 
-def command(work: str, *params: click.Parameter) -> Decorator:
+def command(work: str, *params: click.Parameter) -> Callable[[Callable[[], None]], click.Command]:
     """A command that runs `work`, "module:function"; its name and help are those of the decorated function."""
     return lambda described: click.Command(
         described.__name__,

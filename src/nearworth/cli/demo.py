@@ -12,8 +12,6 @@ import click
 import numpy as np
 
 import nearworth as nw
-from nearworth.cli.data import Data
-from nearworth.cli.detect import write_page
 from nearworth.cli.value import value_columns
 from nearworth.tables import InputError
 from nearworth.tables.write import write_columns
@@ -25,16 +23,14 @@ AUDIT_NEIGHBORS = 10  # default of `nearworth detect`
 def demo(n_neighbors: int, seed: int, folder: str) -> None:
     if not Path(folder).is_dir():
         raise InputError(f"{folder}: there is no such folder to write to.")
-    digits = nw.datasets.noisy_digits(random_state=seed)
-    data = Data(digits.X, digits.y, digits.X_val, digits.y_val)
-    audit = nw.audit_labels(data.X, data.y, n_neighbors)
-    _print_suspects(audit, digits.flipped)
-    est = nw.KNNShapley(n_neighbors, standard_errors=True).fit(data.X, data.y)
+    X, y, X_val, y_val, flipped = nw.datasets.noisy_digits(random_state=seed)
+    audit = nw.audit_labels(X, y, n_neighbors)
+    _print_suspects(audit, flipped)
+    valuation = nw.KNNShapley(n_neighbors, standard_errors=True).fit(X, y).value(X_val, y_val)
     train, values, report = (str(Path(folder) / name) for name in (TRAIN, VALUES, REPORT))
-    write_columns(data.names() | value_columns(est.value(data.X_val, data.y_val)), values)
-    pixels = {f"pixel_{column:02}": data.X[:, column].astype(np.int64) for column in range(data.X.shape[1])}
-    write_columns(pixels | {"label": data.y}, train)
-    write_page(data, audit, {}, report, "handwritten digits", "8x8")
+    write_columns({"row": np.arange(len(y))} | value_columns(valuation), values)
+    write_columns({f"pixel_{i:02}": pixel.astype(np.int64) for i, pixel in enumerate(X.T)} | {"label": y}, train)
+    audit.report(report, image_shape=(8, 8), title="handwritten digits")
     click.echo(f"\nWhat every row is worth  {values}")
     click.echo(f"Look and decide          {report}  (open it in a browser)")
     click.echo(f"The data                 {train}")
@@ -61,8 +57,6 @@ def _print_suspects(audit: nw.LabelAudit, flipped: Any) -> None:
 
 def _program() -> str:
     """What to type for this program: its path, if the name alone would not find it."""
-    started, known = sys.argv[0], shutil.which("nearworth")
-    by_path = Path(started).name.startswith("nearworth") and Path(started).is_file()
-    if not by_path or (known is not None and Path(known).resolve() == Path(started).resolve()):
-        return "nearworth"
-    return shlex.quote(started)
+    started, found = Path(sys.argv[0]), Path(shutil.which("nearworth") or "")
+    by_path = started.name.startswith("nearworth") and started.is_file() and started.resolve() != found.resolve()
+    return shlex.quote(sys.argv[0]) if by_path else "nearworth"

@@ -5,51 +5,93 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 import nearworth as nw  # its names load when first used: an error about the input need not wait for compiled code
 from nearworth._common.types import IntVector
-from nearworth.cli.data import Data, collapsed, prepare
-from nearworth.cli.messages import print_json, print_message, write_results
-from nearworth.cli.options import pop_model
+from nearworth.cli.data import Data, prepare, print_json, write_results
+from nearworth.cli.options import pop_model, print_message
 from nearworth.tables import InputError
 from nearworth.tables.write import STDOUT, check_output, write_bytes
 
 
 def detect(*, output: str, force: bool, as_json: bool, **given: Any) -> None:
     check_output(output, force, inputs=(given["train"], given["validation"]))
-    data, audit, selection, suspects = _audited(given)
-    summary = _summary("detect", data, audit, selection, suspects)
-    write_results(_suspect_columns(data, audit, suspects), summary, output, as_json)
-    where = f" They are in {output}" if len(suspects) else f" {output} has a header only"
-    print_message(f"{_headline(audit, selection, suspects)}{'' if output == STDOUT else where}")
+    audited = Audited.make(given)
+    write_results(audited.columns(), audited.summary("detect"), output, as_json)
+    where = f" They are in {output}" if len(audited.suspects) else f" {output} has a header only"
+    print_message(f"{audited.headline()}{'' if output == STDOUT else where}")
 
 
 def report(*, image_shape: str | None, output: str, force: bool, as_json: bool, **given: Any) -> None:
-    train = Path(given["train"])
+    from nearworth.report.page import render_report
+
     check_output(output, force, (".html", ".htm"), (given["train"], given["validation"]))
     if output == STDOUT:
         raise InputError("-o -: a report goes to a file; give a name that ends in .html.")
     if image_shape is not None and given["image_column"] is not None:
         raise InputError("--image-shape and --image-column were both given. Give one of them.")
-    data, audit, selection, suspects = _audited(given)
-    write_page(data, audit, selection, output, train.name, image_shape, train.parent)
+    audited = Audited.make(given)
+    rows = audited.data.rows
+    if image_shape is not None:
+        rows = replace(rows, image_shape=_parse_shape(image_shape, rows.X.shape[1]))
+    page = render_report(audited.audit, rows, audited.selection).encode()
+    write_bytes(output, lambda file: file.write(page))
     if as_json:
-        print_json(_summary("report", data, audit, selection, suspects) | {"output": output})
-    then = "decide, and export" if len(suspects) else "for the pictures"
-    print_message(f"{_headline(audit, selection, suspects)} Open {output} in a browser, {then}.")
+        print_json(audited.summary("report") | {"output": output})
+    then = "decide, and export" if len(audited.suspects) else "for the pictures"
+    print_message(f"{audited.headline()} Open {output} in a browser, {then}.")
 
 
-def _audited(given: dict[str, Any]) -> tuple[Data, nw.LabelAudit, dict[str, Any], IntVector]:
-    """The data, their audit, the keywords of `LabelAudit.suspects` and its result."""
-    model, selection = pop_model(given), _pop_selection(given)
-    data = prepare(**given)
-    audit = nw.audit_labels(data.X, data.y, X_val=data.X_val, y_val=data.y_val, **model)
-    return data, audit, selection, audit.suspects(**selection)
+class Audited(NamedTuple):
+    """The data, their audit, the keywords of `LabelAudit.suspects` and the rows it lists."""
+
+    data: Data
+    audit: nw.LabelAudit
+    selection: dict[str, Any]
+    suspects: IntVector
+
+    @classmethod
+    def make(cls, given: dict[str, Any]) -> Audited:
+        model, selection = pop_model(given), _pop_selection(given)
+        data = prepare(**given)
+        audit = nw.audit_labels(data.X, data.y, X_val=data.X_val, y_val=data.y_val, **model)
+        return cls(data, audit, selection, audit.suspects(**selection))
+
+    def columns(self) -> Any:
+        """The suspects as a table, worst first."""
+        audit, labels = self.audit, {"given": np.asarray(self.data.y), "suggested": self.audit.suggested}
+        rows = pa.table(self.data.names() | labels | {"quality": audit.quality, "value": audit.value})
+        return rows.take(self.suspects).append_column("why", [[audit.why(int(row)) for row in self.suspects]])
+
+    def headline(self) -> str:
+        audit, selection, n_suspects = self.audit, self.selection, len(self.suspects)
+        rule, count = audit.describe_selection(selection), audit.n_errors
+        text = f"{n_suspects:,} of {len(audit):,} labels {'is' if n_suspects == 1 else 'are'} suspect ({rule})."
+        if not n_suspects:
+            text = f"No suspects among {len(audit):,} labels ({rule}). {audit.explain_empty(selection)}".rstrip()
+        verb = "is" if f"{count.estimate:.0f}" == "1" else "are"
+        text += f" About {count.estimate:,.0f} {verb} estimated to be wrong ({count.lower:,.0f} to {count.upper:,.0f})."
+        if audit.valuation.error_bound:
+            text += f" {audit.valuation.describe_error()}"
+        return text
+
+    def summary(self, command: str) -> dict[str, Any]:
+        count = self.audit.n_errors
+        return {
+            "command": command,
+            "version": nw.__version__,
+            "n_train": len(self.audit),
+            "n_suspects": len(self.suspects),
+            "selection": self.selection,
+            "n_errors": {"estimate": float(count.estimate), "lower": float(count.lower), "upper": float(count.upper)},
+            "error_bound": float(self.audit.valuation.error_bound),
+            "typical_error": self.audit.valuation.typical_error,
+            "columns": self.data.columns,
+        }
 
 
 def _pop_selection(given: dict[str, Any]) -> dict[str, Any]:
@@ -62,55 +104,6 @@ def _pop_selection(given: dict[str, Any]) -> dict[str, Any]:
     return selection
 
 
-def _suspect_columns(data: Data, audit: nw.LabelAudit, suspects: IntVector) -> Any:
-    labels = {"given": np.asarray(data.y), "suggested": audit.suggested}
-    rows = pa.table(data.names() | labels | {"quality": audit.quality, "value": audit.value})
-    return rows.take(suspects).append_column("why", [[audit.why(int(row)) for row in suspects]])
-
-
-def _headline(audit: nw.LabelAudit, selection: dict[str, Any], suspects: IntVector) -> str:
-    n_suspects, rule, count = len(suspects), audit.describe_selection(selection), audit.n_errors
-    text = f"{n_suspects:,} of {len(audit):,} labels {'is' if n_suspects == 1 else 'are'} suspect ({rule})."
-    if not n_suspects:
-        text = f"No suspects among {len(audit):,} labels ({rule}). {audit.explain_empty(selection)}".rstrip()
-    verb = "is" if f"{count.estimate:.0f}" == "1" else "are"
-    text += f" About {count.estimate:,.0f} {verb} estimated to be wrong ({count.lower:,.0f} to {count.upper:,.0f})."
-    if audit.valuation.error_bound:
-        text += f" {audit.valuation.describe_error()}"
-    return text
-
-
-def _summary(
-    command: str, data: Data, audit: nw.LabelAudit, selection: dict[str, Any], suspects: IntVector
-) -> dict[str, Any]:
-    count = audit.n_errors
-    return {
-        "command": command,
-        "version": nw.__version__,
-        "n_train": len(audit),
-        "n_suspects": len(suspects),
-        "selection": selection,
-        "n_errors": {"estimate": float(count.estimate), "lower": float(count.lower), "upper": float(count.upper)},
-        "error_bound": float(audit.valuation.error_bound),
-        "typical_error": audit.valuation.typical_error,
-        "columns": data.columns,
-    }
-
-
-def write_page(
-    data: Data, audit: nw.LabelAudit, selection: dict[str, Any], output: str, source: str, image_shape: str | None,
-    image_folder: Path = Path(),
-) -> None:  # fmt: skip
-    """Write the report of an audit of these data."""
-    from nearworth.report.page import render_report
-
-    shape = None if image_shape is None else _parse_shape(image_shape, data.X.shape[1])
-    notes = [line for line, _ in collapsed(data.columns)]
-    rows = replace(data.rows, X=data.X, image_shape=shape, image_folder=image_folder, source=source, notes=notes)
-    page = render_report(audit, rows, selection).encode()
-    write_bytes(output, lambda file: file.write(page))
-
-
 def _parse_shape(text: str, n_columns: int) -> tuple[int, ...]:
     """From "28x28" or "32x32x3" to numbers, which must make up a row.
 
@@ -120,8 +113,6 @@ def _parse_shape(text: str, n_columns: int) -> tuple[int, ...]:
     if not re.fullmatch(r"\d+x\d+(x[134])?", text):
         raise InputError(f"--image-shape {text!r} is not of the form 28x28 or 32x32x3.")
     shape = tuple(int(part) for part in text.split("x"))
-    if math.prod(shape) != n_columns:
-        raise InputError(
-            f"--image-shape {text} is {math.prod(shape):,} numbers, but rows are compared by {n_columns:,}."
-        )
+    if (size := math.prod(shape)) != n_columns:
+        raise InputError(f"--image-shape {text} is {size:,} numbers, but rows are compared by {n_columns:,}.")
     return shape

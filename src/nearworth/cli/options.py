@@ -1,8 +1,10 @@
-"""Options that several commands share, as lists of click parameters, and their values from a TOML file."""
+"""Options that several commands share, as lists of click parameters; values from a TOML file; --quiet and messages."""
 
 from __future__ import annotations
 
+import re
 import tomllib
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -11,34 +13,33 @@ from click import Argument, Choice, FloatRange, IntRange, Option
 PATH = click.Path(readable=False)  # files that cannot be read are refused when they are read, in one wording
 MODEL = ("n_neighbors", "metric", "utility", "semivalue", "search", "max_error", "max_memory", "n_jobs")
 SEMIVALUES = ("shapley", "banzhaf", "loo")
+TOML_KINDS: dict[str, tuple[tuple[type, ...], str]] = {  # by the first word of click's name for the type
+    "boolean": ((bool,), "true or false"),
+    "integer": ((int,), "one integer"),
+    "float": ((int, float), "one number"),
+}
 QUIET_KEY = "nearworth.quiet"  # in the context of a command: whether messages are printed
 
 
-class Semivalue(click.ParamType):  # type: ignore[type-arg]
-    """Text such as "banzhaf" or "beta:1,4", which becomes ("beta", 1.0, 4.0)."""
+def semivalue(text: str) -> str | tuple[str, float, float]:
+    """The semivalue as `KNNShapley` takes it.
 
-    name = "name"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The semivalue as `KNNShapley` takes it.
-
-        >>> Semivalue().convert("beta:1,4", None, None), Semivalue().convert("banzhaf", None, None)
-        (('beta', 1.0, 4.0), 'banzhaf')
-        """
-        if isinstance(value, tuple) or value in SEMIVALUES:
-            return value
-        name, _, numbers = str(value).partition(":")
-        try:
-            a, b = (float(number) for number in numbers.split(","))
-        except ValueError:
-            name = ""
-        if name != "beta":
-            self.fail(f"{value!r} is not one of {', '.join(SEMIVALUES)} or beta:A,B, such as beta:1,4.", param, ctx)
-        return name, a, b
+    >>> semivalue("beta:1,4"), semivalue("banzhaf")
+    (('beta', 1.0, 4.0), 'banzhaf')
+    """
+    if text in SEMIVALUES:
+        return text
+    with suppress(ValueError):
+        if beta := re.fullmatch("beta:([^,]+),([^,]+)", text):
+            return "beta", float(beta[1]), float(beta[2])
+    raise click.BadParameter(f"{text!r} is not one of {', '.join(SEMIVALUES)} or beta:A,B, such as beta:1,4.")
 
 
-def _set_quiet(ctx: click.Context, _: click.Parameter, quiet: bool) -> None:
-    ctx.meta[QUIET_KEY] = quiet
+def print_message(message: str) -> None:
+    """Print a message for people, on standard error, unless the command was given --quiet."""
+    ctx = click.get_current_context(silent=True)
+    if ctx is None or not ctx.meta.get(QUIET_KEY):
+        click.echo(message, err=True)
 
 
 def _read_config(ctx: click.Context, _: click.Parameter, path: str | None) -> None:
@@ -62,11 +63,10 @@ def _config_options(ctx: click.Context, path: str, settings: dict[str, Any]) -> 
     commands: dict[str, click.Command] = getattr(ctx.find_root().command, "commands", {})
     own, known = tables.get(ctx.info_name or "", {}), _config_names(ctx.command)
     everywhere = {name for command in commands.values() for name in _config_names(command)}
-    for name in [*(n for n in common if n not in everywhere), *(n for n in own if n not in known)]:
-        raise click.BadParameter(f"{path}: there is no option {name!r}.")
-    for name in tables:
-        if name not in commands:
-            raise click.BadParameter(f"{path}: there is no command {name!r} for the table [{name}].")
+    unknown = [f"option {name!r}" for name in [*(common.keys() - everywhere), *(own.keys() - known.keys())]]
+    unknown += [f"command {name!r} for the table [{name}]" for name in tables.keys() - commands.keys()]
+    if unknown:
+        raise click.BadParameter(f"{path}: there is no {' and no '.join(sorted(unknown))}.")
     return {
         known[name].name or "": _checked(known[name], f"{path}: {name}", value)
         for name, value in (common | own).items()
@@ -85,14 +85,7 @@ def _config_names(command: click.Command) -> dict[str, click.Parameter]:
 
 def _checked(option: click.Parameter, what: str, value: Any) -> Any:
     """The value as the option takes it; click would convert numbers to text and would not name the file."""
-    kinds: tuple[type, ...] = (str,)
-    needed = "text in quotes"
-    if getattr(option, "is_flag", False):
-        kinds, needed = (bool,), "true or false"
-    elif isinstance(option.type, click.types.IntParamType):
-        kinds, needed = (int,), "one integer"
-    elif isinstance(option.type, click.types.FloatParamType):
-        kinds, needed = (int, float), "one number"
+    kinds, needed = TOML_KINDS.get(option.type.name.split()[0], ((str,), "text in quotes"))
     many = getattr(option, "multiple", False)
     parts = value if many and isinstance(value, list) else [value]
     for part in parts:
@@ -130,7 +123,8 @@ SELECTION = [
     Option(["--max-fdr"], type=FloatRange(0, 1), help="At most this share of false alarms."),
 ]
 QUIET = Option(
-    ["--quiet", "-q"], is_flag=True, expose_value=False, callback=_set_quiet, help="Only errors on stderr."
+    ["--quiet", "-q"], is_flag=True, expose_value=False, help="Only errors on stderr.",
+    callback=lambda ctx, _, quiet: ctx.meta.update({QUIET_KEY: quiet}),
 )  # fmt: skip
 CONFIG = Option(
     ["--config"], type=click.Path(), is_eager=True, expose_value=False, callback=_read_config, metavar="FILE",
@@ -153,7 +147,7 @@ def model(n_neighbors: int) -> list[click.Parameter]:
             help="What a model is worth: soft labels, or those of Jia et al. 2019.",
         ),
         Option(
-            ["--semivalue"], default="shapley", metavar="NAME", type=Semivalue(),
+            ["--semivalue"], default="shapley", metavar="NAME", type=semivalue,
             help="shapley, banzhaf, loo or beta:A,B.",
         ),
         Option(

@@ -51,45 +51,31 @@ def array_target(source: DataFile, target: str | None) -> Any:
     if y is None:
         raise InputError(f"{source.path}: has no labels. Use an .npz with `X` and `y`, or --target labels.npy.")
     if y.ndim != 1 or len(y) != len(source.X):
-        raise InputError(
-            f"{source.path}: y has shape {y.shape} for {len(source.X):,} rows; one label per row is needed."
-        )
+        raise InputError(f"{source.path}: y has shape {y.shape} for {len(source.X):,} rows; give one label per row.")
     return y if y.dtype.kind != "f" else _finite(y, f"{source.path}: y")
 
 
-def check_target(y: Any, what: str, task: str) -> None:
-    """Refuse targets from which nothing can be learnt."""
+def check_target(y: Any, what: str, task: str) -> list[str]:
+    """Refuse targets from which nothing can be learnt; warn of many classes of few rows each, which may be amounts."""
     if len(y) == 1:
         raise InputError(f"{what} has one row only: there is nothing to compare it with.")
     distinct = set(y.tolist())
     if len(distinct) == 1:
         raise InputError(f"{what} is {next(iter(distinct))!r} in every row: with one class there is nothing to learn.")
     if task == "classification" and len(distinct) == len(y) > 2:
-        raise InputError(
-            f"{what} is different in each of the {len(y):,} rows, so no two rows share a class. "
-            "Is it another column, or --task regression?"
-        )
-
-
-def many_classes(y: Any, task: str) -> list[str]:
-    """A warning if classes look like amounts: many numbers, each in few rows. Fractions are refused elsewhere."""
-    if task != "classification" or y.dtype.kind not in "iuf":
+        advice = "Is it another column, or --task regression?"
+        raise InputError(f"{what} is different in each of the {len(y):,} rows, so no two share a class. {advice}")
+    n, amounts = len(distinct), task == "classification" and y.dtype.kind in "iuf"
+    if not amounts or n <= MANY_CLASSES or n * FEW_PER_CLASS <= len(y):
         return []
-    n_distinct = len(np.unique(y))
-    if n_distinct <= MANY_CLASSES or n_distinct * FEW_PER_CLASS <= len(y):
-        return []
-    return [
-        f"warning: the target has {n_distinct:,} distinct numbers in {len(y):,} rows: did you mean --task regression?"
-    ]
+    return [f"warning: the target has {n:,} distinct numbers in {len(y):,} rows: did you mean --task regression?"]
 
 
 def _whole(values: Any, where: str) -> Any:
     broken = np.flatnonzero(_finite(values, where) != np.trunc(values))
     if len(broken):
-        raise InputError(
-            f"{where} holds {values[broken[0]]:g} at row {broken[0]}: numbers with fractions are no classes. "
-            "Use --task regression."
-        )
+        found = f"{values[broken[0]]:g} at row {broken[0]}"
+        raise InputError(f"{where} holds {found}: numbers with fractions are no classes. Use --task regression.")
     return values.astype(np.int64)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,9 @@ import click
 import numpy as np
 
 import nearworth as nw  # its names load when first used, so that bad files are refused before scikit-learn is imported
-from nearworth.cli.data import load, prepare
-from nearworth.cli.messages import print_message, write_results
-from nearworth.cli.options import pop_model
+from nearworth._common.memory import usable_threads
+from nearworth.cli.data import load, prepare, write_results
+from nearworth.cli.options import pop_model, print_message
 from nearworth.tables import InputError
 from nearworth.tables.read import count_rows
 from nearworth.tables.write import STDOUT, check_output, write_columns
@@ -55,11 +55,8 @@ def value(
 
 def value_columns(valuation: nw.Valuation) -> dict[str, Any]:
     """value, standard_error and rank of every row; certified bounds where values are not exact."""
-    values = valuation.values
-    columns: dict[str, Any] = {"value": values, "standard_error": valuation.standard_errors}
-    if valuation.error_bound > 0:
-        columns |= {"lower": valuation.lower, "upper": valuation.upper}
-    return columns | {"rank": np.searchsorted(np.sort(-values), -values) + 1}
+    frame, bounds = valuation.to_frame("pyarrow"), ("lower", "upper") if valuation.error_bound > 0 else ()
+    return {name: frame[name] for name in ("value", "standard_error", *bounds, "rank")}
 
 
 def _summary(valuation: nw.Valuation) -> dict[str, Any]:
@@ -83,75 +80,56 @@ def cluster_client(cluster: str | None, n_jobs: int | None) -> Iterator[Any]:
     if cluster is None:
         yield None
         return
-    distributed, _ = _import_dask()
+    try:
+        import dask.config
+        import distributed
+    except ImportError as error:
+        raise ImportError("--cluster needs Dask: pip install 'nearworth[dask]'") from error
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # errors are printed once, as one line
-    with ExitStack() as stack:
-        address = stack.enter_context(local_cluster(n_jobs)) if cluster == LOCAL else cluster
-        try:
-            client = stack.enter_context(distributed.Client(address, timeout=PATIENCE))
-        except ValueError as error:
-            raise ValueError(f"--cluster must be {LOCAL} or the address of a Dask scheduler: {error}") from error
-        except OSError as error:
-            raise OSError(f"--cluster: no Dask scheduler answers at {cluster!r} ({error}).") from error
+    where: dict[str, Any] = {"address": cluster, "timeout": PATIENCE}
+    if cluster == LOCAL:  # one process per core; --max-memory bounds the memory, mapped files need no bound
+        where = {"n_workers": usable_threads(n_jobs), "threads_per_worker": 1, "memory_limit": 0}
+        where |= {"dashboard_address": None, "silence_logs": logging.CRITICAL}
+    try:
+        with dask.config.set(QUICK):
+            client = distributed.Client(**where)
+    except ValueError as error:
+        raise ValueError(f"--cluster must be {LOCAL} or the address of a Dask scheduler: {error}") from error
+    except OSError as error:
+        raise OSError(f"--cluster: no Dask scheduler answers at {cluster!r} ({error}).") from error
+    with client:
         try:
             yield client
         except RuntimeError as error:
             raise click.ClickException(str(error)) from error
 
 
-def local_cluster(n_jobs: int | None) -> Any:
-    """One process with one thread per core; --max-memory bounds the memory, mapped files need no bound."""
-    from nearworth._common.memory import usable_threads
-
-    distributed, config = _import_dask()
-    with config.set(QUICK):
-        return distributed.LocalCluster(
-            n_workers=usable_threads(n_jobs), threads_per_worker=1, dashboard_address=None, memory_limit=0,
-            silence_logs=logging.CRITICAL,
-        )  # fmt: skip
-
-
-def _import_dask() -> tuple[Any, Any]:
-    try:
-        import dask.config
-        import distributed
-    except ImportError as error:
-        raise ImportError("--cluster needs Dask: pip install 'nearworth[dask]'") from error
-    return distributed, dask.config
-
-
 def plan(*, what: tuple[str, ...], columns: int, classes: int, standard_errors: bool, **given: Any) -> None:
     model = pop_model(given)
-    if len(what) == 2 and all(size.isdecimal() and int(size) > 0 for size in what):
+    n_train = None
+    if len(what) == 1:  # the plan of `nearworth value`; only the number of validation rows matters
+        validation = given.pop("validation")
+        n_val = None if validation is None else count_rows(validation)
+        data = load(what[0], **given)
+        X, y, standard_errors = data.X, data.y, True
+    elif len(what) == 2 and all(size.isdecimal() and int(size) > 0 for size in what):
         for name in ("target", "validation", "id_column", "ignore", "features"):
             if given[name]:
                 raise click.UsageError(f"--{name.split('_')[0]} is about a file; sizes take -d and --classes.")
         n_train, n_val = map(int, what)
-        model["standard_errors"] = standard_errors
-        click.echo(_plan_of_sizes(n_train, n_val, columns, classes, model))
-    elif len(what) > 1:
-        raise click.UsageError(f"{' '.join(what)!r} is neither one file nor two sizes, N_TRAIN and N_VAL.")
+        X, y = _random_rows(n_train, columns, classes)
     else:
-        click.echo(_plan_of_file(what[0], given, model))
+        raise click.UsageError(f"{' '.join(what)!r} is neither one file nor two sizes, N_TRAIN and N_VAL.")
+    est = nw.KNNShapley(**model, standard_errors=standard_errors).fit(X, y)
+    click.echo(est.plan(len(y) if n_val is None else n_val, n_train=n_train))
 
 
-def _plan_of_sizes(n_train: int, n_val: int, n_features: int, n_classes: int, model: dict[str, Any]) -> nw.Plan:
-    """The plan for random data of this shape."""
+def _random_rows(n_rows: int, n_features: int, n_classes: int) -> tuple[Any, Any]:
+    """As many random rows as a trial needs, at most `n_rows`."""
     from nearworth.engine.plan import TRIAL_POINTS
 
-    rng = np.random.default_rng(0)
-    n_tried = min(n_train, TRIAL_POINTS, max(64, 2**25 // n_features))
-    X, y = rng.normal(size=(n_tried, n_features)), rng.integers(0, n_classes, n_tried)
-    return nw.KNNShapley(**model).fit(X, y).plan(n_val, n_train=n_train)
-
-
-def _plan_of_file(train: str, given: dict[str, Any], model: dict[str, Any]) -> nw.Plan:
-    """The plan of `nearworth value`; only the number of validation rows matters."""
-    validation = given.pop("validation")
-    n_val = None if validation is None else count_rows(validation)
-    data = load(train, **given)
-    est = nw.KNNShapley(**model, standard_errors=True).fit(data.X, data.y)
-    return est.plan(len(data.y) if n_val is None else n_val)
+    rng, n = np.random.default_rng(0), min(n_rows, TRIAL_POINTS, max(64, 2**25 // n_features))
+    return rng.normal(size=(n, n_features)), rng.integers(0, n_classes, n)
 
 
 def merge(parts: tuple[str, ...], output: str, force: bool) -> None:

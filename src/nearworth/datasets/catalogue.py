@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nearworth.datasets.balance import balance as balanced_rows
 from nearworth.inputs.parameters import one_of
 
 FOLDER = "NEARWORTH_DATA"
+SEED = 999  # the authors' seed, throughout their experiment
 MISSING = -1000.0  # the authors' marker; true values of the one dataset concerned are never negative
 N_TRAIN_IMAGES = 60_000
 OPENML_DIFFERS = "OpenML's rows, which differ from the authors' in order or in numbers"
@@ -99,7 +99,7 @@ class PaperDataset:
     source: str
     verified: bool
     stand_in: str | None
-    balanced: bool
+    balanced: bool = False
 
     @property
     def complete(self) -> bool:
@@ -144,37 +144,57 @@ def load(name: str, data_home: str | os.PathLike[str] | None = None, *, balance:
     entry = CATALOGUE[name]
     if not entry.sha256:
         raise DatasetUnavailableError(
-            f"{name} is not available: Duarte and Hu's {name} data was not found, neither as the authors' file nor on "
-            "OpenML."
+            f"{name} is not available: it was not found, neither as the authors' file nor on OpenML."
         )
     folder = data_home if data_home is not None else os.environ.get(FOLDER) or None
     arrays, source = _from_openml(entry) if folder is None else _from_folder(entry, Path(folder))
-    verified, stand_in = sha256_of(arrays) == entry.sha256, entry.stand_in
-    if folder is not None and not verified:
-        raise ValueError(
-            f"{source!r} does not hold the data it should: the SHA-256 of its arrays is {sha256_of(arrays)}, "
-            f"not {entry.sha256}. Get the file again."
-        )
+    digest, stand_in = sha256_of(arrays), entry.stand_in
+    verified = digest == entry.sha256
     if folder is None:
         stand_in = OPENML_SAMPLED if entry.sampled else None if verified else OPENML_DIFFERS
+    elif not verified:
+        raise ValueError(
+            f"{source!r} does not hold the data it should: the SHA-256 of its arrays is {digest}, "
+            f"not {entry.sha256}. Get the file again."
+        )
     X, y, *test = arrays.values()
-    y = y.astype(np.int64) if test else (y == 1).astype(np.int64)
-    X_test, y_test = (_as_rows(test[0]), test[1].astype(np.int64)) if test else (None, None)
     dataset = PaperDataset(
         name=name,
-        X=_as_rows(X),
-        y=y,
-        X_test=X_test,
-        y_test=y_test,
+        X=X.reshape(len(X), -1),  # images as rows of pixels; rows as they are, in the same memory layout
+        y=(y if test else y == 1).astype(np.int64),
+        X_test=test[0].reshape(len(test[0]), -1) if test else None,
+        y_test=test[1].astype(np.int64) if test else None,
         source=source,
         verified=verified,
         stand_in=stand_in,
-        balanced=False,
     )
-    if not balance or test:
-        return dataset
-    X, y = balanced_rows(dataset.X, dataset.y)
+    return _balanced(dataset) if balance and not test else dataset
+
+
+def _balanced(dataset: PaperDataset) -> PaperDataset:
+    X, y = balance(dataset.X, dataset.y)
     return replace(dataset, X=X, y=y, balanced=True)
+
+
+def balance(
+    X: npt.NDArray[Any], y: npt.NDArray[np.int64], rng: np.random.RandomState | None = None
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+    """Repeat rows of the smaller of the classes 0 and 1 until both have the same size, and shuffle all.
+
+    Rows to repeat are drawn with replacement, by the authors' seed unless `rng` is given. The paper's text speaks of
+    subsampling; the digits of its table come from this oversampling. Repeated rows are exact copies: do not split the
+    result and take the parts for independent.
+    """
+    rng = np.random.RandomState(SEED) if rng is None else rng
+    smaller = np.flatnonzero(y == smaller_class(y))
+    drawn = rng.choice(smaller, size=len(y) - 2 * len(smaller), replace=True)
+    order = np.concatenate([np.arange(len(y)), drawn])[rng.permutation(len(y) + len(drawn))]
+    return X[order], y[order]
+
+
+def smaller_class(y: npt.NDArray[np.int64]) -> int:
+    """Which of the classes 0 and 1 has fewer rows; 0 when they are equal."""
+    return int(2 * np.count_nonzero(y) < len(y))
 
 
 def _from_folder(entry: Entry, folder: Path) -> tuple[Arrays, str]:
@@ -212,16 +232,9 @@ def _from_openml(entry: Entry) -> tuple[Arrays, str]:
         X = np.asfortranarray(np.where(np.isnan(X), MISSING, X))  # the layout decides how distances round
         parts = [X, (bunch.target.astype(str) == entry.positive).astype(np.int64)]
     else:
-        pixels = np.asarray(bunch.data, dtype=np.uint8).reshape(-1, 28, 28)
-        labels = bunch.target.astype(np.uint8)
-        n = N_TRAIN_IMAGES
-        parts = [pixels[:n], labels[:n], pixels[n:], labels[n:]]
+        images = np.asarray(bunch.data, dtype=np.uint8).reshape(-1, 28, 28), bunch.target.astype(np.uint8)
+        parts = [part[rows] for rows in (slice(N_TRAIN_IMAGES), slice(N_TRAIN_IMAGES, None)) for part in images]
     return dict(zip(entry.arrays, parts, strict=True)), f"OpenML {entry.openml}"
-
-
-def _as_rows(X: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Images as rows of pixels; rows as they are, in the same memory layout."""
-    return X.reshape(len(X), -1) if X.ndim > 2 else X
 
 
 def sha256_of(arrays: Mapping[str, npt.NDArray[Any]]) -> str:

@@ -13,7 +13,7 @@
     nearest_lists.py   the nearest points of every query, recorded while the queries are valued
 
     checkpoint.py   a folder with the sums so far
-    cluster.py      the same sums on any executor       storage.py   training sets in files that workers can read
+    cluster.py      the same sums on any executor, with the training set in files that workers can read
 
         TrainingSet --> Problem --> Method --> Plan --> run --> Partial --> Valuation
                                       |                  |

@@ -1,7 +1,7 @@
 """The same sums on any executor (PEP 3148): processes of this machine, or a cluster.
 
     run_on     cuts the leaves into shards, submits a few at a time, merges what comes back
-    Job        what all shards share: where the training set is stored, the game, the method, what to sum up
+    Job        what all shards share: files with the training set, parameters, method
     Shard      a job and some validation points; complete in itself, so that any worker can do it, and do it again
     work       what a worker does with a shard
 
@@ -10,151 +10,158 @@ Shards are aligned subtrees (see results/sums.py): each comes back as one node.
 
 from __future__ import annotations
 
+import mmap
+import os
 import pickle
+import tempfile
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
-from dataclasses import dataclass, field
-from typing import Any
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse
 
-from nearworth._common.types import FloatVector, Ties
+from nearworth._common.files import atomic_write
 from nearworth.engine.classify import SharedTraining
-from nearworth.engine.plan import make_plan
-from nearworth.engine.problem import Problem
-from nearworth.engine.run import OnLeaf, Report, Request, Span, run
-from nearworth.engine.storage import StoredTraining
-from nearworth.inputs.features import fingerprint
-from nearworth.neighbors.keys import Keys, make_keys
+from nearworth.engine.plan import Method, make_plan
+from nearworth.engine.problem import PRECOMPUTED, Problem, TrainingSet
+from nearworth.engine.run import Request, Span, run_steps
+from nearworth.inputs.features import Features, fingerprint, row_chunks
+from nearworth.inputs.file_rows import FileRows, open_npy
 from nearworth.results.origin import Origin, kernel
 from nearworth.results.sums import Partial
 
 SHARDS_PER_WORKER, WAITING_PER_WORKER = 8, 2
 UNKNOWN_WORKERS = 16
+NOT_SENT = ("search", "random_state", "progress")  # parameters that workers do not need
+
+ArrayFile: TypeAlias = "partial[Any]"  # opens an array, in any process that can read its file
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    training: StoredTraining
-    metric: Any
-    metric_params: Mapping[str, Any] | None
-    games: Callable[[int], Any]
-    ties: Ties
-    leave_one_out: bool
-    spread: bool
-    facts: dict[str, Any]  # for make_plan, the method among them
-    name: str = field(init=False)  # jobs of one name share what a worker has prepared
+    """What all shards share. Where `key` is equal, so is what a worker prepares once for all of them."""
 
-    def __post_init__(self) -> None:
+    key: str
+    points: ArrayFile | None  # None where the user brings distances
+    labels: ArrayFile
+    fingerprint: str  # of points and labels
+    parameters: Mapping[str, Any]
+    method: Method
+    leave_one_out: bool
+
+    @classmethod
+    def of(cls, problem: Problem, method: Method, folder: str | os.PathLike[str]) -> Job:
+        """The job of a problem, with its training set in files of a folder, unless it is in a file already."""
+        training = problem.training
+        parameters = {name: each for name, each in problem.parameters.items() if name not in NOT_SENT}
+        parameters["n_jobs"] = parameters["n_jobs"] or 1
+        given = problem.leave_one_out or training.metric != PRECOMPUTED
+        points = training.features.data if training.features is not None and given else None
+        hashed = fingerprint(points, training.labels)
         try:
-            geometry = fingerprint(pickle.dumps((self.metric, self.metric_params)))
+            key = fingerprint(hashed, pickle.dumps((parameters, problem.leave_one_out)))
         except Exception:  # a function that only the executor's own pickle can send
-            geometry = uuid.uuid4().hex
-        object.__setattr__(self, "name", repr((self.training, geometry, self.games)))
+            key = uuid.uuid4().hex
+        place = Path(folder).absolute() / f"nearworth-{hashed}"
+        place.mkdir(parents=True, exist_ok=True)
+        return cls(
+            key=key,
+            points=None if points is None else _store_points(points, place),
+            labels=_store(training.labels, place / "labels.npy"),
+            fingerprint=hashed,
+            parameters=parameters,
+            method=method,
+            leave_one_out=problem.leave_one_out,
+        )
+
+    def prepare(self) -> Problem:
+        """The problem without validation points, from the files; with them if they are the training points."""
+        points, labels = None if self.points is None else _opened(self.points), _opened(self.labels)
+        if fingerprint(points, labels) != self.fingerprint:
+            near = str(self.labels.args[0])
+            raise ValueError(f"The training data near {near!r} are no longer what they were. Run again.")
+        geometry = {name: self.parameters[name] for name in ("task", "metric", "metric_params")}
+        training = TrainingSet(**geometry, features=None if points is None else Features(points), labels=labels)
+        return training.problem_of(points, labels, np.empty(0), self.parameters, leave_one_out=self.leave_one_out)
 
 
 @dataclass(frozen=True)
 class Shard:
-    """Some leaves and their validation points; only their numbers where training points are valued on each other."""
+    """Some leaves and what the problem of a worker lacks: the weights of all, or only their validation points."""
 
     job: Job
     span: Span
-    queries: Any
-    labels: npt.NDArray[Any] | None
-    weights: FloatVector
-
-    def __str__(self) -> str:
-        n_val = len(self.weights)
-        first, last = self.span.leaves[0], self.span.leaves[-1]
-        begin, end = self.span.points(first, n_val)[0], self.span.points(last, n_val)[1]
-        return f"validation points {self.span.offset + begin} to {self.span.offset + end - 1}"
-
-    @property
-    def n_points(self) -> int:
-        return self.span.n_points(len(self.weights))
+    points: dict[str, Any]
 
 
 def run_on(
-    executor: Any,
-    problem: Problem,
-    job: Job,
-    partial: Partial,
-    *,
-    span: Span,
-    report: Report | None = None,
-    on_leaf: OnLeaf | None = None,
-) -> None:
-    """Add the leaves of a span to a part, wherever the executor's workers are."""
+    executor: Any, problem: Problem, method: Method, summed: Partial, span: Span, scratch: str | os.PathLike[str] | None
+) -> Generator[int, None, None]:
+    """Add the leaves of a span to a part, wherever the executor's workers are; yields numbers of finished points.
+
+    Workers read the training set from the folder `scratch`, a temporary one if it is None.
+    """
     workers = _count_workers(executor)
     pool: Executor = executor.get_executor(pure=False) if hasattr(executor, "get_executor") else executor
-    shards = cut(problem, job, span, workers)
     waiting: dict[Future[Partial], Shard] = {}
-    done = problem.n_val - span.n_points(problem.n_val)
-    try:
+    with ExitStack() as stack:
+        if scratch is None:
+            temporary = tempfile.TemporaryDirectory(prefix="nearworth-", ignore_cleanup_errors=True)
+            scratch = stack.enter_context(temporary)
+        shards = cut(problem, Job.of(problem, method, scratch), span, workers)
+        stack.callback(lambda: [future.cancel() for future in waiting])
         while True:
             while len(waiting) < WAITING_PER_WORKER * workers and (shard := next(shards, None)) is not None:
-                waiting[_submit(pool, shard)] = shard
+                with _naming(shard, "The executor refused"):
+                    waiting[pool.submit(work, shard)] = shard
             if not waiting:
                 return
             for future in wait(waiting, return_when=FIRST_COMPLETED).done:
                 shard = waiting.pop(future)
-                _fold_in(_result(future, shard), partial)
-                done += shard.n_points
-                if report is not None:
-                    report(done, problem.n_val)
-                if on_leaf is not None:
-                    on_leaf(partial)
-    finally:
-        for future in waiting:
-            future.cancel()
+                with _naming(shard, "A worker failed on"):
+                    part = future.result()
+                summed.origin.warn_of_kernels([part.origin])
+                summed.absorb(part)
+                yield shard.span.n_points
 
 
 def cut(problem: Problem, job: Job, span: Span, workers: int) -> Iterator[Shard]:
     """Aligned groups of 2^n leaves, some for each worker."""
-    size = max(1, len(span.leaves) // (SHARDS_PER_WORKER * workers))
-    level = size.bit_length() - 1
-    groups: dict[int, list[int]] = {}
-    for leaf in span.leaves:
-        groups.setdefault(leaf >> level, []).append(leaf)
-    for leaves in groups.values():
-        yield _shard(problem, job, span, tuple(leaves))
+    level = max(1, len(span.leaves) // (SHARDS_PER_WORKER * workers)).bit_length() - 1
+    for _, group in groupby(span.leaves, key=lambda leaf: leaf >> level):
+        part, points = replace(span, leaves=tuple(group)), {"weights": problem.weights, "groups": problem.groups}
+        if not job.leave_one_out:
+            a, b = span.points(part.leaves[0])[0], span.points(part.leaves[-1])[1]
+            part = Span(part.leaves, b - a, span.offset + a, span.opened if a == 0 else None)
+            points = {name: getattr(problem, name)[a:b] for name in ("queries", "query_labels", "weights")}
+            if isinstance(points["queries"], np.ndarray):
+                points["queries"] = np.array(points["queries"])  # a memory map would be sent as a whole
+            points["groups"] = None if problem.groups is None else problem.groups.some(slice(a, b))
+        yield Shard(job, part, points)
 
 
-def _shard(problem: Problem, job: Job, span: Span, leaves: tuple[int, ...]) -> Shard:
-    if job.leave_one_out:
-        return Shard(job, Span(leaves), None, None, problem.weights)
-    a, b = span.points(leaves[0], problem.n_val)[0], span.points(leaves[-1], problem.n_val)[1]
-    queries = problem.queries[a:b]
-    queries = np.array(queries) if isinstance(queries, np.ndarray) else queries
-    part = Span(leaves, span.offset + a, span.opened if a == 0 else None)
-    return Shard(job, part, queries, problem.query_labels[a:b], problem.weights[a:b])
-
-
-def _submit(pool: Executor, shard: Shard) -> Future[Partial]:
+@contextmanager
+def _naming(shard: Shard, what: str) -> Iterator[None]:
+    """Errors of executors and workers, with what they did and the validation points that they did it to."""
     try:
-        return pool.submit(work, shard)
-    except Exception as error:
-        raise RuntimeError(f"The executor refused {shard}: {type(error).__name__}: {error}") from error
-
-
-def _result(future: Future[Partial], shard: Shard) -> Partial:
-    try:
-        return future.result()
+        yield
     except CancelledError as error:
         raise RuntimeError(
-            f"The executor gave up {shard}: its scheduler is gone or was restarted, or the work was cancelled. "
+            f"The executor gave up {shard.span}: its scheduler is gone or was restarted, or the work was cancelled. "
             "With a checkpoint, the same call goes on from what is finished."
         ) from error
     except Exception as error:
-        raise RuntimeError(f"A worker failed on {shard}: {type(error).__name__}: {error}") from error
-
-
-def _fold_in(part: Partial, partial: Partial) -> None:
-    partial.origin.warn_of_kernels([part.origin])
-    partial.absorb(part)
+        raise RuntimeError(f"{what} {shard.span}: {type(error).__name__}: {error}") from error
 
 
 def _count_workers(executor: Any) -> int:
@@ -167,50 +174,69 @@ def _count_workers(executor: Any) -> int:
 
 def work(shard: Shard) -> Partial:
     """Sum up one shard, in any process."""
-    prepared, job = _prepared(shard.job), shard.job
-    problem, method = prepared.problem(shard), job.facts["method"]
-    plan = make_plan(problem.n_train, shard.n_points, **job.facts)
-    evaluators = method.evaluators(problem, plan, method.source(problem, plan), prepared.shared)
-    partial = Partial(Origin(kernel=kernel()))
-    return run(problem, plan.threads, Request(spread=job.spread), evaluators, partial, span=shard.span)
-
-
-class _Prepared:
-    """What a worker prepares once for all shards of a job."""
-
-    def __init__(self, job: Job) -> None:
-        self._job = job
-        self._points, self._labels = job.training.load()
-        self._keys: Keys = make_keys(self._points, job.metric, job.metric_params)
-        self._games = job.games
-        self.shared = SharedTraining(self._keys, self._labels)
-
-    def problem(self, shard: Shard) -> Problem:
-        job = self._job
-        return Problem(
-            keys=self._keys,
-            games=self._games,
-            labels=self._labels,
-            queries=self._points if job.leave_one_out else shard.queries,
-            query_labels=self._labels if shard.labels is None else shard.labels,
-            weights=shard.weights,
-            ties=job.ties,
-            leave_one_out=job.leave_one_out,
-        )
+    job, (problem, shared) = shard.job, _prepared(shard.job)
+    problem = replace(problem, **shard.points)
+    plan = make_plan(problem.training, job.parameters, job.method, shard.span.n_points)
+    evaluators = job.method.evaluators(problem, plan, shared=shared)
+    request, sums = Request(spread=bool(job.parameters["standard_errors"])), Partial(Origin(kernel=kernel()))
+    deque(run_steps(problem, plan.threads, request, evaluators, sums, shard.span), maxlen=0)
+    return sums
 
 
 class _Latest:
-    """The job that this process works on."""
+    """The job that this process works on, and what it has prepared for that."""
 
     lock = threading.Lock()
-    name: str | None = None
-    prepared: _Prepared | None = None
+    key: str | None = None
+    prepared: ClassVar[tuple[Problem, SharedTraining] | None] = None
 
 
-def _prepared(job: Job) -> _Prepared:
+def _prepared(job: Job) -> tuple[Problem, SharedTraining]:
     with _Latest.lock:
-        if _Latest.name != job.name or _Latest.prepared is None:
-            _Latest.name, _Latest.prepared = None, None  # drop the old one first, to make room
-            _Latest.prepared = _Prepared(job)
-            _Latest.name = job.name
+        if _Latest.key != job.key or _Latest.prepared is None:
+            _Latest.key, _Latest.prepared = None, None  # drop the old one first, to make room
+            problem = job.prepare()
+            _Latest.key, _Latest.prepared = job.key, (problem, SharedTraining(problem.keys, problem.labels))
         return _Latest.prepared
+
+
+def _store_points(points: Any, place: Path) -> ArrayFile:
+    if scipy.sparse.issparse(points):
+        parts = [_store(getattr(points, name), place / f"{name}.npy") for name in ("data", "indices", "indptr")]
+        return partial(_open_sparse, parts, points.shape)
+    path = place / "points.npy"
+    if isinstance(points, FileRows):
+        return _store_rows(points, path)
+    if not isinstance(points, np.memmap) or not isinstance(points.base, mmap.mmap) or points.filename is None:
+        return _store(points, path)
+    order = "C" if points.flags.c_contiguous else "F"
+    return partial(np.memmap, Path(points.filename).absolute(), points.dtype, "r", points.offset, points.shape, order)
+
+
+def _store_rows(rows: FileRows, path: Path) -> ArrayFile:
+    """The file that the rows are in; a copy of them if it has no name by which other processes could open it."""
+    if rows.path is not None:
+        return partial(FileRows.open, rows.path, rows.dtype, rows.shape, rows.offset)
+    if not path.exists():
+        with atomic_write(path) as file:
+            header = {"descr": rows.dtype.str, "fortran_order": False, "shape": rows.shape}
+            np.lib.format.write_array_header_1_0(file, header)
+            for _, piece in row_chunks(rows):
+                file.write(piece.reshape(-1).view(np.uint8).data)
+    return partial(open_npy, path, "scratch")
+
+
+def _store(array: npt.NDArray[Any], path: Path) -> ArrayFile:
+    if not path.exists():
+        with atomic_write(path) as file:
+            np.save(file, array, allow_pickle=False)
+    return partial(np.load, path, mmap_mode="r")
+
+
+def _open_sparse(parts: list[ArrayFile], shape: tuple[int, int]) -> Any:
+    return scipy.sparse.csr_array(tuple(_opened(part) for part in parts), shape=shape)
+
+
+def _opened(file: ArrayFile) -> Any:
+    array = file()
+    return np.asarray(array) if isinstance(array, np.memmap) else array

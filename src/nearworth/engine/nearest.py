@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 BLOCK = 1024  # queries put to a searcher at a time
 SAMPLED, CONFIDENCE = 256, 0.99  # queries that are also searched exactly, and how sure the certificate is
+
+# The nearest training points of the validation points start..stop-1 whose ranks are known: complete blocks of ties.
+Source: TypeAlias = Callable[[int, int], Neighbours]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,80 +51,56 @@ class SearchReport:
         )
 
 
-class Source:
-    """Finds the k nearest points of validation points, or as many as take part."""
+def known_ranks(problem: Problem, k: int, found: Neighbours, *, by_index: bool = False) -> Neighbours:
+    """The first k of what was found, cut before a block of ties that may go on beyond it.
 
-    def __init__(self, problem: Problem, k: int) -> None:
-        self._problem, self.k = problem, k
-        self._n_needed = int(min(k, problem.game.n_players))
-        self._n_searched = int(min(k + 1, problem.game.n_players))  # the last one shows whether others are tied with it
-
-    def __call__(self, start: int, stop: int) -> Neighbours:
-        """Those of the validation points start..stop-1 whose ranks are known: complete blocks of ties."""
-        raise NotImplementedError
-
-    def report(self) -> SearchReport | None:
-        """What was found and what may be missing; None for exact search."""
-        return None
-
-    def _known(self, found: Neighbours, *, by_index: bool) -> Neighbours:
-        """The first k, cut before a block of ties that may go on beyond what was found.
-
-        Ranking by index needs no cut if tied points were also found `by_index`.
-        """
-        n_found, ties = found.sizes, self._problem.ties
-        sizes = np.minimum(n_found, self.k)
-        if ties == "average" or not by_index:
-            # The key of the next point, or of the last one where no next is known.
-            next_key = found.keys[np.arange(len(sizes)), np.where(sizes < n_found, sizes, sizes - 1)]
-            nearer = (found.keys < next_key[:, None]).sum(axis=1)
-            sizes = np.where(sizes < self._problem.game.n_players, nearer, sizes)
-        return found.first(sizes)
+    Ranking by index needs no cut if tied points were also found `by_index`.
+    """
+    n_found = found.sizes
+    sizes = np.minimum(n_found, k)
+    if problem.ties == "average" or not by_index:
+        # The key of the next point, or of the last one where no next is known.
+        next_key = found.keys[np.arange(len(sizes)), np.where(sizes < n_found, sizes, sizes - 1)]
+        nearer = (found.keys < next_key[:, None]).sum(axis=1)
+        sizes = np.where(sizes < problem.game.n_players, nearer, sizes)
+    return found.first(sizes)
 
 
-class ExactSource(Source):
+class ExactSource:
     """Every distance is computed."""
 
     def __init__(self, problem: Problem, k: int, plan: Plan | None = None) -> None:
-        super().__init__(problem, k)
+        self._problem, self._k = problem, k
         batch = plan.batch if plan is not None and problem.keys.streamed else None
         search = ExactSearch(single=plan is None or plan.single, batch=batch)
         self._search = search.fit_keys(problem.keys, problem.n_train)
 
     def __call__(self, start: int, stop: int) -> Neighbours:
-        return self._known(self.nearest(np.arange(start, stop)), by_index=True)
+        return known_ranks(self._problem, self._k, self.nearest(np.arange(start, stop)), by_index=True)
 
     def nearest(self, queries: IntVector) -> Neighbours:
-        """The nearest of some validation points, not cut."""
+        """The nearest of some validation points, and one more, which shows whether others are tied with the last."""
         problem = self._problem
-        found = self._search.nearest(problem.queries[queries], self._n_searched + problem.leave_one_out)
+        n_searched = min(self._k + 1, problem.game.n_players) + problem.leave_one_out
+        found = self._search.nearest(problem.queries[queries], n_searched)
         return found.without(problem.self_rows(queries)) if problem.leave_one_out else found
 
 
-class KnownSource(Source):
-    """Neighbours that were found before."""
-
-    def __init__(self, problem: Problem, k: int, found: Neighbours) -> None:
-        super().__init__(problem, k)
-        self._found = found
-
-    def __call__(self, start: int, stop: int) -> Neighbours:
-        return self._known(self._found.part(slice(start, stop)), by_index=False)
-
-
-class SearcherSource(Source):
+class SearcherSource:
     """What a searcher finds, in exact order.
 
     Its recall is measured on a random sample, for which the exact neighbours then stand.
     """
 
-    def __init__(self, problem: Problem, searcher: Searcher, k: int, rng: np.random.Generator) -> None:
-        super().__init__(problem, k)
-        self._searcher, self._exact = searcher, ExactSource(problem, k)
+    def __init__(
+        self, problem: Problem, searcher: Searcher, k: int, rng: np.random.Generator, listing: NearestLists | None
+    ) -> None:
+        self._problem, self._searcher, self.k, self._exact = problem, searcher, k, ExactSource(problem, k)
+        self._n_needed, self._n_searched = (int(min(n, problem.game.n_players)) for n in (k, k + 1))
         points = as_points(problem.keys.data)
         self._distances = TrueDistances(points)
         self.failed = np.zeros(problem.n_val, dtype=bool)
-        self.listing: NearestLists | None = None  # gets what is found, if given
+        self._listing = listing  # gets what is found, if given
         self._block, self._answers = (0, -1), Neighbours.empty(0, 0)
         self._sampled = np.sort(rng.choice(problem.n_val, min(SAMPLED, problem.n_val), replace=False))
         searcher.fit(points)
@@ -144,12 +124,13 @@ class SearcherSource(Source):
                 f"{start + query}. Use on_fail='exact' or 'partial'."
             )
         self._replace_by_exact(found, start, stop, failed & (on_fail == "exact"))
-        if self.listing is not None:
+        if self._listing is not None:
             for query, rows, keys in zip(range(start, stop), *found, strict=True):
-                self.listing.keep(query, rows[rows >= 0], keys[rows >= 0])
-        return self._known(found, by_index=False)
+                self._listing.keep(query, rows[rows >= 0], keys[rows >= 0])
+        return known_ranks(self._problem, self.k, found)
 
-    def report(self) -> SearchReport | None:
+    def report(self) -> SearchReport:
+        """What was found so far, and what may be missing."""
         n_val, n_sampled = self._problem.n_val, self.n_sampled
         misses, incomplete = n_sampled - self._n_complete, 0
         if n_sampled < n_val:  # else all were searched exactly
@@ -167,14 +148,19 @@ class SearcherSource(Source):
             tuning=self._searcher.tuning,
         )
 
-    def sample(self, size: int, rng: np.random.Generator) -> tuple[IntVector, list[Neighbours]]:
+    def sample(self, size: int, rng: np.random.Generator) -> tuple[Problem, list[Source]]:
         """Some of the sampled queries, with their neighbours in the run and those that others like them have there."""
         some = np.sort(rng.choice(len(self._sampled), min(size, len(self._sampled)), replace=False))
         exact, found = self._sample.part(some), self._found.part(some)
         if self._searcher.on_fail == "exact":
             failed = found.sizes < self._n_needed
             found.rows[failed], found.keys[failed] = exact.rows[failed], exact.keys[failed]
-        return self._sampled[some], [exact, found]
+        problem = self._problem.some(self._sampled[some])
+
+        def known(each: Neighbours) -> Source:
+            return lambda start, stop: known_ranks(problem, self.k, each.part(slice(start, stop)))
+
+        return problem, [known(exact), known(found)]
 
     @property
     def n_sampled(self) -> int:

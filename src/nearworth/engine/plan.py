@@ -16,20 +16,19 @@ from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import Any
 
+import numpy as np
+
 from nearworth._common import native
 from nearworth._common.memory import Memory, default_budget, free_memory, usable_threads
-from nearworth._common.types import Task
 from nearworth.engine.classify import ClassificationEvaluator, SharedTraining, SortedEvaluator
-from nearworth.engine.nearest import ExactSource, SearcherSource, Source
-from nearworth.engine.nearest_lists import NearestLists
+from nearworth.engine.nearest import ExactSource, Source
 from nearworth.engine.problem import Problem, TrainingSet, budget
 from nearworth.engine.regress import RegressionEvaluator
-from nearworth.engine.run import Request, one_blas_thread
+from nearworth.engine.run import Evaluator, Request, one_blas_thread
 from nearworth.engine.truncate import TruncatedEvaluator
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
 from nearworth.games.truncation import Tail, candidates_for_error
-from nearworth.inputs.parameters import as_generator
 from nearworth.neighbors.exact import PRODUCT_POINTS as SEARCH_POINTS
 from nearworth.neighbors.products import products_memory
 from nearworth.neighbors.quantised import SingleProducts
@@ -75,33 +74,13 @@ class Method:
     def is_exact(self) -> bool:
         return self.n_candidates is None and self.max_error is None
 
-    def with_lists(self, size: int) -> Method:
-        """The method for a run that also lists the nearest points: all are ranked, or those that a searcher finds."""
-        if self.searcher is None or self.n_candidates is None:
-            return Method(reason="the nearest are listed in the same pass")
-        return replace(self, n_candidates=max(self.n_candidates, size))
-
-    def without_searcher(self, max_error: float, why: str) -> Method:
-        """The same error from every distance."""
-        return Method(max_error=max_error if native.available() else None, reason=why)
-
-    def source(
-        self, problem: Problem, plan: Plan, random_state: Any = None, nearest: NearestLists | None = None
-    ) -> Source | None:
-        """What finds the candidates of this problem; None where all neighbours are ranked."""
-        if self.n_candidates is None:
-            return None
-        if self.searcher is None:
-            return ExactSource(problem, self.n_candidates, plan)
-        source = SearcherSource(problem, self.searcher, self.n_candidates, as_generator(random_state))
-        source.listing = nearest
-        return source
-
     def evaluators(
         self, problem: Problem, plan: Plan, source: Source | None = None, shared: SharedTraining | None = None
-    ) -> Callable[[], Any]:
-        if source is not None:
-            return lambda: TruncatedEvaluator(problem, source, self.tail)
+    ) -> Callable[[], Evaluator]:
+        """What makes the evaluator of each thread; candidates come from the `source`, if not from exact search."""
+        if self.n_candidates is not None:
+            found = source or ExactSource(problem, self.n_candidates, plan)
+            return lambda: TruncatedEvaluator(problem, found, self.tail)
         if not native.available():
             return lambda: SortedEvaluator(problem, plan.batch)
         if problem.game.TASK == "regression":
@@ -111,14 +90,17 @@ class Method:
             problem, shared, batch=plan.batch, products=plan.products, single=plan.single, max_error=self.max_error
         )
 
-    def memory(self, task: Task, n_train: int, pivot_share: float, *, by_product: bool) -> Memory:
+    def memory(self, training: TrainingSet, n_train: int, *, by_product: bool) -> Memory:
+        """Bytes of its evaluators, for a training set like this one of the size `n_train`."""
         if self.n_candidates is not None:
             return TruncatedEvaluator.memory(n_train, by_product=by_product)
         if not native.available():
             return SortedEvaluator.memory(n_train)
-        if task == "regression":
+        if training.task == "regression":
             return RegressionEvaluator.memory(n_train)
-        return ClassificationEvaluator.memory(n_train, int(pivot_share * n_train), by_product=by_product)
+        counts = np.bincount(training.labels)
+        rarer = np.minimum(counts, training.n_rows - counts).max()  # of match and mismatch, at most
+        return ClassificationEvaluator.memory(n_train, int(rarer / training.n_rows * n_train), by_product=by_product)
 
 
 def check_search_parameters(parameters: Mapping[str, Any]) -> None:
@@ -138,41 +120,38 @@ def check_search_parameters(parameters: Mapping[str, Any]) -> None:
 
 
 def choose_method(
-    parameters: Mapping[str, Any], make_game: Callable[[], Any], n_train: int, n_val: int, *, euclidean: bool
+    training: TrainingSet, parameters: Mapping[str, Any], n_val: int, n_train: int | None = None
 ) -> Method:
-    """The cheapest method that gives what is asked for. The game, which takes memory, is made only if needed."""
-    search, max_error = parameters["search"], parameters["max_error"]
-    exact = search in ("exact", "auto")
-    if not exact and not euclidean:
+    """The cheapest method that gives what is asked for."""
+    search, max_error, n_train = parameters["search"], parameters["max_error"], n_train or training.n_rows
+    euclidean = training.keys.data is not None
+    if search not in ("exact", "auto") and not euclidean:
         raise ValueError("Searchers find Euclidean neighbours; use search='exact' with other metrics and sparse data.")
-    k, why = _how_many(parameters, make_game)
+    k, why = _how_many(training, parameters, n_train)
     if k is None or k >= n_train:
         return Method(reason=why if k is None else "n_candidates covers the whole training set")
     searcher = _searcher(search, parameters)
-    if search == "auto":
-        searcher, why = _automatic(why, n_train, n_val, euclidean)
+    if search == "auto" and (
+        n_train < INDEX_POINTS or n_val < INDEX_QUERIES or not euclidean or not find_spec("faiss")
+    ):
+        why += "; every distance is computed sooner than an index is built"
+    elif search == "auto":
+        searcher, why = _searcher("faiss", {}), f"{why}; an index pays off for this many queries"
     if searcher is None and max_error is not None:
         return Method(max_error=float(max_error) if native.available() else None, reason="beyond, counting is enough")
     return Method(n_candidates=k, searcher=searcher, tail=parameters["tail"], reason=why)
 
 
-def _how_many(parameters: Mapping[str, Any], make_game: Callable[[], Any]) -> tuple[int | None, str]:
+def _how_many(training: TrainingSet, parameters: Mapping[str, Any], n_train: int) -> tuple[int | None, str]:
     wanted, max_error = parameters["n_candidates"], parameters["max_error"]
     if wanted is not None:
         return int(wanted), f"{wanted:,} neighbours were asked for"
     if max_error is None:
         return None, "exact values were asked for"
-    if parameters["task"] == "regression":
+    if training.task == "regression":
         return None, "no bound is known beforehand for regression, so all neighbours are ranked"
-    k = candidates_for_error(make_game(), float(max_error), parameters["tail"])
+    k = candidates_for_error(training.game(parameters, n_train), float(max_error), parameters["tail"])
     return k, f"{k:,} neighbours make an error of {max_error:g} certain"
-
-
-def _automatic(why: str, n_train: int, n_val: int, euclidean: bool) -> tuple[Searcher | None, str]:
-    large = n_train >= INDEX_POINTS and n_val >= INDEX_QUERIES
-    if large and euclidean and find_spec("faiss") is not None:
-        return _searcher("faiss", {}), f"{why}; an index pays off for this many queries"
-    return None, f"{why}; every distance is computed sooner than an index is built"
 
 
 def _searcher(search: Any, parameters: Mapping[str, Any]) -> Searcher | None:
@@ -227,7 +206,7 @@ class Plan:
         alike = replace(self, n_train=trial.n_train, n_val=trial.n_val, batch=min(self.batch, 8))
         with one_blas_thread():
             method = self.method if (self.method.n_candidates or 0) < trial.n_train else Method()
-            evaluator = method.evaluators(trial, alike, method.source(trial, alike))()
+            evaluator = method.evaluators(trial, alike)()
             leaf = Leaf(trial.n_train, spread=False)
             deque(evaluator.add(leaf, 0, min(2, trial.n_val), Request()), maxlen=0)  # warms up
             started, done = time.perf_counter(), 0
@@ -248,81 +227,53 @@ def readable_time(seconds: float) -> str:
     return f"{seconds:.2g} seconds"
 
 
-def planning_facts(training: TrainingSet, parameters: Mapping[str, Any], method: Method) -> dict[str, Any]:
-    """What `make_plan` needs to know besides the sizes: small enough to be sent to workers."""
-    keys = training.keys
-    return {
-        "task": training.task,
-        "method": method,
-        "standard_errors": bool(parameters["standard_errors"]),
-        "n_jobs": parameters["n_jobs"],
-        "max_memory": budget(parameters),
-        "has_products": keys.has_products,
-        "streamed": keys.streamed,
-        "width": keys.width,
-        "pivot_share": training.pivot_share,
-    }
-
-
 def make_plan(
-    n_train: int,
-    n_val: int,
-    *,
-    task: Task,
-    method: Method,
-    standard_errors: bool,
-    n_jobs: int | None,
-    max_memory: int | None,
-    has_products: bool,
-    streamed: bool,
-    width: int,
-    pivot_share: float,
-    checkpointed: bool = False,
+    training: TrainingSet, parameters: Mapping[str, Any], method: Method, n_val: int, n_train: int | None = None
 ) -> Plan:
     """The most threads and the largest batches that the budget allows; an error if not even one query fits.
 
     Products, where the metric has them, use a float32 copy of the training set if that leaves room for batches of a
-    good size. Sums that go into a checkpoint exist twice while they are written. A training set `streamed` from a file
-    is never copied, and threads that would only read it more often are not started.
+    good size. A training set `streamed` from a file is never copied, and threads that would only read it more often are
+    not started.
     """
+    keys, max_memory, n_train = training.keys, budget(parameters), n_train or training.n_rows
     truncated, leaves = method.n_candidates is not None, -(-n_val // CHUNK)
 
     def memory(*, by_product: bool, single: bool = False) -> Memory:
         return (
-            _base_memory(n_train, leaves, task, width, standard_errors, method, checkpointed)
-            + method.memory(task, n_train, pivot_share, by_product=by_product)
-            + (products_memory(n_train, width, single=single and truncated) if by_product else Memory())
-            + (SingleProducts.memory(n_train, width) if single and not truncated else Memory())
+            _base_memory(training, method, n_train, leaves, spread=bool(parameters["standard_errors"]))
+            + method.memory(training, n_train, by_product=by_product)
+            + (products_memory(n_train, keys.width, single=single and truncated) if by_product else Memory())
+            + (SingleProducts.memory(n_train, keys.width) if single and not truncated else Memory())
         )
 
-    by_pair = needed = memory(by_product=False)
-    many = n_train >= SEARCH_POINTS if truncated else task == "classification" and n_train >= PRODUCT_POINTS
-    worthwhile = many and has_products and (truncated or n_val >= PRODUCT_QUERIES)
-    budget = max_memory if max_memory is not None else max(default_budget(), by_pair.total())
-    if by_pair.total() > budget:
+    by_pair, by_product = memory(by_product=False), memory(by_product=True)
+    many = n_train >= SEARCH_POINTS if truncated else training.task != "regression" and n_train >= PRODUCT_POINTS
+    worthwhile = many and keys.has_products and (truncated or n_val >= PRODUCT_QUERIES)
+    allowed = max_memory if max_memory is not None else max(default_budget(), by_pair.total())
+    if by_pair.total() > allowed:
         raise ValueError(
             f"max_memory={max_memory:,} bytes is too little for {n_train:,} training points: "
             f"one validation point at a time needs {by_pair.total():,}. Raise max_memory or leave it None."
         )
-    wanted = 1 if method.searcher is not None else min(usable_threads(n_jobs), leaves)  # searchers have their own
-    products = single = False
-    if worthwhile:
-        by_product, with_copy = memory(by_product=True), memory(by_product=True, single=True)
-        products = by_product.total() <= budget
-        single = products and not streamed and with_copy.total(wanted, min(GOOD_BATCH, n_val)) <= budget
-        needed = with_copy if single else by_product if products else by_pair
-    threads = min(wanted, needed.threads(budget))
+    # Searchers have threads of their own.
+    wanted = 1 if method.searcher is not None else min(usable_threads(parameters["n_jobs"]), leaves)
+    with_copy = memory(by_product=True, single=True)
+    products = worthwhile and by_product.total() <= allowed
+    single = products and not keys.streamed and with_copy.total(wanted, min(GOOD_BATCH, n_val)) <= allowed
+    needed = with_copy if single else by_product if products else by_pair
+    threads = min(wanted, needed.threads(allowed))
     shared = min(GOOD_BATCH if products else SHARED_PASS, n_val)
-    while streamed and threads > 1 and needed.batch(budget, threads) < shared:
+    while keys.streamed and threads > 1 and needed.batch(allowed, threads) < shared:
         threads -= 1
-    batch = min(CHUNK, n_val, needed.batch(budget, threads))
     advice = []
     if worthwhile and not products:
         advice.append(f"a matrix product needs max_memory of at least {by_product.total() / 1e6:,.0f} MB")
-    elif many and width and not has_products:
+    elif many and keys.width and not keys.has_products:
         advice.append("metric='euclidean' goes through a matrix product; this metric, on these data, does not")
     if threads < wanted:
         advice.append(f"{wanted} threads need max_memory of at least {needed.total(wanted, 1) / 1e6:,.0f} MB")
+    batch = min(CHUNK, n_val, needed.batch(allowed, threads))
     return Plan(
         n_train=n_train,
         n_val=n_val,
@@ -336,19 +287,17 @@ def make_plan(
     )
 
 
-def _base_memory(
-    n_train: int, leaves: int, task: Task, width: int, standard_errors: bool, method: Method, checkpointed: bool
-) -> Memory:
+def _base_memory(training: TrainingSet, method: Method, n_train: int, leaves: int, *, spread: bool) -> Memory:
     """Bytes of what every run has: the game, labels, sums (a leaf per thread, open nodes of the tree), query copies."""
-    making, made = (ClassificationGame if task == "classification" else RegressionGame).FLOATS_PER_PLAYER
-    sums = Leaf.bytes(n_train, spread=standard_errors, with_ends=not method.is_exact)
-    nodes = sums * (leaves.bit_length() + 1) * (2 if checkpointed else 1)
+    making, made = (RegressionGame if training.task == "regression" else ClassificationGame).FLOATS_PER_PLAYER
+    sums = Leaf.bytes(n_train, spread=spread, with_ends=not method.is_exact)
+    nodes = sums * (leaves.bit_length() + 1)
     labels = 8 * 3 * n_train  # codes, and the pivots of every class
     return Memory(
         preparing=8 * making * n_train + labels + nodes,
         shared=8 * made * n_train + labels + nodes,
         per_thread=0 if method.n_candidates is not None else 2 * sums,
-        per_query=8 * QUERY_COPIES * width,
+        per_query=8 * QUERY_COPIES * training.keys.width,
     )
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from itertools import groupby
 from typing import Any
 
@@ -19,12 +19,12 @@ from nearworth.inputs.features import Features, check_features, check_same_featu
 from nearworth.inputs.parameters import parse_bytes
 from nearworth.inputs.sources import open_pair
 from nearworth.inputs.targets import Classes, check_classes, check_targets, check_weights
-from nearworth.neighbors.duplicates import first_duplicates, first_equal
+from nearworth.neighbors.distances import first_duplicates, first_equal
 from nearworth.neighbors.keys import Keys, make_keys
 
 PRECOMPUTED = "precomputed"
 NOBODY: IntVector = np.zeros(0, dtype=np.intp)
-FEW_GAMES = 4  # sizes of groups whose games are kept, by each evaluator anew
+FEW_GAMES = 4  # sizes of groups whose games are kept
 INTERRUPT_EVERY = 2**28  # differences after which a run looks whether it should stop
 LEAST_TRIAL, TRIAL_ENTRIES = 2048, 2**20  # rows and numbers of a file that a trial reads into memory
 
@@ -46,25 +46,36 @@ class Groups:
         group = self.of_queries[query]
         return self._members[group] if group >= 0 else NOBODY
 
+    def some(self, queries: Any) -> Groups:
+        return Groups(self.of_training, self.of_queries[queries])
+
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """Validation points against training points, complete and checked.
+    """Validation points against the points of a training set, complete and checked, and the parameters of the user.
 
     With `leave_one_out`, the validation points are the training points, or those of `rows`, and each takes no part in
     its own game. With `groups`, the whole group of a validation point takes no part.
     """
 
-    keys: Keys
-    games: Callable[[int], Any]  # a ClassificationGame or a RegressionGame of so many players
-    labels: npt.NDArray[Any]
+    training: TrainingSet
+    parameters: Mapping[str, Any]
+    game: Any  # of a validation point outside of all groups; see TrainingSet.game
+    labels: npt.NDArray[Any]  # of the training points
     queries: Any
     query_labels: npt.NDArray[Any]
     weights: FloatVector
-    ties: Ties
     leave_one_out: bool = False
     rows: IntVector | None = None
     groups: Groups | None = None
+
+    @property
+    def keys(self) -> Keys:
+        return self.training.keys
+
+    @property
+    def ties(self) -> Ties:
+        return self.parameters["ties"]  # type: ignore[no-any-return]
 
     @property
     def n_train(self) -> int:
@@ -75,14 +86,9 @@ class Problem:
         return len(self.query_labels)
 
     @cached_property
-    def game(self) -> Any:
-        """The game of a validation point outside of all groups."""
-        return self.games(self.n_train - self.leave_one_out)
-
-    @cached_property
     def game_without(self) -> Callable[[int], Any]:
         """The game of all training points but so many."""
-        few = lru_cache(maxsize=FEW_GAMES)(lambda n_excluded: self.games(self.n_train - n_excluded))
+        few = lru_cache(maxsize=FEW_GAMES)(lambda n_excluded: self.game.among(self.n_train - n_excluded))
         return lambda n_excluded: self.game if n_excluded == self.leave_one_out else few(n_excluded)
 
     def excluded(self, query: int) -> IntVector:
@@ -99,7 +105,8 @@ class Problem:
             return
         for size, run in groupby(range(start, stop), key=lambda query: len(self.excluded(query))):
             queries = list(run)
-            yield queries[0], queries[-1] + 1, np.array([self.excluded(q) for q in queries]).reshape(len(queries), size)
+            excluded = np.array([self.excluded(query) for query in queries]).reshape(len(queries), size)
+            yield queries[0], queries[-1] + 1, excluded
 
     def self_index(self, query: int) -> int:
         """The training point that takes no part in the game of a query; -1 if all do."""
@@ -117,7 +124,7 @@ class Problem:
             query_labels=self.query_labels[queries],
             weights=self.weights[queries],
             rows=queries if self.leave_one_out else None,
-            groups=None if self.groups is None else replace(self.groups, of_queries=self.groups.of_queries[queries]),
+            groups=None if self.groups is None else self.groups.some(queries),
         )
 
     def interruptible(self, batch: int) -> int:
@@ -141,35 +148,31 @@ class TrainingSet:
     metric: Any
     metric_params: Mapping[str, Any] | None
     features: Features | None  # None if metric="precomputed" and fit got no distances
-    keys: Keys
     labels: npt.NDArray[Any]
-    classes: Classes | None
-    fingerprint: str
+    classes: Classes | None = None
+    fingerprint: str = ""
+    keys: Keys = field(init=False)
+
+    def __post_init__(self) -> None:
+        data = None if self.features is None else self.features.data
+        object.__setattr__(self, "keys", make_keys(data, self.metric, self.metric_params))
 
     @property
     def n_rows(self) -> int:
         return len(self.labels)
 
-    @property
-    def pivot_share(self) -> float:
-        """The largest share of training points that the rarer of match and mismatch can have."""
-        if self.classes is None:
-            return 0.5
-        counts = np.bincount(self.classes.codes)
-        return float(np.minimum(counts, self.n_rows - counts).max() / self.n_rows)
-
-    def games(self, parameters: Mapping[str, Any]) -> Callable[[int], ClassificationGame | RegressionGame]:
-        """A picklable factory of the games that the parameters ask for, by the number of players."""
-        k, utility, semivalue = int(parameters["n_neighbors"]), parameters["utility"], _plain(parameters["semivalue"])
-        if self.classes is None:
-            return partial(RegressionGame, n_neighbors=k, utility=utility, semivalue=semivalue)
-        n_classes = self.n_classes(parameters["n_classes"])
-        return partial(ClassificationGame, n_neighbors=k, n_classes=n_classes, utility=utility, semivalue=semivalue)
+    def game(self, parameters: Mapping[str, Any], n_players: int) -> Any:
+        """The ClassificationGame or RegressionGame that the parameters ask for, among so many players."""
+        k, utility, semivalue = int(parameters["n_neighbors"]), parameters["utility"], parameters["semivalue"]
+        if not isinstance(semivalue, str):
+            semivalue = ("beta", float(semivalue[1]), float(semivalue[2]))
+        if self.task == "regression":
+            return RegressionGame(n_players, k, utility, semivalue)
+        return ClassificationGame(n_players, k, self.n_classes(parameters["n_classes"]), utility, semivalue)
 
     def n_classes(self, given: int | None) -> int:
         """C of the utility: as given, else the number of distinct training labels."""
-        assert self.classes is not None
-        seen = len(self.classes.labels)
+        seen = int(self.labels.max()) + 1
         if given is not None and given < seen:
             raise ValueError(
                 f"n_classes={given} is smaller than the {seen} distinct labels in y. Give {seen} or more, or None."
@@ -186,22 +189,69 @@ class TrainingSet:
                 f"{given} was given without {missing}. Give both, or neither to value the training set on itself."
             )
         if X_val is None:
-            return self._self_problem(sample_weight, parameters, groups)
-        if not _plain_arrays(X_val, y_val):
-            X_val, y_val = open_pair(X_val, y_val, ("X_val", "y_val"), budget(parameters))
-        queries = self._check_queries(X_val)
+            queries, labels = self._own_points(), self.labels
+        else:
+            if not _plain_arrays(X_val, y_val):
+                X_val, y_val = open_pair(X_val, y_val, ("X_val", "y_val"), budget(parameters))
+            queries = self._check_queries(X_val)
+            labels = self._check_query_labels(y_val, queries.n_rows)
+        weights = check_weights(sample_weight, len(labels))
+        problem = self.problem_of(queries.data, labels, weights, parameters, leave_one_out=X_val is None)
+        return problem if groups is None else replace(problem, groups=self._check_groups(groups, problem))
+
+    def _check_groups(self, groups: Any, problem: Problem) -> Groups:
+        if problem.leave_one_out:
+            groups = groups, groups
+        elif not isinstance(groups, tuple) or len(groups) != 2:
+            raise ValueError(
+                "groups must be a pair with a validation set: the groups of the training rows and groups of the "
+                "validation rows."
+            )
+        names = check_classes(groups[0], "groups", self.n_rows)
+        codes, _ = names.encode(groups[1], "groups", problem.n_val)
+        if len(names.labels) == 1 and (codes == 0).any():
+            raise ValueError(
+                f"groups: all training rows are in one group, {names.labels.tolist()[0]!r}, so that nothing predicts "
+                "its rows. Give two groups or more."
+            )
+        return Groups(names.codes.astype(np.intp), codes.astype(np.intp))
+
+    def problem_of(
+        self, queries: Any, query_labels: Any, weights: Any, parameters: Mapping[str, Any], leave_one_out: bool = False
+    ) -> Problem:
+        """These training points and validation points that are checked already, with labels as codes."""
         return Problem(
-            keys=self.keys,
-            games=self.games(parameters),
+            training=self,
+            parameters=parameters,
+            game=self.game(parameters, self.n_rows - leave_one_out),
             labels=self.labels,
-            queries=queries.data,
-            query_labels=self._check_query_labels(y_val, queries.n_rows),
-            weights=check_weights(sample_weight, queries.n_rows),
-            ties=parameters["ties"],
-            groups=self._groups_of(groups, queries.n_rows),
+            queries=queries,
+            query_labels=query_labels,
+            weights=weights,
+            leave_one_out=leave_one_out,
         )
 
-    def _self_problem(self, sample_weight: Any, parameters: Mapping[str, Any], groups: Any) -> Problem:
+    def trial(self, n_points: int, n_queries: int, parameters: Mapping[str, Any]) -> Problem:
+        """A smaller problem of the same kind: some training points as queries against some of all."""
+        if self.keys.streamed:
+            n_points = min(n_points, max(LEAST_TRIAL, TRIAL_ENTRIES // self.keys.width))
+        rows = np.unique(np.linspace(0, self.n_rows - 1, min(n_points, self.n_rows)).astype(np.intp))
+        some = rows[:: max(1, len(rows) // n_queries)][:n_queries]
+        if self.metric == PRECOMPUTED:
+            features, queries = None, np.random.default_rng(0).random((len(some), len(rows)))
+        else:
+            assert self.features is not None
+            features, queries = Features(self.features.data[rows]), self.features.data[some]
+        smaller = replace(self, features=features, labels=self.labels[rows])
+        return smaller.problem_of(queries, self.labels[some], np.ones(len(some)), parameters)
+
+    def first_duplicates(self, *columns: npt.NDArray[Any]) -> IntVector:
+        """For each training point the first one with the same row and the same entries in these columns."""
+        if self.features is None or self.metric == PRECOMPUTED:
+            return np.arange(self.n_rows)
+        return first_equal(first_duplicates(self.features.data), *columns)
+
+    def _own_points(self) -> Features:
         if self.features is None:
             raise ValueError(
                 "value() without a validation set needs distances between training points: "
@@ -211,71 +261,11 @@ class TrainingSet:
             raise ValueError(
                 "value() without a validation set needs at least 2 training points; there is 1. Give X_val and y_val."
             )
-        return Problem(
-            keys=self.keys,
-            games=self.games(parameters),
-            labels=self.labels,
-            queries=self.features.data,
-            query_labels=self.labels,
-            weights=check_weights(sample_weight, self.n_rows),
-            ties=parameters["ties"],
-            leave_one_out=True,
-            groups=None if groups is None else self._check_groups(groups, groups, self.n_rows),
-        )
-
-    def _groups_of(self, groups: Any, n_val: int) -> Groups | None:
-        if groups is None:
-            return None
-        if not isinstance(groups, tuple) or len(groups) != 2:
-            raise ValueError(
-                "groups must be a pair with a validation set: the groups of the training rows and groups of the "
-                "validation rows."
-            )
-        return self._check_groups(*groups, n_val)
-
-    def _check_groups(self, of_training: Any, of_queries: Any, n_queries: int) -> Groups:
-        names = check_classes(of_training, "groups", self.n_rows)
-        codes, _ = names.encode(of_queries, "groups", n_queries)
-        if len(names.labels) == 1 and (codes == 0).any():
-            raise ValueError(
-                f"groups: all training rows are in one group, {names.labels.tolist()[0]!r}, so that nothing predicts "
-                "its rows. Give two groups or more."
-            )
-        return Groups(names.codes.astype(np.intp), codes.astype(np.intp))
-
-    def trial(self, n_points: int, n_queries: int, parameters: Mapping[str, Any]) -> Problem:
-        """A smaller problem of the same kind: some training points as queries against some of all."""
-        if self.keys.streamed:
-            n_points = min(n_points, max(LEAST_TRIAL, TRIAL_ENTRIES // self.keys.width))
-        rows = np.unique(np.linspace(0, self.n_rows - 1, min(n_points, self.n_rows)).astype(np.intp))
-        some = rows[:: max(1, len(rows) // n_queries)][:n_queries]
-        if self.metric == PRECOMPUTED:
-            keys, queries = self.keys, np.random.default_rng(0).random((len(some), len(rows)))
-        else:
-            assert self.features is not None
-            data = self.features.data
-            keys, queries = make_keys(data[rows], self.metric, self.metric_params), data[some]
-        return Problem(
-            keys=keys,
-            games=self.games(parameters),
-            labels=self.labels[rows],
-            queries=queries,
-            query_labels=self.labels[some],
-            weights=np.ones(len(some)),
-            ties=parameters["ties"],
-        )
-
-    def first_duplicates(self, problem: Problem) -> IntVector:
-        """For each training point the first one with the same row, label, weight and group."""
-        if self.features is None or self.metric == PRECOMPUTED:
-            return np.arange(self.n_rows)
-        groups = problem.weights if problem.groups is None else problem.groups.of_training
-        return first_equal(first_duplicates(self.features.data), self.labels, problem.weights, groups)
+        return self.features
 
     def _check_queries(self, X_val: Any) -> Features:
+        queries = _check_points(X_val, "X_val", self.metric)
         if self.metric == PRECOMPUTED:
-            queries = check_features(X_val, "X_val")
-            _refuse_sparse_distances(queries, "X_val")
             if queries.n_columns != self.n_rows:
                 raise ValueError(
                     "X_val must hold distances, one row per validation point and one column per training point "
@@ -283,7 +273,6 @@ class TrainingSet:
                 )
             return queries
         assert self.features is not None
-        queries = check_features(X_val, "X_val", allow_nan=self.metric == "nan_euclidean")
         if queries.is_sparse and not self.features.is_sparse:
             raise TypeError("X_val is sparse, but X in fit was not. Use X_val.toarray(), or fit on a sparse X.")
         if self.features.is_sparse and not queries.is_sparse:
@@ -312,24 +301,23 @@ def make_training_set(X: Any, y: Any, parameters: Mapping[str, Any]) -> Training
     task, metric = parameters["task"], parameters["metric"]
     if not _plain_arrays(X, y):
         X, y = open_pair(X, y, ("X", "y"), budget(parameters))
-    features = _check_training_features(X, metric)
+    features = None if metric == PRECOMPUTED and X is None else _check_points(X, "X", metric)
     n_rows = None if features is None else features.n_rows
     classes = None if task == "regression" else check_classes(y, "y", n_rows)
     labels: npt.NDArray[Any] = check_targets(y, "y", n_rows) if classes is None else classes.codes
-    if features is not None and metric == PRECOMPUTED and features.n_columns != features.n_rows:
+    if features is not None and metric == PRECOMPUTED and features.n_columns != n_rows:
         raise ValueError(
             f"X must hold distances between training points, {n_rows} x {n_rows}; got shape {features.data.shape}."
         )
-    data = None if features is None else features.data
+    data, names = features and features.data, None if classes is None else classes.labels.tolist()
     return TrainingSet(
         task=task,
         metric=metric,
         metric_params=parameters["metric_params"],
         features=features,
-        keys=make_keys(data, metric, parameters["metric_params"]),
         labels=labels,
         classes=classes,
-        fingerprint=fingerprint(data, labels, None if classes is None else classes.labels.tolist()),
+        fingerprint=fingerprint(data, labels, names),
     )
 
 
@@ -338,26 +326,14 @@ def _plain_arrays(*parts: Any) -> bool:
     return all(type(part) is np.ndarray for part in parts)
 
 
+def _check_points(X: Any, name: str, metric: Any) -> Features:
+    features = check_features(X, name, allow_nan=metric == "nan_euclidean")
+    if metric == PRECOMPUTED and features.is_sparse:
+        raise TypeError(f"{name} is sparse, but metric='precomputed' needs every distance. Use {name}.toarray().")
+    return features
+
+
 def budget(parameters: Mapping[str, Any]) -> int | None:
     """The bytes that `max_memory` allows, None if it is not given."""
     given = parameters["max_memory"]
     return None if given is None else parse_bytes("max_memory", given)
-
-
-def _check_training_features(X: Any, metric: Any) -> Features | None:
-    if metric != PRECOMPUTED:
-        return check_features(X, "X", allow_nan=metric == "nan_euclidean")
-    if X is None:
-        return None
-    features = check_features(X, "X")
-    _refuse_sparse_distances(features, "X")
-    return features
-
-
-def _refuse_sparse_distances(features: Features, name: str) -> None:
-    if features.is_sparse:
-        raise TypeError(f"{name} is sparse, but metric='precomputed' needs every distance. Use {name}.toarray().")
-
-
-def _plain(semivalue: Any) -> Any:
-    return semivalue if isinstance(semivalue, str) else ("beta", float(semivalue[1]), float(semivalue[2]))

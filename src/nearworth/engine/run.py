@@ -6,10 +6,11 @@ import os
 import queue
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from functools import cache
+from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,8 +21,6 @@ from nearworth.engine.nearest_lists import NearestLists
 from nearworth.engine.problem import Problem
 from nearworth.results.sums import CHUNK, Leaf, Partial
 
-Report = Callable[[int, int], object]  # called with (validation points done, all of them)
-OnLeaf = Callable[[Partial], object]  # called after each new leaf
 SHORT_RUN = 2.0  # seconds before a progress bar is shown
 
 
@@ -84,6 +83,7 @@ class Span:
     """
 
     leaves: tuple[int, ...]
+    n_val: int
     offset: int = 0
     opened: Leaf | None = None
 
@@ -91,133 +91,104 @@ class Span:
     def of(cls, n_val: int, offset: int = 0, opened: Leaf | None = None, done: Partial | None = None) -> Span:
         """All leaves of so many validation points, except those that are done."""
         numbers = range(offset // CHUNK, -(-(offset + n_val) // CHUNK))
-        return cls(tuple(leaf for leaf in numbers if done is None or leaf not in done), offset, opened)
+        return cls(tuple(leaf for leaf in numbers if done is None or leaf not in done), n_val, offset, opened)
 
-    def points(self, leaf: int, n_val: int) -> tuple[int, int]:
+    def points(self, leaf: int) -> tuple[int, int]:
         """The validation points of a leaf, as the problem numbers them."""
-        return max(CHUNK * leaf - self.offset, 0), min(CHUNK * leaf + CHUNK - self.offset, n_val)
+        return max(CHUNK * leaf - self.offset, 0), min(CHUNK * leaf + CHUNK - self.offset, self.n_val)
 
-    def n_points(self, n_val: int) -> int:
-        return sum(b - a for a, b in (self.points(leaf, n_val) for leaf in self.leaves))
+    @property
+    def n_points(self) -> int:
+        return sum(b - a for a, b in map(self.points, self.leaves))
 
     def begin(self, leaf: int) -> Leaf | None:
         """The sums to continue, if earlier points of this leaf were summed before."""
-        return self.opened.copy() if self.opened is not None and leaf == self.offset // CHUNK else None
+        return deepcopy(self.opened) if leaf == self.offset // CHUNK else None
+
+    def __str__(self) -> str:
+        first, last = self.points(self.leaves[0])[0], self.points(self.leaves[-1])[1] - 1
+        return f"validation points {self.offset + first} to {self.offset + last}"
 
 
 def run(
-    problem: Problem,
-    threads: int,
-    request: Request,
-    make_evaluator: Callable[[], Evaluator],
-    partial: Partial,
-    *,
-    span: Span | None = None,
-    report: Report | None = None,
-    on_leaf: OnLeaf | None = None,
+    problem: Problem, threads: int, request: Request, make_evaluator: Callable[[], Evaluator], partial: Partial
 ) -> Partial:
-    """Add leaves to a part: all of them, or those of a span."""
-    n_val = problem.n_val
-    span = span or Span.of(n_val)
-    done, waiting = n_val - span.n_points(n_val), len(span.leaves)
-    work = _Work(problem, request, span)
-    with _workers(work, make_evaluator, threads if waiting else 0):
-        while waiting:
-            message = work.messages.get()
-            if isinstance(message, BaseException):
-                raise message
-            if isinstance(message, int):
-                done += message
-                if report is not None:
-                    report(done, n_val)
-            else:
-                partial.add_leaf(*message)
-                waiting -= 1
-                if on_leaf is not None:
-                    on_leaf(partial)
+    """Add all leaves to a part."""
+    deque(run_steps(problem, threads, request, make_evaluator, partial, Span.of(problem.n_val)), maxlen=0)
     return partial
 
 
-@dataclass
-class _Work:
-    """What the threads share: leaves to take, an event to stop, and a queue of messages.
+def run_steps(
+    problem: Problem, threads: int, request: Request, make_evaluator: Callable[[], Evaluator], partial: Partial,
+    span: Span,
+) -> Generator[int, None, None]:  # fmt: skip
+    """Add the leaves of a span to a part; yields numbers of points that are finished, and 0 after each leaf.
 
-    A message is a number of finished points, a (number, Leaf) pair, or an exception.
+    Threads take leaves from a queue and send messages to this one: a number of finished points, a (number, Leaf) pair,
+    or an exception. This one only waits for messages, so Ctrl-C reaches it at once; the others stop after the current
+    query, also when this generator is closed.
     """
+    left: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+    for number in (*span.leaves, *[None] * threads):
+        left.put(number)
 
-    problem: Problem
-    request: Request
-    span: Span
-    messages: queue.Queue[Any] = field(default_factory=lambda: queue.Queue(maxsize=8))
-    stop: threading.Event = field(default_factory=threading.Event)
+    def work(messages: queue.Queue[Any], stop: threading.Event) -> None:
+        evaluator = make_evaluator()
+        for number in iter(left.get, None):
+            leaf = span.begin(number) or request.leaf(problem.n_train)
+            for finished in evaluator.add(leaf, *span.points(number), request):
+                if stop.is_set():
+                    return
+                if finished:
+                    messages.put(finished)
+            messages.put((number, leaf))
 
-    def __post_init__(self) -> None:
-        self._left = iter(self.span.leaves)
-        self._lock = threading.Lock()
-
-    def leaves(self) -> Iterator[int]:
-        """Leaves that no thread has taken yet."""
-        while not self.stop.is_set():
-            with self._lock:
-                leaf = next(self._left, None)
-            if leaf is None:
-                return
-            yield leaf
-
-    def evaluate(self, evaluator: Evaluator, number: int) -> Leaf | None:
-        """One leaf; None if the run stops."""
-        start, stop = self.span.points(number, self.problem.n_val)
-        leaf = self.span.begin(number) or self.request.leaf(self.problem.n_train)
-        for finished in evaluator.add(leaf, start, stop, self.request):
-            if self.stop.is_set():
-                return None
-            if finished:
-                self.messages.put(finished)
-        return leaf
+    waiting = len(span.leaves)
+    with _started(work, threads if waiting else 0) as messages:
+        while waiting:
+            message = messages.get()
+            if isinstance(message, BaseException):
+                raise message
+            if isinstance(message, int):
+                yield message
+            else:
+                partial.add_leaf(*message)
+                waiting -= 1
+                yield 0
 
 
 @contextmanager
-def _workers(work: _Work, make_evaluator: Callable[[], Evaluator], count: int) -> Iterator[None]:
-    """Start worker threads and join them on exit: none survives to be forked or shared.
-
-    The main thread only waits for messages, so Ctrl-C reaches it at once; workers stop after the current query.
-    """
+def _started(work: Callable[..., None], count: int) -> Iterator[queue.Queue[Any]]:
+    """Messages of threads, which end on exit: none survives to be forked or shared."""
+    messages: queue.Queue[Any] = queue.Queue(maxsize=8)
+    stop = threading.Event()
+    threads: list[threading.Thread] = []
 
     def worker() -> None:
         try:
-            evaluator = make_evaluator()
-            for number in work.leaves():
-                leaf = work.evaluate(evaluator, number)
-                if leaf is not None:
-                    work.messages.put((number, leaf))
+            work(messages, stop)
         except BaseException as error:
-            work.messages.put(error)
+            messages.put(error)
 
-    threads: list[threading.Thread] = []
     with one_blas_thread():
         try:
             for _ in range(count):
                 thread = threading.Thread(target=worker, daemon=True)
                 thread.start()
                 threads.append(thread)
-            yield
+            yield messages
         finally:
-            work.stop.set()
+            stop.set()
             for thread in threads:
                 while thread.is_alive():
-                    _discard(work.messages)  # a worker may be waiting for room in the queue
+                    with suppress(queue.Empty):
+                        messages.get_nowait()  # a worker may be waiting for room in the queue
                     thread.join(0.01)
 
 
-def _discard(messages: queue.Queue[Any]) -> None:
-    with suppress(queue.Empty):
-        while True:
-            messages.get_nowait()
-
-
 @contextmanager
-def progress_report(progress: Any, total: int, resumed: int = 0) -> Iterator[Callable[[int, int], object] | None]:
-    """A function to call with (done, total): the user's own, a bar, or None for silence.
+def progress_report(progress: Any, total: int, resumed: int = 0) -> Iterator[Callable[[int, int], object]]:
+    """A function to call with (done, total): the user's own, one that moves a bar, or one that does nothing.
 
     `resumed` of them were done before. `progress=None` shows a bar only in a terminal, and only on long runs.
     """
@@ -226,7 +197,7 @@ def progress_report(progress: Any, total: int, resumed: int = 0) -> Iterator[Cal
             progress(resumed, total)
         yield progress
     elif progress is False or (progress is None and not sys.stderr.isatty()):
-        yield None
+        yield lambda _done, _total: None
     else:
         from tqdm.auto import tqdm
 
@@ -242,12 +213,7 @@ class _BlasLimit:
     lock = threading.Lock()
     runs = 0
     limit: Any = None
-
-
-@cache
-def _controller() -> Any:
-    """Finding the BLAS takes milliseconds, so it is done once: numpy's, which is the one that is called, is there."""
-    return ThreadpoolController()
+    controller: Any = None  # finding the BLAS takes milliseconds, so it is done once
 
 
 @contextmanager
@@ -255,7 +221,8 @@ def one_blas_thread() -> Iterator[None]:
     """Our threads call the BLAS, which must not start threads of its own meanwhile."""
     with _BlasLimit.lock:
         if _BlasLimit.runs == 0:
-            _BlasLimit.limit = _controller().limit(limits=1, user_api="blas")
+            _BlasLimit.controller = _BlasLimit.controller or ThreadpoolController()
+            _BlasLimit.limit = _BlasLimit.controller.limit(limits=1, user_api="blas")
         _BlasLimit.runs += 1
     try:
         yield

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from nearworth._common.memory import Memory
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
@@ -19,10 +18,9 @@ from nearworth.engine.nearest import Source
 from nearworth.engine.problem import Problem
 from nearworth.engine.run import Request
 from nearworth.games.classification import ClassificationGame
-from nearworth.games.intervals import Interval
 from nearworth.games.truncation import Tail, TruncatedClassification
 from nearworth.neighbors.searchers import Neighbours
-from nearworth.results.sums import Leaf, Truncated
+from nearworth.results.sums import Leaf
 
 ENDS = 3  # value, lower end, upper end: the leading axis of every array here
 
@@ -64,7 +62,7 @@ class TruncatedEvaluator:
         else:
             leaf.count(weights[start:stop])
         if request.groups is None:
-            leaf.truncated = self._sums(rows, leaf.truncated)
+            self._add_sums(rows, leaf)
         yield stop - start
 
     @staticmethod
@@ -90,19 +88,19 @@ class TruncatedEvaluator:
         matches = problem.labels[near.rows] == labels[:, None]
         n_matches = np.where(labels >= 0, self._class_sizes[labels], 0) - problem.leave_one_out
         values = self._game.rows(matches, near.starts(problem.ties), n_matches)
-        by_query = zip(*(_stacked(interval) for interval in values), strict=True)
+        by_query = zip(*(np.stack(interval, axis=1) for interval in values), strict=True)  # value and both ends
         for query, label, near_rows, row in zip(queries, labels.tolist(), near.rows, by_query, strict=True):
             yield QueryValues(query, label, near_rows, *row)
 
-    def _sums(self, rows: list[QueryValues], before: Truncated | None) -> Truncated:
-        """Sums over queries of values and both ends, continued from earlier ones.
+    def _add_sums(self, rows: list[QueryValues], leaf: Leaf) -> None:
+        """Add the values of queries, and both ends, to the sums of a leaf.
 
         `near` holds what near points have beyond a far point's value; of `far`, column 0 counts for every point and
         column c + 1 also for those of class c.
         """
         problem, labels = self._problem, self._problem.labels
-        near = np.zeros((ENDS, problem.n_train)) if before is None else before.near.copy()
-        far = np.zeros((ENDS, len(self._class_sizes) + 1)) if before is None else before.far.copy()
+        near = leaf.arrays.setdefault("near", np.zeros((ENDS, problem.n_train)))
+        far = leaf.arrays.setdefault("far", np.zeros((ENDS, len(self._class_sizes) + 1)))
         for row in rows:
             weight = float(problem.weights[row.query])
             far[:, 0] += weight * row.other
@@ -112,7 +110,7 @@ class TruncatedEvaluator:
             if problem.leave_one_out:
                 itself = problem.self_index(row.query)
                 near[:, itself] -= weight * row.far(labels[[itself]])[:, 0]
-        return Truncated(near + (far[:, :1] + far[:, 1:])[:, labels], near, far)
+        leaf.arrays["sums"] = near + (far[:, :1] + far[:, 1:])[:, labels]
 
     def _all_values(self, row: QueryValues) -> FloatVector:
         values: FloatVector = row.far(self._problem.labels)[0]
@@ -131,8 +129,3 @@ class TruncatedEvaluator:
         known = np.column_stack([row.near, row.match, row.other])
         unknown = np.column_stack([blind.far(self._problem.labels[row.near_rows]), blind.match, blind.other])
         return np.maximum([(known[1] - unknown[1]).max(), (unknown[2] - known[2]).max()], 0.0)
-
-
-def _stacked(interval: Interval) -> npt.NDArray[Any]:
-    """Value and both ends of each query, (Q, 3, ...)."""
-    return np.stack(interval, axis=1)

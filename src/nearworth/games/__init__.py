@@ -5,7 +5,6 @@
     classification.py  the closed form for matches                 (uses coefficients, ties)
     regression.py      the closed form for squared errors          (uses the linear form of classification)
     intervals.py       ranks in unknown order: mean values, sharp intervals      (uses coefficients)
-    cells.py           classification from counts in cells, with a certified error     (uses coefficients)
     truncation.py      classification from the k nearest ranks, and how many certify an error
                                                                    (uses intervals, classification)
     definition.py      the four utilities as plain functions, and a semivalue from all 2^n subsets

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from itertools import combinations
-from math import comb
+from math import prod
 from numbers import Real
 from typing import Any, TypeAlias
 
@@ -131,45 +131,35 @@ def exact_shapley(
             f"n must be a whole number of players from 1 to {MAX_PLAYERS} (2^n subsets are evaluated); got {n!r}."
         )
     weights = subset_weights(semivalue, n)
-    utilities = [utility(_members(mask, n)) for mask in range(2**n)]
+    utilities = [utility(tuple(i for i in range(n) if mask >> i & 1)) for mask in range(2**n)]
     strange = [v for v in utilities if not isinstance(v, Real)]
     if strange:
         raise TypeError(f"utility must return a real number for every subset; got {strange[0]!r}.")
-    exact = all(isinstance(v, Fraction | int) for v in utilities)
-    v = np.array(utilities, dtype=object if exact else np.float64)
-    w = np.array(weights, dtype=object if exact else np.float64)
-    masks = np.arange(2**n)
+    dtype = object if all(isinstance(v, Fraction | int) for v in utilities) else np.float64
+    v, w, masks = np.array(utilities, dtype=dtype), np.array(weights, dtype=dtype), np.arange(2**n)
     sizes = np.array([mask.bit_count() for mask in range(2**n)])
     values = []
     for i in range(n):
         without = masks[(masks >> i) & 1 == 0]
         values.append((w[sizes[without]] * (v[without | (1 << i)] - v[without])).sum())
-    return np.array(values, dtype=v.dtype)
+    return np.array(values, dtype=dtype)
 
 
 def subset_weights(semivalue: Semivalue, n: int) -> list[Fraction]:
     """Weight of a marginal contribution to s others, s = 0..n-1, exactly."""
-    if semivalue == "shapley":
-        return [Fraction(1, n * comb(n - 1, s)) for s in range(n)]
     if semivalue == "banzhaf":
         return [Fraction(1, 2 ** (n - 1))] * n
     if semivalue == "loo":
         return [Fraction(int(s == n - 1)) for s in range(n)]
-    if not (isinstance(semivalue, tuple) and len(semivalue) == 3 and semivalue[0] == "beta" and min(semivalue[1:]) > 0):
+    beta = ("beta", 1, 1) if semivalue == "shapley" else semivalue
+    if not (isinstance(beta, tuple) and len(beta) == 3 and beta[0] == "beta" and min(beta[1:]) > 0):
         raise ValueError(
             f'semivalue must be "shapley", "banzhaf", "loo" or ("beta", a, b) with a, b > 0; got {semivalue!r}.'
         )
-    _, a, b = semivalue
-    return [_rising(b, s) * _rising(a, n - 1 - s) / _rising(Fraction(a) + Fraction(b), n - 1) for s in range(n)]
+    a, b = map(Fraction, beta[1:])
+    return [_rising(b, s) * _rising(a, n - 1 - s) / _rising(a + b, n - 1) for s in range(n)]
 
 
-def _rising(x: Any, count: int) -> Fraction:
+def _rising(x: Fraction, count: int) -> Fraction:
     """The rising factorial x (x+1) ... (x+count-1)."""
-    product = Fraction(1)
-    for i in range(count):
-        product *= Fraction(x) + i
-    return product
-
-
-def _members(mask: int, n: int) -> tuple[int, ...]:
-    return tuple(i for i in range(n) if mask >> i & 1)
+    return prod((x + i for i in range(count)), start=Fraction(1))

@@ -42,10 +42,7 @@ FLAT = 30.0  # log-odds beyond this are certainty
 
 
 class TruncatedRows(NamedTuple):
-    """Values of Q queries: of the near points in rank order (Q, k), and of any far point of each query (Q,).
-
-    With tail "paper" a value may lie outside its interval.
-    """
+    """Values of Q queries: of the near points in rank order (Q, k), and of any far point of each query (Q,)."""
 
     near: Interval
     far_match: Interval
@@ -62,20 +59,15 @@ class TruncatedClassification:
         self._curves: dict[int, RateCurve] = {}
 
     def rows(self, matches: npt.NDArray[Any], first: BoolMatrix | None, n_matches: npt.NDArray[Any]) -> TruncatedRows:
-        """Values and intervals of Q queries.
+        """Values and intervals of Q queries with `n_matches` matches (Q,) among all players, near and far.
 
-        Parameters
-        ----------
-        matches : (Q, k) bool
-            Whether the label at each of the k nearest ranks is the query's.
-        first : (Q, k) bool or None
-            Where a block of tied ranks begins; None without ties. No block may reach beyond rank k.
-        n_matches : (Q,) int
-            Matches among all players, near and far.
+        `matches` (Q, k) says whether the label at each of the k nearest ranks is the query's, and `first` (Q, k) where
+        a block of tied ranks begins, None without ties. No block may reach beyond rank k.
         """
         u = np.asarray(matches, dtype=np.float64)
         k = u.shape[1]
-        far = self._far_matches(u, n_matches)
+        far = np.asarray(n_matches, dtype=np.intp) - u.sum(axis=1).astype(np.intp)
+        assert ((far >= 0) & (far <= self.game.n_players - k)).all(), "matches and n_matches count every player once"
         ties = TieBlocks(np.ones(u.shape, dtype=bool) if first is None else first)
         of_match, of_other = (
             np.broadcast_to(x, far.shape) for x in self.game.added(np.asarray(n_matches, dtype=np.float64))
@@ -111,16 +103,6 @@ class TruncatedClassification:
         width = max(ranks.total_loss(k + 1, n), half.upper - half.lower if k else 0.0)
         return float(width / 2 if self.tail == "minimax" else width)
 
-    def _far_matches(self, u: FloatMatrix, n_matches: npt.NDArray[Any]) -> IntVector:
-        far: IntVector = np.asarray(n_matches).astype(np.intp) - u.sum(axis=1).astype(np.intp)
-        n_far = self.game.n_players - u.shape[1]
-        if n_far < 0 or far.min(initial=0) < 0 or far.max(initial=0) > n_far:
-            raise ValueError(
-                f"matches and n_matches must leave 0 to {n_far} matches for the unranked players; "
-                f"found {far.tolist()} with {u.shape[1]} of {self.game.n_players} ranked: count all players once."
-            )
-        return far
-
     def _filled_in(
         self, unknown: tuple[Interval, ...], rates: FloatMatrix, far: IntVector, of_match: Any, of_other: Any
     ) -> tuple[Interval, ...]:
@@ -131,8 +113,7 @@ class TruncatedClassification:
         if self.tail == "local" and 0 < k < self.game.n_players:
             if k not in self._curves:
                 self._curves[k] = RateCurve(self._ranks, k)
-            local = rates[:, k // 2 :]
-            expected = self._curves[k].expected(local.sum(axis=1), local.shape[1], far)
+            expected = self._curves[k].expected(rates[:, k // 2 :], far)
             return tuple(interval.around(value) for interval, value in zip(unknown, expected, strict=True))
         if self.tail == "paper" and k < self.game.n_players:
             constant = self._far_constant()
@@ -179,14 +160,14 @@ class RateCurve:
         self._worth = ranks.mean_worth(start, end)
         self._lost_inside = self._worth - ranks.worth[end]
 
-    def expected(self, local_matches: FloatVector, n_local: int, far_matches: IntVector) -> tuple[FloatVector, ...]:
+    def expected(self, local_rates: FloatMatrix, far_matches: IntVector) -> tuple[FloatVector, ...]:
         """Expected loss to the far matches, value of a far match and of another far point, one of each per query.
 
-        Given are the matches among the `n_local` last ranked points and among all unranked ones.
+        Given are match rates at the last ranked points and the number of matches among all unranked ones.
         """
         n = self._sizes.sum()
         far = np.clip(far_matches / n, 0.5 / n, 1.0 - 0.5 / n)
-        local = (local_matches + PRIOR * far) / (n_local + PRIOR)
+        local = (local_rates.sum(axis=1) + PRIOR * far) / (local_rates.shape[1] + PRIOR)
         rates = self._rates(_log_odds(local), _log_odds(far))
         lost = rates * self._lost
         # What a point in each cell loses to matches behind it: in later cells, and in its own.

@@ -1,13 +1,12 @@
-"""Parquet, Feather and other Arrow data as rows of one matrix, with another column as labels if it is asked for.
+"""Tables as rows of one matrix: frames, Parquet, Feather and other Arrow data; another column may hold the labels.
 
-The data are read in small batches and written to a temporary file, from which rows can be read as often as needed.
+Data on disk are read in small batches and written to a temporary file, from which rows can be read as often as needed.
 """
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,7 +17,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from nearworth.inputs.features import check_label_column, refuse_rows
-from nearworth.inputs.file_rows import PIECE, FileRows, check_disk, spill, spill_columns
+from nearworth.inputs.file_rows import PIECE, FileRows, spill, spill_columns
 
 TOGETHER = 16  # columns of a Parquet file read at a time: each needs a dictionary and a page of its own
 VECTOR_ROWS = 256  # rows read at a time while the length of vectors is not known
@@ -30,71 +29,54 @@ Names: TypeAlias = tuple[str, ...] | None  # None where one column of vectors ma
 def read_arrow(source: Any, label: str | None, argument: str) -> tuple[FileRows, Names, Any]:
     """Rows of a dataset, scanner or reader, the names of their columns, and the labels."""
     schema = source.projected_schema if isinstance(source, ds.Scanner) else source.schema
-    n_rows = None if isinstance(source, pa.RecordBatchReader) else int(source.count_rows())
+    n_rows = 0 if isinstance(source, pa.RecordBatchReader) else int(source.count_rows())  # a reader does not say
     layout, labels = _find_layout(schema, label, argument), list[Any]()
-    source = _parquet_files(source) or source
-    if isinstance(source, list) and layout.names is not None and len(layout.names) > TOGETHER:
-        rows = _by_columns(source, layout, labels, n_rows or 0)
+    files = _parquet_files(source)
+    if files and len(layout.columns) > TOGETHER:
+        groups = layout.split(TOGETHER)
+        numbers = (block.reshape(-1, 1) for group in groups for block in _blocks(files, group, labels))
+        flat = spill(numbers, layout.dtype, n_rows * len(layout.columns))
+        rows = spill_columns(flat, [len(group.columns) for group in groups])
     else:
-        rows = spill(_by_rows(source, layout, labels), layout.dtype, n_rows)
+        rows = spill(_blocks(files or source, layout, labels), layout.dtype, n_rows)
     return rows, layout.names, None if label is None else pa.chunked_array(labels, type=schema.field(label).type)
 
 
-def _by_rows(source: Any, layout: _Layout, labels: list[Any]) -> Iterator[npt.NDArray[Any]]:
-    wide = len(layout.columns) * layout.dtype.itemsize
-    size = VECTOR_ROWS if layout.names is None else max(1, PIECE // wide)
+def read_table(table: pa.Table, argument: str) -> tuple[npt.NDArray[Any], Names]:
+    """The rows of a table in memory, and the names of their columns."""
+    layout = _find_layout(table.schema, None, argument)
+    return layout.matrix(table), layout.names
+
+
+def _blocks(source: Any, layout: _Layout, labels: list[Any]) -> Iterator[npt.NDArray[Any]]:
+    """The matrix of each batch; the labels beside them are added to `labels`."""
+    size = VECTOR_ROWS if layout.names is None else max(1, PIECE // (len(layout.columns) * layout.dtype.itemsize))
+    wanted = [*layout.columns, *([] if layout.label is None else [layout.label])]
     first = width = 0
-    for batch in _batches(source, [*layout.columns, *layout.label], size):
-        labels.extend(_copy(batch.column(name)) for name in layout.label)
-        if layout.names is None:
-            matrix = layout.vectors(batch, first, width)
-        else:
-            matrix = layout.numbers(batch, layout.names, first)
+    for batch in _batches(source, wanted, size):
+        if layout.label is not None:  # a copy: a slice would keep its whole batch in memory
+            labels.append(batch.column(layout.label).take(pa.array(np.arange(len(batch)))))
+        matrix = layout.matrix(batch, first, width)
         yield matrix
         first, width = first + len(matrix), matrix.shape[1]
 
 
-def _by_columns(files: list[Any], layout: _Layout, labels: list[Any], n_rows: int) -> FileRows:
-    """Write a few columns after the other to one file, and from there the rows to another."""
-    width, item = len(layout.columns), layout.dtype.itemsize
-    check_disk(2 * width * n_rows * item)
-    for name in layout.label:
-        labels.extend(_copy(batch.column(name)) for batch in _batches(files, [name], PIECE))
-    with tempfile.TemporaryFile() as file:
-        for start in range(0, width, TOGETHER):
-            some, first = layout.columns[start : start + TOGETHER], 0
-            for batch in _batches(files, some, PIECE // (TOGETHER * item)):
-                for j, column in enumerate(layout.numbers(batch, some, first).T, start=start):
-                    file.seek((j * n_rows + first) * item)
-                    file.write(np.ascontiguousarray(column).data)
-                first += batch.num_rows
-        file.flush()
-        return spill_columns(FileRows(file, layout.dtype, (width, n_rows)))
-
-
-def _copy(column: Any) -> Any:
-    return column.take(pa.array(np.arange(len(column))))  # a slice would keep its whole batch in memory
-
-
-def _batches(source: Any, columns: Sequence[str], size: int) -> Iterator[Any]:
+def _batches(source: Any, columns: list[str], size: int) -> Iterator[Any]:
     """Batches of up to `size` rows with at least these columns, in the order of the data."""
+    if isinstance(source, list):
+        options = {"pre_buffer": False, "buffer_size": BUFFER}
+        files = (pq.ParquetFile(file.open(), metadata=file.metadata, **options) for file in source)
+        found = (batch for file in files for batch in file.iter_batches(size, columns=columns, use_threads=False))
+    elif isinstance(source, ds.Dataset):
+        found = source.to_batches(columns=columns, batch_size=size, batch_readahead=0, fragment_readahead=1)
+    else:
+        found = source.to_batches() if isinstance(source, ds.Scanner) else source
     try:
-        for batch in _own_batches(source, list(columns), size):
+        for batch in found:
             for start in range(0, batch.num_rows, size):
                 yield batch.slice(start, size)
     finally:
         pa.default_memory_pool().release_unused()
-
-
-def _own_batches(source: Any, columns: list[str], size: int) -> Iterator[Any]:
-    if isinstance(source, list):
-        for file in source:
-            parquet = pq.ParquetFile(file.open(), pre_buffer=False, buffer_size=BUFFER)
-            yield from parquet.iter_batches(size, columns=columns, use_threads=False)
-    elif isinstance(source, ds.Dataset):
-        yield from source.to_batches(columns=columns, batch_size=size, batch_readahead=0, fragment_readahead=1)
-    else:
-        yield from source.to_batches() if isinstance(source, ds.Scanner) else source
 
 
 def _parquet_files(source: Any) -> list[Any]:
@@ -117,16 +99,22 @@ class _Layout:
     columns: tuple[str, ...]
     names: Names
     dtype: np.dtype[Any]
-    label: tuple[str, ...]  # one column, or none
+    label: str | None
     argument: str
 
-    def numbers(self, batch: Any, columns: Sequence[str], first: int) -> npt.NDArray[Any]:
-        """Some columns of a batch that begins at row `first`; missing floats are NaN, which may be refused later."""
-        what = "missing values in column {!r}"
-        return np.hstack([self._values(batch.column(c), len(batch), what.format(c), first) for c in columns])
+    def split(self, width: int) -> list[_Layout]:
+        """A few columns each; the first has the labels."""
+        starts = range(0, len(self.columns), width)
+        return [replace(self, columns=self.columns[s : s + width], label=None if s else self.label) for s in starts]
 
-    def vectors(self, batch: Any, first: int, width: int) -> npt.NDArray[Any]:
-        """The vectors of a batch, as long as those before it (`width`)."""
+    def matrix(self, batch: Any, first: int = 0, width: int = 0) -> npt.NDArray[Any]:
+        """The rows of a table or of a batch of one that begins at row `first`; vectors are as long as before (`width`).
+
+        Missing floats are NaN, which may be refused later.
+        """
+        if self.names is not None:
+            what = "missing values in column {!r}"
+            return np.hstack([self._numbers(batch.column(c), len(batch), what.format(c), first) for c in self.columns])
         (name,) = self.columns
         column = batch.column(name)
         lengths = pc.fill_null(pc.list_value_length(column), -1).to_numpy(zero_copy_only=False)
@@ -138,10 +126,10 @@ class _Layout:
                 f"{self.argument} has vectors of different lengths in column {name!r}: most have {usual} numbers, "
                 f"row {first + odd[0]} has {lengths[odd[0]]}. Make them equally long."
             )
-        return self._values(column.flatten(), len(batch), f"missing numbers in a vector of column {name!r}", first)
+        return self._numbers(pc.list_flatten(column), len(batch), f"missing numbers in a vector of {name!r}", first)
 
-    def _values(self, column: Any, n_rows: int, missing: str, first: int) -> npt.NDArray[Any]:
-        if not pa.types.is_floating(column.type):
+    def _numbers(self, column: Any, n_rows: int, missing: str, first: int) -> npt.NDArray[Any]:
+        if column.null_count and not pa.types.is_floating(column.type):
             nulls = column.is_null().to_numpy(zero_copy_only=False).reshape(n_rows, -1)
             refuse_rows(nulls.any(axis=1), self.argument, missing, first)
         return np.asarray(column.to_numpy(zero_copy_only=False), dtype=self.dtype).reshape(n_rows, -1)
@@ -166,8 +154,7 @@ def _find_layout(schema: Any, label: str | None, argument: str) -> _Layout:
         raise ValueError(f"{argument} has no column to compare rows by. Give at least one column of numbers.")
     columns = vectors or kinds
     dtype = np.result_type(*(_dtype(kind, name, argument) for name, kind in columns.items()))
-    labels = () if label is None else (label,)
-    return _Layout(tuple(columns), None if vectors else tuple(columns), dtype, labels, argument)
+    return _Layout(tuple(columns), None if vectors else tuple(columns), dtype, label, argument)
 
 
 def _is_vector(kind: Any) -> bool:
@@ -175,14 +162,14 @@ def _is_vector(kind: Any) -> bool:
 
 
 def _dtype(kind: Any, name: str, argument: str) -> np.dtype[Any]:
-    """The type of numbers, of a vector or dictionary of them, as narrow as they are in the file."""
-    kind = getattr(kind, "value_type", kind)
+    """The type of numbers or of vectors of them, as narrow as they are in the file. Categories are no numbers."""
+    kind = kind.value_type if _is_vector(kind) else kind
     if pa.types.is_decimal(kind):
         kind = pa.float64()
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
         raise ValueError(
-            f"{argument} has a column that is not numeric: {name!r} ({kind}). Encode it, or leave it out: "
-            "dataset.scanner(columns=[...])."
+            f"{argument} has a column that is not numeric: {name!r} ({kind}). Encode it (for example one-hot) or leave "
+            "it out; distances need numbers."
         )
     found: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
     return found

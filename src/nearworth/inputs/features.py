@@ -90,40 +90,24 @@ def refuse_rows(mask: npt.ArrayLike, name: str, what: str, first: int = 0) -> No
 
 
 def _from_frame(frame: nwl.DataFrame[Any], name: str) -> Features:
-    columns = frame.columns
-    if len({isinstance(column, str) for column in columns}) > 1:
-        raise TypeError(
-            f"{name} has column names of several types. Make them all strings: X.columns = X.columns.astype(str)."
-        )
-    data = np.empty(frame.shape, dtype=np.float64)
-    for j, column in enumerate(columns):
-        data[:, j] = _numeric_column(frame.get_column(column), name)
-    names = tuple(columns) if columns and isinstance(columns[0], str) else None
-    return Features(data, names, frame.implementation.value)
+    from nearworth.inputs.arrow import read_table  # loads pyarrow
 
-
-def _numeric_column(series: nwl.Series[Any], name: str) -> npt.NDArray[np.float64]:
-    if not series.dtype.is_float():  # in a float column they become NaN, which is checked later
-        refuse_rows(series.is_null().to_numpy(), name, f"missing values in column {series.name!r}")
-    if not (series.dtype.is_numeric() or series.dtype == nwl.Boolean or series.dtype == nwl.Object):
-        raise ValueError(
-            f"{name} has a column that is not numeric: {series.name!r} ({series.dtype}). "
-            "Encode it (for example one-hot) or drop it; distances need numbers."
-        )
+    if len({isinstance(column, str) for column in frame.columns}) > 1:
+        raise TypeError(f"{name} has column names of several types. Use strings: X.columns = X.columns.astype(str).")
     try:
-        numbers = series.cast(nwl.Float64) if series.dtype.is_numeric() else series
-        return np.asarray(numbers.to_numpy(), dtype=np.float64)
+        table = frame.to_arrow()
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} has a column that cannot be read as numbers: {series.name!r} ({error}).") from None
+        raise ValueError(f"{name} has a column that cannot be read as numbers: {error}") from None
+    data, names = read_table(table, name)
+    return Features(data, names if isinstance(frame.columns[0], str) else None, frame.implementation.value)
 
 
 def _from_array(X: Any, name: str) -> npt.NDArray[Any] | FileRows:
     if isinstance(X, FileRows):
         return X
-    if np.ma.isMaskedArray(X) and np.ma.getmaskarray(X).any():
-        raise ValueError(
-            f"{name} is a masked array with {int(np.ma.getmaskarray(X).sum())} masked entries. Drop or fill these."
-        )
+    masked = int(np.ma.getmaskarray(X).sum()) if np.ma.isMaskedArray(X) else 0
+    if masked:
+        raise ValueError(f"{name} is a masked array with {masked} masked entries. Drop or fill these.")
     try:
         array = X if isinstance(X, np.memmap) else np.asarray(X)
     except ValueError as error:
@@ -148,9 +132,7 @@ def _from_sparse(X: Any, name: str) -> scipy.sparse.csr_array:
 
 def _check_dtype(dtype: np.dtype[Any], name: str) -> None:
     if dtype.kind == "c":
-        raise ValueError(
-            f"Complex data not supported: {name} has dtype {dtype}. Split it into real and imaginary columns."
-        )
+        raise ValueError(f"Complex data not supported: {name} has dtype {dtype}. Split real and imaginary parts.")
     if dtype.kind not in "biuf":
         raise ValueError(f"{name} must hold numbers; got dtype {dtype}. Encode text and dates as numbers first.")
 
@@ -163,11 +145,9 @@ def _check_shape(data: Any, name: str) -> None:
             f"{name} must have two dimensions, one row per point; got shape {data.shape}. "
             f"Reshape your data: {one if data.ndim == 1 else many}"
         )
-    for count, what, more in zip(data.shape, ("sample", "feature"), ("rows", "columns"), strict=True):
-        if count == 0:
-            raise ValueError(
-                f"{name} has 0 {what}(s) (shape={data.shape}) while a minimum of 1 is required. Give some {more}."
-            )
+    if 0 in data.shape:
+        what = "sample" if data.shape[0] == 0 else "feature"
+        raise ValueError(f"{name} has 0 {what}(s) (shape={data.shape}) while a minimum of 1 is required. Give some.")
 
 
 def _check_numbers(features: Features, name: str, allow_nan: bool) -> None:
@@ -180,44 +160,38 @@ def _check_numbers(features: Features, name: str, allow_nan: bool) -> None:
     limit = LARGEST_FEATURE if is_float else LARGEST_INTEGER
     if isinstance(entries, FileRows) and entries.min() >= -limit and entries.max() <= limit:  # cached
         return
-    low, high = (np.fmin, np.fmax) if allow_nan else (np.minimum, np.maximum)
     for start, chunk in row_chunks(entries):
-        if low.reduce(chunk, axis=None).item() >= -limit and high.reduce(chunk, axis=None).item() <= limit:
+        if chunk.min().item() >= -limit and chunk.max().item() <= limit:
             continue
         if not is_float:
             raise ValueError(
                 f"{name} holds whole numbers beyond 2**53, which 64-bit floats no longer tell apart. "
                 "Subtract an offset from these columns, or divide them."
             )
-        bad = ~(np.abs(chunk.astype(np.float64)) <= limit) & ~(allow_nan & np.isnan(chunk))
-        if bad.any():
-            row, column = map(int, np.argwhere(bad)[0])
-            _refuse_number(features, name, chunk[row, column], (start + row, column), int(bad.sum()) - 1)
+        bad = np.argwhere(~(np.abs(chunk.astype(np.float64)) <= limit) & ~(allow_nan & np.isnan(chunk)))
+        if len(bad):
+            row, column = bad[0].tolist()
+            more = f" (and {len(bad) - 1} more such entries nearby)" if len(bad) > 1 else ""
+            raise ValueError(_strange_number(features, name, chunk[row, column], start + row, column, more))
 
 
-def _refuse_number(features: Features, name: str, value: Any, place: tuple[int, int], more: int) -> None:
-    (row, column), data = place, cast("Any", features.data)
-    if features.is_sparse:  # where the place is that among stored numbers, none of which is 0
-        row, column = (int(numbers[row]) for numbers in data.nonzero())
-    where = f"row {row}, column {column if features.names is None else repr(features.names[column])}"
-    where += f" (and {more} more such entries nearby)" if more else ""
+def _strange_number(features: Features, name: str, value: Any, row: int, column: int, more: str) -> str:
+    if features.is_sparse:  # a row of the stored numbers, none of which is 0
+        row, column = (int(numbers[row]) for numbers in cast("Any", features.data).nonzero())
+    where = f"row {row}, column {column if features.names is None else repr(features.names[column])}{more}"
     if np.isnan(value):
-        raise ValueError(f"{name} contains NaN at {where}. Drop these rows or fill them in.")
+        return f"{name} contains NaN at {where}. Drop these rows or fill them in."
     if np.isinf(value):
-        raise ValueError(f"{name} contains infinity (inf) at {where}. Drop these rows or replace the value.")
-    raise ValueError(
-        f"{name} holds values too large for 64-bit distances: {value:.3g} at {where}. "
-        f"Rescale the features; magnitudes up to {LARGEST_FEATURE:.0e} are safe."
-    )
+        return f"{name} contains infinity (inf) at {where}. Drop these rows or replace the value."
+    safe = f"Rescale the features; magnitudes up to {LARGEST_FEATURE:.0e} are safe."
+    return f"{name} holds values too large for 64-bit distances: {value:.3g} at {where}. {safe}"
 
 
 def check_same_features(fitted: Features, given: Features, name: str) -> str | None:
     """Refuse other columns than those of fit; returns a warning when only one side has names."""
     if given.n_columns != fitted.n_columns:
-        raise ValueError(
-            f"{name} has {given.n_columns} features, but X had {fitted.n_columns} features when fit was called. "
-            "Give both the same columns."
-        )
+        had = f"X had {fitted.n_columns} features when fit was called"
+        raise ValueError(f"{name} has {given.n_columns} features, but {had}. Give both the same columns.")
     if fitted.names == given.names:
         return None
     if fitted.names is None or given.names is None:
@@ -228,9 +202,8 @@ def check_same_features(fitted: Features, given: Features, name: str) -> str | N
     if missing or unexpected:
         found = f"Missing: {missing[:NAMED]}; unexpected: {unexpected[:NAMED]}."
         raise ValueError(f"{name} has other feature names than X in fit. {found}")
-    raise ValueError(
-        f"{name} has the columns of fit in another order. Reorder it: {name}[list(est.feature_names_in_)]."
-    )
+    reordered = f"{name}[list(est.feature_names_in_)]"
+    raise ValueError(f"{name} has the columns of fit in another order. Reorder it: {reordered}.")
 
 
 def row_chunks(data: Any, entries: int = 2**22) -> Iterator[tuple[int, npt.NDArray[Any]]]:
@@ -239,8 +212,8 @@ def row_chunks(data: Any, entries: int = 2**22) -> Iterator[tuple[int, npt.NDArr
     What is read from disk comes in small pieces, because each is a new array, and in whole chunks of zarr or h5py.
     """
     entries = entries if isinstance(data, np.ndarray) else min(entries, PIECE // 8)
-    stored = (getattr(data, "chunks", None) or [1])[0]
-    stored = stored if isinstance(stored, int) else 1
+    chunks = getattr(data, "chunks", None) or [1]
+    stored = chunks[0] if isinstance(chunks[0], int) else 1
     step = stored * max(1, entries // max(1, data.shape[1]) // stored)
     for start in range(0, data.shape[0], step):
         yield start, np.asarray(data[start : start + step])
@@ -253,29 +226,21 @@ def fingerprint(*parts: Any) -> str:
     """
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
-        _feed(digest, part)
+        if scipy.sparse.issparse(part):
+            digest.update(f"sparse{part.shape}{fingerprint(part.indptr, part.indices, part.data)}".encode())
+        elif isinstance(part, np.ndarray | FileRows) and part.dtype.kind in "biuf":
+            digest.update(f"dense{part.shape}".encode())
+            matrix = part if isinstance(part, FileRows) else part.reshape(*((len(part), -1) if part.size else (0, 1)))
+            digest.update(_sums_of_blocks(matrix).astype("<u8").tobytes())
+        else:
+            digest.update(repr(part.tolist() if isinstance(part, np.ndarray) else part).encode())
     return digest.hexdigest()
-
-
-def _feed(digest: Any, part: Any) -> None:
-    if scipy.sparse.issparse(part):
-        digest.update(f"sparse{part.shape}".encode())
-        for array in (part.indptr, part.indices, part.data):
-            _feed(digest, array)
-    elif isinstance(part, np.ndarray | FileRows) and part.dtype.kind in "biuf":
-        digest.update(f"dense{part.shape}".encode())
-        matrix = part if isinstance(part, FileRows) else part.reshape(*((len(part), -1) if part.size else (0, 1)))
-        digest.update(_sums_of_blocks(matrix).astype("<u8"))
-    elif isinstance(part, np.ndarray):
-        digest.update(repr(part.tolist()).encode())
-    else:
-        digest.update(repr(part).encode())
 
 
 def _sums_of_blocks(matrix: Any) -> npt.NDArray[np.uint64]:
     """Two sums of 64 bits for every block of a matrix: a hash about as fast as memory is read.
 
-    Each number is mixed with keys of its place, so that equal sums of different blocks are as good as impossible.
+    Each number is mixed with keys of its position, so that equal sums of different blocks are as good as impossible.
     """
     sums = np.zeros((-(-matrix.shape[0] * matrix.shape[1] // BLOCK), 2), dtype=np.uint64)
     add, keys, start = partial(native.call, "hash_numbers") if native.available() else hash_numbers, _hash_keys(), 0
@@ -289,15 +254,13 @@ def _sums_of_blocks(matrix: Any) -> npt.NDArray[np.uint64]:
 def hash_numbers(
     numbers: npt.NDArray[np.float64], start: int, keys: npt.NDArray[np.uint64], sums: npt.NDArray[np.uint64]
 ) -> None:
-    """native/hash.c in numpy."""
-    if not len(numbers):
-        return
-    place = start % BLOCK
-    firsts = np.maximum(np.arange(-place, len(numbers), BLOCK), 0)  # of each block
+    """native/hash.c in numpy, for one number or more."""
+    position = start % BLOCK
+    firsts = np.maximum(np.arange(-position, len(numbers), BLOCK), 0)  # of each block
     words = (numbers + 0.0).view(np.uint64)  # -0.0 is 0.0
     words ^= words >> 32  # whole numbers have nothing in their lower half
     for number in (0, 1):
-        mixed = words ^ np.resize(np.roll(keys[number], -place), len(words))
+        mixed = words ^ np.resize(np.roll(keys[number], -position), len(words))
         added = np.add.reduceat((mixed & 0xFFFFFFFF) * (mixed >> 32), firsts)
         sums[start // BLOCK :][: len(added), number] += added
 

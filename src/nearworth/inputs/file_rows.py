@@ -8,10 +8,10 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -112,7 +112,7 @@ class FileRows:
         return out
 
 
-def spill(blocks: Iterable[npt.NDArray[Any]], dtype: Any, n_rows: int | None = None) -> FileRows:
+def spill(blocks: Iterable[npt.NDArray[Any]], dtype: Any, n_rows: int = 0) -> FileRows:
     """Blocks of rows written to one temporary file, in the system's folder for these (the variable TMPDIR).
 
     The file has no name where the system allows that, so nothing stays behind however the process ends.
@@ -123,7 +123,7 @@ def spill(blocks: Iterable[npt.NDArray[Any]], dtype: Any, n_rows: int | None = N
         for block in blocks:
             if not count:
                 width = block.shape[1]
-                check_disk((n_rows or 0) * width * dtype.itemsize)
+                _check_disk(n_rows * width * dtype.itemsize)
             file.write(np.ascontiguousarray(block, dtype=dtype).data)
             count += len(block)
         file.flush()
@@ -133,21 +133,17 @@ def spill(blocks: Iterable[npt.NDArray[Any]], dtype: Any, n_rows: int | None = N
     return FileRows(file, dtype, (count, width))
 
 
-def spill_columns(columns: FileRows) -> FileRows:
-    """The same matrix by rows, from a file that holds it column by column."""
-    width, n_rows = columns.shape
-    step = max(1, 4 * PIECE // (width * columns.dtype.itemsize))
-    flat = FileRows(columns._file, columns.dtype, (width * n_rows, 1), columns.offset)
-    blocks = (
-        np.concatenate(
-            [flat[j * n_rows + start : j * n_rows + min(start + step, n_rows)] for j in range(width)], axis=1
-        )
-        for start in range(0, n_rows, step)
-    )
-    return spill(blocks, columns.dtype, n_rows)
+def spill_columns(flat: FileRows, widths: Sequence[int]) -> FileRows:
+    """A matrix by rows, from a file that holds groups of its columns, so many in each, one group after the other."""
+    n_rows, item = len(flat) // sum(widths), flat.dtype.itemsize
+    offsets = [flat.offset + n_rows * before * item for before in accumulate(widths, initial=0)]
+    groups = [FileRows(flat._file, flat.dtype, (n_rows, w), at) for w, at in zip(widths, offsets, strict=False)]
+    step = max(1, 4 * PIECE // (sum(widths) * item))
+    blocks = (np.hstack([group[start : start + step] for group in groups]) for start in range(0, n_rows, step))
+    return spill(blocks, flat.dtype, n_rows)
 
 
-def check_disk(needed: int) -> None:
+def _check_disk(needed: int) -> None:
     folder = tempfile.gettempdir()
     free = shutil.disk_usage(folder).free
     if needed > free:
@@ -185,7 +181,7 @@ def open_npy(path: str | os.PathLike[str], argument: str) -> npt.NDArray[Any] | 
         return np.asarray(mapped)
     if mapped.flags.c_contiguous:
         return FileRows.open(path, mapped.dtype, mapped.shape, mapped.offset)
-    return spill_columns(FileRows.open(path, mapped.dtype, mapped.shape[::-1], mapped.offset))
+    return spill_columns(FileRows.open(path, mapped.dtype, (mapped.size, 1), mapped.offset), [1] * mapped.shape[1])
 
 
 def reopen_map(mapped: np.memmap[Any, Any]) -> FileRows | np.memmap[Any, Any]:

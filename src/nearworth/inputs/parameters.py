@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-Check: TypeAlias = Callable[[str, Any], None]  # takes the name of a parameter and its value; raises if it is wrong
+Check: TypeAlias = Callable[[str, Any], Any]  # takes the name of a parameter and its value; raises if it is wrong
 
 BRIEF = 80
 SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:(?:([kmgt])(i?))?b)?\s*", re.IGNORECASE)
@@ -90,9 +90,8 @@ def whole_number(minimum: int, *, or_none: bool = False) -> Check:
         if value is None and or_none:
             return
         if not is_whole(value):
-            raise TypeError(
-                f"{name} must be a whole number, {minimum} or more{' (or None)' * or_none}; got {brief(value)}."
-            )
+            least = f"{minimum} or more{' (or None)' * or_none}"
+            raise TypeError(f"{name} must be a whole number, {least}; got {brief(value)}.")
         if not minimum <= value < 2**63:
             raise ValueError(f"{name} must be {minimum} or more (and a 64-bit number); got {value!r}.")
 
@@ -116,11 +115,6 @@ def search(name: str, value: Any) -> None:
         return
     condition(lambda v: isinstance(v, str), "a name or an object with fit(X) and search(Q, k)")(name, value)
     one_of("exact", "lsh", "faiss", "auto")(name, value)
-
-
-def memory(name: str, value: Any) -> None:
-    if value is not None:
-        parse_bytes(name, value)
 
 
 def jobs(name: str, value: Any) -> None:
@@ -158,7 +152,7 @@ PARAMETERS: dict[str, Check] = {
     "ties": one_of("average", "index"),
     "aggregate": one_of("mean", "sum"),
     "standard_errors": condition(lambda v: isinstance(v, bool | np.bool_), "True or False"),
-    "max_memory": memory,
+    "max_memory": lambda name, value: value is None or parse_bytes(name, value),
     "n_jobs": jobs,
     "random_state": seed,
     "progress": condition(

@@ -36,9 +36,7 @@ class Classes:
         """Codes of further labels, -1 where unseen, and the unseen ones."""
         values, kind = _labels(y, name, n_rows)
         if kind != self.kind:
-            raise TypeError(
-                f"{name} holds {kind}, but y in fit held {self.kind}: they can never match. Use the same kind for both."
-            )
+            raise TypeError(f"{name} holds {kind}, but y in fit held {self.kind}. Use the same kind for both.")
         codes = _codes(values, self.labels.tolist())
         return codes, list(dict.fromkeys(values[codes < 0].tolist()))
 
@@ -58,11 +56,9 @@ def check_classes(y: Any, name: str, n_rows: int | None = None) -> Classes:
 def check_targets(y: Any, name: str, n_rows: int | None = None) -> FloatVector:
     """Real numbers for regression."""
     targets = _real_numbers(y, name, n_rows, "numbers for task='regression'", "Use task='classification' for labels.")
-    if np.abs(targets).max() > LARGEST_TARGET:
-        row = int(np.abs(targets).argmax())
-        raise ValueError(
-            f"{name} holds values too large for 64-bit squares: {targets[row]:.3g} at row {row}. Rescale the targets."
-        )
+    row = int(np.abs(targets).argmax())
+    if abs(targets[row]) > LARGEST_TARGET:
+        raise ValueError(f"{name} holds values too large for 64-bit squares: {targets[row]:.3g} at row {row}. Rescale.")
     return targets
 
 
@@ -72,8 +68,8 @@ def check_weights(sample_weight: Any, n_rows: int) -> FloatVector:
     if sample_weight is None:
         return np.ones(n_rows)
     weights = _real_numbers(sample_weight, name, n_rows, "numbers, one per validation point", "Give a number for each.")
-    if (weights < 0).any():
-        row = int(np.argmax(weights < 0))
+    row = int(weights.argmin())
+    if weights[row] < 0:
         raise ValueError(f"{name} must not be negative; got {weights[row]:g} at row {row}.")
     if not weights.any():
         raise ValueError(f"{name} is zero everywhere. At least one validation point must count.")
@@ -96,26 +92,21 @@ def check_rows(rows: Any, name: str, n_train: int) -> IntVector:
     if chosen.dtype == bool and chosen.shape == (n_train,):
         return np.flatnonzero(chosen)
     if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "iu"):
-        raise TypeError(
-            f"{name} must be row numbers of training points, a mask of length {n_train}, a slice or 'all'; "
-            f"got {rows!r}."
-        )
-    outside = (chosen < -n_train) | (chosen >= n_train)
-    if outside.any():
-        raise ValueError(
-            f"{name} names row {chosen[outside][0]}, but there are {n_train} training points (0 to {n_train - 1})."
-        )
+        what = f"row numbers of training points, a mask of length {n_train}, a slice or 'all'"
+        raise TypeError(f"{name} must be {what}; got {rows!r}.")
+    outside = chosen[(chosen < -n_train) | (chosen >= n_train)]
+    if outside.size:
+        there = f"there are {n_train} training points (0 to {n_train - 1})"
+        raise ValueError(f"{name} names row {outside[0]}, but {there}.")
     return np.arange(n_train)[chosen.astype(np.intp)]
 
 
 def check_owners(owners: Any, n_train: int) -> tuple[list[Any], IntVector]:
     """Any labels, one per training row: the distinct ones in order of appearance, and codes."""
-    column = _column(owners, "owners", n_train)
+    column = _column(owners, "owners", n_train, "missing owners")
     if column.dtype.kind in "mM":
         column = column.astype(str)  # dates as text
-    plain = column.tolist()
-    _refuse_missing(plain, "owners", "missing owners")
-    distinct = list(dict.fromkeys(plain))
+    distinct = list(dict.fromkeys(column.tolist()))
     return distinct, _codes(column, distinct)
 
 
@@ -123,13 +114,10 @@ def _real_numbers(y: Any, name: str, n_rows: int | None, needed: str, advice: st
     """A column of finite numbers as 64-bit floats; dates are not numbers."""
     column = _column(y, name, n_rows)
     if column.dtype.kind not in "biuf":
-        entries = column.astype(str).tolist() if column.dtype.kind in "mM" else column.tolist()
-        strange = [entry for entry in entries if not isinstance(entry, numbers.Real | Decimal)]
-        if strange:
-            _refuse_missing(entries, name)
-            raise ValueError(
-                f"{name} must be {needed}; got {type(strange[0]).__name__} such as {strange[0]!r}. {advice}"
-            )
+        entries = column.astype(str) if column.dtype.kind in "mM" else column
+        for entry in entries.tolist():
+            if not isinstance(entry, numbers.Real | Decimal):
+                raise ValueError(f"{name} must be {needed}; got {type(entry).__name__} such as {entry!r}. {advice}")
     try:
         floats = column.astype(np.float64)
     except OverflowError:
@@ -138,20 +126,17 @@ def _real_numbers(y: Any, name: str, n_rows: int | None, needed: str, advice: st
     return floats
 
 
-def _column(y: Any, name: str, n_rows: int | None) -> npt.NDArray[Any]:
-    """One value per row as a numpy array, nulls refused."""
+def _column(y: Any, name: str, n_rows: int | None, missing: str = "missing values") -> npt.NDArray[Any]:
+    """One value per row as a numpy array; missing ones are refused: nulls, None, pandas' NA, and objects like NaN."""
     if y is None:
-        raise ValueError(
-            f"This estimator requires {name} to be passed, but the target {name} is None. "
-            "Give one label or number per row."
-        )
+        raise ValueError(f"This estimator requires {name} to be passed, but the target {name} is None.")
     native = as_narwhals(y, name)
     if isinstance(native, nwl.DataFrame):
         if len(native.columns) != 1:
             raise ValueError(f"{name} is a frame of {len(native.columns)} columns; give one column.")
         native = native.get_column(native.columns[0])
     if isinstance(native, nwl.Series):
-        refuse_rows(native.is_null().to_numpy(), name, "missing values")
+        refuse_rows(native.is_null().to_numpy(), name, missing)
         native = native.to_numpy()
     column = _array(native, name)
     if column.ndim == 2 and column.shape[-1] == 1:
@@ -160,11 +145,12 @@ def _column(y: Any, name: str, n_rows: int | None) -> npt.NDArray[Any]:
         raise ValueError(f"{name} must be one-dimensional, one entry per row; got shape {column.shape}.")
     if n_rows is not None and len(column) != n_rows:
         raise ValueError(
-            f"{name} has {len(column)} entries for {n_rows} rows: inconsistent numbers of samples. "
-            "Give one entry per row."
+            f"{name} has {len(column)} entries for {n_rows} rows: inconsistent numbers of samples. Give one each."
         )
     if not len(column):
         raise ValueError(f"{name} is empty. At least one row is needed.")
+    if column.dtype.kind in "OT":  # objects, and numpy's text of any length
+        refuse_rows([_is_missing(value) for value in column.tolist()], name, missing)
     return column
 
 
@@ -186,17 +172,12 @@ def _labels(y: Any, name: str, n_rows: int | None) -> tuple[npt.NDArray[Any], st
     """Labels of one kind, and that kind in words."""
     column = _column(y, name, n_rows)
     if column.dtype.kind in "OUTS":
-        values = column.tolist()
-        _refuse_missing(values, name)
-        kinds = {type(value) for value in values}
+        kinds = {type(value) for value in column.tolist()}
         if not _all_numbers(kinds):
             return column.astype(object), _common_kind(kinds, name)
-        column = np.array(values)
+        column = np.array(column.tolist())
     elif column.dtype.kind not in "biuf":
-        raise ValueError(
-            f"{name} has dtype {column.dtype}, which cannot name classes. "
-            "Convert it with .astype(str) if each value is a class."
-        )
+        raise ValueError(f"{name} has dtype {column.dtype}, which cannot name classes. Try .astype(str).")
     if column.dtype.kind == "f":
         refuse_rows(~np.isfinite(column), name, "NaN or infinity")
         fractions = column != np.trunc(column)
@@ -219,10 +200,7 @@ def _common_kind(kinds: set[type], name: str) -> str:
     if len(kinds) == 1 and issubclass(first, Hashable):
         return first.__name__
     found = ", ".join(sorted(kind.__name__ for kind in kinds))
-    raise TypeError(
-        f"{name} mixes labels of several kinds ({found}), or of one that cannot be compared. "
-        "Use one kind, for example strings."
-    )
+    raise TypeError(f"{name} mixes labels of several kinds ({found}), or of one that has no hash. Use strings.")
 
 
 def _all_numbers(kinds: set[type]) -> bool:
@@ -240,10 +218,6 @@ def _codes(values: npt.NDArray[Any], distinct: list[Any]) -> IntVector:
     """Positions of values among distinct ones, -1 for others; numbers are equal whatever their type."""
     lookup = {label: code for code, label in enumerate(distinct)}
     return np.array([lookup.get(value, -1) for value in values.tolist()], dtype=np.intp)
-
-
-def _refuse_missing(values: list[Any], name: str, what: str = "missing values") -> None:
-    refuse_rows([_is_missing(value) for value in values], name, what)
 
 
 def _is_missing(value: Any) -> bool:

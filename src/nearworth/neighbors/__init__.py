@@ -1,16 +1,15 @@
 """Geometry: from points to ranks. Nothing here ever sees a label.
 
     keys.py       what rank keys are: a batch of queries -> (Q, N), smaller is nearer, equal is a tie; the keys of a
-                  metric by its name, those of distances and inner products among them
-    cosine.py     the keys of angles          pairwise.py   those of the metrics that scikit-learn computes
+                  metric by its name
+    cosine.py     the keys of angles
     products.py   approximate keys from a matrix product, with bounds of their errors
     quantised.py  keys as whole numbers with a tolerance, as the compiled kernels read them
-    distances.py  training rows as kernels read them; exact distances and inner products of all pairs, or of a few
-    duplicates.py which training rows are identical
+    distances.py  training rows as kernels read them, and which of them are identical; exact distances and inner
+                  products of all pairs, or of a few
 
     keys ---> cosine ---> products ---> distances
                               ^----- quantised
-      +----> pairwise, duplicates ---------^
 
 Nearest neighbours only, found by searchers (`fit(X)`, `search(Q, k)`), whose answers are verified:
 

@@ -1,4 +1,4 @@
-"""Training rows as kernels read them, and distances and inner products pair by pair: of all pairs, or of a few.
+"""Training rows as kernels read them, which of them are identical, and distances and inner products of pairs.
 
 The term of column j is added to sum number j mod 8, in 64 bits, and the eight sums are added as a tree
 (native/distances.c, and in numpy here), whatever the type of the points and wherever the pair stands. So a few pairs
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,13 +18,14 @@ import numpy.typing as npt
 import scipy.sparse
 
 from nearworth._common import native
-from nearworth._common.types import FloatMatrix, FloatVector
+from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.inputs.file_rows import FileRows
 
 EXTREME = 300  # binary exponents whose squares come near the limits of floats
 BLOCK = 2**16  # numbers in a block of rows: half a megabyte
 CONVERTED = 2**14  # numbers converted at a time, so that the copies this takes stay in a cache
 LANES = 8  # sums per pair
+DIGEST = 16  # bytes of a hash of a row, enough never to collide
 
 
 class Converted:
@@ -31,6 +34,7 @@ class Converted:
     def __init__(self, X: Rows, convert: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> None:
         self._X, self._convert = X, convert
         self.shape: tuple[int, int] = (X.shape[0], X.shape[1])
+        self.dtype = convert(X[:0]).dtype
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -38,20 +42,13 @@ class Converted:
     def __getitem__(self, rows: slice | npt.NDArray[np.integer[Any]]) -> npt.NDArray[Any]:
         """Converted some at a time, because conversions need a few copies."""
         wanted = range(len(self))[rows] if isinstance(rows, slice) else rows
+        out = np.empty((len(wanted), self.shape[1]), dtype=self.dtype)
         step = max(4, CONVERTED // max(1, self.shape[1]))
-        first = self._convert(self._read(wanted[:step]))
-        if len(wanted) <= step:
-            return first
-        out = np.empty((len(wanted), first.shape[1]), dtype=first.dtype)
-        out[:step] = first
-        for a in range(step, len(wanted), step):
-            out[a : a + step] = self._convert(self._read(wanted[a : a + step]))
+        for start in range(0, len(wanted), step):
+            some = wanted[start : start + step]
+            source = slice(some.start, some.stop, some.step) if isinstance(some, range) else some
+            out[start : start + step] = self._convert(self._X[source])
         return out
-
-    def _read(self, wanted: Any) -> npt.NDArray[Any]:
-        if isinstance(wanted, range) and wanted.step == 1:
-            return self._X[wanted.start : wanted.stop]
-        return self._X[np.asarray(wanted)]
 
 
 Rows: TypeAlias = npt.NDArray[Any] | FileRows | Converted
@@ -84,6 +81,34 @@ def scaled(rows: Any, factor: float) -> Any:
     if scipy.sparse.issparse(rows):
         return rows * factor
     return Converted(rows, lambda some: some.astype(np.float64) * factor)
+
+
+def first_duplicates(X: Any) -> IntVector:
+    """For each row, the number of the first row equal to it (its own where there is none)."""
+    hashes = np.fromiter(digests(X), dtype=f"V{DIGEST}", count=X.shape[0])
+    return first_equal(*hashes.view(np.uint64).reshape(-1, 2).T)
+
+
+def first_equal(*columns: npt.NDArray[Any]) -> IntVector:
+    """For each position, the first one with the same entries in all columns."""
+    order = np.lexsort(columns)  # keeps equal ones in their order
+    new = np.ones(len(order), dtype=bool)
+    new[1:] = np.logical_or.reduce([column[order][1:] != column[order][:-1] for column in columns])
+    first = np.empty(len(order), dtype=np.intp)
+    first[order] = order[np.flatnonzero(new)][np.cumsum(new) - 1]
+    return first
+
+
+def digests(X: Any) -> Iterator[bytes]:
+    """A hash of each row, the same for all numeric types; sparse rows have other hashes than dense ones."""
+    if scipy.sparse.issparse(X):
+        columns = X.indices.astype(np.int64, copy=False)
+        for a, b in pairwise(X.indptr.tolist()):
+            yield blake2b(columns[a:b].tobytes() + X.data[a:b].tobytes(), digest_size=DIGEST).digest()
+    else:
+        for _, rows in blocks(X):
+            for row in rows.astype(np.float64) + 0.0:  # turns -0.0, which equals 0.0, into it
+                yield blake2b(row.tobytes(), digest_size=DIGEST).digest()
 
 
 def largest_magnitude(X: Any) -> float:
@@ -134,16 +159,12 @@ def sparse_distances(queries: scipy.sparse.csr_array, points: scipy.sparse.csr_a
         for query, distances in zip(range(len(out)), out, strict=True):
             _sparse_row(queries[[query]], points, power, distances)
         return out
-    sides = [
-        (
-            side.indptr.astype(np.int64),
-            side.indices.astype(np.int32, copy=False),
-            side.data.astype(np.float64, copy=False),
-        )
-        for side in (queries, points)
-    ]
-    native.call("sparse_distances", out, *sides[0], *sides[1], power)
+    native.call("sparse_distances", out, *_csr_arrays(queries), *_csr_arrays(points), power)
     return out
+
+
+def _csr_arrays(X: scipy.sparse.csr_array) -> tuple[Any, Any, Any]:
+    return X.indptr.astype(np.int64), X.indices.astype(np.int32, copy=False), X.data.astype(np.float64, copy=False)
 
 
 def _all_pairs(queries: FloatMatrix, points: Rows, *, product: bool = False) -> FloatMatrix:

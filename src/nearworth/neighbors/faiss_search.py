@@ -8,13 +8,11 @@ This is the only module that imports faiss.
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import repeat
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -22,15 +20,10 @@ import numpy.typing as npt
 
 from nearworth._common.memory import usable_threads
 from nearworth._common.types import FloatMatrix, IntMatrix
-from nearworth.inputs.parameters import whole_number
+from nearworth.inputs.features import fingerprint
+from nearworth.inputs.parameters import condition, whole_number
 from nearworth.neighbors.exact import Sample, TrueDistances
-from nearworth.neighbors.searchers import (
-    Neighbours,
-    Searcher,
-    check_points,
-    check_queries,
-    check_share,
-)
+from nearworth.neighbors.searchers import Neighbours, Searcher, check_points, check_queries, check_share
 
 FLAT_POINTS, LISTS_POINTS, CODED_COLUMNS, MOST_CODES = 20_000, 500_000, 8, 64
 TRAINING_ROWS, TRAINING_PER_LIST, TRAINING_ROUNDS = 16_384, 64, 10
@@ -51,11 +44,6 @@ class FaissTuning:
     wanted: float
 
     @property
-    def suffices(self) -> bool:
-        """Whether the recall is clearly enough."""
-        return self.recall - 2.0 * self.error >= self.wanted
-
-    @property
     def warning(self) -> str | None:
         """What the user should know; None if all is well."""
         if self.recall >= self.wanted:
@@ -68,6 +56,7 @@ class FaissTuning:
         return f"{line}\n  warning: {self.warning}" if self.warning else line
 
 
+@dataclass(eq=False)
 class FaissSearch(Searcher):
     """Neighbours from a faiss index, ranked by true distances.
 
@@ -87,35 +76,26 @@ class FaissSearch(Searcher):
         Threads of building and searching; None for all usable cores.
     """
 
-    def __init__(
-        self,
-        factory: str = "auto",
-        *,
-        recall: float = 0.95,
-        nprobe: int | None = None,
-        ef_search: int | None = None,
-        overfetch: int | None = None,
-        n_candidates: int | None = None,
-        n_threads: int | None = None,
-    ) -> None:
-        if not isinstance(factory, str):
-            raise TypeError(f'factory must be text such as "auto", "Flat" or "HNSW32"; got {factory!r}.')
-        check_share("recall", recall)
-        self.factory, self.recall = factory, recall
-        self.nprobe, self.ef_search, self.overfetch = nprobe, ef_search, overfetch
-        self.n_candidates, self.n_threads = n_candidates, n_threads
+    factory: str = "auto"
+    _: KW_ONLY
+    recall: float = 0.95
+    nprobe: int | None = None
+    ef_search: int | None = None
+    overfetch: int | None = None
+    n_candidates: int | None = None
+    n_threads: int | None = None
+
+    def __post_init__(self) -> None:
+        condition(lambda v: isinstance(v, str), 'text such as "auto", "Flat" or "HNSW32"')("factory", self.factory)
+        check_share("recall", self.recall)
         for name in ("nprobe", "ef_search", "overfetch", "n_candidates", "n_threads"):
             whole_number(1, or_none=True)(name, getattr(self, name))
-        self.tuning: FaissTuning | None = None
-        self._effort: dict[str, int] = {}  # none chosen yet
-
-    def __repr__(self) -> str:
-        return f"FaissSearch({self.factory!r}, recall={self.recall})"
 
     def fit(self, X: Any) -> Self:
         """Build the index."""
         points = check_points(X)
-        self._truth, self._effort, self.tuning = TrueDistances(points), {}, None
+        self._truth, self.tuning = TrueDistances(points), None
+        self._effort: dict[str, int] = {}  # none chosen yet
         self._centre = points.mean(axis=0, dtype=np.float64)
         spread = float(np.abs(np.stack([points.min(axis=0), points.max(axis=0)]) - self._centre).max())
         self._scale = -int(np.frexp(spread)[1])
@@ -142,7 +122,7 @@ class FaissSearch(Searcher):
             sample = Sample.of_queries(points, rows[:: -(-len(rows) // SAMPLED_QUERIES)], k)
         limits = self._limits(k)
         tried = [self._try(sample, {name: least for name, (least, _) in limits.items()})]
-        while not tried[-1].suffices:
+        while tried[-1].recall - 2.0 * tried[-1].error < self.recall:
             effort = tried[-1].effort
             raised = [effort | {name: min(2 * effort[name], most)} for name, (_, most) in limits.items()]
             options = [self._try(sample, more) for more in raised if more != effort]
@@ -165,15 +145,14 @@ class FaissSearch(Searcher):
             for start in range(0, max(1, len(queries)), BLOCK):
                 block = queries[start : start + BLOCK]
                 fetched, cuts = self._fetch(block, k, threads), range(PART, len(block), PART)
-                parts += pool.map(self._rank, np.split(block, cuts), np.split(fetched, cuts), repeat(k))
+                ordered = pool.map(self._truth.order, np.split(block, cuts), np.split(fetched, cuts))
+                parts += [some.resized(k) for some in ordered]
         rows, squares = (np.concatenate(part) for part in zip(*parts, strict=True))
         return Neighbours(rows, self._truth.unsquared(queries, squares))
 
     def fingerprint(self) -> str:
         """A hash of the index and the efforts: equal ones give equal answers."""
-        digest = hashlib.blake2b(import_faiss().serialize_index(self._index).data, digest_size=16)
-        digest.update(repr(self._effort).encode())
-        return digest.hexdigest()
+        return fingerprint(self._effort, import_faiss().serialize_index(self._index))
 
     def _build(self, points: npt.NDArray[Any]) -> None:
         faiss = import_faiss()
@@ -216,9 +195,6 @@ class FaissSearch(Searcher):
             space.set_index_parameter(self._index, "efSearch", max(effort["ef_search"], count))
         with _threads(faiss, threads):
             return np.asarray(self._index.search(self._narrow(queries), count)[1], dtype=np.intp)
-
-    def _rank(self, queries: FloatMatrix, fetched: IntMatrix, k: int) -> Neighbours:
-        return self._truth.order(queries, fetched).resized(k)
 
     def _narrow(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         with np.errstate(over="ignore"):  # a query too far out finds nothing in particular

@@ -37,9 +37,7 @@ class GraphSearch(Searcher):
     def __init__(self, indices: Any, distances: Any, n_train: int | None = None) -> None:
         found, far = np.asarray(indices), np.asarray(distances)
         if found.ndim != 2 or found.shape != far.shape:
-            raise ValueError(
-                f"indices and distances must be two matrices of one shape; got {found.shape} and {far.shape}."
-            )
+            raise ValueError(f"indices and distances must be matrices of one shape; got {found.shape} and {far.shape}.")
         if found.dtype.kind not in "iu" or far.dtype.kind not in "iuf":
             raise TypeError(f"indices must be whole numbers and distances real; got {found.dtype} and {far.dtype}.")
         missing = found == MISSING
@@ -49,8 +47,8 @@ class GraphSearch(Searcher):
         far = np.where(missing, np.inf, far.astype(np.float64))
         order = np.lexsort((found, far), axis=1)
         found, far = np.take_along_axis(found, order, axis=1), np.take_along_axis(far, order, axis=1)
-        limit = n_train if n_train is not None else int(found.max(initial=0)) + 1
-        self.indices, self.distances = check_answer(found, far, limit, found.shape[1], searcher=self)
+        limit, (n_queries, k) = int(found.max(initial=0)) + 1 if n_train is None else n_train, found.shape
+        self.indices, self.distances = check_answer(found, far, limit, k, n_queries=n_queries, searcher=self)
         self.n_train = n_train
 
     @classmethod
@@ -79,9 +77,8 @@ class GraphSearch(Searcher):
 
     def fit(self, X: Any) -> Self:
         """Check that the graph speaks of these training points."""
-        n_train = len(X)
-        largest = int(self.indices.max(initial=MISSING))
-        if (self.n_train if self.n_train is not None else n_train) != n_train or largest >= n_train:
+        n_train, largest = len(X), int(self.indices.max(initial=MISSING))
+        if self.n_train not in (None, n_train) or largest >= n_train:
             known = f"{self.n_train} training points" if self.n_train is not None else f"training point {largest}"
             raise ValueError(f"the graph speaks of {known}, but X has {n_train} rows. Make it with these rows.")
         return self
@@ -101,12 +98,10 @@ class GraphSearch(Searcher):
 
     def search_rows(self, start: int, stop: int, k: int) -> Neighbours:
         """The k nearest of the points from start to stop; -1 where the graph has fewer."""
-        if not 0 <= start <= stop <= len(self.indices):
-            raise ValueError(f"rows {start} to {stop} are not in a graph of {len(self.indices)} rows.")
         return self.search_numbered(np.arange(start, stop), None, k)
 
     def search_numbered(self, numbers: IntVector, Q: Any, k: int) -> Neighbours:  # noqa: ARG002 - it knows no points
-        last = int(numbers.max(initial=-1))
-        if last >= len(self.indices):
-            raise ValueError(f"point {last} is not in a graph of {len(self.indices)} rows.")
+        absent = numbers[(numbers < 0) | (numbers >= len(self.indices))]
+        if len(absent):
+            raise ValueError(f"point {absent[0]} is not in a graph of {len(self.indices)} rows.")
         return Neighbours(self.indices[numbers], self.distances[numbers]).resized(k)

@@ -7,8 +7,10 @@ number with probability of about 2^-60; that adds a candidate, which is ranked b
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -16,31 +18,26 @@ import numpy.typing as npt
 
 from nearworth._common import native
 from nearworth._common.memory import usable_threads
-from nearworth._common.types import FloatMatrix, FloatVector
+from nearworth._common.types import FloatMatrix
 from nearworth.inputs.features import fingerprint
 from nearworth.inputs.parameters import as_generator, one_of, positive_or_none, seed, whole_number
-from nearworth.neighbors.distances import ExactDistances
+from nearworth.neighbors.distances import EXTREME, ExactDistances, largest_magnitude
 from nearworth.neighbors.exact import Sample, smallest
-from nearworth.neighbors.lsh_theory import Distances, Tuning, choose_tables, collision_probability, found_in_tables
-from nearworth.neighbors.searchers import (
-    MISSING,
-    Neighbours,
-    OnFail,
-    Searcher,
-    check_points,
-    check_queries,
-    check_share,
-    ordinary_scale,
-)
+from nearworth.neighbors.lsh_theory import Distances, Tuning
+from nearworth.neighbors.searchers import Neighbours, OnFail, Searcher, check_points, check_queries, check_share
 
 # Products are made of panels of one shape: a BLAS rounds other shapes differently, and a hash is a rounded number.
 PANEL = 256
 NARROW_ERROR, UNIT_32 = 1e-3, 2.0**-24  # 32 bits will do if they are off by less than this share of a hash's width
 LARGEST_CODE = 2.0**40  # far out, floats get too coarse for codes (or are no numbers): one bucket for all of it
 SAMPLED_QUERIES, EXPECTED_QUERIES = 128, 10_000
+WIDTHS = (1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0, 12.0, 24.0, 48.0)  # times the distance of the K*-th
+MOST_HASHES = 40
+LEAST_TABLES = 32  # with fewer, the recall of one draw of hash functions is a matter of luck
 MOST_TABLES, MOST_ENTRIES = 2000, 150_000_000  # that are chosen; an entry, one point in one table, takes 12 bytes
 
 
+@dataclass(eq=False)
 class LSHSearch(Searcher):
     """Neighbours among the points that share a bucket with the query in any of L tables of M hashes.
 
@@ -72,36 +69,25 @@ class LSHSearch(Searcher):
     ([0, 1], [0.0, 0.0])
     """
 
-    def __init__(
-        self,
-        n_tables: int | None = None,
-        n_hashes: int | None = None,
-        width: float | None = None,
-        *,
-        recall: float = 0.95,
-        delta: float = 0.1,
-        n_candidates: int | None = None,
-        n_threads: int | None = None,
-        random_state: Any = None,
-        on_fail: OnFail = "exact",
-    ) -> None:
-        self.n_tables, self.n_hashes, self.width = n_tables, n_hashes, width
-        self.recall, self.delta, self.n_candidates = recall, delta, n_candidates
-        self.n_threads, self.random_state, self.on_fail = n_threads, random_state, on_fail
-        one_of("exact", "partial", "raise")("on_fail", on_fail)
+    n_tables: int | None = None
+    n_hashes: int | None = None
+    width: float | None = None
+    _: KW_ONLY
+    recall: float = 0.95
+    delta: float = 0.1
+    n_candidates: int | None = None
+    n_threads: int | None = None
+    random_state: Any = None
+    on_fail: OnFail = "exact"
+
+    def __post_init__(self) -> None:
+        one_of("exact", "partial", "raise")("on_fail", self.on_fail)
         for name in ("n_tables", "n_hashes", "n_candidates", "n_threads"):
             whole_number(1, or_none=True)(name, getattr(self, name))
-        positive_or_none("width", width)
-        check_share("recall", recall)
-        check_share("delta", delta)
-        seed("random_state", random_state)
-        self.tuning: Tuning | None = None
-        self._tables: HashTables
-
-    def __repr__(self) -> str:
-        return (
-            f"LSHSearch(n_tables={self.n_tables}, n_hashes={self.n_hashes}, width={self.width}, recall={self.recall})"
-        )
+        positive_or_none("width", self.width)
+        check_share("recall", self.recall)
+        check_share("delta", self.delta)
+        seed("random_state", self.random_state)
 
     def fit(self, X: Any) -> Self:
         """Take the training points; build the tables if it is known for how many neighbours."""
@@ -122,8 +108,9 @@ class LSHSearch(Searcher):
         """
         whole_number(1)("k", k)
         self.tuning = self._tune(k, queries, EXPECTED_QUERIES if queries is None else len(queries))
-        n_tables, n_hashes, width = self.tuning.n_tables, self.tuning.n_hashes, np.ldexp(self.tuning.width, self._scale)
-        self._tables = HashTables(self._points, n_tables, n_hashes, float(width), self._generators()[1])
+        n_tables, n_hashes, width = self.parameters
+        scaled = float(np.ldexp(width, self._scale))
+        self._tables = HashTables(self._points, n_tables, n_hashes, scaled, self._generators()[1])
         return self
 
     def search(self, Q: Any, k: int) -> Neighbours:
@@ -135,13 +122,8 @@ class LSHSearch(Searcher):
         with ThreadPoolExecutor(min(usable_threads(self.n_threads), len(blocks))) as pool:
             parts = list(pool.map(lambda block: self._tables.nearest(block, k), blocks))
         indices, squares = (np.concatenate(part) for part in zip(*parts, strict=True))
-        indices[~np.isfinite(squares)] = MISSING  # a query too far away for its distance to be a number
-        return Neighbours(indices, np.ldexp(np.sqrt(squares), -self._scale))
-
-    def predicted_recall(self, distances: Any) -> FloatVector:
-        """Share of neighbours at these true distances, (Q, k), that the tables as built should find for each query."""
-        n_tables, n_hashes, width = self.parameters
-        return np.asarray(found_in_tables(collision_probability(distances, width) ** n_hashes, n_tables).mean(axis=1))
+        found = Neighbours(indices, np.ldexp(np.sqrt(squares), -self._scale))
+        return found.first(np.isfinite(squares).sum(axis=1))  # of a query too far away, distances are no numbers
 
     @property
     def parameters(self) -> tuple[int, int, float]:
@@ -153,30 +135,44 @@ class LSHSearch(Searcher):
     def fingerprint(self) -> str:
         """A hash of the hash functions: equal ones give equal answers on equal points."""
         tables = self._tables
-        return fingerprint(self.parameters, tables.vectors, tables.offsets, tables.factors, tables.centre)
+        return fingerprint(tables.vectors, tables.offsets, tables.factors, tables.centre)
 
     def _take(self, X: Any) -> None:
         points = check_points(X)
-        self._scale = ordinary_scale(points)
+        exponent = -int(np.frexp(largest_magnitude(points))[1])
+        self._scale = exponent if abs(exponent) >= EXTREME else 0  # squares of ordinary numbers fit into floats
         self._points = np.ldexp(points.astype(np.float64), self._scale) if self._scale else points
         self.tuning = None
 
     def _tune(self, k: int, queries: Any, n_queries: int) -> Tuning:
-        points, rng = self._points, self._generators()[0]
+        """The cheapest tables that reach the recall, else those that find most; what was given stays as it is."""
+        distances, (n_train, n_columns) = self._sampled(k, queries), self._points.shape
+        most_tables, cheapest = max(1, min(MOST_TABLES, MOST_ENTRIES // n_train)), math.inf
+        options: list[tuple[float, Tuning]] = []
+        for width in [distances.typical() * multiple for multiple in WIDTHS] if self.width is None else [self.width]:
+            least = min(LEAST_TABLES, most_tables)
+            for n_hashes in range(1, MOST_HASHES + 1) if self.n_hashes is None else [self.n_hashes]:
+                option = distances.tuning(self.n_tables or range(least, most_tables), n_hashes, width, self.recall)
+                least = option.n_tables
+                # Rough nanoseconds per query: hashes and look-ups, with a share of building the tables; then ranking.
+                upkeep = least * (50.0 + n_hashes) * (1.0 + n_train / n_queries)
+                cost = upkeep + (4.0 + n_columns) * option.candidates
+                enough = min(option.recall, option.recall_low) >= self.recall
+                options.append((cost if enough else math.inf, option))
+                if not enough or upkeep > cheapest:
+                    break  # more hashes find still less, and ask for more tables
+                cheapest = min(cheapest, cost)
+        _, best = min(options, key=lambda option: (option[0], -option[1].recall))
+        return replace(best, theory=distances.theory(best.width, n_queries))
+
+    def _sampled(self, k: int, queries: Any) -> Distances:
+        points, rng, unit = self._points, self._generators()[0], float(np.ldexp(1.0, -self._scale))
         # One neighbour more than K*: Theorem 4 needs its distance.
         if queries is None:
-            sample = Sample.of_training(points, k + 1, SAMPLED_QUERIES, rng)
-        else:
-            rows = np.ldexp(check_queries(queries, points.shape[1], k), self._scale)
-            sample = Sample.of_queries(points, rows[:: -(-len(rows) // SAMPLED_QUERIES)], k + 1)
-        return choose_tables(
-            Distances.of(sample, rng, unit=float(np.ldexp(1.0, -self._scale))),
-            (self.n_tables, self.n_hashes, self.width),
-            recall=self.recall,
-            delta=self.delta,
-            n_queries=n_queries,
-            most_tables=max(1, min(MOST_TABLES, MOST_ENTRIES // len(points))),
-        )
+            return Distances(Sample.of_training(points, k + 1, SAMPLED_QUERIES, rng), rng, self.delta, unit)
+        rows = np.ldexp(check_queries(queries, points.shape[1], k), self._scale)
+        sample = Sample.of_queries(points, rows[:: -(-len(rows) // SAMPLED_QUERIES)], k + 1)
+        return Distances(sample, rng, self.delta, unit)
 
     def _generators(self) -> tuple[np.random.Generator, np.random.Generator]:
         """One for the sample and one for the hash functions, which so do not depend on it."""

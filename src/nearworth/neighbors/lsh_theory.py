@@ -1,8 +1,8 @@
-"""What hash tables find, in closed form: collision probabilities, the choice of tables, and the paper's Theorem 4.
+"""What hash tables find, in closed form: collision probabilities, recall, candidates, and the paper's Theorem 4.
 
 The probability of a collision depends on the distance only. So sampled distances say in advance which share of the
-neighbours L tables of M hashes find, and how many other points come along. `choose_tables` takes the cheapest tables
-that reach the recall. Nearly all the cost is in candidates far beyond K*, not in the next neighbour of the theorem.
+neighbours L tables of M hashes find, and how many other points come along. Nearly all the cost is in candidates far
+beyond K*, not in the next neighbour of the theorem.
 
 For a query with probability p1 of one collision with its K*-th neighbour and p2 with the next point, Theorem 4 takes
 M = ln N / ln(1/p2) hashes, so that about one far point collides per table, and L = N^c ln(K*/delta) tables with
@@ -15,18 +15,15 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import numpy as np
 
-from nearworth._common.types import FloatMatrix, FloatVector
+from nearworth._common.types import FloatVector
 from nearworth.neighbors.distances import squared_distances
 from nearworth.neighbors.exact import Sample
 
-WIDTHS = (1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0, 12.0, 24.0, 48.0)  # times the distance of the K*-th
-MOST_HASHES = 40
-LEAST_TABLES = 32  # with fewer, the recall of one draw of hash functions is a matter of luck
 SAMPLED_POINTS, SAMPLED_RANKS, FAR_DISTANCES = 1024, 32, 256
 EXACT_ADVANTAGE = 20  # points that exact search looks at in the time that one candidate takes
 
@@ -54,21 +51,31 @@ def found_in_tables(together: Any, n_tables: int) -> Any:
         return -np.expm1(n_tables * np.log1p(-together))
 
 
-@dataclass(frozen=True, kw_only=True)
 class Theory:
-    """Theorem 4's quantities for sampled queries; prints itself, with a warning where it promises nothing useful."""
+    """Theorem 4's quantities; prints itself, with a warning where it promises nothing useful.
 
-    n_train: int
-    title: str
-    p1: float  # the smallest over the queries
-    p2: float  # the median over the queries
-    pmax: float  # the largest p2
-    c: float  # as printed
-    c_unif: float  # as it must be for all queries at once
-    n_hashes: float
-    n_tables: float  # enough for every query, from the smallest p1
-    n_tables_printed: float  # N^c ln(queries K* / delta)
-    candidates: float  # expected per query at most, each counted once
+    From the distances of sampled queries to their K*-th neighbour and to the point after it.
+    """
+
+    def __init__(
+        self, kth: FloatVector, after: FloatVector, n_train: int, k: int, *, width: float, delta: float, n_queries: int
+    ) -> None:
+        self.title = f"K* = {k}, width {width:.4g}, delta {delta:g}, {n_queries:,} queries"
+        self.n_train = n_train
+        p1, p2 = collision_probability(kth, width), collision_probability(after, width)
+        self.p1, self.p2, self.pmax = float(p1.min()), float(np.median(p2)), float(p2.max())
+        pmin, pmax = self.p1, self.pmax
+        with np.errstate(divide="ignore", invalid="ignore"):
+            self.c = float(np.where(p1 >= 1.0, 0.0, np.log(p1) / np.log(p2)).max())  # as printed
+        # As it must be for all queries at once.
+        self.c_unif = 0.0 if pmin >= 1.0 else math.inf if pmax >= 1.0 else math.log(pmin) / math.log(pmax)
+        self.n_hashes = math.inf if pmax >= 1.0 else max(1, math.ceil(math.log(n_train) / -math.log(pmax)))
+        # Enough tables for every query, from the smallest p1; and N^c ln(queries K* / delta) of them, as printed.
+        failures, found = math.log(max(n_queries * k / delta, 1.0)), pmin**self.n_hashes
+        self.n_tables = 1.0 if found >= 1.0 else math.inf if found == 0.0 else math.ceil(failures / -math.log1p(-found))
+        self.n_tables_printed = float(n_train) ** self.c * failures
+        # Expected per query at most, each counted once.
+        self.candidates = k + (n_train - k) * min(self.n_tables * pmax**self.n_hashes, 1.0)
 
     @property
     def warning(self) -> str | None:
@@ -88,47 +95,14 @@ class Theory:
         return "\n".join([*lines, f"  vacuous: {self.warning}"] if self.warning else lines)
 
 
-def theorem_4(
-    kth: FloatVector, following: FloatVector, n_train: int, k: int, *, width: float, delta: float, n_queries: int
-) -> Theory:
-    """The quantities from distances of sampled queries to their K*-th neighbour and to the point after it."""
-    p1, p2 = collision_probability(kth, width), collision_probability(following, width)
-    pmin, pmax = float(p1.min()), float(p2.max())
-    with np.errstate(divide="ignore", invalid="ignore"):
-        c = float(np.where(p1 >= 1.0, 0.0, np.log(p1) / np.log(p2)).max())
-    failures = math.log(max(n_queries * k / delta, 1.0))
-    n_hashes = math.inf if pmax >= 1.0 else max(1, math.ceil(math.log(n_train) / -math.log(pmax)))
-    found = pmin**n_hashes
-    n_tables = 1.0 if found >= 1.0 else math.inf if found == 0.0 else math.ceil(failures / -math.log1p(-found))
-    return Theory(
-        n_train=n_train,
-        title=f"K* = {k}, width {width:.4g}, delta {delta:g}, {n_queries:,} queries",
-        p1=pmin,
-        p2=float(np.median(p2)),
-        pmax=pmax,
-        c=c,
-        c_unif=0.0 if pmin >= 1.0 else math.inf if pmax >= 1.0 else math.log(pmin) / math.log(pmax),
-        n_hashes=n_hashes,
-        n_tables=n_tables,
-        n_tables_printed=float(n_train) ** c * failures,
-        candidates=k + (n_train - k) * min(n_tables * pmax**n_hashes, 1.0),
-    )
-
-
-@dataclass(frozen=True)
 class Distances:
-    """Sampled distances: of the K* nearest, of the next one, and of all others."""
+    """Sampled distances: of the K* nearest, of the next one, and of all others, `weights` points per query each.
 
-    shape: tuple[int, int]  # of the training points
-    k: int
-    near: FloatMatrix  # (S, ranks up to K*), all finite
-    following: FloatVector | None  # (S,), None where there is no point after the K*-th
-    far: FloatVector
-    weights: FloatVector  # how many points per query each far distance stands for
+    The sample is of queries that ask for one neighbour more than K*. Distances are multiplied by `unit`. A share
+    `delta` of the queries may find less than is wanted.
+    """
 
-    @classmethod
-    def of(cls, sample: Sample, rng: np.random.Generator, unit: float = 1.0) -> Self:
-        """From queries that ask for one neighbour more than K*; distances are multiplied by `unit`."""
+    def __init__(self, sample: Sample, rng: np.random.Generator, delta: float, unit: float = 1.0) -> None:
         points, distances = sample.truth.points, unit * sample.distances
         others = len(points) - (sample.rows is not None)
         k = min(sample.k - 1, others)
@@ -139,19 +113,37 @@ class Distances:
         pool = np.sort(pool[pool > near[:, -1:]])
         # A few stand for all, more of them where distances are small: near points collide most often.
         edges = np.unique(np.geomspace(1, len(pool) + 1, FAR_DISTANCES).astype(np.intp)) - 1
-        return cls(
-            shape=points.shape,
-            k=max(1, k),
-            near=near,
-            following=distances[:, k] if others > k else None,
-            far=pool[(edges[1:] + edges[:-1]) // 2],
-            weights=np.diff(edges) * ((others - k) / max(1, len(pool))),
-        )
+        self.n_train, self.k, self.near, self._delta = len(points), max(1, k), near, delta
+        self.far = pool[(edges[1:] + edges[:-1]) // 2]
+        self.weights = np.diff(edges) * ((others - k) / max(1, len(pool)))
+        self.following = distances[:, k] if others > k else None
 
-    def typical(self, delta: float) -> float:
+    def typical(self) -> float:
         """Distance of the K*-th neighbour of a query in a sparse region; something positive if that is zero."""
         smallest = float(self.far[0]) if len(self.far) else 1.0
-        return float(np.quantile(self.near[:, -1], 1.0 - delta)) or float(self.near.max()) or smallest
+        return float(np.quantile(self.near[:, -1], 1.0 - self._delta)) or float(self.near.max()) or smallest
+
+    def tuning(self, n_tables: int | range, n_hashes: int, width: float, wanted: float) -> Tuning:
+        """What to expect; with a range of tables, of the fewest that find enough, or the most if even these do not."""
+        near, far = (collision_probability(some, width) ** n_hashes for some in (self.near, self.far))
+
+        def recalls(size: int) -> tuple[float, float]:
+            found = found_in_tables(near, size).mean(axis=1)
+            return float(found.mean()), float(np.sort(found)[int(self._delta * len(found))])
+
+        if isinstance(n_tables, range):
+            n_tables = n_tables.start + bisect_left(n_tables, wanted, key=lambda size: min(recalls(size)))
+        mean, low = recalls(n_tables)
+        count = mean * self.k + float(self.weights @ found_in_tables(far, n_tables))
+        parameters = n_tables, n_hashes, width, self.k, self.n_train
+        return Tuning(*parameters, wanted=wanted, recall=mean, recall_low=low, candidates=count)
+
+    def theory(self, width: float, n_queries: int) -> Theory | None:
+        """Theorem 4, if there is a point after the K*-th."""
+        if self.following is None:
+            return None
+        kth, n_train = self.near[:, -1], self.n_train
+        return Theory(kth, self.following, n_train, self.k, width=width, delta=self._delta, n_queries=n_queries)
 
 
 @dataclass(frozen=True)
@@ -187,52 +179,3 @@ class Tuning:
         ]
         notes = [f"  warning: {self.warning}"] if self.warning else []
         return "\n".join([*lines, *notes] if self.theory is None else [*lines, *notes, str(self.theory)])
-
-
-def choose_tables(
-    distances: Distances,
-    given: tuple[int | None, int | None, float | None],
-    *,
-    recall: float,
-    delta: float,
-    n_queries: int,
-    most_tables: int,
-) -> Tuning:
-    """The cheapest tables that reach the recall, else those that find most; L, M and r as given where not None."""
-    n_tables, n_hashes, width = given
-    (n_train, n_columns), k = distances.shape, distances.k
-    options: list[tuple[float, Tuning]] = []
-    cheapest = math.inf
-    for r in [multiple * distances.typical(delta) for multiple in WIDTHS] if width is None else [width]:
-        tables = min(LEAST_TABLES, most_tables)
-        for m in range(1, MOST_HASHES + 1) if n_hashes is None else [n_hashes]:
-            near, far = (collision_probability(some, r) ** m for some in (distances.near, distances.far))
-            tables = n_tables or _fewest_tables(near, recall, delta, tables, most_tables)
-            mean, low = _recalls(near, delta, tables)
-            candidates = mean * k + float(distances.weights @ found_in_tables(far, tables))
-            option = Tuning(tables, m, r, k, n_train, wanted=recall, recall=mean, recall_low=low, candidates=candidates)
-            # Roughly in nanoseconds per query: hashes and look-ups, with a share of building the tables; then ranking.
-            upkeep = tables * (50.0 + m) * (1.0 + n_train / n_queries)
-            cost = upkeep + (4.0 + n_columns) * candidates
-            enough = min(mean, low) >= recall
-            options.append((cost if enough else math.inf, option))
-            if not enough or upkeep > cheapest:
-                break  # more hashes find still less, and ask for more tables
-            cheapest = min(cheapest, cost)
-    _, best = min(options, key=lambda option: (option[0], -option[1].recall))
-    if distances.following is None:
-        return best
-    kth, following = distances.near[:, -1], distances.following
-    theory = theorem_4(kth, following, n_train, k, width=best.width, delta=delta, n_queries=n_queries)
-    return replace(best, theory=theory)
-
-
-def _fewest_tables(together: FloatMatrix, recall: float, delta: float, least: int, most: int) -> int:
-    """The fewest tables that find enough; the most there may be if even these do not."""
-    return least + bisect_left(range(least, most), recall, key=lambda size: min(_recalls(together, delta, size)))
-
-
-def _recalls(together: FloatMatrix, delta: float, n_tables: int) -> tuple[float, float]:
-    """Mean over the queries, and the recall that all but a share delta of them reach."""
-    found = found_in_tables(together, n_tables).mean(axis=1)
-    return float(found.mean()), float(np.sort(found)[int(delta * len(found))])

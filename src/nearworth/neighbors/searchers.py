@@ -7,7 +7,7 @@ many of the nearest were found.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -15,11 +15,13 @@ import numpy.typing as npt
 
 from nearworth._common.types import BoolMatrix, FloatMatrix, IntVector, Ties
 from nearworth.inputs.features import check_features
-from nearworth.inputs.parameters import is_real, whole_number
-from nearworth.neighbors.distances import EXTREME, largest_magnitude, readable
+from nearworth.inputs.parameters import condition, is_real, whole_number
+from nearworth.neighbors.distances import readable
 
 MISSING = -1
 OnFail: TypeAlias = Literal["exact", "partial", "raise"]
+
+check_share = condition(lambda v: is_real(v) and 0 < v < 1, "a number between 0 and 1, such as 0.95", ValueError)
 
 
 class Neighbours(NamedTuple):
@@ -98,9 +100,10 @@ class Searcher:
     fingerprint: ClassVar[Callable[[Any], str] | None] = None
     """A text that is equal for searchers that give equal answers, to the bit. Without it there are no checkpoints."""
 
-    @property
-    def name(self) -> str:
-        return type(self).__name__
+    name: str = "Searcher"
+
+    def __init_subclass__(cls) -> None:
+        cls.name = cls.__dict__.get("name", cls.__name__)
 
     def fit(self, X: Any) -> Self:
         """Take the training points, (N, d). A second call replaces the first."""
@@ -130,14 +133,10 @@ class _Adapter(Searcher):
     """A searcher of another class: its own members, and the defaults for those that it lacks."""
 
     def __init__(self, searcher: Any) -> None:
-        self._searcher = searcher
+        self._searcher, self.name = searcher, type(searcher).__name__
         for member in ("fit", "search", "prepare", "fingerprint", "predict", "on_fail", "random_state"):
             if hasattr(searcher, member):
                 setattr(self, member, getattr(searcher, member))
-
-    @property
-    def name(self) -> str:
-        return type(self._searcher).__name__
 
     @property
     def tuning(self) -> Any:  # type: ignore[override]
@@ -149,22 +148,24 @@ def as_searcher(searcher: Any) -> Searcher:
     return searcher if isinstance(searcher, Searcher) else _Adapter(searcher)
 
 
-def check_answer(
-    indices: Any, distances: Any, n_train: int, k: int, *, n_queries: int | None = None, searcher: Any = None
-) -> Neighbours:
+def check_answer(indices: Any, distances: Any, n_train: int, k: int, *, n_queries: int, searcher: Any) -> Neighbours:
     """The answer of a searcher in our types, or a ValueError that says what is wrong with it."""
-    name = "the searcher" if searcher is None else as_searcher(searcher).name
     found, far = np.asarray(indices), np.asarray(distances)
-    shape = n_queries if n_queries is not None else len(found) if found.ndim else 0, k
-    for wrong, what in (
-        (found.shape != shape, f"indices of shape {found.shape} instead of {shape}"),
-        (far.shape != shape, f"distances of shape {far.shape} instead of {shape}"),
-        (found.dtype.kind not in "iu", f"indices of type {found.dtype} instead of whole numbers"),
-        (far.dtype.kind not in "iuf", f"distances of type {far.dtype} instead of real numbers"),
-    ):
-        if wrong:
-            raise _refused(name, what)
-    far, missing, ordered = far.astype(np.float64), found == MISSING, np.sort(found, axis=1)
+    wrong = next(_wrong(found, far, n_train, (n_queries, k)), None)
+    if wrong is not None:
+        name = as_searcher(searcher).name
+        raise ValueError(f"{name}.search returned {wrong}. See nearworth.testing.check_searcher to find out why.")
+    return Neighbours(found.astype(np.intp), np.where(found == MISSING, np.inf, far.astype(np.float64)))
+
+
+def _wrong(found: npt.NDArray[Any], far: npt.NDArray[Any], n_train: int, shape: tuple[int, int]) -> Iterator[str]:
+    """What is wrong with an answer; what comes later may rest on what came before."""
+    for name, given, kinds, numbers in (("indices", found, "iu", "whole"), ("distances", far, "iuf", "real")):
+        if given.shape != shape:
+            yield f"{name} of shape {given.shape} instead of {shape}"
+        if given.dtype.kind not in kinds:
+            yield f"{name} of type {given.dtype} instead of {numbers} numbers"
+    missing, ordered = found == MISSING, np.sort(found, axis=1)
     for what, where, values in (
         (f"an index outside 0..{n_train - 1}", (found < MISSING) | (found >= n_train), found),
         ("a neighbour after -1", missing[:, :-1] & ~missing[:, 1:], found),
@@ -175,12 +176,7 @@ def check_answer(
         if where.any():
             query, rank = map(int, np.argwhere(where)[0])
             some = ", ".join(map(str, values[query, rank : rank + 2].tolist()))
-            raise _refused(name, f"{what} for query {query} of its batch, at rank {rank} ({some})")
-    return Neighbours(found.astype(np.intp), np.where(missing, np.inf, far))
-
-
-def _refused(name: str, what: str) -> ValueError:
-    return ValueError(f"{name}.search returned {what}. See nearworth.testing.check_searcher to find out why.")
+            yield f"{what} for query {query} of its batch, at rank {rank} ({some})"
 
 
 def check_points(X: Any) -> npt.NDArray[Any]:
@@ -205,15 +201,3 @@ def check_queries(Q: Any, n_columns: int, k: int) -> FloatMatrix:
     if not np.isfinite(queries).all():
         raise ValueError("Q holds numbers that are not finite. Drop these queries or fill them in.")
     return queries
-
-
-def check_share(name: str, value: Any) -> None:
-    """A number between 0 and 1, neither included."""
-    if not is_real(value) or not 0.0 < value < 1.0:
-        raise ValueError(f"{name} must be a number between 0 and 1, such as 0.95; got {value!r}.")
-
-
-def ordinary_scale(points: npt.NDArray[Any]) -> int:
-    """Binary exponent that brings extreme numbers near 1; 0 for ordinary ones, whose squares floats can hold."""
-    exponent = -int(np.frexp(largest_magnitude(points))[1])
-    return exponent if abs(exponent) >= EXTREME else 0

@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nearworth._common.types import BoolVector, IntVector
-from nearworth.datasets.balance import SEED, balance, rows_of, smaller_class
-from nearworth.datasets.catalogue import PaperDataset
+from nearworth.datasets.catalogue import SEED, PaperDataset, balance, smaller_class
 from nearworth.inputs.parameters import one_of
 
 Protocol = Literal["table", "released"]
@@ -63,9 +62,10 @@ def make_split(dataset: PaperDataset, protocol: Protocol = "table", n_val: int =
         raise ValueError(f"{dataset.name} is balanced already. Load it with balance=False.")
     else:
         X, y, X_val, y_val = _table(dataset, n_val, protocol)
-    flipped = np.arange(len(y)) < N_FLIPPED
-    flipped = flipped if flip == "first" else flipped[::-1]
-    return Split(X, _flip(y, flipped), X_val, y_val, flipped)
+    flipped = (np.arange(len(y)) < N_FLIPPED)[:: 1 if flip == "first" else -1]
+    rng, labels, noisy = np.random.RandomState(SEED), np.unique(y), y.copy()
+    noisy[flipped] = [rng.choice(np.setdiff1d(labels, [label])) for label in y[flipped]]
+    return Split(X, noisy, X_val, y_val, flipped)
 
 
 def _table(dataset: PaperDataset, n_val: int, protocol: Protocol) -> Sets:
@@ -78,8 +78,7 @@ def _table(dataset: PaperDataset, n_val: int, protocol: Protocol) -> Sets:
     pool = np.arange(n_val, len(y))
     scaled = _standardised(X, pool)
     first = smaller_class(y[pool])
-    halves = [rng.choice(rows_of(y[pool], label), size=N_TRAIN // 2, replace=False) for label in (first, 1 - first)]
-    train = pool[np.concatenate(halves)]
+    train = pool[_equally_many(y[pool], [first, 1 - first], N_TRAIN, rng)]
     return scaled[train], y[train], scaled[:n_val], y[:n_val]
 
 
@@ -90,27 +89,17 @@ def _standardised(X: npt.NDArray[Any], reference: IntVector) -> npt.NDArray[Any]
 
 
 def _images(dataset: PaperDataset) -> Sets:
-    assert dataset.X_test is not None
-    assert dataset.y_test is not None
     rng = np.random.RandomState(SEED)
-    train = _balanced_rows(dataset.y, N_TRAIN, rng)
-    val = _balanced_rows(dataset.y_test, N_VAL_IMAGES, rng)
     scale = np.float32(255 if dataset.X.dtype == np.uint8 else 1)  # pixels from 0 to 1; features as they are
-    X, X_val = (rows.astype(np.float32) / scale for rows in (dataset.X[train], dataset.X_test[val]))
-    return X, dataset.y[train], X_val, dataset.y_test[val]
+    parts: Any = ((dataset.X, dataset.y, N_TRAIN), (dataset.X_test, dataset.y_test, N_VAL_IMAGES))
+    sets: list[Any] = []
+    for X, y, n in parts:
+        rows = _equally_many(y, np.unique(y).tolist(), n, rng)[rng.permutation(n)]
+        sets += [X[rows].astype(np.float32) / scale, y[rows]]
+    return tuple(sets)
 
 
-def _balanced_rows(y: Labels, n: int, rng: np.random.RandomState) -> IntVector:
-    """`n` row numbers, equally many of each class, in random order."""
-    labels = np.unique(y).tolist()
-    parts = [rng.choice(rows_of(y, label), size=n // len(labels), replace=False) for label in labels]
-    return np.concatenate(parts)[rng.permutation(n)]
-
-
-def _flip(y: Labels, flipped: BoolVector) -> Labels:
-    """A wrong class for each flipped row, drawn row by row from the other classes."""
-    rng = np.random.RandomState(SEED)
-    labels = np.unique(y)
-    noisy = y.copy()
-    noisy[flipped] = [rng.choice(np.setdiff1d(labels, [label])) for label in y[flipped]]
-    return noisy
+def _equally_many(y: Labels, labels: list[int], n: int, rng: np.random.RandomState) -> IntVector:
+    """`n` row numbers, equally many of each label, one label after the other."""
+    parts = [rng.choice(np.flatnonzero(y == label), size=n // len(labels), replace=False) for label in labels]
+    return np.concatenate(parts)

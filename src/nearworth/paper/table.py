@@ -19,7 +19,6 @@ from nearworth.paper.protocol import N_VAL, N_VAL_IMAGES, Protocol, make_split
 from nearworth.results.detection import detect
 
 K = 5
-FRACTION = 0.1
 UTILITIES = ("original", "soft")
 RULES = {"R": "ranking", "C": "cluster"}
 SCORES = (*CELLS, *(f"{utility}_{score}" for score in ("auroc", "average_precision") for utility in UTILITIES))
@@ -115,14 +114,7 @@ def _row(name: str, data_home: str | os.PathLike[str] | None, protocol: Protocol
         est = KNNShapley(K, utility=utility, ties=ties, aggregate="sum", progress=False)  # type: ignore[arg-type]
         values = est.fit(split.X, split.y).value(split.X_val, split.y_val).values
         scores |= {f"{utility}_{what}": score for what, score in score_values(values, split.flipped).items()}
-    return Row(
-        name,
-        protocol,
-        n_val=len(split.y_val),
-        source=dataset.source,
-        stand_in=dataset.stand_in,
-        scores=scores,
-    )
+    return Row(name, protocol, n_val=len(split.y_val), source=dataset.source, stand_in=dataset.stand_in, scores=scores)
 
 
 def score_values(values: FloatVector, flipped: BoolVector) -> dict[str, float]:
@@ -130,9 +122,8 @@ def score_values(values: FloatVector, flipped: BoolVector) -> dict[str, float]:
     from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
     scores = {short: float(f1_score(flipped, detect(values, rule).mask)) for short, rule in RULES.items()}
-    scores["auroc"] = float(roc_auc_score(flipped, -values))
-    scores["average_precision"] = float(average_precision_score(flipped, -values))
-    return scores
+    by_order = {"auroc": roc_auc_score, "average_precision": average_precision_score}
+    return scores | {name: float(score(flipped, -values)) for name, score in by_order.items()}
 
 
 def agreement(rows: Iterable[Row]) -> str:

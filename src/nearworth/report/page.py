@@ -38,7 +38,8 @@ def render_report(audit: LabelAudit, rows: Rows, selection: Mapping[str, Any] | 
     if "map" in drawn:
         data["place"] = drawn["map"]["positions"][: len(content.listed)].round(1).tolist()
     data["key"] = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
-    template, style, script = (_asset(name) for name in ("page.html.j2", "page.css", "page.js"))
+    assets = (files("nearworth.report") / name for name in ("page.html.j2", "page.css", "page.js"))
+    template, style, script = (asset.read_text(encoding="utf-8") for asset in assets)
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string(template).render(
         # This script and this style are allowed by their hashes, and no address.
@@ -84,10 +85,6 @@ def _draw(content: Content) -> dict[str, dict[str, Any]]:
     if X is not None and X.shape[1] > 1:
         drawn["map"] = pictures.scatter(project(X, chosen), quality, suspect)
     return drawn
-
-
-def _asset(name: str) -> str:
-    return (files("nearworth.report") / name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:

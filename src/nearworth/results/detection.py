@@ -71,7 +71,8 @@ def detect(values: Any, rule: str = "ranking", *, fraction: float | None = None)
     if rule == "ranking":
         share = DEFAULT_FRACTION if fraction is None else fraction
         check_fraction("fraction", share)
-        threshold = _ranked(np.sort(checked), float(share))
+        count = math.floor(round(float(share) * len(checked), 6))  # 0.29 * 100 is 28.999999999999996
+        threshold = float(np.sort(checked)[count]) if count < len(checked) else math.inf
         return Detection(checked < threshold, threshold, rule, float(share))
     if fraction is not None:
         raise ValueError(f"fraction={fraction!r} has no meaning for rule={rule!r}, which finds its own. Leave it out.")
@@ -117,12 +118,6 @@ def _best_split(ordered: FloatVector) -> int:
 def _centre(cluster: FloatVector) -> float:
     """Mean, which rounding must not move out of the cluster: equal values are not below their own mean."""
     return float(np.clip(cluster.mean(), cluster[0], cluster[-1]))
-
-
-def _ranked(ordered: FloatVector, fraction: float) -> float:
-    """The value below which at most int(fraction * N) rows lie."""
-    count = math.floor(round(fraction * len(ordered), 6))  # 0.29 * 100 is 28.999999999999996
-    return float(ordered[count]) if count < len(ordered) else math.inf
 
 
 def _check_values(values: Any) -> FloatVector:

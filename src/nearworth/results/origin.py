@@ -5,9 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cache
-from types import MappingProxyType
+from types import CodeType, MappingProxyType
 from typing import Any, NamedTuple
+
+import numpy as np
+
+from nearworth.inputs.features import fingerprint
 
 SELF = "self"  # stands for the fingerprint of validation points that are the training points themselves
 TYPES = {"version": str, "parameters": dict, "n_train": int, "training": str, "kernel": str}
@@ -130,10 +135,34 @@ RUN = (*PARTS, "validation")
 @cache
 def kernel() -> str:
     """The kind of processor, as the BLAS sees it: other kinds round products differently."""
-    import numpy  # noqa: F401  # loads its BLAS
     from threadpoolctl import threadpool_info
 
     kinds = {
         f"{lib['internal_api']} {lib.get('architecture')}" for lib in threadpool_info() if lib["user_api"] == "blas"
     }
     return ", ".join(sorted(kinds))
+
+
+def describe(value: Any) -> Any:
+    """A parameter as JSON can hold it, the same in every process."""
+    if callable(value):
+        body = repr(value)
+        if code := getattr(value, "__code__", None):
+            closure = [describe(cell.cell_contents) for cell in value.__closure__ or ()]
+            body = fingerprint(_contents(code), value.__defaults__, closure)[:8]
+        return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}#{body}"
+    if isinstance(value, Fraction):
+        return float(value)
+    if isinstance(value, tuple | list):
+        return [describe(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): describe(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return fingerprint(value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _contents(code: CodeType) -> list[Any]:
+    """What a function does, without the addresses that the repr of inner functions holds."""
+    constants = [_contents(part) if isinstance(part, CodeType) else repr(part) for part in code.co_consts]
+    return [code.co_code, code.co_names, constants]

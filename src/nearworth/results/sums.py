@@ -15,9 +15,9 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import reduce
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -32,13 +32,13 @@ LARGEST_LEVEL = 48  # of a file's nodes: more validation points than anything ca
 # Arrays of sums by name; of each group all are there or none.
 OF_MOMENTS = (("total",), ("centre", "spread"), ("ends",), ("error",))
 OF_LEAF = (("total",), ("shift", "first", "second"), ("sums", "near", "far"), ("error",))
+WITH_SPREAD = ("total", "shift", "first", "second")  # in the order that the kernels take them
 N_ROWS = {"ends": 2, "sums": 3, "near": 3, "far": 3}  # the others are vectors
 
 Node: TypeAlias = tuple[int, int]
-State: TypeAlias = tuple[list[Any], dict[str, npt.NDArray[Any]]]  # plain numbers and arrays, as files hold them
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Moments:
     """What a set of validation points contributes: counts, weights, sum of w phi and the spread of phi.
 
@@ -52,6 +52,7 @@ class Moments:
     positive: int
     weight: float
     weight_squares: float
+    _: KW_ONLY
     total: FloatVector
     centre: FloatVector | None = None
     spread: FloatVector | None = None
@@ -59,30 +60,19 @@ class Moments:
     error: FloatVector | None = None
 
     def __add__(self, other: Moments) -> Moments:
-        squares = self.weight_squares + other.weight_squares
-        centre = spread = ends = None
-        if self.spread is not None and other.spread is not None:
-            assert self.centre is not None
-            assert other.centre is not None
-            share = other.weight_squares / squares if squares > 0 else 0.0
-            away = other.centre - self.centre
-            centre = self.centre + share * away
-            spread = self.spread + other.spread + (share * self.weight_squares) * away**2
-        error = other.error if self.error is None else self.error if other.error is None else self.error + other.error
-        if self.ends is not None or other.ends is not None:
-            ends = self._ends_or_values() + other._ends_or_values()
-            error = None
-        return Moments(
-            count=self.count + other.count,
-            positive=self.positive + other.positive,
-            weight=self.weight + other.weight,
-            weight_squares=squares,
-            total=self.total + other.total,
-            centre=centre,
-            spread=spread,
-            ends=ends,
-            error=error,
-        )
+        numbers = [mine + theirs for mine, theirs in zip(self.numbers, other.numbers, strict=True)]
+        mine, theirs = self.arrays, other.arrays
+        sums: dict[str, Any] = {"total": self.total + other.total}
+        if {"centre", "spread"} <= mine.keys() & theirs.keys():
+            share = other.weight_squares / numbers[-1] if numbers[-1] > 0 else 0.0
+            away = theirs["centre"] - mine["centre"]
+            sums["centre"] = mine["centre"] + share * away
+            sums["spread"] = mine["spread"] + theirs["spread"] + (share * self.weight_squares) * away**2
+        if {"ends"} & (mine.keys() | theirs.keys()):
+            sums["ends"] = self._ends_or_values() + other._ends_or_values()
+        elif errors := [each["error"] for each in (mine, theirs) if "error" in each]:
+            sums["error"] = sum(errors[1:], errors[0])
+        return Moments(*numbers, **sums)
 
     def _ends_or_values(self) -> FloatMatrix:
         error = 0.0 if self.error is None else self.error
@@ -94,7 +84,7 @@ class Moments:
 
     def take(self, rows: IntVector) -> Moments:
         """The moments of other training points, one for each row named."""
-        taken: dict[str, Any] = {name: array[..., rows] for name, array in self.arrays().items()}
+        taken: dict[str, Any] = {name: array[..., rows] for name, array in self.arrays.items()}
         return replace(self, **taken)
 
     def standard_errors(self) -> FloatVector | None:
@@ -106,41 +96,34 @@ class Moments:
         squares = np.maximum(self.spread, 0.0) + self.weight_squares * (self.centre - self.total / self.weight) ** 2
         return np.asarray(np.sqrt(self.positive / (self.positive - 1) * squares) / self.weight)
 
+    @property
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Those that are not None, by name."""
         named = {name: getattr(self, name) for group in OF_MOMENTS for name in group}
         return {name: array for name, array in named.items() if array is not None}
 
-    def state(self) -> State:
-        return [self.count, self.positive, self.weight, self.weight_squares], self.arrays()
+    @property
+    def numbers(self) -> list[Any]:
+        return [self.count, self.positive, self.weight, self.weight_squares]
 
     @classmethod
     def of_state(cls, numbers: Sequence[Any], arrays: Mapping[str, Any]) -> Moments:
         _check_state(numbers, arrays, OF_MOMENTS)
-        count, positive, weight, squares = numbers
-        return cls(count=count, positive=positive, weight=weight, weight_squares=squares, **arrays)
-
-
-class Truncated(NamedTuple):
-    """Sums of truncated values and both ends (3, N), and what it takes to go on: of near points (3, N), of far ones."""
-
-    sums: FloatMatrix
-    near: FloatMatrix
-    far: FloatMatrix
+        return cls(*numbers, **arrays)
 
 
 class Leaf:
     """Sums over consecutive validation points, added in their order; unfinished, it can be continued later.
 
-    The spread is summed around the first value of each training point, so that it does not cancel.
+    `numbers` are those of Moments. `arrays` has the sum `total`; for standard errors sums around the first value of
+    each training point (`shift`), so that they do not cancel; of truncated values and their ends `sums` (3, N), and
+    what it takes to go on: `near` and `far`; and `error` (1,), the sum of w times a certified error of all values.
     """
 
     def __init__(self, n_train: int, *, spread: bool) -> None:
-        names = ("total", "shift", "first", "second") if spread else ("total",)
-        self._sums = {name: np.zeros(n_train) for name in names}  # in the order that the kernels take them
-        self.n_points, self._positive, self._weight, self._squares = 0, 0, 0.0, 0.0
-        self.truncated: Truncated | None = None
-        self._error: float | None = None  # sum of w times the certified error; None where values are exact
+        self.numbers: list[Any] = [0, 0, 0.0, 0.0]
+        names = WITH_SPREAD if spread else ("total",)
+        self.arrays: dict[str, npt.NDArray[Any]] = {name: np.zeros(n_train) for name in names}
 
     @staticmethod
     def bytes(n_train: int, *, spread: bool, with_ends: bool) -> int:
@@ -149,86 +132,81 @@ class Leaf:
 
     @property
     def total(self) -> FloatVector:
-        return self._sums["total"]
+        return self.arrays["total"]
+
+    @property
+    def n_points(self) -> int:
+        return int(self.numbers[0])
 
     @contextmanager
     def reordered(self, order: npt.NDArray[Any] | None) -> Iterator[Leaf]:
         """The same leaf with training points in another order for a while: order[i] is the point at position i."""
-        if order is not None:
-            self._sums = {name: sums[order] for name, sums in self._sums.items()}
+        names = [] if order is None else [name for name in WITH_SPREAD if name in self.arrays]
+        self.arrays |= {name: self.arrays[name][order] for name in names}
         yield self
-        if order is not None:
-            for name, sums in self._sums.items():
-                self._sums[name] = np.empty_like(sums)
-                self._sums[name][order] = sums
+        for name in names:
+            sums = self.arrays[name]
+            self.arrays[name] = np.empty_like(sums)
+            self.arrays[name][order] = sums
 
     def add_values(self, values: FloatVector, weight: float) -> None:
-        """Add one validation point, given the value of each training point."""
-        if "shift" in self._sums:
-            total, shift, first, second = self._sums.values()
-            add_with_spread(total, shift, first, second, values, weight, self._positive == 0)
-        else:
-            self._sums["total"] += weight * values
+        """Add one validation point, given the value phi of each training point.
+
+        To the total goes w phi; to the spread w^2 (phi - shift) and its square, where the first point sets the shift.
+        """
+        fresh = self.numbers[1] == 0
         self._count(weight)
+        if "shift" not in self.arrays:
+            self.total[:] += weight * values
+            return
+        total, shift, first, second = (self.arrays[name] for name in WITH_SPREAD)
+        if native.available():
+            native.call("add_with_spread", total, shift, first, second, np.ascontiguousarray(values), weight, fresh)
+        else:
+            if fresh:
+                shift[:] = values
+            away, square = values - shift, weight * weight
+            total += weight * values
+            first += square * away
+            second += square * away * away
 
     def count(self, weights: FloatVector, errors: FloatVector | None = None) -> None:
         """Count validation points whose values are summed elsewhere, with the errors of their values."""
-        for weight in weights.tolist():
-            self._count(weight)
+        self._count(*weights.tolist())
         for error in () if errors is None else (weights * errors).tolist():
             self.widen(error)
 
     def widen(self, error: float) -> None:
         """Add to the error of all sums."""
-        self._error = (self._error or 0.0) + error
+        self.arrays["error"] = self.arrays.get("error", np.zeros(1)) + error
 
-    def _count(self, weight: float) -> None:
-        self.n_points += 1
-        self._positive += weight > 0
-        self._weight += weight
-        self._squares += weight * weight
+    def _count(self, *weights: float) -> None:
+        count, positive, total, squares = self.numbers
+        for weight in weights:  # one after the other, in any batch
+            count += 1
+            positive += weight > 0
+            total += weight
+            squares += weight * weight
+        self.numbers = [count, positive, total, squares]
 
     def moments(self) -> Moments:
-        total, centre, spread, ends = self._sums["total"], None, None, None
-        if "shift" in self._sums:
-            first = self._sums["first"]
-            mean = first / self._squares if self._squares > 0 else first
-            centre = self._sums["shift"] + mean
-            spread = np.maximum(self._sums["second"] - mean * first, 0.0)
-        if self.truncated is not None:
-            total, ends = self.truncated.sums[0], self.truncated.sums[1:]
-        return Moments(
-            count=self.n_points,
-            positive=self._positive,
-            weight=self._weight,
-            weight_squares=self._squares,
-            total=total,
-            centre=centre,
-            spread=spread,
-            ends=ends,
-            error=None if self._error is None else np.array([self._error]),
-        )
-
-    def state(self) -> State:
-        more = {} if self.truncated is None else self.truncated._asdict()
-        if self._error is not None:
-            more["error"] = np.array([self._error])
-        return [self.n_points, self._positive, self._weight, self._squares], self._sums | more
+        arrays, squares = self.arrays, self.numbers[-1]
+        sums: dict[str, Any] = {name: arrays[name] for name in ("total", "error") if name in arrays}
+        if "shift" in arrays:
+            mean = arrays["first"] / squares if squares > 0 else arrays["first"]
+            sums["centre"] = arrays["shift"] + mean
+            sums["spread"] = np.maximum(arrays["second"] - mean * arrays["first"], 0.0)
+        if "sums" in arrays:
+            sums |= {"total": arrays["sums"][0], "ends": arrays["sums"][1:]}
+        return Moments(*self.numbers, **sums)
 
     @classmethod
     def of_state(cls, numbers: Sequence[Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Leaf:
         _check_state(numbers, arrays, OF_LEAF)
-        leaf = cls(0, spread="shift" in arrays)
-        leaf.n_points, leaf._positive, leaf._weight, leaf._squares = numbers
-        leaf._sums = {name: arrays[name].copy() for name in leaf._sums}  # those of a file are read-only
-        if "sums" in arrays:
-            leaf.truncated = Truncated(*(arrays[name] for name in Truncated._fields))
-        if "error" in arrays:
-            leaf._error = float(arrays["error"][0])
+        leaf = cls(0, spread=False)
+        leaf.numbers = list(numbers)
+        leaf.arrays = {name: array.copy() for name, array in arrays.items()}  # those of a file are read-only
         return leaf
-
-    def copy(self) -> Leaf:
-        return deepcopy(self)
 
 
 class Partial:
@@ -240,15 +218,14 @@ class Partial:
 
     def __init__(self, origin: Origin | None = None) -> None:
         self.origin = origin or Origin()
-        self._nodes: dict[Node, Moments] = {}
-        self._open: tuple[int, Leaf] | None = None
+        self._nodes: dict[Node, Moments | Leaf] = {}  # the last may be a short leaf, at level 0
         self.notes: dict[str, npt.NDArray[Any]] = {}  # about single validation points; saved, never merged
 
     @property
     def ranges(self) -> list[tuple[int, int]]:
         """The validation points that are in, as ranges: first and one past the last."""
         joined: list[tuple[int, int]] = []
-        for first, stop in sorted(_spans(self._nodes, self._open)):
+        for first, stop in sorted(_spans(self._nodes)):
             if joined and joined[-1][1] == first:
                 first = joined.pop()[0]
             joined.append((first, stop))
@@ -257,36 +234,26 @@ class Partial:
     @property
     def n_points(self) -> int:
         """How many validation points are in."""
-        return sum(stop - first for first, stop in _spans(self._nodes, self._open))
+        return sum(stop - first for first, stop in _spans(self._nodes))
 
     def __contains__(self, leaf: int) -> bool:
-        opened = self._open is not None and self._open[0] == leaf
-        return opened or any((level, leaf >> level) in self._nodes for level in range(LARGEST_LEVEL + 1))
+        return any((level, leaf >> level) in self._nodes for level in range(LARGEST_LEVEL + 1))
 
     def add_leaf(self, number: int, leaf: Leaf) -> None:
         """Add a leaf, which stays open if it is short; only the last one may be."""
         if number in self:
             raise ValueError(f"Validation points of leaf {number} were already added.")
-        if leaf.n_points == CHUNK:
-            self._insert((0, number), leaf.moments())
-        else:
-            self._insert_all([], (number, leaf))
+        self._add({(0, number): leaf.moments() if leaf.n_points == CHUNK else leaf})
 
     def unfinished(self) -> tuple[int, Leaf] | None:
         """The number of the last leaf and a copy of it, if it is short."""
-        return None if self._open is None else (self._open[0], self._open[1].copy())
+        short = ((index, deepcopy(sums)) for (_, index), sums in self._nodes.items() if isinstance(sums, Leaf))
+        return next(short, None)
 
     def finished(self) -> Partial:
         """The same without the short leaf at its end, to add to; this one stays as it is."""
         part = Partial(self.origin)
-        part._nodes = dict(self._nodes)
-        return part
-
-    def snapshot(self) -> Partial:
-        """The same as it is now, while this one goes on."""
-        part = self.finished()
-        part._open = self._open
-        part.notes = {name: note.copy() for name, note in self.notes.items()}
+        part._nodes = {node: sums for node, sums in self._nodes.items() if isinstance(sums, Moments)}
         return part
 
     def merge(self, others: Partial | Iterable[Partial]) -> Partial:
@@ -299,29 +266,37 @@ class Partial:
 
     def absorb(self, other: Partial) -> None:
         """Take in the sums of another part, whatever its origin."""
-        self._insert_all(list(other._nodes.items()), other._open)
+        self._add(other._nodes)
+
+    def attach(self, notes: Mapping[str, Any]) -> None:
+        """Save these arrays with the sums from now on, and fill them from those that were saved before."""
+        for name, note in notes.items():
+            note[...] = self.notes.get(name, note)
+            self.notes[name] = note
 
     def finish(self) -> Moments:
         """The sum over everything added, left to right."""
-        whole = self.finished()
-        if self._open is not None:
-            whole._insert((0, self._open[0]), self._open[1].moments())
+        whole, last = self.finished(), self.unfinished()
+        if last is not None:
+            whole._insert((0, last[0]), last[1].moments())
         if not whole._nodes:
             raise ValueError("This part has no validation points yet.")
-        return reduce(operator.add, (whole._nodes[node] for node in sorted(whole._nodes, key=_span))).with_ends()
+        ordered: Any = (whole._nodes[node] for node in sorted(whole._nodes, key=_first_point))
+        return reduce(operator.add, ordered).with_ends()  # type: ignore[no-any-return]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a numpy archive with a checksum, atomically; any damage is found by `load`."""
+        description: dict[str, Any] = {"origin": self.origin.to_json(), "nodes": [], "open": None}
         arrays = {f"note-{name}": note for name, note in self.notes.items()}
-
-        def numbers_of(sums: Moments | Leaf, prefix: str) -> list[Any]:
-            numbers, named = sums.state()
-            arrays.update({f"{prefix}-{name}": array for name, array in named.items()})
-            return numbers
-
-        nodes = [[*node, numbers_of(self._nodes[node], f"{node[0]}-{node[1]}")] for node in sorted(self._nodes)]
-        opened = None if self._open is None else [self._open[0], numbers_of(self._open[1], "open")]
-        write_archive(path, "part", {"origin": self.origin.to_json(), "nodes": nodes, "open": opened}, arrays)
+        for level, index in sorted(self._nodes):
+            sums = self._nodes[level, index]
+            if isinstance(sums, Leaf):
+                prefix, description["open"] = "open", [index, sums.numbers]
+            else:
+                prefix = f"{level}-{index}"
+                description["nodes"].append([level, index, sums.numbers])
+            arrays |= {f"{prefix}-{name}": array for name, array in sums.arrays.items()}
+        write_archive(path, "part", description, arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Partial:
@@ -330,17 +305,17 @@ class Partial:
 
     @classmethod
     def _from_archive(cls, description: dict[str, Any], arrays: Arrays) -> Partial:
-        part, nodes, opened = cls(Origin.from_json(description["origin"])), [], None
+        part = cls(Origin.from_json(description["origin"]))
         for level, index, numbers in description["nodes"]:
             if not (0 <= level <= LARGEST_LEVEL and 0 <= index <= 2**LARGEST_LEVEL):
                 raise ValueError(f"it has a node {level}, {index}, which no number of validation points needs.")
-            nodes.append(((level, index), Moments.of_state(numbers, _named(f"{level}-{index}-", arrays))))
-            if nodes[-1][1].count != CHUNK << level:
+            sums = Moments.of_state(numbers, _named(f"{level}-{index}-", arrays))
+            if sums.count != CHUNK << level:
                 raise ValueError(f"its node {level}, {index} does not hold {CHUNK << level} validation points.")
+            part._add({(level, index): sums})
         if description["open"] is not None:
-            number, numbers = description["open"]
-            opened = number, Leaf.of_state(numbers, _named("open-", arrays))
-        part._insert_all(nodes, opened)
+            index, numbers = description["open"]
+            part._add({(0, index): Leaf.of_state(numbers, _named("open-", arrays))})
         sizes = {array.size for name, array in arrays.items() if name.endswith("-total")}
         if len(sizes | ({part.origin.n_train} - {0})) > 1:
             raise ValueError("its sums are of different numbers of training points.")
@@ -351,32 +326,30 @@ class Partial:
         ranges = ", ".join(f"{a:,} to {b - 1:,}" for a, b in self.ranges) or "none yet"
         return f"Partial: validation points {ranges}"
 
-    def _insert_all(self, nodes: Sequence[tuple[Node, Moments]], opened: tuple[int, Leaf] | None) -> None:
-        _check_spans([*_spans(self._nodes, self._open), *_spans((node for node, _ in nodes), opened)])
-        for node, moments in nodes:
-            self._insert(node, moments)
-        self._open = opened or self._open
+    def _add(self, nodes: Mapping[Node, Moments | Leaf]) -> None:
+        _check_spans([*_spans(self._nodes), *_spans(nodes)])
+        for node, sums in nodes.items():
+            self._insert(node, sums)
 
-    def _insert(self, node: Node, moments: Moments) -> None:
+    def _insert(self, node: Node, sums: Moments | Leaf) -> None:
         level, index = node
-        sibling = self._nodes.pop((level, index ^ 1), None)
-        if sibling is None:
-            self._nodes[node] = moments
+        sibling = self._nodes.get((level, index ^ 1))
+        if isinstance(sums, Moments) and isinstance(sibling, Moments):
+            del self._nodes[level, index ^ 1]
+            self._insert((level + 1, index // 2), sibling + sums if index & 1 else sums + sibling)
         else:
-            self._insert((level + 1, index // 2), sibling + moments if index & 1 else moments + sibling)
+            self._nodes[node] = sums
 
 
-def _span(node: Node) -> tuple[int, int]:
-    """The first validation point of a node and one past its last."""
+def _first_point(node: Node) -> int:
     level, index = node
-    return CHUNK * index << level, CHUNK * (index + 1) << level
+    return CHUNK * index << level
 
 
-def _spans(nodes: Iterable[Node], opened: tuple[int, Leaf] | None) -> list[tuple[int, int]]:
-    spans = [_span(node) for node in nodes]
-    if opened is not None:
-        spans.append((CHUNK * opened[0], CHUNK * opened[0] + opened[1].n_points))
-    return spans
+def _spans(nodes: Mapping[Node, Moments | Leaf]) -> list[tuple[int, int]]:
+    """The first validation point of each node and one past its last."""
+    firsts = ((_first_point(node), sums) for node, sums in nodes.items())
+    return [(first, first + sums.numbers[0]) for first, sums in firsts]
 
 
 def _check_spans(spans: Iterable[tuple[int, int]]) -> None:
@@ -400,7 +373,7 @@ def _named(prefix: str, arrays: Arrays) -> dict[str, npt.NDArray[Any]]:
 
 
 def _check_state(numbers: Sequence[Any], arrays: Arrays, groups: Sequence[Sequence[str]]) -> None:
-    """A ValueError for what `state` of Moments or Leaf cannot have given."""
+    """A ValueError for numbers and arrays that no Moments or Leaf can have."""
     count, positive, *weights = numbers
     if not (type(count) is type(positive) is int and 0 <= positive <= count):
         raise ValueError(f"it counts {count!r} validation points, {positive!r} of positive weight.")
@@ -415,19 +388,3 @@ def _check_state(numbers: Sequence[Any], arrays: Arrays, groups: Sequence[Sequen
     if "far" in arrays:
         columns["far"] = arrays["far"].shape[-1]  # one per class
     check_arrays(arrays, {name: (N_ROWS[name], n) if name in N_ROWS else (n,) for name, n in columns.items()})
-
-
-def add_with_spread(
-    total: FloatVector, shift: FloatVector, first: FloatVector, second: FloatVector, values: FloatVector, weight: float,
-    fresh: bool,
-) -> None:  # fmt: skip
-    """Add w phi, w^2 (phi - shift) and w^2 (phi - shift)^2; the first query of a leaf sets the shift."""
-    if native.available():
-        native.call("add_with_spread", total, shift, first, second, np.ascontiguousarray(values), weight, fresh)
-        return
-    if fresh:
-        shift[:] = values
-    away, square = values - shift, weight * weight
-    total += weight * values
-    first += square * away
-    second += square * away * away

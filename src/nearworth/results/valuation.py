@@ -54,7 +54,7 @@ class Valuation:
     _moments_by_group: Callable[[IntVector], Moments] | None = None
 
     def __post_init__(self) -> None:
-        for array in (*self.moments.arrays().values(), self.contributions, self.contribution_rows):
+        for array in (*self.moments.arrays.values(), self.contributions, self.contribution_rows):
             if array is not None:
                 array.setflags(write=False)
 
@@ -104,9 +104,12 @@ class Valuation:
         """How far values may be off, in a sentence; nothing when they are exact."""
         if self.moments.ends is None:
             return ""
-        sure = "" if self.confidence == 1.0 else f" with {self.confidence:.0%} confidence"
         typical = "" if self._known_estimate is None else f"; their typical error is {self._known_estimate}"
-        return f"Values are certain to within {self.error_bound:.2g}{sure}{typical}."
+        return f"Values are certain to within {self.error_bound:.2g}{self._confidence}{typical}."
+
+    @property
+    def _confidence(self) -> str:
+        return "" if self.confidence == 1.0 else f" with {self.confidence:.0%} confidence"
 
     @cached_property
     def _estimate(self) -> TypicalError | None:
@@ -121,6 +124,7 @@ class Valuation:
         """The estimate if it is there without further work."""
         return None if callable(self._typical_error) and "_estimate" not in self.__dict__ else self._estimate
 
+    @property
     def _known_of_mean(self) -> TypicalError | None:
         return self._known_estimate and self._known_estimate.times(1.0 / self._scale)
 
@@ -176,7 +180,7 @@ class Valuation:
         Needs matplotlib: pip install 'nearworth[plot]'.
         """
         over = f"{self.n_val:,} validation points" if not self.origin.is_leave_one_out else "the other rows"
-        what = f"value ({'sum' if self._summed else 'mean'} over {over})"
+        what = f"value ({self.origin.parameters['aggregate']} over {over})"
         if labels is None:
             return plot_values(self.values, what, ax, bins)
         classes = check_classes(labels, "labels", self.n_train)
@@ -190,20 +194,17 @@ class Valuation:
         was loaded or added up has lost its data and gives NaN there.
         """
         labels, codes = check_owners(owners, self.n_train)
-        intervals = np.stack([self.values, self.lower, self.upper])
-        return sum_by_owner(labels, codes, intervals, self._group_errors(codes, len(labels)), self.backend)
-
-    def _group_errors(self, codes: IntVector, n_groups: int) -> FloatVector:
         errors = None
-        if self.standard_errors is not None and self._moments_by_group is not None:
+        if self._moments_by_group is not None:
             errors = self._errors_of(self._moments_by_group(codes))
         elif self.standard_errors is not None:
             warnings.warn(
                 "Standard errors of owners' totals need the data, which a loaded or added-up valuation no longer has: "
                 "they are NaN. Call sum_by on the valuation that value() returned.",
-                stacklevel=3,
+                stacklevel=2,
             )
-        return np.full(n_groups, np.nan) if errors is None else errors
+        errors = np.full(len(labels), np.nan) if errors is None else errors
+        return sum_by_owner(labels, codes, np.stack([self.values, self.lower, self.upper]), errors, self.backend)
 
     def to_frame(self, backend: str | None = None) -> Any:
         """A frame with `row`, `value`, `lower` and `upper` if not exact, `standard_error` if known, and `rank`.
@@ -223,12 +224,12 @@ class Valuation:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a numpy archive with a JSON description and a checksum; no pickle, atomically."""
-        numbers, arrays = self.moments.state()
+        numbers, arrays = self.moments.numbers, self.moments.arrays
         arrays["values"] = self.values  # for readers without this package; load makes them from the sums
         if self.contributions is not None and self.contribution_rows is not None:
             arrays |= {"contributions": self.contributions, "contribution_rows": self.contribution_rows}
         description: dict[str, Any] = {"origin": self.origin.to_json(), "sums": numbers, "backend": self.backend}
-        description |= {"confidence": self.confidence, "typical_error": self._known_of_mean()}
+        description |= {"confidence": self.confidence, "typical_error": self._known_of_mean}
         write_archive(path, "valuation", description, arrays)
 
     @classmethod
@@ -287,6 +288,7 @@ class Valuation:
         contributions, rows = None, self.contribution_rows
         if rows is not None and np.array_equal(rows, other.contribution_rows):  # type: ignore[arg-type]
             contributions = np.vstack([self.contributions, other.contributions])  # type: ignore[list-item]
+        mine, theirs = self._known_of_mean, other._known_of_mean
         return Valuation(
             self.moments + other.moments,
             self.origin.followed_by(other.origin),
@@ -294,12 +296,8 @@ class Valuation:
             contribution_rows=None if contributions is None else rows,
             backend=self.backend,
             confidence=max(0.0, self.confidence + other.confidence - 1.0),  # both must hold
-            _typical_error=self._joint_error(other),
+            _typical_error=mine and theirs and mine.joined(theirs, (self.moments.weight, other.moments.weight)),
         )
-
-    def _joint_error(self, other: Valuation) -> TypicalError | None:
-        mine, theirs = self._known_of_mean(), other._known_of_mean()
-        return mine and theirs and mine.joined(theirs, (self.moments.weight, other.moments.weight))
 
     def __radd__(self, other: Any) -> Valuation:
         if isinstance(other, int) and other == 0:  # the start of sum()
@@ -308,26 +306,21 @@ class Valuation:
 
     def __reduce__(self) -> Any:
         names = ("contributions", "contribution_rows", "backend", "confidence", "search", "partial", "resumed")
-        kept = {name: getattr(self, name) for name in names} | {"_typical_error": self._known_of_mean()}
+        kept = {name: getattr(self, name) for name in names} | {"_typical_error": self._known_of_mean}
         return functools.partial(Valuation, **kept), (self.moments, self.origin)
 
     @property
-    def _summed(self) -> bool:
-        return bool(self.origin.parameters["aggregate"] == "sum")
+    def _scale(self) -> float:
+        """What a mean is multiplied by to give a value."""
+        return self.moments.weight if self.origin.parameters["aggregate"] == "sum" else 1.0
 
     @property
     def _divisor(self) -> float:
-        return 1.0 if self._summed else self.moments.weight
-
-    @property
-    def _scale(self) -> float:
-        return self.moments.weight if self._summed else 1.0
+        return self.moments.weight / self._scale
 
     def _errors_of(self, moments: Moments) -> FloatVector | None:
         errors = moments.standard_errors()
-        if errors is None:
-            return None
-        return _frozen(errors * self._scale)
+        return None if errors is None else _frozen(errors * self._scale)
 
     def _summary(self) -> dict[str, str]:
         task, utility, semivalue, k, metric, aggregate = (self.origin.parameters[name] for name in SHOWN)
@@ -336,9 +329,8 @@ class Valuation:
         on = "each other (leave-one-out)" if self.origin.is_leave_one_out else f"{self.n_val:,} validation points"
         certificate = "0 (exact)"
         if not exact:
-            sure = "" if self.confidence == 1.0 else f", with {self.confidence:.0%} confidence"
             width = np.median(self.upper - self.lower) / 2
-            certificate = f"{self.error_bound:.3g} (certified{sure}; median half-width {width:.3g})"
+            certificate = f"{self.error_bound:.3g} (certified{self._confidence}; median half-width {width:.3g})"
         known = {} if exact or self._known_estimate is None else {"typically": str(self._known_estimate)}
         efficient = semivalue == "shapley" and exact
         return {

@@ -1,7 +1,7 @@
 """What each kind of column becomes: numbers, 0/1 columns, an embedding, or nothing.
 
 Each kind is a subclass of Column: `learn` makes it from a training column, or refuses it with advice, and `encode`
-writes any column as numbers. For a further kind, write a subclass and a line in `learn_column`.
+writes any column as numbers. For a further kind, write a subclass and enter it in COLUMNS.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ KINDS = {
     "nothing": (types.is_null,),
 }
 NUMERIC = {"number": "number", "date": "date, as days", "truth": "true/false, as 1/0"}
+PLURALS = {"number": "numbers", "truth": "true/false", "date": "dates", "list": "lists"}
 
 
 def kind_of(cells: Any) -> str:
@@ -46,8 +47,14 @@ class Column:
     """
 
     name: str
+    kind: str
     words: str
     names: tuple[str, ...] = ()
+
+    @classmethod
+    def learn(cls, name: str, kind: str, cells: Any, preparer: Any) -> Column:  # noqa: ARG003
+        """What an Arrow column becomes by the parameters of a TablePreparer; or a refusal with advice."""
+        return _left_out(name, kind)
 
     def encode(self, cells: Any, out: FloatMatrix) -> None:
         """Write an Arrow column into `out` (rows, names)."""
@@ -56,62 +63,54 @@ class Column:
         """Categories that training did not have."""
         return []
 
+    def check_kind(self, cells: Any) -> None:
+        """Refuse cells of another kind than in training, unless they can be written as that."""
+        found, kind = kind_of(cells), self.kind
+        usable = found == kind or "nothing" in (found, kind) or {found, kind} == {"number", "truth"}
+        if not usable and not (kind == "text" and found in NUMERIC):
+            here, there = (PLURALS.get(one, one) for one in (found, kind))
+            raise InputError(f"column {self.name!r} holds {there} in training but {here} here.")
 
-def learn_column(name: str, cells: Any, missing: str, max_categories: int, as_they_are: bool) -> Column:
-    """What a training column becomes, by the parameters of TablePreparer; or a refusal with advice."""
+
+def learn_column(name: str, cells: Any, preparer: Any) -> Column:
     kind = kind_of(cells)
-    if kind in NUMERIC:
-        return Numbers.learn(name, cells, kind, missing, as_they_are)
-    if kind == "list":
-        return Embedding.learn(name, cells)
-    if kind == "nothing":
-        return _left_out(name)
-    if kind != "text":
+    if kind not in COLUMNS:
         raise InputError(f"column {name!r}: holds {kind}, which has no distance. Leave it out with --ignore {name!r}.")
-    if as_they_are:
-        raise InputError(f"column {name!r}: is text, but --features take numbers as they are.")
-    return Categories.learn(name, _text(cells), max_categories)
+    return COLUMNS[kind].learn(name, kind, cells, preparer)
 
 
-def _left_out(name: str, why: str = "every cell is empty") -> Column:
-    return Column(name, f"left out: {why}")
+def _left_out(name: str, kind: str, why: str = "every cell is empty") -> Column:
+    return Column(name, kind, f"left out: {why}")
 
 
 @dataclass(frozen=True)
 class Numbers(Column):
     """Numbers, dates (as days) and truth values (0 and 1), standardised unless they are parts of an embedding."""
 
-    kind: str = "number"
     centre: float = 0.0
     scale: float = 1.0
-    median: float | None = None  # takes the place of missing values
+    median: float = np.nan  # takes the place of missing values, where these are allowed
 
     @classmethod
-    def learn(cls, name: str, cells: Any, kind: str, missing: str, as_they_are: bool) -> Column:
+    def learn(cls, name: str, kind: str, cells: Any, preparer: Any) -> Column:
         values = _floats(name, cells, kind)
         known = values[~np.isnan(values)]
         if not known.size:
-            return _left_out(name)
+            return _left_out(name, kind)
+        median, words = float(np.median(known)), f"{NUMERIC[kind]}, standardised"
         size = float(np.abs(known).max()) or 1.0  # the squares of large numbers would overflow
         centre, scale = float((known / size).mean() * size), float((known / size).std() * size)
-        if as_they_are:
-            centre, scale = 0.0, 1.0
+        if preparer.as_they_are:
+            centre, scale, words = 0.0, 1.0, f"{NUMERIC[kind]}, used as it is"
         elif scale == 0 and known.size == values.size:
-            return _left_out(name, "the same in every row")
-        scale = scale or 1.0
-        words = f"{NUMERIC[kind]}, {'used as it is' if (centre, scale) == (0.0, 1.0) else 'standardised'}"
-        median = float(np.median(known)) if missing == "median" else None
-        if median is not None and known.size < values.size:
+            return _left_out(name, kind, "the same in every row")
+        if known.size < values.size:
             words += f", missing filled with the median {median:.6g}"
-        return cls(name, words, (name,), kind, centre, scale, median)
+        return cls(name, kind, words, (name,), centre, scale or 1.0, median)
 
     def encode(self, cells: Any, out: FloatMatrix) -> None:
         values = _floats(self.name, cells, self.kind)
-        missing = np.isnan(values)
-        if missing.any():
-            if self.median is None:
-                raise missing_error({self.name: missing})
-            values[missing] = self.median
+        values[np.isnan(values)] = self.median
         out[:, 0] = (values - self.centre) / self.scale
 
 
@@ -122,27 +121,26 @@ class Categories(Column):
     labels: tuple[str, ...] = ()
 
     @classmethod
-    def learn(cls, name: str, text: Any, max_categories: int) -> Column:
-        labels = tuple(sorted(pc.unique(text).to_pylist()))
+    def learn(cls, name: str, kind: str, cells: Any, preparer: Any) -> Column:
+        if preparer.as_they_are:
+            raise InputError(f"column {name!r}: is text, but --features take numbers as they are.")
+        text = _text(cells)
+        labels, odd = tuple(sorted(pc.unique(text).to_pylist())), _odd_cells(text)
         if len(labels) == 1:
-            return _left_out(name, "the same in every row") if labels[0] else _left_out(name)
-        odd = _odd_cells(text)
-        if len(labels) > max_categories:
+            return _left_out(name, kind, "the same in every row") if labels[0] else _left_out(name, kind)
+        if len(labels) > preparer.max_categories:
             raise InputError(
-                f"column {name!r}: {len(labels):,} distinct texts, more than the {max_categories} that may become 0/1 "
-                f"columns. {_advice(name, text, len(labels), odd)}"
+                f"column {name!r}: {len(labels):,} distinct texts, more than the {preparer.max_categories} that may "
+                f"become 0/1 columns. {_advice(name, text, len(labels), odd)}"
             )
         among = " (missing is one of them)" if "" in labels else ""
-        doubt = f"; most are numbers, but not {odd}: repair or empty these cells" if odd else ""
-        words = f"{len(labels)} categories{among}, one 0/1 column each{doubt}"
-        return cls(name, words, tuple(f"{name}={label}" for label in labels), labels)
+        warning = f"; most are numbers, but not {odd}: repair or empty these cells" if odd else ""
+        words = f"{len(labels)} categories{among}, one 0/1 column each{warning}"
+        return cls(name, kind, words, tuple(f"{name}={label}" for label in labels), labels)
 
     def encode(self, cells: Any, out: FloatMatrix) -> None:
-        out[:] = 0.0
-        found = pc.index_in(_text(cells), value_set=pa.array(self.labels, pa.string()))
-        codes = pc.fill_null(found, -1).to_numpy()
-        rows = np.flatnonzero(codes >= 0)
-        out[rows, codes[rows]] = 1.0
+        codes = pc.fill_null(pc.index_in(_text(cells), value_set=pa.array(self.labels, pa.string())), -1)
+        out[:] = codes.to_numpy()[:, None] == np.arange(len(self.labels))
 
     def unseen(self, cells: Any) -> list[str]:
         return sorted(set(pc.unique(_text(cells)).to_pylist()) - set(self.labels))
@@ -153,12 +151,13 @@ class Embedding(Column):
     """A list of numbers in each cell, used as it is."""
 
     @classmethod
-    def learn(cls, name: str, cells: Any) -> Column:
+    def learn(cls, name: str, kind: str, cells: Any, preparer: Any) -> Column:  # noqa: ARG003
         lengths = pc.drop_null(pc.list_value_length(cells))
         if not pc.max(lengths).as_py():
-            return _left_out(name)
+            return _left_out(name, kind)
         size = int(lengths[0].as_py())
-        return cls(name, f"embedding of {size} numbers, used as it is", tuple(f"{name}[{i}]" for i in range(size)))
+        words = f"embedding of {size} numbers, used as it is"
+        return cls(name, kind, words, tuple(f"{name}[{i}]" for i in range(size)))
 
     def encode(self, cells: Any, out: FloatMatrix) -> None:
         size, where = len(self.names), f"column {self.name!r}:"
@@ -177,6 +176,11 @@ class Embedding(Column):
         broken = np.flatnonzero(~np.isfinite(out).all(axis=1))
         if broken.size:
             raise InputError(f"{where} the list in row {broken[0]} holds a missing or infinite number.")
+
+
+COLUMNS: dict[str, type[Column]] = {
+    **dict.fromkeys(NUMERIC, Numbers), "text": Categories, "list": Embedding, "nothing": Column
+}  # fmt: skip
 
 
 def _advice(name: str, text: Any, n_distinct: int, odd: str) -> str:
@@ -207,17 +211,6 @@ def missing_cells(cells: Any) -> BoolVector:
     return np.asarray(empty.to_numpy(), dtype=bool)
 
 
-def missing_error(masks: dict[str, BoolVector]) -> InputError:
-    """The refusal of missing values: how many, in which columns and rows."""
-    rows = np.flatnonzero(np.logical_or.reduce(list(masks.values()))).tolist()
-    count = sum(int(mask.sum()) for mask in masks.values())
-    return InputError(
-        f"{count:,} missing value{'s' * (count != 1)} in {counted('column', masks)} at {counted('row', rows)} "
-        f"(0-based). Drop or fill {'this row' if len(rows) == 1 else 'these rows'}, "
-        f"--ignore the column{'s' * (len(masks) != 1)}, or use --missing median."
-    )
-
-
 def _text(cells: Any) -> Any:
     """Text cells, empty ones as "": a category of its own where missing values are allowed."""
     return pc.fill_null(cells.cast(pa.string()), "")
@@ -230,10 +223,7 @@ def _floats(name: str, cells: Any, kind: str) -> FloatVector:
     if kind == "date":
         moments = cells.cast(pa.timestamp("ms", tz=getattr(cells.type, "tz", None)), safe=False).cast(pa.int64())
         cells = pc.divide(pc.cast(moments, pa.float64()), MILLISECONDS_PER_DAY)
-    try:
-        values = np.array(cells.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
-    except pa.ArrowInvalid as error:
-        raise InputError(f"column {name!r}: {error}") from error
+    values = np.array(cells.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
     infinite = np.flatnonzero(np.isinf(values)).tolist()
     if infinite:
         raise InputError(f"column {name!r}: infinite at row {listed(infinite)} (0-based). Repair or drop these rows.")

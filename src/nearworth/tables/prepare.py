@@ -7,18 +7,16 @@ from typing import Any
 import narwhals.stable.v2 as nwl
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from nearworth._common.types import FloatMatrix
+from nearworth._common.types import BoolVector, FloatMatrix
 from nearworth.inputs.parameters import one_of, whole_number
 from nearworth.tables import InputError, counted, listed
-from nearworth.tables.columns import Column, kind_of, learn_column, missing_cells, missing_error
+from nearworth.tables.columns import Column, learn_column, missing_cells
 
 MAX_CATEGORIES = 40
 MOST_PROBLEMS = 5
-PLURALS = {"number": "numbers", "truth": "true/false", "date": "dates", "list": "lists"}
 
 
 class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -59,7 +57,6 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         whole_number(1)("max_categories", self.max_categories)
         table = _as_arrow(X)
         self.columns_: list[Column] = self._learn(table)
-        self.kinds_ = {name: kind_of(table[name]) for name in table.column_names}
         self.feature_names_in_ = np.array(table.column_names, dtype=object)
         self.n_features_in_ = table.num_columns
         if not any(column.names for column in self.columns_):
@@ -71,7 +68,9 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         table = _as_arrow(X)
         self._check_columns(table)
-        self._refuse_missing(table)
+        masks = {column.name: missing_cells(table[column.name]) for column in self.columns_ if column.names}
+        for problem in self._missing(masks):
+            raise problem
         matrix = np.empty((table.num_rows, len(self.get_feature_names_out())))
         start = 0
         for column in self.columns_:
@@ -98,14 +97,11 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _learn(self, table: Any) -> list[Column]:
         """What each column becomes; the problems of all columns are reported together."""
-        columns, problems = [], []
-        try:
-            self._refuse_missing(table)
-        except InputError as problem:
-            problems.append(problem)
+        masks = {name: missing_cells(table[name]) for name in table.column_names}
+        columns, problems = [], self._missing({name: mask for name, mask in masks.items() if not mask.all()})
         for name in table.column_names:
             try:
-                columns.append(learn_column(name, table[name], self.missing, self.max_categories, self.as_they_are))
+                columns.append(learn_column(name, table[name], self))
             except InputError as problem:
                 problems.append(problem)
         if len(problems) > 1:
@@ -116,34 +112,34 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise problems[0]
         return columns
 
-    def _refuse_missing(self, table: Any) -> None:
-        if self.missing != "error":
-            return
-        masks = {name: missing_cells(table[name]) for name in table.column_names}
-        masks = {name: mask for name, mask in masks.items() if mask.any() and not mask.all()}
-        if masks:
-            raise missing_error(masks)
+    def _missing(self, masks: dict[str, BoolVector]) -> list[InputError]:
+        """The refusal of missing values, if they are not allowed: how many, in which columns and rows."""
+        masks = {name: mask for name, mask in masks.items() if mask.any()}
+        if self.missing != "error" or not masks:
+            return []
+        rows = np.flatnonzero(np.logical_or.reduce(list(masks.values()))).tolist()
+        count = sum(int(mask.sum()) for mask in masks.values())
+        message = (
+            f"{count:,} missing value{'s' * (count != 1)} in {counted('column', masks)} at {counted('row', rows)} "
+            f"(0-based). Drop or fill {'this row' if len(rows) == 1 else 'these rows'}, "
+            f"--ignore the column{'s' * (len(masks) != 1)}, or use --missing median."
+        )
+        return [InputError(message)]
 
     def _check_columns(self, table: Any) -> None:
-        lost = sorted(set(self.kinds_) - set(table.column_names))
-        extra = sorted(set(table.column_names) - set(self.kinds_))
+        here, there = set(table.column_names), set(self.feature_names_in_)
+        lost, extra = sorted(there - here), sorted(here - there)
         if lost:
             verb, instead = "is" if len(lost) == 1 else "are", f"; it has {listed(extra)} instead" if extra else ""
             raise InputError(f"{counted('column', lost)} {verb} missing, which training had{instead}.")
         if extra:
             verb, them = ("was", "it") if len(extra) == 1 else ("were", "them")
             raise InputError(f"{counted('column', extra)} {verb} not there in training; --ignore {them}.")
-        for name, kind in self.kinds_.items():
-            found = kind_of(table[name])
-            usable = found == kind or "nothing" in (found, kind) or {found, kind} == {"number", "truth"}
-            if not usable and not (kind == "text" and found in ("number", "truth", "date")):
-                here, there = (PLURALS.get(one, one) for one in (found, kind))
-                raise InputError(f"column {name!r} holds {there} in training but {here} here.")
+        for column in self.columns_:
+            column.check_kind(table[column.name])
 
 
 def _as_arrow(X: Any) -> Any:
-    if isinstance(X, pa.Table):
-        return X
     try:
         return nwl.from_native(X, eager_only=True).to_arrow()
     except TypeError:

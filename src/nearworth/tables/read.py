@@ -53,7 +53,7 @@ def read(path: str | os.PathLike[str], text_only: bool = False) -> DataFile:
             return _read_csv(file, text_only)
         if kind != "numpy":
             return DataFile(str(file), _check_table(file, _read_columnar(file, kind)))
-        arrays = _load_npz(file) if file.suffix.lower() == ".npz" else {"X": _load_npy(file)}
+        arrays = _load_npz(file) if file.suffix.lower() == ".npz" else {"X": map_npy(file, f"{file}:")}
         return DataFile(str(file), X=_as_matrix(file, arrays["X"]), y=arrays.get("y"))
 
 
@@ -61,7 +61,9 @@ def count_rows(path: str | os.PathLike[str]) -> int:
     """How many rows `read` would find; a Parquet file need not be read for that."""
     with _opened(path) as (file, kind):
         if kind == "Parquet":
-            return int(_open_parquet(file).metadata.num_rows)
+            import pyarrow.parquet as pq
+
+            return int(pq.read_metadata(file).num_rows)
     source = read(path)
     return source.table.num_rows if source.is_table else len(source.X)
 
@@ -69,45 +71,37 @@ def count_rows(path: str | os.PathLike[str]) -> int:
 def read_labels(path: str | os.PathLike[str]) -> Any:
     """The array of labels in an .npy file."""
     with _opened(path) as (file, _):
-        return _load_npy(file)
+        return map_npy(file, f"{file}:")
 
 
 @contextmanager
 def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[Path, str]]:
     """The checked path and its format; errors of the operating system and of the file's format become InputErrors."""
     file = Path(path)
-    problem = _problem(file)
-    if problem:
-        raise InputError(f"{file}: {problem}.")
-    kind = FORMATS[file.suffix.lower()]
+    suffix = file.suffix.lower()
+    problems = {
+        "is a directory; give one file": file.is_dir(),
+        "there is no such file": not file.exists(),
+        "no permission to read it": not os.access(file, os.R_OK),
+        "is not a regular file; save the data to one first": not file.is_file(),
+        f"is {OTHERS.get(suffix)}": suffix in OTHERS,
+        f"its extension {file.suffix!r} is not known. Use one of {', '.join(FORMATS)}": suffix not in FORMATS,
+    }
+    for problem, found in problems.items():
+        if found:
+            raise InputError(f"{file}: {problem}.")
+    kind = FORMATS[suffix]
     try:
         yield file, kind
-    except (InputError, MemoryError):
+    except InputError:
         raise
-    except OSError as error:
-        raise InputError(f"{file}: cannot be read: {error.strerror or error}.") from error
-    except Exception as error:  # damage to a file can surface as almost anything
-        if "pickle" in str(error) or "Python objects" in str(error):
-            why = "holds pickled objects, which could run code. Save plain numeric arrays instead."
-        else:
-            why = f"is not a {kind} file that can be read: {(str(error) or repr(error)).splitlines()[0]}"
-        raise InputError(f"{file}: {why}") from error
-
-
-def _problem(path: Path) -> str | None:
-    suffix = path.suffix.lower()
-    if path.is_dir():
-        return "is a directory; give one file"
-    if not path.exists():
-        return "there is no such file"
-    if not os.access(path, os.R_OK):
-        return "no permission to read it"
-    if not path.is_file():
-        return "is not a regular file; save the data to one first"
-    if suffix in OTHERS:
-        return f"is {OTHERS[suffix]}"
-    known = suffix in FORMATS
-    return None if known else f"its extension {path.suffix!r} is not known. Use one of {', '.join(FORMATS)}"
+    except Exception as error:  # damage to a file can surface as almost anything, a size beyond memory included
+        why = (getattr(error, "strerror", None) or str(error) or repr(error)).splitlines()[0]
+        if why.startswith(f"{file}: "):
+            raise InputError(why) from error
+        if "pickle" in why or "Python objects" in why:
+            raise InputError(f"{file}: holds pickled objects, which could run code. Save plain arrays.") from error
+        raise InputError(f"{file}: is not a {kind} file that can be read: {why}") from error
 
 
 def _read_csv(path: Path, text_only: bool) -> DataFile:
@@ -123,15 +117,10 @@ def _read_csv(path: Path, text_only: bool) -> DataFile:
 
 def _read_columnar(path: Path, kind: str) -> Any:
     import pyarrow.feather as feather
-
-    table = _open_parquet(path).read() if kind == "Parquet" else feather.read_table(path)
-    return table.drop_columns([n for n in table.column_names if n.startswith("__index_level_")])  # rows of pandas
-
-
-def _open_parquet(path: Path) -> Any:
     import pyarrow.parquet as pq
 
-    return pq.ParquetFile(path)
+    table = pq.ParquetFile(path).read() if kind == "Parquet" else feather.read_table(path)
+    return table.drop_columns([n for n in table.column_names if n.startswith("__index_level_")])  # rows of pandas
 
 
 def _check_table(path: Path, table: Any) -> Any:
@@ -146,27 +135,13 @@ def _check_table(path: Path, table: Any) -> Any:
 def _load_npz(path: Path) -> dict[str, Any]:
     if not zipfile.is_zipfile(path):
         raise InputError(f"{path}: is not a numpy archive (.npz).")
-    try:
-        with np.errstate(all="raise"), np.load(path, allow_pickle=False) as archive:
-            names = archive.files
-            arrays = {name: archive[name] for name in ("X", "y") if name in names}
-    except MemoryError as error:  # sizes that a damaged header claims
-        raise InputError(f"{path}: holds an array that does not fit into memory ({error}).") from error
-    if "X" not in arrays:
-        raise InputError(f"{path}: holds the arrays {listed(names)}; nearworth needs `X` (and `y`).")
-    return arrays
-
-
-def _load_npy(path: Path) -> Any:
-    try:
-        return map_npy(path, f"{path}:")  # stays on disk
-    except ValueError as error:
-        raise InputError(str(error)) from error
+    with np.errstate(all="raise"), np.load(path, allow_pickle=False) as archive:
+        if "X" not in archive:
+            raise InputError(f"{path}: holds the arrays {listed(archive.files)}; nearworth needs `X` (and `y`).")
+        return {name: archive[name] for name in ("X", "y") if name in archive}
 
 
 def _as_matrix(path: Path, X: Any) -> Any:
-    if X.ndim < 2:
-        raise InputError(f"{path}: X must have one row per point, so two dimensions; its shape is {X.shape}.")
-    if 0 in X.shape:
-        raise InputError(f"{path}: X is empty; its shape is {X.shape}.")
+    if X.ndim < 2 or 0 in X.shape:
+        raise InputError(f"{path}: X must have two dimensions, one row per point, and a point; its shape is {X.shape}.")
     return X.reshape(len(X), -1)  # images become rows of pixels

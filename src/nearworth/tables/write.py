@@ -15,9 +15,12 @@ from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
 
 from nearworth._common.files import atomic_write
 from nearworth.tables import InputError
+from nearworth.tables.columns import kind_of
 from nearworth.tables.csv_files import guard, guard_column
 
 FORMATS = (".csv", ".tsv", ".parquet", ".feather", ".json")
@@ -32,21 +35,19 @@ def check_output(
         return
     target = Path(path)
     folder = target.absolute().parent
-    problem = None
-    if target.suffix.lower() not in formats:
-        problem = f"cannot write {target.suffix or 'a file without extension'!r}; use {', '.join(formats)}."
-    elif target.is_dir():
-        problem = "is a directory; name a file in it."
-    elif not folder.is_dir():
-        problem = f"there is no folder {str(target.parent)!r} to write to."
-    elif not os.access(folder, os.W_OK):
-        problem = f"no permission to write to the folder {str(folder)!r}."
-    elif any(name and os.path.exists(name) and target.exists() and target.samefile(name) for name in inputs):
-        problem = "is one of the files that data are read from. Give the output another name."
-    elif target.exists() and not force:
-        problem = "exists already. Use --force to replace it, or another name."
-    if problem:
-        raise InputError(f"{path}: {problem}")
+    is_input = target.exists() and any(name and os.path.exists(name) and target.samefile(name) for name in inputs)
+    ending = target.suffix or "a file without extension"
+    problems = {
+        f"cannot write {ending!r}; use {', '.join(formats)}": target.suffix.lower() not in formats,
+        "is a directory; name a file in it": target.is_dir(),
+        f"there is no folder {str(target.parent)!r} to write to": not folder.is_dir(),
+        f"no permission to write to the folder {str(folder)!r}": not os.access(folder, os.W_OK),
+        "is one of the files that data are read from. Give the output another name": is_input,
+        "exists already. Use --force to replace it, or another name": target.exists() and not force,
+    }
+    for problem, found in problems.items():
+        if found:
+            raise InputError(f"{path}: {problem}.")
 
 
 def write_columns(columns: dict[str, Any] | pa.Table, path: str) -> None:
@@ -78,12 +79,8 @@ def _write(table: Any, file: IO[bytes], suffix: str) -> None:
     if suffix in (".csv", ".tsv"):
         _write_csv(table, file, "\t" if suffix == ".tsv" else ",")
     elif suffix == ".parquet":
-        import pyarrow.parquet as pq
-
         pq.write_table(table, file)
     elif suffix == ".feather":
-        import pyarrow.feather as feather
-
         feather.write_feather(table, file, compression="zstd")
     else:
         file.write(json.dumps(records(table), indent=1, allow_nan=False, default=str).encode())
@@ -97,11 +94,9 @@ def _write_csv(table: Any, file: IO[bytes], delimiter: str) -> None:
 
 def _as_cells(name: str, column: Any) -> Any:
     """A column in a form that CSV has; text of every Arrow type is guarded."""
-    kind = column.type
-    if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        raise InputError(f"column {name!r} holds {kind}, for which CSV has no form; write .parquet or .feather.")
-    if pa.types.is_dictionary(kind):
-        column = column.cast(kind.value_type)
-    if pa.types.is_large_string(column.type) or pa.types.is_string_view(column.type):
-        column = column.cast(pa.string())
-    return guard_column(column) if pa.types.is_string(column.type) else column
+    kind = kind_of(column)
+    if pa.types.is_nested(column.type) or kind in ("binary", "large_binary"):
+        raise InputError(f"column {name!r} holds {column.type}, for which CSV has no form; write .parquet or .feather.")
+    if kind == "text":
+        return guard_column(column.cast(pa.string()))
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column

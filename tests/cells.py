@@ -9,6 +9,8 @@ are at most `tolerance` apart. Of all orders that are left, two are extreme: mat
 points as far, and the reverse. What a point loses to matches behind it lies between these two, and what it loses to a
 run of matches is a difference of two worths c. So the error costs O(1) per cell, from far to near and whatever the cut
 is: each query is cut where its own counts allow it.
+
+The engine does this in compiled code (native/certified.c); this is the form in numpy that it is tested against.
 """
 
 from __future__ import annotations
