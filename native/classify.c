@@ -62,7 +62,8 @@ typedef struct {
 
 typedef struct {
     int64_t n, first_match, end_match; /* points, and the slice of matches */
-    int64_t self;                      /* the query's own position, or -1 */
+    const int32_t *excluded;           /* positions that take no part: the query itself, rows of its group */
+    int64_t n_excluded;
     bool pivots_match, by_index;
     int64_t n_cells;
     int32_t tolerance;
@@ -198,7 +199,7 @@ static void count_cells(const int32_t *qkeys, const Map *map, int64_t start, int
     }
 }
 
-/* The query itself goes to a cell of its own behind the last, which counts for nothing and has the value 0. */
+/* Excluded points go to a cell of their own behind the last, which counts for nothing and has the value 0. */
 static void put_in_cells(const int32_t *qkeys, const Query *query, const Map *map, uint16_t *cell, Scratch *s)
 {
     memset(s->pivots, 0, (size_t)(query->n_cells + 1) * sizeof *s->pivots);
@@ -208,10 +209,11 @@ static void put_in_cells(const int32_t *qkeys, const Query *query, const Map *ma
         count_cells(qkeys, map, pivots.start[r], pivots.stop[r], cell, s->pivots);
         count_cells(qkeys, map, others.start[r], others.stop[r], cell, s->others);
     }
-    if (query->self >= 0) {
-        bool matches = query->self >= query->first_match && query->self < query->end_match;
-        (matches == query->pivots_match ? s->pivots : s->others)[cell[query->self]]--;
-        cell[query->self] = (uint16_t)query->n_cells;
+    for (int64_t e = 0; e < query->n_excluded; e++) {
+        int64_t i = query->excluded[e];
+        bool matches = i >= query->first_match && i < query->end_match;
+        (matches == query->pivots_match ? s->pivots : s->others)[cell[i]]--;
+        cell[i] = (uint16_t)query->n_cells;
     }
 }
 
@@ -669,17 +671,19 @@ static void fold_one(double *restrict out, const Query *query, const Scratch *s,
 
 /* A block of queries. `total` gets weight * value added, query after query; or `values`, where given, each query's values.
  * Points stand in the order of their classes: class c holds the positions starts[c] to starts[c + 1] - 1, and row_of gives
- * the row of a position. Labels are classes, or -1 if no training point has them. `selves` are positions, or -1.
+ * the row of a position. Labels are classes, or -1 if no training point has them. A row of `excluded`
+ * has the positions that take no part in the game of a query, equally many for all queries of a block.
  * `constants` holds what the utility adds for a match and for another point. Exact distances come from points, from given
  * keys, or from `ask`. With `max_error` above 0 values are certified: `errors` gets the error of each query, `cumulative`
  * holds the sums of worth. Returns how many exact distances were taken, or -1 if `ask` failed. */
-EXPORT int64_t classify_block(const int32_t *qkeys, const int32_t *tolerances, const int32_t *labels, const int32_t *selves,
-                              const double *constants, const double *weights, const int64_t *starts, const int32_t *row_of,
-                              const double *worth, const double *loss, const double *cumulative, double max_error,
-                              int64_t certain, int32_t by_index, int64_t most_pivots, int64_t n_cells,
-                              const double *queries, const void *points, int32_t type, const double *given, callback ask,
-                              double *total, double *values, double *errors, char *memory, int64_t n_queries, int64_t stride,
-                              int64_t n_starts, int64_t n, int64_t n_ranks, int64_t width, int64_t n_rows, int64_t n_memory)
+EXPORT int64_t classify_block(const int32_t *qkeys, const int32_t *tolerances, const int32_t *labels,
+                              const int32_t *excluded, const double *constants, const double *weights,
+                              const int64_t *starts, const int32_t *row_of, const double *worth, const double *loss,
+                              const double *cumulative, double max_error, int64_t certain, int32_t by_index,
+                              int64_t most_pivots, int64_t n_cells, const double *queries, const void *points, int32_t type,
+                              const double *given, callback ask, double *total, double *values, double *errors,
+                              char *memory, int64_t n_queries, int64_t stride, int64_t n_excluded, int64_t n_starts,
+                              int64_t n, int64_t n_ranks, int64_t width, int64_t n_rows, int64_t n_memory)
 {
     (void)n_starts, (void)n_ranks, (void)n_rows, (void)n_memory;
     Scratch s;
@@ -692,9 +696,9 @@ EXPORT int64_t classify_block(const int32_t *qkeys, const int32_t *tolerances, c
     for (int64_t q = 0; q < n_queries; q++) {
         int number = values ? 0 : (int)(q & 1);
         int64_t first = labels[q] < 0 ? 0 : starts[labels[q]], end = labels[q] < 0 ? 0 : starts[labels[q] + 1];
-        Query query = {n, first, end, selves[q], 2 * (end - first) <= n, by_index, n_cells, tolerances[q], n_cells};
+        Query query = {n, first, end, excluded + q * n_excluded, n_excluded, 2 * (end - first) <= n, by_index, n_cells, tolerances[q], n_cells};
         Source source = {points, type, width, queries ? queries + q * width : NULL, given ? given + q * n : NULL, ask, q, row_of, false};
-        Scan scan = begin_scan(worth, loss, constants[2 * q], constants[2 * q + 1], query.pivots_match, n - (selves[q] >= 0));
+        Scan scan = begin_scan(worth, loss, constants[2 * q], constants[2 * q + 1], query.pivots_match, n - n_excluded);
         taken += value_query(qkeys + q * stride, &query, &certificate, &source, &scan, number, errors + q, &s, &lists);
         pair[number] = query;
         if (source.failed)

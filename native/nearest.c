@@ -59,9 +59,18 @@ static bool any_up_to(const int32_t *numbers, int32_t limit)
     return any;
 }
 
-/* Rows of the points up to a limit, but for the one at `self`; returns how many there are. */
-static int64_t list_up_to(const int32_t *qkeys, int64_t n, int64_t limit, int64_t self, const int32_t *row_of,
-                          int32_t *rows)
+/* Whether a position is in a short list. */
+static bool is_in(int64_t position, const int32_t *list, int64_t size)
+{
+    bool found = false;
+    for (int64_t i = 0; i < size; i++)
+        found |= list[i] == position;
+    return found;
+}
+
+/* Rows of the points up to a limit, but for excluded ones; returns how many there are. */
+static int64_t list_up_to(const int32_t *qkeys, int64_t n, int64_t limit, const int32_t *excluded, int64_t n_excluded,
+                          const int32_t *row_of, int32_t *rows)
 {
     int64_t count = 0;
     int32_t last = limit < INT32_MAX ? (int32_t)limit : INT32_MAX;
@@ -70,7 +79,7 @@ static int64_t list_up_to(const int32_t *qkeys, int64_t n, int64_t limit, int64_
         if (stop - start == BLOCK && !any_up_to(qkeys + start, last))
             continue;
         for (int64_t i = start; i < stop; i++)
-            if (qkeys[i] <= last && i != self)
+            if (qkeys[i] <= last && !is_in(i, excluded, n_excluded))
                 rows[count++] = row_of[i];
     }
     return count;
@@ -90,17 +99,18 @@ static int64_t cut_list(double *keys, int32_t *hashes, int64_t count, int64_t si
     return before >= least ? before : size;
 }
 
-/* `given` holds exact keys by row; without them they are squared distances of queries and points. `selves` are
- * positions of points that take no part, or -1; `first` is the number of the first query. Lists end in -1 and infinity. */
-EXPORT void nearest_lists(const int32_t *qkeys, const int32_t *tolerances, const int32_t *selves, const int32_t *row_of,
+/* `given` holds exact keys by row; without them they are squared distances of queries and points. A row of
+ * `excluded` has the positions that take no part for a query; `first` is the number of the first query. Lists end in -1 and infinity. */
+EXPORT void nearest_lists(const int32_t *qkeys, const int32_t *tolerances, const int32_t *excluded, const int32_t *row_of,
                           const double *queries, const void *points, int32_t type, const double *given, int64_t first,
                           int64_t least, int32_t *rows, double *keys, int32_t *near, double *exact, int64_t n_queries,
-                          int64_t stride, int64_t n, int64_t width, int64_t n_points, int64_t size)
+                          int64_t stride, int64_t n_excluded, int64_t n, int64_t width, int64_t n_points, int64_t size)
 {
     for (int64_t q = 0; q < n_queries; q++, rows += size, keys += size) {
         const int32_t *own = qkeys + q * stride;
-        int64_t bound = bound_of_kth(own, n, size + 1 < n ? size + 1 : n, near);
-        int64_t count = list_up_to(own, n, bound + tolerances[q], selves[q], row_of, near);
+        int64_t wanted = size + (n_excluded ? n_excluded : 1); /* excluded points may be among the nearest */
+        int64_t bound = bound_of_kth(own, n, wanted < n ? wanted : n, near);
+        int64_t count = list_up_to(own, n, bound + tolerances[q], excluded + q * n_excluded, n_excluded, row_of, near);
         if (!given)
             rows_distances(queries + q * width, points, type, near, exact, width, n_points, count);
         for (int64_t i = 0; given && i < count; i++)

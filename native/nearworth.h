@@ -38,8 +38,8 @@ void select_nearest(double *keys, int32_t *points, int64_t size, int64_t k);
 
 /* The points of a query by exact key, then by row, without the excluded one (-1 for none). `first` says where a block of
  * ties begins: at every rank if they are broken by index. All arrays have n entries. */
-void order_points(const double *keys, int64_t n, int64_t excluded, bool by_index, uint64_t *items, uint64_t *spare,
-                  int32_t *order, uint8_t *first);
+int64_t order_points(const double *keys, int64_t n, bool by_index, uint64_t *items, uint64_t *spare, int32_t *order,
+                     uint8_t *first);
 
 /* The nearest cut that certifies `max_error`: the number of cells, near to far, that are to be resolved; -1 if the cells do
  * not hold N points. From the cut on, of_match and of_other are the values of the points of each cell, without what the

@@ -3,7 +3,8 @@
  * A key becomes a cell: the leading bits of the difference between its bits and those of the smallest key. This map is
  * monotone, and as bits count exponents it is nearly logarithmic: neither one far point nor a distance of zero leaves the
  * others without cells. Points are sorted by cell, a digit at a time from the last to the first; each pass keeps the
- * order of equal digits. Few points share a cell, and only these are compared, by key and then by row. */
+ * order of equal digits. Few points share a cell, and only these are compared, by key and then by row.
+ * Points whose key is NaN take no part. */
 #include "nearworth.h"
 
 #define DIGIT_BITS 9
@@ -30,13 +31,13 @@ static inline uint64_t cell_of(struct cells cells, double key)
     return (sortable(key) - cells.low) >> cells.shift;
 }
 
-static struct cells make_cells(const double *keys, int64_t n, int64_t excluded)
+static struct cells make_cells(const double *keys, int64_t n)
 {
     uint64_t low = UINT64_MAX, high = 0;
     for (int64_t i = 0; i < n; i++) {
         uint64_t bits = sortable(keys[i]);
-        low = i != excluded && bits < low ? bits : low;
-        high = i != excluded && bits > high ? bits : high;
+        low = !isnan(keys[i]) && bits < low ? bits : low;
+        high = !isnan(keys[i]) && bits > high ? bits : high;
     }
     struct cells cells = {low, 0};
     while ((high - low) >> cells.shift >> (DIGIT_BITS * DIGITS))
@@ -45,13 +46,12 @@ static struct cells make_cells(const double *keys, int64_t n, int64_t excluded)
 }
 
 /* Where the points with each value of each digit begin, once they are sorted by that digit. */
-static void count_digits(struct cells cells, const double *keys, int64_t n, int64_t excluded,
-                         uint32_t starts[DIGITS][VALUES])
+static void count_digits(struct cells cells, const double *keys, int64_t n, uint32_t starts[DIGITS][VALUES])
 {
     memset(starts, 0, sizeof(uint32_t) * DIGITS * VALUES);
     for (int64_t i = 0; i < n; i++) {
         uint64_t cell = cell_of(cells, keys[i]);
-        for (int digit = 0; digit < DIGITS && i != excluded; digit++)
+        for (int digit = 0; digit < DIGITS && !isnan(keys[i]); digit++)
             starts[digit][cell >> (DIGIT_BITS * digit) & (VALUES - 1)]++;
     }
     for (int digit = 0; digit < DIGITS; digit++)
@@ -61,15 +61,17 @@ static void count_digits(struct cells cells, const double *keys, int64_t n, int6
         }
 }
 
-/* The first pass: items, each a cell and below it a point, by the last digit. */
-static void make_items(struct cells cells, const double *keys, int64_t n, int64_t excluded, uint32_t *starts,
-                       uint64_t *sorted)
+/* The first pass: items, each a cell and below it a point, by the last digit; returns how many there are. */
+static int64_t make_items(struct cells cells, const double *keys, int64_t n, uint32_t *starts, uint64_t *sorted)
 {
+    int64_t count = 0;
     for (int64_t i = 0; i < n; i++)
-        if (i != excluded) {
+        if (!isnan(keys[i])) {
             uint64_t cell = cell_of(cells, keys[i]);
             sorted[starts[cell & (VALUES - 1)]++] = cell << 32 | (uint64_t)i;
+            count++;
         }
+    return count;
 }
 
 static void sort_by_digit(const uint64_t *items, int64_t n, int digit, uint32_t *starts, uint64_t *sorted)
@@ -91,14 +93,13 @@ static int64_t order_cell(const double *keys, const uint64_t *items, int64_t sta
     return end;
 }
 
-void order_points(const double *keys, int64_t n, int64_t excluded, bool by_index, uint64_t *items, uint64_t *spare,
-                  int32_t *order, uint8_t *first)
+int64_t order_points(const double *keys, int64_t n, bool by_index, uint64_t *items, uint64_t *spare, int32_t *order,
+                     uint8_t *first)
 {
     uint32_t starts[DIGITS][VALUES];
-    int64_t m = n - (excluded >= 0);
-    struct cells cells = make_cells(keys, n, excluded);
-    count_digits(cells, keys, n, excluded, starts);
-    make_items(cells, keys, n, excluded, starts[0], items);
+    struct cells cells = make_cells(keys, n);
+    count_digits(cells, keys, n, starts);
+    int64_t m = make_items(cells, keys, n, starts[0], items);
     sort_by_digit(items, m, 1, starts[1], spare);
     sort_by_digit(spare, m, 2, starts[2], items);
     memset(first, 1, (size_t)n);
@@ -107,4 +108,5 @@ void order_points(const double *keys, int64_t n, int64_t excluded, bool by_index
     for (int64_t i = 1; i < m; i++)
         if (items[i] >> 32 == items[i - 1] >> 32)
             i = order_cell(keys, items, i - 1, m, by_index, (double *)spare, order, first);
+    return m;
 }

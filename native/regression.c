@@ -126,19 +126,19 @@ static void value_ranks(const struct game *game, const struct ranked *ranked)
     }
 }
 
-/* Values of a block of queries with exact keys, one row each. Where `self` is not negative, query q is the point
- * self + q, which takes no part in its game. Values go to `values`, or with their weights to `total`, in the order of the
- * queries. `correction` is NULL for the original utility; `order` and `first` stay as they are for the last query. */
+/* Values of a block of queries with exact keys, one row each. Points whose key is NaN
+ * take no part; all queries of a block have equally many players. Values go to `values`, or with their weights to
+ * `total`, in the order of the queries. `correction` is NULL for the original utility; `order` and `first` stay as they are for the last query. */
 EXPORT void value_regression(const double *keys, const double *targets, const double *query_targets,
-                             const double *weights, int64_t self, int32_t by_index, const double *worth,
+                             const double *weights, int32_t by_index, const double *worth,
                              const double *loss, const double *pair_worth, const double *pair_loss, double votes,
                              const double *correction, double *total, double *values, uint64_t *items, uint64_t *spare,
                              int32_t *order, uint8_t *first, int64_t n_queries, int64_t n, int64_t n_players)
 {
     struct game game = {worth, loss, pair_worth, pair_loss, 1.0 / votes, 2.0 / (votes * votes)};
     for (int64_t q = 0; q < n_queries; q++) {
-        order_points(keys + q * n, n, self < 0 ? -1 : self + q, by_index, items, spare, order, first);
-        struct ranked ranked = {.order = order, .first = first, .n = n_players};
+        int64_t present = order_points(keys + q * n, n, by_index, items, spare, order, first);
+        struct ranked ranked = {.order = order, .first = first, .n = present < n_players ? present : n_players};
         ranked.x = (double *)items, ranked.before = (double *)spare; /* no longer needed for the order */
         ranked.shift = correction ? 0.0 : 2.0 * votes * query_targets[q];
         ranked.weight = values ? 1.0 : weights[q];

@@ -220,6 +220,13 @@ def quantise(rng):
 # classify.c
 
 
+def some_excluded(rng, n_queries, n):
+    """Positions of points that take no part, equally many for each query; at least one point does."""
+    count = min(int(rng.choice([0, 1, 4])), n - 1)
+    positions = [rng.permutation(n)[:count] for _ in range(n_queries)]
+    return np.array(positions, dtype=np.int32).reshape(n_queries, count)
+
+
 @case
 def classify_scratch(rng):
     n = size(rng)
@@ -236,21 +243,20 @@ def classify_block(rng):
     n, n_queries, n_classes = size(rng, least=2), size(rng, 17), int(rng.choice([1, 2, 3, 30]))
     classes = np.sort(rng.integers(0, n_classes, n))
     counts = np.bincount(classes, minlength=n_classes)
-    row_of, alone = rng.permutation(n).astype(np.int32), bool(rng.integers(2))
+    row_of, excluded = rng.permutation(n).astype(np.int32), some_excluded(rng, n_queries, n)
     keys = rng.integers(0, rng.choice([1, 5, 100, 10**5]), (n_queries, n))  # by row
     noise, spacing = int(rng.choice([0, 1, 100, 2**18])), int(rng.choice([1, 50, 2**10]))
     qkeys = np.zeros((n_queries, blocks(n) * ROWS), np.int32)
     qkeys[:, :n] = keys[:, row_of] * spacing + rng.integers(-noise, noise + 1, keys.shape) + 2**20
     labels = rng.integers(-1, n_classes, n_queries).astype(np.int32)
-    selves = rng.integers(0, n, n_queries).astype(np.int32) if alone else np.full(n_queries, -1, np.int32)
     most, n_cells = int(np.minimum(counts, n - counts).max()), int(rng.choice([64, 256]))
     scratch = Space((native.call("classify_scratch", n, most, n_cells),), np.uint8, scratch=True)
-    weights = ClassificationGame(n - alone, size(rng, least=1), n_classes).weights
+    weights = ClassificationGame(n - excluded.shape[1], size(rng, least=1), n_classes).weights
     worth, loss = np.concatenate([weights.worth[:1], weights.worth, [0.0]]), np.append(0.0, weights.loss)
     given, max_error = keys.astype(np.float64), float(rng.choice([0.0, 1e-6, 1e-2]))
     each, before = bool(rng.integers(2)), rng.random(n)
     source = (given, None) if rng.integers(2) else (None, lambda query, rows, out: np.copyto(out, given[query, rows]))
-    common = [labels, selves, rng.random((n_queries, 2)), rng.random(n_queries), np.append(0, np.cumsum(counts))]
+    common = [labels, excluded, rng.random((n_queries, 2)), rng.random(n_queries), np.append(0, np.cumsum(counts))]
     common += [row_of, worth, loss, np.append(0.0, np.cumsum(weights.worth))]
     ends = [int(weights.loss.argmax()), int(rng.integers(2)), most, n_cells, None, None, *source]
     ends += [None, Space((n_queries, n))] if each else [before, None]
@@ -496,19 +502,19 @@ def nearest_lists(rng):
         source, exact = [np.zeros((n_queries, 1)), points, None], np.repeat(points.T**2, n_queries, axis=0)
     qkeys = np.zeros((n_queries, blocks(n) * ROWS), np.int32)
     qkeys[:, :n] = keys[:, row_of] * spacing + rng.integers(-noise, noise + 1, keys.shape)
-    tolerances, selves = np.full(n_queries, 2 * noise, np.int32), rng.integers(-1, n, n_queries).astype(np.int32)
+    tolerances, excluded = np.full(n_queries, 2 * noise, np.int32), some_excluded(rng, n_queries, n)
     lists = Space((n_queries, k), np.int32), Space((n_queries, k))
     scratch = Space((n,), np.int32, scratch=True), Space((n,), scratch=True)
 
     def check(result, arrays):
         expected = NearestLists(first + n_queries, k, least)
         for q in range(n_queries):
-            others = np.delete(np.arange(n), row_of[selves[q]]) if selves[q] >= 0 else np.arange(n)
+            others = np.delete(np.arange(n), row_of[excluded[q]])
             expected.keep(first + q, others, exact[q, others])
         np.testing.assert_array_equal(arrays["rows"], expected.found.rows[first:])
         np.testing.assert_array_equal(arrays["keys"], expected.found.keys[first:])
 
-    return Case([qkeys, tolerances, selves, row_of, *source, first, least, *lists, *scratch], check)
+    return Case([qkeys, tolerances, excluded, row_of, *source, first, least, *lists, *scratch], check)
 
 
 # regression.c
@@ -517,12 +523,12 @@ def nearest_lists(rng):
 @case
 def value_regression(rng):
     n, n_queries = size(rng, least=2), size(rng, 17)
-    alone = n_queries <= n and bool(rng.integers(2))
-    self_index = int(rng.integers(0, n - n_queries + 1)) if alone else -1
+    excluded = some_excluded(rng, n_queries, n)
     utility, ties = str(rng.choice(["soft", "original"])), str(rng.choice(["average", "index"]))
-    game = RegressionGame(n - alone, size(rng, least=1), utility)
+    game = RegressionGame(n - excluded.shape[1], size(rng, least=1), utility)
     keys = numbers(rng, (n_queries, n)) * rng.choice([1.0, 0.0, 1e-300, 1e300])
     keys[rng.random(keys.shape) < 0.05] = rng.choice([0.0, -0.0, np.inf])
+    np.put_along_axis(keys, excluded, np.nan, axis=1)
     targets, query_targets, weights = rng.normal(size=n), rng.normal(size=n_queries), rng.random(n_queries)
     each, before = bool(rng.integers(2)), rng.random(n)
     out = [None, Space((n_queries, n))] if each else [before, None]
@@ -533,9 +539,7 @@ def value_regression(rng):
     def check(result, arrays):
         expected = np.zeros((n_queries, n))
         for q in range(n_queries):
-            own = keys[q].copy()
-            if alone:
-                own[self_index + q] = np.nan
+            own = keys[q]
             order = np.argsort(own, kind="stable")[: game.n_players]
             blocks_of = TieBlocks(Neighbours(order[None], own[None, order]).starts(ties))
             expected[q, order] = game.values(targets[None, order], query_targets[q : q + 1], blocks_of)[0]
@@ -543,7 +547,7 @@ def value_regression(rng):
         expected = expected if each else weights @ expected
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * max(1.0, np.abs(expected).max(initial=0.0)))
 
-    arguments = [keys, targets, query_targets, weights, self_index, ties == "index", *coefficients, correction]
+    arguments = [keys, targets, query_targets, weights, ties == "index", *coefficients, correction]
     return Case([*arguments, *out, *scratch], check)
 
 

@@ -159,6 +159,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         y_val: Any = None,
         sample_weight: Any = None,
         *,
+        groups: Any = None,
         contributions: Any = None,
         checkpoint: Any = None,
         checkpoint_interval: float = CHECKPOINT_INTERVAL,
@@ -175,6 +176,9 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
             Without both, every training point is in turn the validation point of all the others.
         sample_weight : array, optional
             Weights of the validation points, non-negative.
+        groups : array or pair of arrays, optional
+            A group for each row (a patient, a speaker, a video): rows of one group never vote for each other. With a
+            validation set, the groups of the training rows and those of the validation rows.
         contributions : row numbers, mask, slice or "all", optional
             Training points whose value for each single validation point is kept, in `Valuation.contributions`
             of shape (validation points, chosen rows).
@@ -196,7 +200,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         Valuation
         """
         parameters = self._fitted_parameters()
-        problem = self.training_set_.problem(X_val, y_val, sample_weight, parameters)
+        problem = self.training_set_.problem(X_val, y_val, sample_weight, parameters, groups)
         options = Options(
             contributions=contributions,
             checkpoint=checkpoint,

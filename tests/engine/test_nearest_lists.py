@@ -87,11 +87,13 @@ def test_a_query_that_is_recorded_again_leaves_nothing_of_the_first_time():
 @pytest.mark.parametrize("source", ["points", "given", "exact"])
 @pytest.mark.parametrize(("n", "size", "least"), [(1, 3, 1), (7, 3, 1), (40, 60, 1), (500, 20, 5), (5000, 20, 20)])
 @pytest.mark.parametrize("spread", [0, 2, 1000])  # of the coordinates: all equal, many ties, few
-def test_lists_from_quantised_keys_are_those_of_a_sort(rng, n, size, least, spread, source):
+@pytest.mark.parametrize("n_excluded", [0, 1, 6])
+def test_lists_from_quantised_keys_are_those_of_a_sort(rng, n, size, least, spread, source, n_excluded):
     first, stop, order = 100, 130, rng.permutation(n).astype(np.int32)  # numbers of queries are part of the hashes
     points = rng.integers(0, spread + 1, (n, 3)).astype(np.int16)
     queries = points[rng.integers(0, n, stop - first)].astype(np.float64)
-    selves = np.where(rng.random(stop - first) < 0.5, rng.integers(0, n, stop - first), -1).astype(np.int32)
+    count = min(n_excluded, n - 1)
+    excluded = np.array([rng.permutation(n)[:count] for _ in range(first, stop)], np.int32).reshape(stop - first, count)
     keys = squared(queries, points)
     tolerance = rng.choice([0, 1, 40], stop - first).astype(np.int32)  # by which two keys may be off against each other
     noisy = keys[:, order] + rng.integers(0, tolerance[:, None] + 1, keys.shape)
@@ -103,9 +105,9 @@ def test_lists_from_quantised_keys_are_those_of_a_sort(rng, n, size, least, spre
     }[source]
     found, expected = NearestLists(stop, size, least), NearestLists(stop, size, least)
     block = QuantisedKeys(qkeys=qkeys, tolerance=tolerance, usable=np.ones(stop - first, dtype=bool), **exact)
-    found.note(first, block, order, selves)
-    for query, (row, position) in enumerate(zip(keys, selves, strict=True), start=first):
-        rows = np.flatnonzero(np.arange(n) != (order[position] if position >= 0 else -1))
+    found.note(first, block, order, excluded)
+    for query, (row, positions) in enumerate(zip(keys, excluded, strict=True), start=first):
+        rows = np.delete(np.arange(n), order[positions])
         expected.keep(query, rows, row[rows])
     np.testing.assert_array_equal(found.found.rows, expected.found.rows)
     np.testing.assert_array_equal(found.found.keys, expected.found.keys)

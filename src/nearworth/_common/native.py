@@ -48,7 +48,7 @@ quantise(products:f8[q,w] norms:f8[w] positions:i4[w] lows:f8[q] scales:f8[q] qk
 
 # classify.c
 classify_scratch(n:i8 most_pivots:i8 n_cells:i8) -> i8
-classify_block(qkeys:i4[q,s] tolerances:i4[q] labels:i4[q] selves:i4[q] constants:f8[q,2] weights:f8[q] starts:i8[c]
+classify_block(qkeys:i4[q,s] tolerances:i4[q] labels:i4[q] excluded:i4[q,e] constants:f8[q,2] weights:f8[q] starts:i8[c]
     row_of:i4[n] worth:f8[r] loss:f8[r-1] cumulative:f8[r-1] max_error:f8 certain:i8 by_index:i4 most_pivots:i8
     n_cells:i8 queries:f8?[q,d] points:any?[m,d] given:f8?[q,n] ask:function? total:f8?[n]! values:f8?[q,n]!
     errors:f8[q]! memory:u1[b]!) -> i8
@@ -77,11 +77,11 @@ add_with_spread(total:f8[n]! shift:f8[n]! first:f8[n]! second:f8[n]! values:f8[n
 hash_numbers(numbers:f8[n] start:i8 keys:u8[2,b] sums:u8[c,2]!)
 
 # nearest.c
-nearest_lists(qkeys:i4[q,s] tolerances:i4[q] selves:i4[q] row_of:i4[n] queries:f8?[q,d] points:any?[m,d] given:f8?[q,n]
-    first:i8 least:i8 rows:i4[q,k]! keys:f8[q,k]! near:i4[n]! exact:f8[n]!)
+nearest_lists(qkeys:i4[q,s] tolerances:i4[q] excluded:i4[q,e] row_of:i4[n] queries:f8?[q,d] points:any?[m,d]
+    given:f8?[q,n] first:i8 least:i8 rows:i4[q,k]! keys:f8[q,k]! near:i4[n]! exact:f8[n]!)
 
 # regression.c
-value_regression(keys:f8[q,n] targets:f8[n] query_targets:f8[q] weights:f8[q] self:i8 by_index:i4 worth:f8[m] loss:f8[m]
+value_regression(keys:f8[q,n] targets:f8[n] query_targets:f8[q] weights:f8[q] by_index:i4 worth:f8[m] loss:f8[m]
     pair_worth:f8[m] pair_loss:f8[m] votes:f8 correction:f8?[5] total:f8?[n]! values:f8?[q,n]! items:u8[n]! spare:u8[n]!
     order:i4[n]! first:u1[n]!)
 """

@@ -106,35 +106,32 @@ def effects_of(
         return single_values(problem, np.array([row]))[:, 0]
 
     problem = estimator.training_set_.problem(X_val, y_val, None, estimator.get_params(deep=False))
-    game = problem.game
-    if not isinstance(game, ClassificationGame):
+    if not isinstance(problem.game, ClassificationGame):
         return values_of_row(problem), np.empty(0)
-    soft = estimator.utility == "soft"
-    votes = min(estimator.n_neighbors, game.n_players) if soft else estimator.n_neighbors
-    n_classes = len(estimator.classes_)
-    linear_game = ClassificationGame(game.n_players, votes, n_classes, "original", estimator.semivalue)
+    n_classes, linear_game = len(estimator.classes_), problem.game.uncorrected()
     linear = values_of_row(replace(problem, game=linear_game))
     only_row = (np.arange(problem.n_train) == row).astype(np.intp)
     always = np.ones(problem.n_val, dtype=np.intp)
     worth = values_of_row(replace(problem, game=linear_game, labels=only_row, query_labels=always))
     given = int(problem.labels[row])
     rest = linear - worth * (problem.query_labels == given)
-    under = [rest + worth * (problem.query_labels == c) + _added(problem, game, row, c) for c in range(n_classes)]
+    under = [rest + worth * (problem.query_labels == c) + _added(problem, row, c) for c in range(n_classes)]
     total = problem.weights.sum()
     return under[given], np.array([problem.weights @ effect / total for effect in under])
 
 
-def _added(problem: Problem, game: ClassificationGame, row: int, label: int) -> FloatVector:
+def _added(problem: Problem, row: int, label: int) -> FloatVector:
     """What the soft utility adds to the value of the row, if that were its label, for each validation point."""
-    labels, queries = problem.labels.copy(), problem.query_labels
+    labels, added = problem.labels.copy(), np.zeros(problem.n_val)
     labels[row] = label
-    counts = np.bincount(labels, minlength=max(int(queries.max()) + 1, 1)).astype(np.float64)
-    matches = np.where(queries >= 0, counts[queries], 0.0) - problem.leave_one_out
-    of_match, of_other = game.added(matches)
-    added = np.where(queries == label, of_match, of_other)
-    if problem.leave_one_out:
-        added[row] = 0.0  # it takes no part in its own game
-    return np.asarray(added, dtype=np.float64)
+    counts = np.append(np.bincount(labels, minlength=int(problem.query_labels.max()) + 1), 0)  # unseen labels: code -1
+    for start, stop, excluded in problem.runs(0, problem.n_val):
+        queries = problem.query_labels[start:stop]
+        matches = counts[queries] - (labels[excluded] == queries[:, None]).sum(axis=1)
+        of_match, of_other = problem.game_without(excluded.shape[1]).added(matches)
+        takes_part = (excluded != row).all(axis=1)
+        added[start:stop] = np.where(takes_part, np.where(queries == label, of_match, of_other), 0.0)
+    return added
 
 
 def plain(label: Any) -> Any:

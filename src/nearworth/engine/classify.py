@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,10 @@ import numpy.typing as npt
 
 from nearworth._common import native
 from nearworth._common.memory import Memory
-from nearworth._common.types import FloatVector
+from nearworth._common.types import FloatMatrix, FloatVector
 from nearworth.engine.problem import Problem
 from nearworth.engine.run import Request
+from nearworth.games.classification import ClassificationGame
 from nearworth.games.ties import TieBlocks
 from nearworth.neighbors.keys import Keys
 from nearworth.neighbors.products import Products
@@ -34,7 +36,10 @@ from nearworth.results.sums import Leaf
 MOST_AMBIGUOUS = 0.1  # share of ambiguous points beyond which products in double precision are cheaper
 LEAST_CELLS, MOST_CELLS = 64, 4096
 PROBED = 8  # queries after which the precision of products is chosen
+FEW_SIZES = 4  # numbers of excluded points whose sequences are kept
 MORE_CELLS = 4  # times as many where statuses are mixed all over
+
+Positions = npt.NDArray[np.int32]  # of excluded points, one row per query
 
 
 class ClassificationEvaluator:
@@ -54,19 +59,14 @@ class ClassificationEvaluator:
         self._double = shared.double() if products else None
         self._probing = max_error is None
         self._single = shared.single() if products and single else None
-        n_train, most, game = problem.n_train, self._classes.most_pivots, problem.game
+        n_train, most = problem.n_train, self._classes.most_pivots
         self._n_cells = n_cells(n_train)
         size = native.call("classify_scratch", n_train, most, MORE_CELLS * self._n_cells)
         self._scratch = np.empty(size, dtype=np.uint8)
         self._qkeys = np.empty((0, stride(n_train)), dtype=np.int32)
-        # The kernel counts ranks from 1; rank 0 stands for "before the first". One more is read, not used.
-        self._worth = np.concatenate([game.weights.worth[:1], game.weights.worth, [0.0]])
-        self._max_error, self._largest_loss = max_error, int(game.weights.loss.argmax())
-        self._cumulative = np.concatenate([[0.0], np.cumsum(game.weights.worth)])
-        self._loss = np.concatenate([[0.0], game.weights.loss])
-        counts = np.append(self._classes.counts, 0)  # the last one for labels that no training point has
-        added = game.added(np.maximum(counts - problem.leave_one_out, 0))
-        self._constants = np.stack(np.broadcast_arrays(*added, np.zeros(len(counts)))[:2], axis=1)
+        self._max_error = max_error
+        self._counts = np.append(self._classes.counts, 0)  # the last one for labels that no training point has
+        self._sequences = lru_cache(maxsize=FEW_SIZES)(lambda n_excluded: _sequences(problem.game_without(n_excluded)))
 
     def add(self, leaf: Leaf, start: int, stop: int, request: Request) -> Iterator[int]:
         order = self._classes.order
@@ -74,13 +74,15 @@ class ClassificationEvaluator:
             while start < stop:
                 block = self._next_block(start, min(start + self._batch, stop))
                 end = start + len(block.qkeys)
-                if request.nearest is not None:
-                    request.nearest.note(start, block, order, self._selves(start, end))
-                if request.needs_every_value:
-                    self._add_each(sums, block, start, request)
-                else:
-                    errors = self._value(block, start, total=sums.total)
-                    sums.count(self._problem.weights[start:end], errors)
+                for a, b, excluded in self._problem.runs(start, end):
+                    part, positions = block.some(a - start, b - start), self._classes.positions[excluded]
+                    if request.nearest is not None:
+                        request.nearest.note(a, part, order, positions)
+                    if request.needs_every_value:
+                        self._add_each(sums, part, a, positions, request)
+                    else:
+                        errors = self._value(part, a, positions, total=sums.total)
+                        sums.count(self._problem.weights[a:b], errors)
                 yield end - start
                 start = end
 
@@ -104,7 +106,14 @@ class ClassificationEvaluator:
         keys = problem.keys(problem.queries[start : min(stop, start + problem.interruptible(self._batch))])
         return quantise_exact(keys, self._classes.positions, self._qkeys)
 
-    def _value(self, block: QuantisedKeys, start: int, total: FloatVector | None = None, values: Any = None) -> Any:
+    def _value(
+        self,
+        block: QuantisedKeys,
+        start: int,
+        excluded: Positions,
+        total: FloatVector | None = None,
+        values: Any = None,
+    ) -> Any:
         """Value a block into sums (in the order of the classes), or into a row of values for each query.
 
         Returns the certified error of each query; None for exact values.
@@ -113,15 +122,16 @@ class ClassificationEvaluator:
         part = slice(start, start + n_queries)
         labels = np.ascontiguousarray(problem.query_labels[part], dtype=np.int32)
         exact, errors = block.exact, np.zeros(n_queries)
+        worth, loss, cumulative, largest_loss = self._sequences(excluded.shape[1])
 
         def ask(query: int, rows: npt.NDArray[np.int32], out: FloatVector) -> None:
             out[:] = exact[query](rows)  # type: ignore[index]
 
         taken = native.call(
-            "classify_block", block.qkeys, block.tolerance, labels, self._selves(start, start + n_queries),
-            self._constants[labels], np.ascontiguousarray(problem.weights[part], dtype=np.float64),
-            classes.starts, classes.order, self._worth, self._loss, self._cumulative, self._max_error or 0.0,
-            self._largest_loss, problem.ties == "index", classes.most_pivots, self._n_cells, block.queries,
+            "classify_block", block.qkeys, block.tolerance, labels, excluded,
+            self._constants(labels, excluded), np.ascontiguousarray(problem.weights[part], dtype=np.float64),
+            classes.starts, classes.order, worth, loss, cumulative, self._max_error or 0.0,
+            largest_loss, problem.ties == "index", classes.most_pivots, self._n_cells, block.queries,
             block.points, block.given, None if exact is None else ask, total, values, errors, self._scratch,
         )  # fmt: skip
         if self._max_error is not None:
@@ -132,21 +142,22 @@ class ClassificationEvaluator:
             self._single, self._n_cells = None, MORE_CELLS * self._n_cells
         return None
 
-    def _add_each(self, sums: Leaf, block: QuantisedKeys, start: int, request: Request) -> None:
+    def _constants(self, labels: npt.NDArray[np.int32], excluded: Positions) -> FloatMatrix:
+        """What the utility adds to the value of a match and of another point, for each query."""
+        left_out = self._problem.labels[self._classes.order[excluded]] == labels[:, None]
+        n_matches = self._counts[labels] - left_out.sum(axis=1)
+        added = self._problem.game_without(excluded.shape[1]).added(n_matches)
+        return np.stack(np.broadcast_arrays(*added, np.zeros(len(labels)))[:2], axis=1)
+
+    def _add_each(self, sums: Leaf, block: QuantisedKeys, start: int, excluded: Positions, request: Request) -> None:
         """Query by query, where sums alone are not enough."""
         values = np.empty((1, self._problem.n_train))
         for q in range(len(block.qkeys)):
-            error = self._value(block.some(q, q + 1), start + q, values=values)
+            error = self._value(block.some(q, q + 1), start + q, excluded[q : q + 1], values=values)
             weight = float(self._problem.weights[start + q])
             request.add(sums, start + q, weight, values[0], self._classes.positions)
             if error is not None:
                 sums.widen(weight * float(error[0]))
-
-    def _selves(self, start: int, stop: int) -> npt.NDArray[np.int32]:
-        """Positions of the points that take no part in the games of some queries; -1 if all do."""
-        if not self._problem.leave_one_out:
-            return np.full(stop - start, -1, dtype=np.int32)
-        return np.asarray(self._classes.positions[self._problem.self_rows(slice(start, stop))])
 
     @staticmethod
     def memory(n_train: int, n_pivots: int, *, by_product: bool) -> Memory:
@@ -165,17 +176,17 @@ class SortedEvaluator:
         self._problem, self._batch = problem, batch
 
     def add(self, leaf: Leaf, start: int, stop: int, request: Request) -> Iterator[int]:
-        problem, n_players = self._problem, self._problem.game.n_players
+        problem = self._problem
         for query, keys in problem.exact_keys(start, stop, self._batch):
-            if problem.leave_one_out:
-                keys[problem.self_index(query)] = np.nan  # sorts behind everything, infinity included
-            order = np.argsort(keys, kind="stable")[:n_players]
+            excluded = problem.excluded(query)
+            keys[excluded] = np.nan  # sorts behind everything, infinity included
+            order = np.argsort(keys, kind="stable")[: problem.n_train - len(excluded)]
             ranked = Neighbours(order[None, :], keys[None, order])
             if request.nearest is not None:
                 request.nearest.keep(query, order, keys[order])
             values = np.zeros(problem.n_train)
             label = problem.query_labels[query : query + 1]
-            values[order] = problem.game.values(
+            values[order] = problem.game_without(len(excluded)).values(
                 problem.labels[None, order], label, TieBlocks(ranked.starts(problem.ties))
             )[0]
             request.add(leaf, query, float(problem.weights[query]), values)
@@ -184,6 +195,17 @@ class SortedEvaluator:
     @staticmethod
     def memory(n_train: int) -> Memory:
         return Memory(per_thread=16 * 8 * n_train, per_query=(8 + 8) * n_train)
+
+
+def _sequences(game: ClassificationGame) -> tuple[FloatVector, FloatVector, FloatVector, int]:
+    """Worth, loss and the sums of worth by rank, as the kernel counts ranks: from 1, 0 is "before the first"."""
+    worth, loss = game.weights.worth, game.weights.loss
+    return (
+        np.concatenate([worth[:1], worth, [0.0]]),  # one more is read, not used
+        np.concatenate([[0.0], loss]),
+        np.concatenate([[0.0], np.cumsum(worth)]),
+        int(loss.argmax()),
+    )
 
 
 def n_cells(n_train: int) -> int:

@@ -139,13 +139,14 @@ def cut(problem: Problem, job: Job, span: Span, workers: int) -> Iterator[Shard]
     """Aligned groups of 2^n leaves, some for each worker."""
     level = max(1, len(span.leaves) // (SHARDS_PER_WORKER * workers)).bit_length() - 1
     for _, group in groupby(span.leaves, key=lambda leaf: leaf >> level):
-        part, points = replace(span, leaves=tuple(group)), {"weights": problem.weights}
+        part, points = replace(span, leaves=tuple(group)), {"weights": problem.weights, "groups": problem.groups}
         if not job.leave_one_out:
             a, b = span.points(part.leaves[0])[0], span.points(part.leaves[-1])[1]
             part = Span(part.leaves, b - a, span.offset + a, span.opened if a == 0 else None)
             points = {name: getattr(problem, name)[a:b] for name in ("queries", "query_labels", "weights")}
             if isinstance(points["queries"], np.ndarray):
                 points["queries"] = np.array(points["queries"])  # a memory map would be sent as a whole
+            points["groups"] = None if problem.groups is None else problem.groups.some(slice(a, b))
         yield Shard(job, part, points)
 
 

@@ -34,20 +34,20 @@ class NearestLists:
         self.size, self.least = size, least
         self.found = Neighbours.empty(n_queries, size, dtype=np.int32)
 
-    def note(self, start: int, block: QuantisedKeys, order: IntVector32, selves: IntVector32) -> None:
-        """Take the nearest of some queries; order[i] is the row at position i, and selves are positions left out."""
+    def note(self, start: int, block: QuantisedKeys, order: IntVector32, excluded: npt.NDArray[np.int32]) -> None:
+        """Take the nearest of some queries but for their excluded positions; order[i] is the row at position i."""
         n_train, part = len(order), slice(start, start + len(block.qkeys))
         if block.exact is None:
             native.call(
-                "nearest_lists", block.qkeys, block.tolerance, selves, order, block.queries, block.points, block.given,
-                start, self.least, self.found.rows[part], self.found.keys[part], np.empty(n_train, dtype=np.int32),
-                np.empty(n_train),
+                "nearest_lists", block.qkeys, block.tolerance, excluded, order, block.queries, block.points,
+                block.given, start, self.least, self.found.rows[part], self.found.keys[part],
+                np.empty(n_train, dtype=np.int32), np.empty(n_train),
             )  # fmt: skip
             return
         for q, exact in enumerate(block.exact):
-            k, tolerance = min(self.size + 1, n_train), int(block.tolerance[q])
+            k, tolerance = min(self.size + max(excluded.shape[1], 1), n_train), int(block.tolerance[q])
             near = nearly_nearest(block.qkeys[q, :n_train], k, tolerance)
-            rows = np.sort(order[near[near != selves[q]]])
+            rows = np.sort(order[np.setdiff1d(near, excluded[q])])
             self.keep(start + q, rows, exact(rows))
 
     def keep(self, query: int, rows: npt.NDArray[Any], keys: FloatVector) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._common.types import FloatVector, IntVector, Task, Ties
+from nearworth._common.types import FloatVector, IntMatrix, IntVector, Task, Ties
 from nearworth._common.warnings import warn_user
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
@@ -21,8 +23,31 @@ from nearworth.neighbors.distances import first_duplicates, first_equal
 from nearworth.neighbors.keys import Keys, make_keys
 
 PRECOMPUTED = "precomputed"
+NOBODY: IntVector = np.zeros(0, dtype=np.intp)
+FEW_GAMES = 4  # sizes of groups whose games are kept
 INTERRUPT_EVERY = 2**28  # differences after which a run looks whether it should stop
 LEAST_TRIAL, TRIAL_ENTRIES = 2048, 2**20  # rows and numbers of a file that a trial reads into memory
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Rows that may not vote for each other: the group of each training point and of each validation point (or -1)."""
+
+    of_training: IntVector
+    of_queries: IntVector
+
+    @cached_property
+    def _members(self) -> list[IntVector]:
+        order = np.argsort(self.of_training, kind="stable")
+        return np.split(order, np.cumsum(np.bincount(self.of_training))[:-1])
+
+    def members(self, query: int) -> IntVector:
+        """The training points in the group of a validation point."""
+        group = self.of_queries[query]
+        return self._members[group] if group >= 0 else NOBODY
+
+    def some(self, queries: Any) -> Groups:
+        return Groups(self.of_training, self.of_queries[queries])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,18 +55,19 @@ class Problem:
     """Validation points against the points of a training set, complete and checked, and the parameters of the user.
 
     With `leave_one_out`, the validation points are the training points, or those of `rows`, and each takes no part in
-    its own game.
+    its own game. With `groups`, the whole group of a validation point takes no part.
     """
 
     training: TrainingSet
     parameters: Mapping[str, Any]
-    game: Any  # see TrainingSet.game
+    game: Any  # of a validation point outside of all groups; see TrainingSet.game
     labels: npt.NDArray[Any]  # of the training points
     queries: Any
     query_labels: npt.NDArray[Any]
     weights: FloatVector
     leave_one_out: bool = False
     rows: IntVector | None = None
+    groups: Groups | None = None
 
     @property
     def keys(self) -> Keys:
@@ -59,6 +85,29 @@ class Problem:
     def n_val(self) -> int:
         return len(self.query_labels)
 
+    @cached_property
+    def game_without(self) -> Callable[[int], Any]:
+        """The game of all training points but so many."""
+        few = lru_cache(maxsize=FEW_GAMES)(lambda n_excluded: self.game.among(self.n_train - n_excluded))
+        return lambda n_excluded: self.game if n_excluded == self.leave_one_out else few(n_excluded)
+
+    def excluded(self, query: int) -> IntVector:
+        """The training points that take no part in the game of a query."""
+        if self.groups is not None:
+            return self.groups.members(query)
+        return np.array([self.self_index(query)]) if self.leave_one_out else NOBODY
+
+    def runs(self, start: int, stop: int) -> Iterator[tuple[int, int, IntMatrix]]:
+        """Queries in a row with equally many excluded points: where they begin and end, and the points of each."""
+        if self.groups is None:
+            selves = np.arange(start, stop)[:, None] if self.rows is None else self.rows[start:stop, None]
+            yield start, stop, selves[:, : int(self.leave_one_out)]
+            return
+        for size, run in groupby(range(start, stop), key=lambda query: len(self.excluded(query))):
+            queries = list(run)
+            excluded = np.array([self.excluded(query) for query in queries]).reshape(len(queries), size)
+            yield queries[0], queries[-1] + 1, excluded
+
     def self_index(self, query: int) -> int:
         """The training point that takes no part in the game of a query; -1 if all do."""
         return int(self.self_rows(query)) if self.leave_one_out else -1
@@ -75,6 +124,7 @@ class Problem:
             query_labels=self.query_labels[queries],
             weights=self.weights[queries],
             rows=queries if self.leave_one_out else None,
+            groups=None if self.groups is None else self.groups.some(queries),
         )
 
     def interruptible(self, batch: int) -> int:
@@ -129,7 +179,9 @@ class TrainingSet:
             )
         return seen if given is None else int(given)
 
-    def problem(self, X_val: Any, y_val: Any, sample_weight: Any, parameters: Mapping[str, Any]) -> Problem:
+    def problem(
+        self, X_val: Any, y_val: Any, sample_weight: Any, parameters: Mapping[str, Any], groups: Any = None
+    ) -> Problem:
         """These training points and a validation set; without one, each training point against all the others."""
         if (X_val is None) != (y_val is None):
             missing, given = ("X_val", "y_val") if X_val is None else ("y_val", "X_val")
@@ -144,7 +196,25 @@ class TrainingSet:
             queries = self._check_queries(X_val)
             labels = self._check_query_labels(y_val, queries.n_rows)
         weights = check_weights(sample_weight, len(labels))
-        return self.problem_of(queries.data, labels, weights, parameters, leave_one_out=X_val is None)
+        problem = self.problem_of(queries.data, labels, weights, parameters, leave_one_out=X_val is None)
+        return problem if groups is None else replace(problem, groups=self._check_groups(groups, problem))
+
+    def _check_groups(self, groups: Any, problem: Problem) -> Groups:
+        if problem.leave_one_out:
+            groups = groups, groups
+        elif not isinstance(groups, tuple) or len(groups) != 2:
+            raise ValueError(
+                "groups must be a pair with a validation set: the groups of the training rows and groups of the "
+                "validation rows."
+            )
+        names = check_classes(groups[0], "groups", self.n_rows)
+        codes, _ = names.encode(groups[1], "groups", problem.n_val)
+        if len(names.labels) == 1 and (codes == 0).any():
+            raise ValueError(
+                f"groups: all training rows are in one group, {names.labels.tolist()[0]!r}, so that nothing predicts "
+                "its rows. Give two groups or more."
+            )
+        return Groups(names.codes.astype(np.intp), codes.astype(np.intp))
 
     def problem_of(
         self, queries: Any, query_labels: Any, weights: Any, parameters: Mapping[str, Any], leave_one_out: bool = False
@@ -175,11 +245,11 @@ class TrainingSet:
         smaller = replace(self, features=features, labels=self.labels[rows])
         return smaller.problem_of(queries, self.labels[some], np.ones(len(some)), parameters)
 
-    def first_duplicates(self, weights: FloatVector) -> IntVector:
-        """For each training point the first one with the same row, label and weight."""
+    def first_duplicates(self, *columns: npt.NDArray[Any]) -> IntVector:
+        """For each training point the first one with the same row and the same entries in these columns."""
         if self.features is None or self.metric == PRECOMPUTED:
             return np.arange(self.n_rows)
-        return first_equal(first_duplicates(self.features.data), self.labels, weights)
+        return first_equal(first_duplicates(self.features.data), *columns)
 
     def _own_points(self) -> Features:
         if self.features is None:

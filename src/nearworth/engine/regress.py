@@ -28,7 +28,7 @@ class RegressionEvaluator:
     """Values of validation points; see Evaluator in run.py. One per thread."""
 
     def __init__(self, problem: Problem, batch: int = 1) -> None:
-        n_train, correction = problem.n_train, problem.game.correction
+        n_train = problem.n_train
         self._problem, self._block = problem, problem.interruptible(batch)
         if not problem.keys.streamed:
             self._block = min(self._block, max(GOOD_BLOCK, KEYS_AT_ONCE // n_train))
@@ -36,7 +36,6 @@ class RegressionEvaluator:
             np.ascontiguousarray(numbers, dtype=np.float64)
             for numbers in (problem.labels, problem.query_labels, problem.weights)
         )
-        self._correction = None if correction is None else np.array(astuple(correction))
         self._values = np.empty((1, n_train))
         self._order, self._first = np.empty(n_train, dtype=np.int32), np.empty(n_train, dtype=np.uint8)
         self._items, self._spare = np.empty(n_train, dtype=np.uint64), np.empty(n_train, dtype=np.uint64)
@@ -44,32 +43,37 @@ class RegressionEvaluator:
     def add(self, leaf: Leaf, start: int, stop: int, request: Request) -> Iterator[int]:
         problem, weights = self._problem, self._weights
         for a in range(start, stop, self._block):
-            keys = np.ascontiguousarray(problem.keys(problem.queries[a : min(a + self._block, stop)]))
-            if not request.needs_every_value and request.nearest is None:
-                self._value(a, keys, total=leaf.total)
-                leaf.count(weights[a : a + len(keys)])
-                yield len(keys)
-                continue
-            for query, row in enumerate(keys, start=a):
-                self._value(query, row[None, :])
-                if request.nearest is not None:
-                    self._note_nearest(query, row, request.nearest)
-                request.add(leaf, query, float(weights[query]), self._values[0])
-                yield 1
+            end = min(a + self._block, stop)
+            keys = np.array(problem.keys(problem.queries[a:end]), order="C")
+            for start, stop_run, excluded in problem.runs(a, end):
+                run = keys[start - a : stop_run - a]
+                np.put_along_axis(run, excluded, np.nan, axis=1)
+                if not request.needs_every_value and request.nearest is None:
+                    self._value(start, run, excluded.shape[1], total=leaf.total)
+                    leaf.count(weights[start:stop_run])
+                    yield len(run)
+                    continue
+                for query, row in enumerate(run, start=start):
+                    self._value(query, row[None, :], excluded.shape[1])
+                    if request.nearest is not None:
+                        self._note_nearest(query, row, problem.n_train - excluded.shape[1], request.nearest)
+                    request.add(leaf, query, float(weights[query]), self._values[0])
+                    yield 1
 
-    def _value(self, start: int, keys: FloatMatrix, total: FloatVector | None = None) -> None:
+    def _value(self, start: int, keys: FloatMatrix, n_excluded: int, total: FloatVector | None = None) -> None:
         """Add the values of the queries from `start` on to `total`; without it, those of one query go to `_values`."""
-        problem, game, block = self._problem, self._problem.game, slice(start, start + len(keys))
+        problem, game = self._problem, self._problem.game_without(n_excluded)
+        correction = None if game.correction is None else np.array(astuple(game.correction))
+        block = slice(start, start + len(keys))
         native.call(
             "value_regression", keys, self._targets, self._query_targets[block], self._weights[block],
-            problem.self_index(start), problem.ties == "index",
-            game.single.worth, game.single.loss, game.pair.worth, game.pair.loss, game.votes, self._correction,
+            problem.ties == "index",
+            game.single.worth, game.single.loss, game.pair.worth, game.pair.loss, game.votes, correction,
             total, self._values if total is None else None, self._items, self._spare, self._order, self._first,
         )  # fmt: skip
 
-    def _note_nearest(self, query: int, keys: FloatVector, nearest: NearestLists) -> None:
+    def _note_nearest(self, query: int, keys: FloatVector, n_players: int, nearest: NearestLists) -> None:
         """Keep the nearest of the query just valued, to the end of the ties at the end of the list."""
-        n_players = self._problem.game.n_players
         later = np.flatnonzero(self._first[nearest.size : n_players])
         near = self._order[: nearest.size + int(later[0]) if len(later) else n_players]
         nearest.keep(query, near, keys[near])

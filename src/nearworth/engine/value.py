@@ -111,6 +111,11 @@ class Options:
         if self.continue_from is not None and problem.leave_one_out:
             raise ValueError("continue_from needs X_val and y_val: a training set valued on itself has no more points.")
         searcher = method.searcher
+        if problem.groups is not None and method.n_candidates is not None:
+            raise ValueError(
+                "groups need every neighbour ranked, with search='exact' and without n_candidates; "
+                f"here it is {method.n_candidates:,} nearest ones."
+            )
         if searcher is None:
             return
         for name in ("continue_from", "executor", "partial"):
@@ -186,7 +191,8 @@ class _ValuationRun:
             moments = _widened(moments, request.excess, problem.weights, search_report.incomplete)
         if problem.leave_one_out and problem.ties == "average":
             # Identical points meet the same terms, but not in the same order: rounding must not tell them apart.
-            moments = moments.take(training.first_duplicates(problem.weights))
+            groups = [] if problem.groups is None else [problem.groups.of_training]
+            moments = moments.take(training.first_duplicates(problem.labels, problem.weights, *groups))
         if not np.isfinite(moments.total).all():
             raise ValueError("The values overflow 64-bit floats. Rescale the targets or the weights.")
         continued = self.options.continue_from is not None
@@ -274,7 +280,9 @@ class _ValuationRun:
             raise ValueError("The validation data changed in place since value(), which needs them once more.")
 
     def _validation_fingerprint(self) -> str:
-        return fingerprint(self.problem.queries, self.problem.query_labels, self.problem.weights)
+        problem, groups = self.problem, self.problem.groups
+        parts = [] if groups is None else [groups.of_queries]
+        return fingerprint(problem.queries, problem.query_labels, problem.weights, *parts)
 
     def _beginning(self) -> tuple[Partial, Leaf | None, int]:
         """An empty Partial, or the one to continue; the sums of its open leaf; how many points it holds."""
@@ -306,9 +314,11 @@ class _ValuationRun:
         problem, training, method = self.problem, self.problem.training, self.method
         ignored = {*IGNORED_WHEN_COMBINED} - ({"max_error"} if method.max_error is not None else set())
         searched = self.source if self.options.checkpoint is not None else None
+        groups = {} if problem.groups is None else {"groups": problem.groups.of_training}
+        compared = {**self.parameters, **groups}
         return Origin(
             version=__version__,
-            parameters={name: describe(each) for name, each in self.parameters.items() if name not in ignored},
+            parameters={name: describe(each) for name, each in compared.items() if name not in ignored},
             n_train=problem.n_train,
             n_classes=training.n_classes(self.parameters["n_classes"]) if training.classes is not None else None,
             training=training.fingerprint,

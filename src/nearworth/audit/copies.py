@@ -1,0 +1,92 @@
+"""Rows that are copies of each other, exactly or nearly: they must not vouch for each other's labels.
+
+Identical rows are found whatever their number. A near-copy is far nearer than the density around it explains: with r
+the distance to the 20th other row and m the dimension in which distances grow, the chance that a row of smooth data has
+another one within t * r is about 19 t^m. The threshold t makes that `CHANCE`, and is never above `NEAREST`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from nearworth._common.types import FloatMatrix, FloatVector, IntVector
+
+AROUND = 20  # which neighbour gives the scale of distances around a row
+CHANCE, NEAREST = 5e-4, 0.03
+MOST_REPEATED = 5.0  # rows per distinct row beyond which equal rows are cells of a coarse table, not copies
+
+
+@dataclass(frozen=True)
+class Copies:
+    """`group[i]` is the group of row i; most groups have one row. `threshold` is t, 0 for exact copies only."""
+
+    group: IntVector
+    threshold: float = 0.0
+
+    @cached_property
+    def groups(self) -> list[IntVector]:
+        """The rows of each group of two or more, in the order of their first rows."""
+        order = np.argsort(self.group, kind="stable")
+        parts = np.split(order, np.flatnonzero(np.diff(self.group[order])) + 1)
+        return sorted((part for part in parts if len(part) > 1), key=lambda part: int(part[0]))
+
+    def contradictions(self, labels: npt.NDArray[Any]) -> list[IntVector]:
+        """Groups whose rows have different labels: at least one of them is wrong."""
+        return [rows for rows in self.groups if (labels[rows] != labels[rows[0]]).any()]
+
+    def fewest_errors(self, labels: npt.NDArray[Any]) -> int:
+        """How many labels are wrong at least, if copies have one true label."""
+        most = (np.unique(labels[rows], return_counts=True)[1].max() for rows in self.contradictions(labels))
+        return sum(len(rows) for rows in self.contradictions(labels)) - int(sum(most))
+
+
+def exact_copies(first: IntVector) -> Copies | None:
+    """Groups of identical rows, from the first row like each; None where there are none, or where rows are coarse."""
+    n_distinct = len(np.unique(first))
+    if n_distinct == len(first) or len(first) > MOST_REPEATED * n_distinct:
+        return None
+    return Copies(np.unique(first, return_inverse=True)[1])
+
+
+def near_copies(rows: IntVector, distances: FloatMatrix, exact: Copies | None) -> Copies | None:
+    """The same with near-copies, from the nearest rows of each row (-1 where there are fewer); None if there are none.
+
+    Exact copies must not be among the nearest.
+    """
+    n_rows, size = distances.shape
+    if size < 2:
+        return exact
+    found = np.where(rows >= 0, distances, np.inf)
+    scale = _last_finite(found[:, :AROUND])
+    threshold = min(NEAREST, (CHANCE / (AROUND - 1)) ** (1.0 / _dimension(found)))
+    least = np.minimum(scale[:, None], scale[rows])
+    near = (found > 0) & (found <= threshold * least)
+    if not near.any():
+        return exact
+    of_row, number = np.nonzero(near)
+    exact_group = np.arange(n_rows) if exact is None else exact.group
+    edges = exact_group[of_row], exact_group[rows[of_row, number]]
+    joined = connected_components(coo_array((np.ones(len(of_row)), edges), shape=(n_rows, n_rows)), directed=False)[1]
+    return Copies(np.unique(joined[exact_group], return_inverse=True)[1], threshold)
+
+
+def _last_finite(distances: FloatMatrix) -> FloatVector:
+    return np.max(np.where(np.isfinite(distances), distances, 0.0), axis=1)
+
+
+def _dimension(distances: FloatMatrix) -> float:
+    """The dimension in which distances grow: twice as many neighbours are 2^(1/m) times as far."""
+    last = min(AROUND, distances.shape[1])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        growth = np.log(distances[:, last - 1] / distances[:, (last - 1) // 2])
+    growth = growth[np.isfinite(growth)]
+    doublings = np.log(last / ((last - 1) // 2 + 1))
+    middle = float(np.median(growth)) if len(growth) else 0.0
+    return max(1.0, doublings / middle) if middle > 0.0 else 1.0
