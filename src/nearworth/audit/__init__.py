@@ -1,6 +1,7 @@
 """From values to decisions: which labels are wrong, what they should be, how sure we are, and why.
 
     audit.py             audit_labels: checks, one pass over all pairs, then for labels
+      copies.py            rows that are copies of each other, which must not vouch for each other
       votes.py             what neighbours say about a row, and what a row's label does to others
       noise_model.py       one model of votes and wrong labels at a given level of noise
       noise_level.py       how likely each level of noise is, and the model averaged over them: P(label is right)

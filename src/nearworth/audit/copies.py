@@ -78,7 +78,7 @@ def near_copies(rows: IntVector, distances: FloatMatrix, exact: Copies | None) -
 
 
 def _last_finite(distances: FloatMatrix) -> FloatVector:
-    return np.max(np.where(np.isfinite(distances), distances, 0.0), axis=1)
+    return np.asarray(np.where(np.isfinite(distances), distances, 0.0).max(axis=1))
 
 
 def _dimension(distances: FloatMatrix) -> float:
