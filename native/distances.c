@@ -163,6 +163,17 @@ EXPORT void rows_distances(const double *query, const void *points, int32_t type
     sum_rows(query, points, type, rows, false, out, width, n, k);
 }
 
+void exact_distances(Source *source, const int32_t *rows, double *out, int64_t n, int64_t k)
+{
+    if (source->points)
+        rows_distances(source->query, source->points, source->type, rows, out, source->width, n, k);
+    else if (source->given)
+        for (int64_t i = 0; i < k; i++)
+            out[i] = source->given[rows[i]];
+    else if (source->ask(source->number, k, rows, out))
+        source->failed = true;
+}
+
 /* A list of rows for each query. */
 EXPORT void listed_pairs(const double *queries, const void *points, int32_t type, const int32_t *rows, int32_t product,
                          double *out, int64_t n_queries, int64_t width, int64_t n, int64_t k)

@@ -30,6 +30,23 @@ typedef int32_t (*callback)(int64_t query, int64_t n_rows, const int32_t *rows, 
 EXPORT void rows_distances(const double *query, const void *points, int32_t type, const int32_t *rows, double *out,
                            int64_t width, int64_t n, int64_t k);
 
+/* Where the exact keys of one query come from: points in memory, a row of given keys, or a function of the caller. */
+typedef struct {
+    const void *points;
+    int32_t type;
+    int64_t width;
+    const double *query, *given;
+    callback ask;
+    int64_t number;
+    bool failed;
+} Source;
+
+/* Exact keys of k chosen of n rows. */
+void exact_distances(Source *source, const int32_t *rows, double *out, int64_t n, int64_t k);
+
+/* Items in the order of their upper halves; equal ones keep theirs. Returns where they are then: `items` or `spare`. */
+uint64_t *sort_items(uint64_t *items, uint64_t *spare, int64_t n);
+
 /* Pairs in place by key, then by point. */
 void sort_pairs(double *keys, int32_t *points, int64_t size);
 

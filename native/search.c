@@ -13,74 +13,7 @@
 
 enum {
     STRETCH = 128, /* keys that are skipped at once if none of them is near */
-    FEW = 24,      /* pairs up to which plain insertion is the fastest sort */
-    ROUNDS = 64,   /* of partitioning, after which a list in a hostile order is sorted instead */
 };
-
-static bool before(double a, int32_t point_a, double b, int32_t point_b)
-{
-    return a < b || (a == b && point_a < point_b);
-}
-
-static void swap(double *keys, int32_t *points, int64_t i, int64_t j)
-{
-    double key = keys[i];
-    int32_t point = points[i];
-    keys[i] = keys[j], points[i] = points[j];
-    keys[j] = key, points[j] = point;
-}
-
-/* Insertion over shrinking gaps, plain insertion for a few. */
-void sort_pairs(double *keys, int32_t *points, int64_t size)
-{
-    int64_t gap = 1;
-    while (size > FEW && 9 * gap < 4 * size)
-        gap = 9 * gap / 4 + 1;
-    for (;; gap = gap > 2 ? 4 * gap / 9 : 1) {
-        for (int64_t j = gap; j < size; j++) {
-            double key = keys[j];
-            int32_t point = points[j];
-            int64_t i = j;
-            for (; i >= gap && before(key, point, keys[i - gap], points[i - gap]); i -= gap)
-                keys[i] = keys[i - gap], points[i] = points[i - gap];
-            keys[i] = key, points[i] = point;
-        }
-        if (gap == 1)
-            return;
-    }
-}
-
-/* Partition pairs low..high around the one in the middle; returns where that ends up. */
-static int64_t partition(double *keys, int32_t *points, int64_t low, int64_t high)
-{
-    swap(keys, points, low + (high - low) / 2, high);
-    int64_t end = low;
-    for (int64_t i = low; i < high; i++) {
-        bool nearer = before(keys[i], points[i], keys[high], points[high]);
-        swap(keys, points, i, end);
-        end += nearer; /* no branch: which are nearer cannot be predicted */
-    }
-    swap(keys, points, end, high);
-    return end;
-}
-
-void select_nearest(double *keys, int32_t *points, int64_t size, int64_t k)
-{
-    int64_t low = 0, high = size - 1;
-    for (int round = 0; low < high; round++) {
-        if (high - low < FEW || round == ROUNDS) {
-            sort_pairs(keys + low, points + low, high - low + 1);
-            return;
-        }
-        int64_t end = partition(keys, points, low, high);
-        if (end == k - 1)
-            return;
-        if (end < k - 1)
-            low = end + 1;
-        else
-            high = end - 1;
-    }
-}
 
 /* The list of one query: `room` places for keys and points, `count` of them taken, -1 once it is given up. */
 struct list {

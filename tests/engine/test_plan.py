@@ -90,7 +90,7 @@ def test_evaluators(rng, task):
     problem = training.problem(X[:4], y[:4], None, est.get_params())
     shared = SharedTraining(training.keys, training.labels)
     if task == "classification":
-        stated = ClassificationEvaluator.memory(N, shared.classes.most_pivots, by_product=False)
+        stated = ClassificationEvaluator.memory(N, by_product=False)
         stays, _ = allocated(lambda: ClassificationEvaluator(problem, shared))
     else:
         stated = RegressionEvaluator.memory(N)

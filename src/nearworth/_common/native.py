@@ -47,9 +47,9 @@ product_qkeys(packed:f4[p] norms:f4[s] factors:f8[q,d] scales:f4[q] offsets:f4[q
 quantise(products:f8[q,w] norms:f8[w] positions:i4[w] lows:f8[q] scales:f8[q] qkeys:i4[q,s]!)
 
 # classify.c
-classify_scratch(n:i8 most_pivots:i8 n_cells:i8) -> i8
+classify_scratch(n:i8 n_cells:i8) -> i8
 classify_block(qkeys:i4[q,s] tolerances:i4[q] labels:i4[q] selves:i4[q] constants:f8[q,2] weights:f8[q] starts:i8[c]
-    row_of:i4[n] worth:f8[r] loss:f8[r-1] cumulative:f8[r-1] max_error:f8 certain:i8 by_index:i4 most_pivots:i8
+    row_of:i4[n] place_of:i4[n] worth:f8[r] loss:f8[r-1] cumulative:f8[r-1] max_error:f8 certain:i8 by_index:i4
     n_cells:i8 queries:f8?[q,d] points:any?[m,d] given:f8?[q,n] ask:function? total:f8?[n]! values:f8?[q,n]!
     errors:f8[q]! memory:u1[b]!) -> i8
 

@@ -34,7 +34,6 @@ from nearworth.results.sums import Leaf
 MOST_AMBIGUOUS = 0.1  # share of ambiguous points beyond which products in double precision are cheaper
 LEAST_CELLS, MOST_CELLS = 64, 4096
 PROBED = 8  # queries after which the precision of products is chosen
-MORE_CELLS = 4  # times as many where statuses are mixed all over
 
 
 class ClassificationEvaluator:
@@ -54,9 +53,9 @@ class ClassificationEvaluator:
         self._double = shared.double() if products else None
         self._probing = max_error is None
         self._single = shared.single() if products and single else None
-        n_train, most, game = problem.n_train, self._classes.most_pivots, problem.game
+        n_train, game = problem.n_train, problem.game
         self._n_cells = n_cells(n_train)
-        size = native.call("classify_scratch", n_train, most, MORE_CELLS * self._n_cells)
+        size = native.call("classify_scratch", n_train, self._n_cells)
         self._scratch = np.empty(size, dtype=np.uint8)
         self._qkeys = np.empty((0, stride(n_train)), dtype=np.int32)
         # The kernel counts ranks from 1; rank 0 stands for "before the first". One more is read, not used.
@@ -120,8 +119,8 @@ class ClassificationEvaluator:
         taken = native.call(
             "classify_block", block.qkeys, block.tolerance, labels, self._selves(start, start + n_queries),
             self._constants[labels], np.ascontiguousarray(problem.weights[part], dtype=np.float64),
-            classes.starts, classes.order, self._worth, self._loss, self._cumulative, self._max_error or 0.0,
-            self._largest_loss, problem.ties == "index", classes.most_pivots, self._n_cells, block.queries,
+            classes.starts, classes.order, classes.positions, self._worth, self._loss, self._cumulative,
+            self._max_error or 0.0, self._largest_loss, problem.ties == "index", self._n_cells, block.queries,
             block.points, block.given, None if exact is None else ask, total, values, errors, self._scratch,
         )  # fmt: skip
         if self._max_error is not None:
@@ -129,7 +128,7 @@ class ClassificationEvaluator:
         self._probing = False
         if self._single is not None and taken > MOST_AMBIGUOUS * n_queries * problem.n_train:
             # This changes no bit of exact values; certified ones depend on keys and cells.
-            self._single, self._n_cells = None, MORE_CELLS * self._n_cells
+            self._single = None
         return None
 
     def _add_each(self, sums: Leaf, block: QuantisedKeys, start: int, request: Request) -> None:
@@ -149,9 +148,9 @@ class ClassificationEvaluator:
         return np.asarray(self._classes.positions[self._problem.self_rows(slice(start, stop))])
 
     @staticmethod
-    def memory(n_train: int, n_pivots: int, *, by_product: bool) -> Memory:
+    def memory(n_train: int, *, by_product: bool) -> Memory:
         """Bytes of one evaluator: scratch, rank weights, sums in the order of the classes; per query its exact keys."""
-        scratch = int(native.call("classify_scratch", n_train, n_pivots, MORE_CELLS * n_cells(n_train)))
+        scratch = int(native.call("classify_scratch", n_train, n_cells(n_train)))
         thread = scratch + (2 + 1 + 1) * 8 * n_train
         return Memory(
             per_thread=thread, per_query=4 * stride(n_train) + (0 if by_product else (8 + 8 + 8 + 1) * n_train)
@@ -201,7 +200,6 @@ class ClassOrder:
         self.order = np.argsort(small, kind="stable").astype(np.int32)
         self.positions = np.empty(len(codes), dtype=np.int32)
         self.positions[self.order] = np.arange(len(codes), dtype=np.int32)
-        self.most_pivots = int(np.minimum(self.counts, len(codes) - self.counts).max())
 
 
 class SharedTraining:

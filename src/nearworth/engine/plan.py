@@ -111,14 +111,14 @@ class Method:
             problem, shared, batch=plan.batch, products=plan.products, single=plan.single, max_error=self.max_error
         )
 
-    def memory(self, task: Task, n_train: int, pivot_share: float, *, by_product: bool) -> Memory:
+    def memory(self, task: Task, n_train: int, *, by_product: bool) -> Memory:
         if self.n_candidates is not None:
             return TruncatedEvaluator.memory(n_train, by_product=by_product)
         if not native.available():
             return SortedEvaluator.memory(n_train)
         if task == "regression":
             return RegressionEvaluator.memory(n_train)
-        return ClassificationEvaluator.memory(n_train, int(pivot_share * n_train), by_product=by_product)
+        return ClassificationEvaluator.memory(n_train, by_product=by_product)
 
 
 def check_search_parameters(parameters: Mapping[str, Any]) -> None:
@@ -260,7 +260,6 @@ def planning_facts(training: TrainingSet, parameters: Mapping[str, Any], method:
         "has_products": keys.has_products,
         "streamed": keys.streamed,
         "width": keys.width,
-        "pivot_share": training.pivot_share,
     }
 
 
@@ -276,7 +275,6 @@ def make_plan(
     has_products: bool,
     streamed: bool,
     width: int,
-    pivot_share: float,
     checkpointed: bool = False,
 ) -> Plan:
     """The most threads and the largest batches that the budget allows; an error if not even one query fits.
@@ -290,7 +288,7 @@ def make_plan(
     def memory(*, by_product: bool, single: bool = False) -> Memory:
         return (
             _base_memory(n_train, leaves, task, width, standard_errors, method, checkpointed)
-            + method.memory(task, n_train, pivot_share, by_product=by_product)
+            + method.memory(task, n_train, by_product=by_product)
             + (products_memory(n_train, width, single=single and truncated) if by_product else Memory())
             + (SingleProducts.memory(n_train, width) if single and not truncated else Memory())
         )

@@ -100,14 +100,6 @@ class TrainingSet:
     def n_rows(self) -> int:
         return len(self.labels)
 
-    @property
-    def pivot_share(self) -> float:
-        """The largest share of training points that the rarer of match and mismatch can have."""
-        if self.classes is None:
-            return 0.5
-        counts = np.bincount(self.classes.codes)
-        return float(np.minimum(counts, self.n_rows - counts).max() / self.n_rows)
-
     def game(self, parameters: Mapping[str, Any], n_players: int) -> Callable[[], ClassificationGame | RegressionGame]:
         """A picklable factory of the game that the parameters ask for, among so many players."""
         k, utility, semivalue = int(parameters["n_neighbors"]), parameters["utility"], _plain(parameters["semivalue"])
