@@ -20,6 +20,7 @@
 #define SAMPLE 128
 #define FINE 0.3f /* share of the cells that lie where matches are, at least */
 #define STRETCH 256 /* points whose cells are made at a time */
+#define TIED (UINT64_C(1) << 63) /* in an item as far as the one before */
 
 enum status { MATCH, OTHER };
 
@@ -41,9 +42,9 @@ typedef struct {
     int32_t *links;             /* by cell: pivots whose tolerance reaches from it to the next */
     uint8_t *mixed;             /* by cell: whether its group holds both statuses, so that order matters */
     uint64_t *items, *spare;    /* near to far once they are sorted */
-    double *value, *exact;      /* of each item: its value; its exact distance (NaN: not asked for) */
+    double *value;              /* of each item */
     Run *runs;
-    double *distance, *space;   /* exact distances by row, where wanted */
+    double *distance, *exact;   /* exact distances by row, where wanted; of the wanted rows, then of one run */
     int32_t *rows;              /* the wanted rows */
     uint64_t *wanted;           /* a bit for each row */
     int64_t n_items, n_taken;   /* items of the query at hand; exact distances of all queries */
@@ -68,7 +69,8 @@ typedef struct {
 
 static inline enum status status_of(const Query *query, int64_t position)
 {
-    return position >= query->first_match && position < query->end_match ? MATCH : OTHER;
+    /* One comparison: which side of the slice a point is on cannot be predicted. */
+    return (uint64_t)(position - query->first_match) < (uint64_t)(query->end_match - query->first_match) ? MATCH : OTHER;
 }
 
 /* Two stretches of positions that hold one status; the second may be empty. */
@@ -106,10 +108,9 @@ static int64_t lay_out(char *memory, Scratch *s, int64_t n, int64_t n_cells)
     s->items = take(&memory, n + 1, sizeof(uint64_t));
     s->spare = take(&memory, n + 1, sizeof(uint64_t));
     s->value = take(&memory, n, sizeof(double));
-    s->exact = take(&memory, n, sizeof(double));
     s->runs = take(&memory, n / 2 + 1, sizeof(Run));
     s->distance = take(&memory, n, sizeof(double));
-    s->space = take(&memory, n, sizeof(double));
+    s->exact = take(&memory, n, sizeof(double));
     s->rows = take(&memory, n, sizeof(int32_t));
     s->wanted = take(&memory, n / 64 + 1, sizeof(uint64_t));
     return memory - start;
@@ -315,32 +316,36 @@ static void compute_distances(const Query *query, int64_t n_runs, Source *source
         for (int64_t i = s->runs[r].start; i < s->runs[r].end; i++)
             want(s->wanted, row_of[position_of(s->items[i])]);
     int64_t count = list_wanted(s->wanted, query->n, s->rows);
-    exact_distances(source, s->rows, s->space, query->n, count);
+    exact_distances(source, s->rows, s->exact, query->n, count);
     for (int64_t k = 0; k < count; k++)
-        s->distance[s->rows[k]] = s->space[k];
+        s->distance[s->rows[k]] = s->exact[k];
     s->n_taken += count;
 }
 
-/* Put the items of runs in the order of exact distances, then of rows. Returns whether there are any. */
-static bool resolve(const Query *query, Source *source, const int32_t *row_of, const int32_t *place_of, Scratch *s)
+/* Put the items of one run in the order of exact distances, then of rows. */
+static void order_run(Run run, bool by_index, const int32_t *row_of, const int32_t *place_of, Scratch *s)
+{
+    int64_t size = run.end - run.start;
+    uint64_t *items = s->items + run.start;
+    for (int64_t i = 0; i < size; i++) {
+        s->rows[i] = row_of[position_of(items[i])];
+        s->exact[i] = s->distance[s->rows[i]];
+    }
+    sort_pairs(s->exact, s->rows, size);
+    for (int64_t i = 0; i < size; i++) {
+        bool tied = !by_index && i > 0 && s->exact[i] == s->exact[i - 1];
+        items[i] = (uint64_t)place_of[s->rows[i]] | (tied ? TIED : 0);
+    }
+}
+
+/* Put all items in the order of exact distances, where it matters. */
+static void resolve(const Query *query, Source *source, const int32_t *row_of, const int32_t *place_of, Scratch *s)
 {
     int64_t n_runs = find_runs(query, s->items, s->n_items, s->runs);
-    if (n_runs == 0)
-        return false;
-    compute_distances(query, n_runs, source, row_of, s);
-    for (int64_t i = 0; i < s->n_items; i++)
-        s->exact[i] = NAN;
-    for (int64_t r = 0; r < n_runs; r++) {
-        int64_t start = s->runs[r].start, end = s->runs[r].end;
-        for (int64_t i = start; i < end; i++) {
-            s->rows[i] = row_of[position_of(s->items[i])];
-            s->exact[i] = s->distance[s->rows[i]];
-        }
-        sort_pairs(s->exact + start, s->rows + start, end - start);
-        for (int64_t i = start; i < end; i++)
-            s->items[i] = (uint64_t)place_of[s->rows[i]];
-    }
-    return true;
+    if (n_runs > 0)
+        compute_distances(query, n_runs, source, row_of, s);
+    for (int64_t r = 0; r < n_runs; r++)
+        order_run(s->runs[r], query->by_index, row_of, place_of, s);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- values */
@@ -350,25 +355,39 @@ static inline double next_points(Scan *scan, enum status status, int64_t count)
     return status == MATCH ? next_matches(scan, count) : next_others(scan, count);
 }
 
-/* Values of the items start..end-1, far to near. Where exact distances are known, equal ones are ties. */
-static void scan_items(Scan *scan, const Query *query, int64_t start, int64_t end, bool any_ties, Scratch *s)
+/* Values of tied items up to end-1, of either status or both; returns the first of them. */
+static int64_t scan_ties(Scan *scan, const Query *query, int64_t end, Scratch *s)
 {
-    for (int64_t i = end, first; i > start; i = first) {
-        enum status status = status_of(query, position_of(s->items[i - 1]));
-        int64_t matches = status == MATCH;
-        for (first = i - 1; any_ties && first > start && s->exact[first - 1] == s->exact[i - 1]; first--)
-            matches += status_of(query, position_of(s->items[first - 1])) == MATCH;
-        if (matches == 0 || matches == i - first) {
-            double value = next_points(scan, status, i - first);
-            for (int64_t j = first; j < i; j++)
-                s->value[j] = value;
+    int64_t first = end, matches = 0;
+    do
+        matches += status_of(query, position_of(s->items[--first])) == MATCH;
+    while (s->items[first] & TIED);
+    double of[2];
+    if (matches == 0 || matches == end - first)
+        of[MATCH] = of[OTHER] = next_points(scan, matches ? MATCH : OTHER, end - first);
+    else
+        next_ties(scan, end - first, matches, &of[MATCH], &of[OTHER]);
+    for (int64_t i = first; i < end; i++)
+        s->value[i] = of[status_of(query, position_of(s->items[i]))];
+    return first;
+}
+
+/* Values of the items start..end-1, far to near. */
+static void scan_items(Scan *begun, const Query *query, int64_t start, int64_t end, Scratch *s)
+{
+    const uint64_t *items = s->items;
+    Query own = *query;
+    Scan scan = *begun; /* copies stay in registers: no store to a value can change them */
+    while (end > start)
+        if (items[end - 1] & TIED) {
+            *begun = scan;
+            end = scan_ties(begun, query, end, s);
+            scan = *begun;
         } else {
-            double of[2];
-            next_ties(scan, i - first, matches, &of[MATCH], &of[OTHER]);
-            for (int64_t j = first; j < i; j++)
-                s->value[j] = of[status_of(query, position_of(s->items[j]))];
+            end--;
+            s->value[end] = next_points(&scan, status_of(&own, position_of(items[end])), 1);
         }
-    }
+    *begun = scan;
 }
 
 /* Values of the cells that need not be resolved for this error, and where they begin. Returns the certified error. */
@@ -387,7 +406,7 @@ static double cut_cells(Scan *scan, Query *query, const Certificate *certificate
 }
 
 /* Values of all cells and of everything listed, far to near. */
-static void scan_cells(Scan *scan, const Query *query, bool any_ties, double *const table[2], Scratch *s)
+static void scan_cells(Scan *scan, const Query *query, double *const table[2], Scratch *s)
 {
     const uint32_t *matches = s->counts[MATCH], *others = s->counts[OTHER];
     int64_t end = s->n_items, start = end;
@@ -397,7 +416,7 @@ static void scan_cells(Scan *scan, const Query *query, bool any_ties, double *co
         if (s->mixed[c]) { /* its points are listed */
             start -= matches[c] + others[c];
             if (c == 0 || s->links[c - 1] == 0) { /* the first cell of its group */
-                scan_items(scan, query, start, end, any_ties, s);
+                scan_items(scan, query, start, end, s);
                 end = start;
             }
         } else if (matches[c]) {
@@ -427,7 +446,7 @@ static void weigh(double weight, int64_t n_cells, double *const table[2], Scratc
 static double value_query(const int32_t *qkeys, Query *query, const Certificate *certificate, Source *source,
                           const int32_t *row_of, const int32_t *place_of, Scan *scan, int number, Scratch *s)
 {
-    bool certified = certificate->max_error > 0.0, resolved = false;
+    bool certified = certificate->max_error > 0.0;
     Map map = make_map(qkeys, query, certified);
     uint16_t *cell = s->cell[number];
     put_in_cells(qkeys, query, &map, cell, s);
@@ -436,9 +455,9 @@ static double value_query(const int32_t *qkeys, Query *query, const Certificate 
     s->n_items = find_groups(query, s);
     if (s->n_items) {
         list_items(qkeys, query, cell, s);
-        resolved = resolve(query, source, row_of, place_of, s);
+        resolve(query, source, row_of, place_of, s);
     }
-    scan_cells(scan, query, resolved && !query->by_index, s->table[number], s);
+    scan_cells(scan, query, s->table[number], s);
     return error;
 }
 
