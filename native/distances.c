@@ -45,8 +45,6 @@ typedef double side __attribute__((vector_size(SIDE * sizeof(double))));
     DO(F8, double) DO(F4, float) DO(I1, int8_t) DO(U1, uint8_t) DO(I2, int16_t) DO(U2, uint16_t) DO(I4, int32_t)       \
     DO(U4, uint32_t) DO(I8, int64_t) DO(U8, uint64_t)
 
-static const int64_t item_size[] = {4, 8, 1, 1, 2, 2, 4, 4, 8, 8};
-
 /* Of eight numbers or of eight vectors. */
 #define TREE(S) (((S[0] + S[1]) + (S[2] + S[3])) + ((S[4] + S[5]) + (S[6] + S[7])))
 #define ADD_TERM(SUM, X, T, PRODUCT) ((SUM) + ((PRODUCT) ? (X) * (T) : ((X) - (T)) * ((X) - (T))))

@@ -20,6 +20,10 @@
 /* Types of training rows, by the codes of native.py. */
 enum row_type { F4, F8, I1, U1, I2, U2, I4, U4, I8, U8 };
 
+/* Bytes of a number, by type; and `count` numbers as doubles. */
+extern const int64_t item_size[];
+void read_numbers(const void *numbers, int32_t type, int64_t count, double *restrict out);
+
 /* A Python function: writes one number for each of the rows. Anything but 0 means that it raised; return at once, and
  * native.py raises it again. */
 typedef int32_t (*callback)(int64_t query, int64_t n_rows, const int32_t *rows, double *out);

@@ -1,86 +1,10 @@
-/* The nearest points of a query: among the keys of a matrix product, and among the points of its hash buckets.
+/* Locality-sensitive hashing: the hashes of points, and the nearest points of a query among those in its buckets.
  *
- *     sift              one panel of approximate keys after the other: a list per query holds all points that may be
- *                       among the k nearest. A full list is cut: what lies beyond its k-th key by more than keys can be
- *                       off drops out, and that limit keeps nearly all later points from being listed.
  *     fold_hashes       the hashes of a point in one table as one number
- *     nearest_colliding the points that share a bucket with the query in any hash table, each once, by exact distance
- *
- * Lists are pairs of a key and a point, ordered by key and then by point. */
+ *     nearest_colliding the points that share a bucket with the query in any hash table, each once, by exact distance */
 #include "nearworth.h"
 
 #define LARGEST_CODE 0x1p40F
-
-enum {
-    STRETCH = 128, /* keys that are skipped at once if none of them is near */
-};
-
-/* The list of one query: `room` places for keys and points, `count` of them taken, -1 once it is given up. */
-struct list {
-    double *keys, limit, error;
-    int32_t *points;
-    int64_t count, room, k;
-};
-
-/* Drop from a full list what is beyond its k-th key by more than the error; give it up if it stays nearly full. */
-static void cut(struct list *list)
-{
-    select_nearest(list->keys, list->points, list->count, list->k);
-    list->limit = list->keys[list->k - 1] + list->error;
-    int64_t kept = list->k;
-    for (int64_t i = list->k; i < list->count; i++) {
-        list->keys[kept] = list->keys[i], list->points[kept] = list->points[i];
-        kept += list->keys[i] <= list->limit;
-    }
-    list->count = 4 * kept > 3 * list->room ? -1 : kept;
-}
-
-static void offer(struct list *list, double key, int64_t point)
-{
-    if (!(key <= list->limit))
-        return;
-    if (list->count == list->room)
-        cut(list);
-    if (list->count >= 0) {
-        list->keys[list->count] = key;
-        list->points[list->count++] = (int32_t)point;
-    }
-}
-
-/* Counting, instead of stopping at the first near key, is what compilers turn into a few wide instructions. */
-#define SIFT_ROW(NAME, TYPE)                                                                                           \
-    static void sift_row_##NAME(struct list *list, const TYPE *products, const double *norms, int64_t start,           \
-                                int64_t m)                                                                             \
-    {                                                                                                                  \
-        for (int64_t first = 0; first < m && list->count >= 0; first += STRETCH) {                                     \
-            int64_t end = m - first < STRETCH ? m : first + STRETCH, near = 0;                                         \
-            double limit = list->limit;                                                                                \
-            for (int64_t i = first; i < end; i++)                                                                      \
-                near += (double)products[i] + norms[i] <= limit;                                                       \
-            for (int64_t i = first; near && i < end && list->count >= 0; i++)                                          \
-                offer(list, (double)products[i] + norms[i], start + i);                                                \
-        }                                                                                                              \
-    }
-SIFT_ROW(f4, float)
-SIFT_ROW(f8, double)
-
-/* A panel of products of all queries with the points from `start` on; a key is a product plus the point's norm. */
-EXPORT void sift(const void *panel, int32_t type, const double *norms, int64_t start, int64_t k, const double *error,
-                 double *limits, double *keys, int32_t *points, int64_t *counts, int64_t n_queries, int64_t m,
-                 int64_t n, int64_t room)
-{
-    if (start < 0 || start > n - m || k < 1 || k > room)
-        return;
-    for (int64_t q = 0; q < n_queries; q++) {
-        struct list list = {.keys = keys + q * room, .points = points + q * room, .limit = limits[q],
-                            .error = error[q], .count = counts[q], .room = room, .k = k};
-        if (type == F4)
-            sift_row_f4(&list, (const float *)panel + q * m, norms + start, start, m);
-        else if (type == F8)
-            sift_row_f8(&list, (const double *)panel + q * m, norms + start, start, m);
-        limits[q] = list.limit, counts[q] = list.count;
-    }
-}
 
 /* Far out, numbers get too coarse for codes (or are none): one bucket for all of it. */
 #define FOLD_HASH(NAME, TYPE, FLOOR)                                                                                   \

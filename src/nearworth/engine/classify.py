@@ -27,7 +27,7 @@ from nearworth.engine.run import Request
 from nearworth.games.ties import TieBlocks
 from nearworth.neighbors.keys import Keys
 from nearworth.neighbors.products import Products
-from nearworth.neighbors.quantised import QuantisedKeys, SingleProducts, quantise_exact, quantise_products, stride
+from nearworth.neighbors.quantised import QuantisedKeys, quantise_exact
 from nearworth.neighbors.searchers import Neighbours
 from nearworth.results.sums import Leaf
 
@@ -50,14 +50,14 @@ class ClassificationEvaluator:
         max_error: float | None = None,
     ) -> None:
         self._problem, self._classes, self._batch = problem, shared.classes, batch
-        self._double = shared.double() if products else None
-        self._probing = max_error is None
-        self._single = shared.single() if products and single else None
+        self._products = shared.products() if products else None
+        self._single = self._products is not None and single and self._products.single_precision
+        self._probing = self._single and max_error is None
         n_train, game = problem.n_train, problem.game
         self._n_cells = n_cells(n_train)
         size = native.call("classify_scratch", n_train, self._n_cells)
         self._scratch = np.empty(size, dtype=np.uint8)
-        self._qkeys = np.empty((0, stride(n_train)), dtype=np.int32)
+        self._qkeys = np.empty((0, n_train), dtype=np.int32)
         # The kernel counts ranks from 1; rank 0 stands for "before the first". One more is read, not used.
         self._worth = np.concatenate([game.weights.worth[:1], game.weights.worth, [0.0]])
         self._max_error, self._largest_loss = max_error, int(game.weights.loss.argmax())
@@ -85,23 +85,20 @@ class ClassificationEvaluator:
 
     def _next_block(self, start: int, stop: int) -> QuantisedKeys:
         """The qkeys of the next queries: by the cheapest way that serves, as far as it does."""
-        problem, products = self._problem, self._double
+        problem, products, classes = self._problem, self._products, self._classes
         if len(self._qkeys) < min(self._batch, stop - start):
             self._qkeys = np.empty((min(self._batch, stop - start), self._qkeys.shape[1]), dtype=np.int32)
-        if self._probing and self._single is not None:
+        if self._probing:
             stop = min(stop, start + PROBED)
         if products is not None:
             queries = np.ascontiguousarray(problem.queries[start:stop], dtype=np.float64)
-            if self._single is not None:
-                block = self._single(queries, self._qkeys)
-            else:
-                block = quantise_products(products(queries, single=False), self._classes.positions, self._qkeys)
+            block = products(queries, classes.order, classes.positions, self._qkeys, single=self._single)
             unusable = np.flatnonzero(~block.usable)
             if not len(unusable) or unusable[0] > 0:
                 return block.some(0, int(unusable[0]) if len(unusable) else len(queries))
             stop = start + int(np.argmax(np.append(block.usable, True)))
         keys = problem.keys(problem.queries[start : min(stop, start + problem.interruptible(self._batch))])
-        return quantise_exact(keys, self._classes.positions, self._qkeys)
+        return quantise_exact(keys, classes.positions, self._qkeys)
 
     def _value(self, block: QuantisedKeys, start: int, total: FloatVector | None = None, values: Any = None) -> Any:
         """Value a block into sums (in the order of the classes), or into a row of values for each query.
@@ -111,24 +108,19 @@ class ClassificationEvaluator:
         problem, classes, n_queries = self._problem, self._classes, len(block.qkeys)
         part = slice(start, start + n_queries)
         labels = np.ascontiguousarray(problem.query_labels[part], dtype=np.int32)
-        exact, errors = block.exact, np.zeros(n_queries)
-
-        def ask(query: int, rows: npt.NDArray[np.int32], out: FloatVector) -> None:
-            out[:] = exact[query](rows)  # type: ignore[index]
-
+        errors = np.zeros(n_queries)
         taken = native.call(
             "classify_block", block.qkeys, block.tolerance, labels, self._selves(start, start + n_queries),
             self._constants[labels], np.ascontiguousarray(problem.weights[part], dtype=np.float64),
             classes.starts, classes.order, classes.positions, self._worth, self._loss, self._cumulative,
-            self._max_error or 0.0, self._largest_loss, problem.ties == "index", self._n_cells, block.queries,
-            block.points, block.given, None if exact is None else ask, total, values, errors, self._scratch,
+            self._max_error or 0.0, self._largest_loss, problem.ties == "index", self._n_cells, *block.source,
+            total, values, errors, self._scratch,
         )  # fmt: skip
         if self._max_error is not None:
             return errors
         self._probing = False
-        if self._single is not None and taken > MOST_AMBIGUOUS * n_queries * problem.n_train:
-            # This changes no bit of exact values; certified ones depend on keys and cells.
-            self._single = None
+        if taken > MOST_AMBIGUOUS * n_queries * problem.n_train:
+            self._single = False  # this changes no bit of exact values; certified ones depend on keys and cells
         return None
 
     def _add_each(self, sums: Leaf, block: QuantisedKeys, start: int, request: Request) -> None:
@@ -151,10 +143,8 @@ class ClassificationEvaluator:
     def memory(n_train: int, *, by_product: bool) -> Memory:
         """Bytes of one evaluator: scratch, rank weights, sums in the order of the classes; per query its exact keys."""
         scratch = int(native.call("classify_scratch", n_train, n_cells(n_train)))
-        thread = scratch + (2 + 1 + 1) * 8 * n_train
-        return Memory(
-            per_thread=thread, per_query=4 * stride(n_train) + (0 if by_product else (8 + 8 + 8 + 1) * n_train)
-        )
+        thread = scratch + (2 + 1 + 1) * 8 * n_train + 2**12
+        return Memory(per_thread=thread, per_query=(4 if by_product else 4 + 8 + 8 + 8 + 1) * n_train)
 
 
 class SortedEvaluator:
@@ -220,24 +210,6 @@ class SharedTraining:
     def classes(self) -> ClassOrder:
         return self._once("classes", lambda: ClassOrder(self._labels))  # type: ignore[no-any-return]
 
-    def double(self) -> Products:
-        """Keys from products in double precision; those that will surely be used are made ready at once."""
-
-        def make() -> Products:
-            products = self._keys.products(single=False)
-            if not products.can_be_packed:
-                products.make_ready()
-            return products
-
-        return self._once("double", make)  # type: ignore[no-any-return]
-
-    def single(self) -> SingleProducts | None:
-        """Keys from products in single precision, with a copy of the training set; None where these do not serve."""
-        return self._once("single", self._pack)  # type: ignore[no-any-return]
-
-    def _pack(self) -> SingleProducts | None:
-        products = self.double()
-        if not products.can_be_packed:
-            return None
-        packed = SingleProducts(products, self.classes.order)  # type: ignore[arg-type]
-        return packed if packed.serves else None
+    def products(self) -> Products:
+        """qkeys from matrix products."""
+        return self._once("products", lambda: self._keys.products(single=True))  # type: ignore[no-any-return]

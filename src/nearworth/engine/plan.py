@@ -32,7 +32,6 @@ from nearworth.games.truncation import Tail, candidates_for_error
 from nearworth.inputs.parameters import as_generator
 from nearworth.neighbors.exact import PRODUCT_POINTS as SEARCH_POINTS
 from nearworth.neighbors.products import products_memory
-from nearworth.neighbors.quantised import SingleProducts
 from nearworth.neighbors.searchers import Searcher, as_searcher
 from nearworth.results.sums import CHUNK, Leaf
 from nearworth.results.typical_error import sample_sizes
@@ -196,7 +195,7 @@ class Plan:
     threads: int
     batch: int
     products: bool
-    single: bool  # whether products are made in float32, from a copy of the training set
+    single: bool  # whether products are made in float32
     working_bytes: int
     method: Method = field(default_factory=Method)
     seconds: float | None = field(default=None, compare=False)
@@ -259,6 +258,7 @@ def planning_facts(training: TrainingSet, parameters: Mapping[str, Any], method:
         "max_memory": budget(parameters),
         "has_products": keys.has_products,
         "streamed": keys.streamed,
+        "converted": keys.converted,
         "width": keys.width,
     }
 
@@ -274,14 +274,16 @@ def make_plan(
     max_memory: int | None,
     has_products: bool,
     streamed: bool,
+    converted: bool,
     width: int,
     checkpointed: bool = False,
 ) -> Plan:
     """The most threads and the largest batches that the budget allows; an error if not even one query fits.
 
-    Products, where the metric has them, use a float32 copy of the training set if that leaves room for batches of a
-    good size. Sums that go into a checkpoint exist twice while they are written. A training set `streamed` from a file
-    is never copied, and threads that would only read it more often are not started.
+    Products, where the metric has them, are made in float32, from a copy of the training set if its rows would have to
+    be `converted`, and if that leaves room for batches of a good size. Sums that go into a checkpoint exist twice while
+    they are written. A training set `streamed` from a file is never copied, and threads that would only read it more
+    often are not started.
     """
     truncated, leaves = method.n_candidates is not None, -(-n_val // CHUNK)
 
@@ -289,8 +291,7 @@ def make_plan(
         return (
             _base_memory(n_train, leaves, task, width, standard_errors, method, checkpointed)
             + method.memory(task, n_train, by_product=by_product)
-            + (products_memory(n_train, width, single=single and truncated) if by_product else Memory())
-            + (SingleProducts.memory(n_train, width) if single and not truncated else Memory())
+            + (products_memory(n_train, width, copied=single and converted) if by_product else Memory())
         )
 
     by_pair = needed = memory(by_product=False)
