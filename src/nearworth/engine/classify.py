@@ -53,6 +53,7 @@ class ClassificationEvaluator:
         self._products = shared.products() if products else None
         self._single = self._products is not None and single and self._products.single_precision
         self._probing = self._single and max_error is None
+        self._kept: tuple[int, QuantisedKeys | None] = (0, None)  # from a query on: made, not valued yet
         n_train, game = problem.n_train, problem.game
         self._n_cells = n_cells(n_train)
         size = native.call("classify_scratch", n_train, self._n_cells)
@@ -84,12 +85,23 @@ class ClassificationEvaluator:
                 start = end
 
     def _next_block(self, start: int, stop: int) -> QuantisedKeys:
-        """The qkeys of the next queries: by the cheapest way that serves, as far as it does."""
+        """The qkeys of the next queries: by the cheapest way that serves, as far as it does.
+
+        The first few in single precision are valued alone: they show whether the others are worth it.
+        """
+        (kept_from, kept), self._kept = self._kept, (0, None)
+        if kept is not None and kept_from == start and self._single:
+            return kept
+        block = self._make_block(start, stop)
+        if self._probing and len(block.qkeys) > PROBED:
+            self._kept = start + PROBED, block.some(PROBED, len(block.qkeys))
+            return block.some(0, PROBED)
+        return block
+
+    def _make_block(self, start: int, stop: int) -> QuantisedKeys:
         problem, products, classes = self._problem, self._products, self._classes
         if len(self._qkeys) < min(self._batch, stop - start):
             self._qkeys = np.empty((min(self._batch, stop - start), self._qkeys.shape[1]), dtype=np.int32)
-        if self._probing:
-            stop = min(stop, start + PROBED)
         if products is not None:
             queries = np.ascontiguousarray(problem.queries[start:stop], dtype=np.float64)
             block = products(queries, classes.order, classes.positions, self._qkeys, single=self._single)
