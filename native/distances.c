@@ -139,6 +139,8 @@ EXPORT void all_pairs(const double *queries, const void *points, int32_t type, i
                       double *out, int64_t n_queries, int64_t width, int64_t m, int64_t n)
 {
     int64_t bytes = width * item_size[type];
+    if (first < 0 || first > n - m)
+        return;
     for (int64_t q = 0; q < n_queries; q += QUERIES)
         for (int64_t i = 0; i < m; i += FOUR) {
             int64_t count = m - i < FOUR ? m - i : FOUR, before[FOUR];

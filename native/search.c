@@ -1,42 +1,6 @@
-/* Locality-sensitive hashing: the hashes of points, and the nearest points of a query among those in its buckets.
- *
- *     fold_hashes       the hashes of a point in one table as one number
- *     nearest_colliding the points that share a bucket with the query in any hash table, each once, by exact distance */
+/* Locality-sensitive hashing: the points that share a bucket with a query in any hash table, each once, by exact distance.
+ * neighbors/lsh.py makes the hashes; those of each table are sorted. */
 #include "nearworth.h"
-
-#define LARGEST_CODE 0x1p40F
-
-/* Far out, numbers get too coarse for codes (or are none): one bucket for all of it. */
-#define FOLD_HASH(NAME, TYPE, FLOOR)                                                                                   \
-    static void fold_hash_##NAME(const TYPE *products, TYPE offset, uint64_t factor, uint64_t *out, int64_t count)     \
-    {                                                                                                                  \
-        for (int64_t i = 0; i < count; i++) {                                                                          \
-            TYPE code = FLOOR(products[i] + offset);                                                                   \
-            code = code > -LARGEST_CODE && code < LARGEST_CODE ? code : LARGEST_CODE;                                  \
-            out[i] += (uint64_t)(int64_t)code * factor;                                                                \
-        }                                                                                                              \
-    }
-FOLD_HASH(f4, float, floorf)
-FOLD_HASH(f8, double, floor)
-
-/* Adds to columns start.. of `out`, (tables, n), from products (tables, hashes, points of a panel). */
-EXPORT void fold_hashes(const void *products, int32_t type, const void *offsets, int32_t same_type,
-                        const uint64_t *factors, int64_t start, uint64_t *out, int64_t n_tables, int64_t n_hashes,
-                        int64_t panel, int64_t n)
-{
-    if (type != same_type || start < 0 || start > n)
-        return;
-    int64_t count = n - start < panel ? n - start : panel;
-    for (int64_t hash = 0; hash < n_tables * n_hashes; hash++) {
-        uint64_t *codes = out + hash / n_hashes * n + start;
-        if (type == F4)
-            fold_hash_f4((const float *)products + hash * panel, ((const float *)offsets)[hash], factors[hash], codes,
-                         count);
-        else if (type == F8)
-            fold_hash_f8((const double *)products + hash * panel, ((const double *)offsets)[hash], factors[hash],
-                         codes, count);
-    }
-}
 
 /* The first of n sorted hashes that is not smaller. */
 static int64_t first_not_below(const uint64_t *hashes, int64_t n, uint64_t hash)

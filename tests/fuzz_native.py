@@ -356,30 +356,6 @@ def sparse_rows(rng: np.random.Generator, n: int, width: int) -> scipy.sparse.cs
 
 
 @case
-def fold_hashes(rng):
-    shape, n = (size(rng, 9), size(rng, 9), size(rng)), size(rng)
-    kind, start = np.dtype(rng.choice(["f4", "f8"])), int(rng.integers(0, n + 1))
-    products, offsets = (
-        numbers(rng, shape, kind) * kind.type(10.0 ** rng.integers(0, 20)),
-        numbers(rng, shape[:2], kind),
-    )
-    products[rng.random(shape) < 0.01] = rng.choice([np.inf, -np.inf, np.nan])
-    offsets, factors = numbers(rng, shape[:2], kind), numbers(rng, shape[:2], np.uint64)
-    out = numbers(rng, (shape[0], n), np.uint64)
-
-    def check(result, arrays):
-        with np.errstate(invalid="ignore"):
-            codes = np.floor(products + offsets[:, :, None])
-        codes[~(np.abs(codes) < 2.0**40)] = 2.0**40
-        added = (codes.astype(np.int64).view(np.uint64) * factors[:, :, None]).sum(axis=1, dtype=np.uint64)
-        expected, count = out.copy(), min(n - start, shape[2])
-        expected[:, start : start + count] += added[:, :count]
-        np.testing.assert_array_equal(arrays["out"], expected)
-
-    return Case([products, offsets, factors, start, out], check)
-
-
-@case
 def nearest_colliding(rng):
     n, width, n_queries, n_tables, k = size(rng, least=1), size(rng, 33), size(rng, 33), size(rng, 9), size(rng, 33)
     points, queries = rows(rng, n, width), numbers(rng, (n_queries, width))

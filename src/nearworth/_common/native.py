@@ -60,7 +60,6 @@ sparse_distances(out:f8[q,n]! q_start:i8[q+1] q_column:i4[a] q_value:f8[a] x_sta
     x_value:f8[b] power:i4)
 
 # search.c
-fold_hashes(products:any[t,h,p] offsets:any[t,h] factors:u8[t,h] start:i8 out:u8[t,n]!)
 nearest_colliding(queries:f8[q,d] codes:u8[t,q] points:any[n,d] hashes:u8[t,n] rows:i4[t,n] seen:i4[n]!
     candidates:i4[n]! distances:f8[n]! indices:i8[q,k]! squares:f8[q,k]!)
 
