@@ -69,7 +69,7 @@ def test_few_exact_keys_are_asked_for(rng):
         return keys[rows].astype(float)
 
     block = QuantisedKeys(qkeys=keys[None], tolerance=np.zeros(1, np.int32), usable=np.ones(1, bool), exact=[exact])
-    NearestLists(1, 50).note(0, block, np.arange(100_000, dtype=np.int32), np.full(1, -1, np.int32))
+    NearestLists(1, 50).note(0, block, np.arange(100_000, dtype=np.int32), np.empty((1, 0), np.int32))
     assert len(asked) == 1
     assert asked[0] < 100
 
