@@ -5,8 +5,7 @@
  *   3. list        candidates in the order of their exact keys
  *
  * Points equally far are in the order of a hash of query and row, which is unrelated to the order of the rows. Where
- * the list has room for only some of them, it ends before them, unless it would be shorter than `least`.
- * src/nearworth/engine/nearest_lists.py has the same in numpy. */
+ * the list has room for only some of them, it ends before them, unless it would be shorter than `least`. */
 #include "nearworth.h"
 
 enum { GROUPS = 8, BLOCK = 32 }; /* groups per neighbour whose minima are taken; qkeys looked at together */
@@ -99,28 +98,31 @@ static int64_t cut_list(double *keys, int32_t *hashes, int64_t count, int64_t si
     return before >= least ? before : size;
 }
 
-/* `given` holds exact keys by row; without them they are squared distances of queries and points. A row of
- * `excluded` has the positions that take no part for a query; `first` is the number of the first query. Lists end in -1 and infinity. */
+/* Exact keys come from points, from given keys or from `ask`. A row of `excluded` has the positions that take
+ * no part for a query; `first` is the number of the first query. Lists end in -1 and infinity. Without `hashed`, points equally far are in the
+ * order of their rows. */
 EXPORT void nearest_lists(const int32_t *qkeys, const int32_t *tolerances, const int32_t *excluded, const int32_t *row_of,
-                          const double *queries, const void *points, int32_t type, const double *given, int64_t first,
-                          int64_t least, int32_t *rows, double *keys, int32_t *near, double *exact, int64_t n_queries,
-                          int64_t stride, int64_t n_excluded, int64_t n, int64_t width, int64_t n_points, int64_t size)
+                          const double *queries, const void *points, int32_t type, const double *given, callback ask,
+                          int64_t first, int32_t hashed, int64_t least, int32_t *rows, double *keys, int32_t *near,
+                          double *exact, int64_t n_queries, int64_t stride, int64_t n_excluded, int64_t n, int64_t width, int64_t n_points,
+                          int64_t size)
 {
+    uint32_t mix = hashed ? MIX_ROW : 1, unmix = hashed ? UNMIX_ROW : 1;
     for (int64_t q = 0; q < n_queries; q++, rows += size, keys += size) {
+        Source source = {points, type, width, queries ? queries + q * width : NULL, given ? given + q * n : NULL, ask, q, false};
         const int32_t *own = qkeys + q * stride;
         int64_t wanted = size + (n_excluded ? n_excluded : 1); /* excluded points may be among the nearest */
         int64_t bound = bound_of_kth(own, n, wanted < n ? wanted : n, near);
         int64_t count = list_up_to(own, n, bound + tolerances[q], excluded + q * n_excluded, n_excluded, row_of, near);
-        if (!given)
-            rows_distances(queries + q * width, points, type, near, exact, width, n_points, count);
-        for (int64_t i = 0; given && i < count; i++)
-            exact[i] = given[q * n + near[i]];
-        uint32_t mixed = (uint32_t)(first + q) * MIX_QUERY ^ SIGN; /* signed numbers in the order of the hashes */
+        exact_distances(&source, near, exact, points ? n_points : n, count);
+        if (source.failed)
+            return;
+        uint32_t mixed = hashed ? (uint32_t)(first + q) * MIX_QUERY ^ SIGN : 0; /* signed, in the order of the hashes */
         for (int64_t i = 0; i < count; i++)
-            near[i] = (int32_t)((uint32_t)near[i] * MIX_ROW ^ mixed);
+            near[i] = (int32_t)((uint32_t)near[i] * mix ^ mixed);
         int64_t listed = cut_list(exact, near, count, size, least);
         for (int64_t i = 0; i < size; i++) {
-            rows[i] = i < listed ? (int32_t)(((uint32_t)near[i] ^ mixed) * UNMIX_ROW) : -1;
+            rows[i] = i < listed ? (int32_t)(((uint32_t)near[i] ^ mixed) * unmix) : -1;
             keys[i] = i < listed ? exact[i] : INFINITY;
         }
     }

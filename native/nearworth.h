@@ -20,6 +20,10 @@
 /* Types of training rows, by the codes of native.py. */
 enum row_type { F4, F8, I1, U1, I2, U2, I4, U4, I8, U8 };
 
+/* Bytes of a number, by type; and `count` numbers as doubles. */
+extern const int64_t item_size[];
+void read_numbers(const void *numbers, int32_t type, int64_t count, double *restrict out);
+
 /* A Python function: writes one number for each of the rows. Anything but 0 means that it raised; return at once, and
  * native.py raises it again. */
 typedef int32_t (*callback)(int64_t query, int64_t n_rows, const int32_t *rows, double *out);
@@ -30,14 +34,31 @@ typedef int32_t (*callback)(int64_t query, int64_t n_rows, const int32_t *rows, 
 EXPORT void rows_distances(const double *query, const void *points, int32_t type, const int32_t *rows, double *out,
                            int64_t width, int64_t n, int64_t k);
 
+/* Where the exact keys of one query come from: points in memory, a row of given keys, or a function of the caller. */
+typedef struct {
+    const void *points;
+    int32_t type;
+    int64_t width;
+    const double *query, *given;
+    callback ask;
+    int64_t number;
+    bool failed;
+} Source;
+
+/* Exact keys of k chosen of n rows. */
+void exact_distances(Source *source, const int32_t *rows, double *out, int64_t n, int64_t k);
+
+/* Items in the order of their upper halves; equal ones keep theirs. Returns where they are then: `items` or `spare`. */
+uint64_t *sort_items(uint64_t *items, uint64_t *spare, int64_t n);
+
 /* Pairs in place by key, then by point. */
 void sort_pairs(double *keys, int32_t *points, int64_t size);
 
 /* Move the k nearest of `size` pairs to the front, the k-th to place k - 1. */
 void select_nearest(double *keys, int32_t *points, int64_t size, int64_t k);
 
-/* The points of a query by exact key, then by row, without the excluded one (-1 for none). `first` says where a block of
- * ties begins: at every rank if they are broken by index. All arrays have n entries. */
+/* The points of a query by exact key, then by row, without those whose key is NaN; returns how many there are. `first`
+ * says where a block of ties begins: at every rank if they are broken by index. All arrays have n entries. */
 int64_t order_points(const double *keys, int64_t n, bool by_index, uint64_t *items, uint64_t *spare, int32_t *order,
                      uint8_t *first);
 

@@ -1,15 +1,117 @@
-/* All points of a query in the order of their exact keys, by counting instead of comparing.
+/* Sorting: points of a query by key, by counting where they are many and by comparing where they are few.
  *
- * A key becomes a cell: the leading bits of the difference between its bits and those of the smallest key. This map is
- * monotone, and as bits count exponents it is nearly logarithmic: neither one far point nor a distance of zero leaves the
- * others without cells. Points are sorted by cell, a digit at a time from the last to the first; each pass keeps the
- * order of equal digits. Few points share a cell, and only these are compared, by key and then by row.
- * Points whose key is NaN take no part. */
+ *     sort_items       items with a whole number in their upper half, a digit at a time from the last to the first
+ *     sort_pairs       few pairs of a key and a point, in place
+ *     select_nearest   the k first of many pairs
+ *     order_points     all points of a query in the order of their exact keys
+ *
+ * For order_points a key becomes a cell: the leading bits of the difference between its bits and those of the smallest
+ * key. This map is monotone, and as bits count exponents it is nearly logarithmic: neither one far point nor a distance
+ * of zero leaves the others without cells. Few points share a cell, and only these are compared, by key and then by
+ * row. Points whose key is NaN take no part. */
 #include "nearworth.h"
 
-#define DIGIT_BITS 9
-#define DIGITS 3
-#define VALUES (1u << DIGIT_BITS)
+enum {
+    CELL_BITS = 27,
+    MANY = 4096,           /* items from which on long digits pay */
+    SHORT = 8, LONG = 11,  /* bits of a digit */
+    FEW = 24,              /* pairs up to which plain insertion is the fastest sort */
+    ROUNDS = 64,           /* of partitioning, after which a list in a hostile order is sorted instead */
+};
+
+static void sort_by_digit(const uint64_t *items, uint64_t *sorted, int64_t n, int shift, int bits)
+{
+    uint32_t starts[1 << LONG], values = 1u << bits, start = 0;
+    memset(starts, 0, values * sizeof *starts);
+    for (int64_t i = 0; i < n; i++)
+        starts[items[i] >> shift & (values - 1)]++;
+    for (uint32_t value = 0, count; value < values; value++, start += count) {
+        count = starts[value];
+        starts[value] = start;
+    }
+    for (int64_t i = 0; i < n; i++)
+        sorted[starts[items[i] >> shift & (values - 1)]++] = items[i];
+}
+
+uint64_t *sort_items(uint64_t *items, uint64_t *spare, int64_t n)
+{
+    uint64_t differ = 0;
+    for (int64_t i = 1; i < n; i++)
+        differ |= items[i] ^ items[0];
+    int bits = n < MANY ? SHORT : LONG;
+    for (int shift = 32; shift < 64 && differ >> shift; shift += bits) {
+        sort_by_digit(items, spare, n, shift, bits);
+        uint64_t *sorted = spare;
+        spare = items;
+        items = sorted;
+    }
+    return items;
+}
+
+static inline bool before(double a, int32_t point_a, double b, int32_t point_b)
+{
+    return a < b || (a == b && point_a < point_b);
+}
+
+static void swap(double *keys, int32_t *points, int64_t i, int64_t j)
+{
+    double key = keys[i];
+    int32_t point = points[i];
+    keys[i] = keys[j], points[i] = points[j];
+    keys[j] = key, points[j] = point;
+}
+
+/* Insertion over shrinking gaps, plain insertion for a few. */
+void sort_pairs(double *keys, int32_t *points, int64_t size)
+{
+    int64_t gap = 1;
+    while (size > FEW && 9 * gap < 4 * size)
+        gap = 9 * gap / 4 + 1;
+    for (;; gap = gap > 2 ? 4 * gap / 9 : 1) {
+        for (int64_t j = gap; j < size; j++) {
+            double key = keys[j];
+            int32_t point = points[j];
+            int64_t i = j;
+            for (; i >= gap && before(key, point, keys[i - gap], points[i - gap]); i -= gap)
+                keys[i] = keys[i - gap], points[i] = points[i - gap];
+            keys[i] = key, points[i] = point;
+        }
+        if (gap == 1)
+            return;
+    }
+}
+
+/* Partition pairs low..high around the one in the middle; returns where that ends up. */
+static int64_t partition(double *keys, int32_t *points, int64_t low, int64_t high)
+{
+    swap(keys, points, low + (high - low) / 2, high);
+    int64_t end = low;
+    for (int64_t i = low; i < high; i++) {
+        bool nearer = before(keys[i], points[i], keys[high], points[high]);
+        swap(keys, points, i, end);
+        end += nearer; /* no branch: which are nearer cannot be predicted */
+    }
+    swap(keys, points, end, high);
+    return end;
+}
+
+void select_nearest(double *keys, int32_t *points, int64_t size, int64_t k)
+{
+    int64_t low = 0, high = size - 1;
+    for (int round = 0; low < high; round++) {
+        if (high - low < FEW || round == ROUNDS) {
+            sort_pairs(keys + low, points + low, high - low + 1);
+            return;
+        }
+        int64_t end = partition(keys, points, low, high);
+        if (end == k - 1)
+            return;
+        if (end < k - 1)
+            low = end + 1;
+        else
+            high = end - 1;
+    }
+}
 
 /* The map from keys to cells. */
 struct cells {
@@ -40,44 +142,9 @@ static struct cells make_cells(const double *keys, int64_t n)
         high = !isnan(keys[i]) && bits > high ? bits : high;
     }
     struct cells cells = {low, 0};
-    while ((high - low) >> cells.shift >> (DIGIT_BITS * DIGITS))
+    while ((high - low) >> cells.shift >> CELL_BITS)
         cells.shift++;
     return cells;
-}
-
-/* Where the points with each value of each digit begin, once they are sorted by that digit. */
-static void count_digits(struct cells cells, const double *keys, int64_t n, uint32_t starts[DIGITS][VALUES])
-{
-    memset(starts, 0, sizeof(uint32_t) * DIGITS * VALUES);
-    for (int64_t i = 0; i < n; i++) {
-        uint64_t cell = cell_of(cells, keys[i]);
-        for (int digit = 0; digit < DIGITS && !isnan(keys[i]); digit++)
-            starts[digit][cell >> (DIGIT_BITS * digit) & (VALUES - 1)]++;
-    }
-    for (int digit = 0; digit < DIGITS; digit++)
-        for (uint32_t value = 0, start = 0, count; value < VALUES; value++, start += count) {
-            count = starts[digit][value];
-            starts[digit][value] = start;
-        }
-}
-
-/* The first pass: items, each a cell and below it a point, by the last digit; returns how many there are. */
-static int64_t make_items(struct cells cells, const double *keys, int64_t n, uint32_t *starts, uint64_t *sorted)
-{
-    int64_t count = 0;
-    for (int64_t i = 0; i < n; i++)
-        if (!isnan(keys[i])) {
-            uint64_t cell = cell_of(cells, keys[i]);
-            sorted[starts[cell & (VALUES - 1)]++] = cell << 32 | (uint64_t)i;
-            count++;
-        }
-    return count;
-}
-
-static void sort_by_digit(const uint64_t *items, int64_t n, int digit, uint32_t *starts, uint64_t *sorted)
-{
-    for (int64_t i = 0; i < n; i++)
-        sorted[starts[items[i] >> (32 + DIGIT_BITS * digit) & (VALUES - 1)]++] = items[i];
 }
 
 /* Order the points of the cell that begins at rank `start`, and find ties; returns where the cell ends. */
@@ -96,17 +163,18 @@ static int64_t order_cell(const double *keys, const uint64_t *items, int64_t sta
 int64_t order_points(const double *keys, int64_t n, bool by_index, uint64_t *items, uint64_t *spare, int32_t *order,
                      uint8_t *first)
 {
-    uint32_t starts[DIGITS][VALUES];
+    int64_t m = 0;
     struct cells cells = make_cells(keys, n);
-    count_digits(cells, keys, n, starts);
-    int64_t m = make_items(cells, keys, n, starts[0], items);
-    sort_by_digit(items, m, 1, starts[1], spare);
-    sort_by_digit(spare, m, 2, starts[2], items);
-    memset(first, 1, (size_t)n);
+    for (int64_t i = 0; i < n; i++) {
+        items[m] = cell_of(cells, keys[i]) << 32 | (uint64_t)i;
+        m += !isnan(keys[i]);
+    }
+    uint64_t *sorted = sort_items(items, spare, m);
+    double *few = (double *)(sorted == items ? spare : items);
     for (int64_t i = 0; i < m; i++)
-        order[i] = (int32_t)items[i];
+        order[i] = (int32_t)sorted[i], first[i] = 1;
     for (int64_t i = 1; i < m; i++)
-        if (items[i] >> 32 == items[i - 1] >> 32)
-            i = order_cell(keys, items, i - 1, m, by_index, (double *)spare, order, first);
+        if (sorted[i] >> 32 == sorted[i - 1] >> 32)
+            i = order_cell(keys, sorted, i - 1, m, by_index, few, order, first);
     return m;
 }

@@ -12,7 +12,6 @@ from nearworth._common import native
 from nearworth.engine import classify
 from nearworth.engine import plan as planning
 from nearworth.games.ties import TieBlocks
-from nearworth.neighbors import products as rough
 from nearworth.neighbors.searchers import Neighbours
 
 N, N_VAL, D = 3_000, 12, 6
@@ -122,21 +121,6 @@ def test_both_precisions_of_the_product(data, most_ambiguous, rng, monkeypatch):
     est = nw.KNNShapley(5).fit(X, y)
     expected = est.value(X_val, y_val).values
     monkeypatch.setattr(classify, "MOST_AMBIGUOUS", most_ambiguous)
-    np.testing.assert_array_equal(est.value(X_val, y_val).values, expected)
-
-
-def test_a_broken_promise_is_noticed(rng, monkeypatch):
-    """Errors beyond the promised ones send a query to exact distances."""
-    X, y, X_val, y_val = make(rng, "random", "ten classes")
-    est = nw.KNNShapley(5).fit(X, y)
-    expected = est.value(X_val, y_val).values
-    panels = rough.ApproximateKeys.panels
-
-    def noisy(self, space):
-        for start, panel in panels(self, space):
-            yield start, panel + rng.normal(size=panel.shape).astype(panel.dtype)
-
-    monkeypatch.setattr(rough.ApproximateKeys, "panels", noisy)
     np.testing.assert_array_equal(est.value(X_val, y_val).values, expected)
 
 
@@ -253,20 +237,6 @@ def test_tiny_numbers_take_the_same_ranks_on_every_path(rng):
         [est.value(T[s], y_val[s]).values for s in (slice(7), slice(7, 14), slice(14, 16))], axis=0, weights=[7, 7, 2]
     )
     np.testing.assert_allclose(est.value(T, y_val).values, few_at_a_time, rtol=0, atol=1e-17)
-
-
-def test_narrow_products_of_codes_and_real_queries(rng):
-    """Training data that 32 bits hold exactly tell nothing about the errors of queries that they do not."""
-    codes = rng.choice([-1.0, 1.0], size=(20, 300))
-    X = np.repeat(np.vstack([codes, -codes]), 60, axis=0) * np.where(rng.random((2_400, 300)) < 0.02, -1.0, 1.0)
-    X[1200:] = -X[:1200]  # the mean is zero
-    T = X[:64] + 0.03 * rng.normal(size=(64, 300))
-    keys = nw.KNNShapley().fit(X, rng.integers(0, 2, 2_400)).training_set_.keys
-    exact = keys(T)
-    batch = keys.products(single=True)(T, single=True)
-    products = np.hstack([panel.copy() for _, panel in batch.panels(np.empty(rough.panel_size(64, 300)))])
-    errors = products.astype(float) + batch.norms - batch.low[:, None] - exact
-    assert (np.abs(errors) <= batch.tolerance[:, None] / 2).all()
 
 
 def test_overlapping_runs_give_the_blas_its_threads_back(rng):

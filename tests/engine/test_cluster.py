@@ -79,13 +79,13 @@ def test_memory_is_bounded_where_the_work_is(rng, monkeypatch):
     plans = []
     make = cluster.make_plan
     monkeypatch.setattr(cluster, "make_plan", lambda *a, **k: plans.append(make(*a, **k)) or plans[-1])
-    for budget in (2_500_000, 40_000_000):
+    for budget in (2_000_000, 40_000_000):
         plans.clear()
         est = nw.KNNShapley(3, max_memory=budget, n_jobs=2).fit(X, y)
         same(est.value(X_val, y_val, executor=Here()), est.value(X_val, y_val))
         assert plans
         assert all(plan.working_bytes <= budget for plan in plans)
-    assert max(plan.working_bytes for plan in plans) > 2_500_000  # more is used where more is allowed
+    assert max(plan.working_bytes for plan in plans) > 2_000_000  # more is used where more is allowed
     with pytest.raises(ValueError, match="max_memory=1,000 bytes is too little"):
         nw.KNNShapley(3, max_memory=1000).fit(X, y).value(X_val, y_val, executor=Here())
 

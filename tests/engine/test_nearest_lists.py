@@ -7,7 +7,7 @@ import pytest
 
 import nearworth as nw
 from nearworth._common import native
-from nearworth.engine.nearest_lists import NearestLists, nearly_nearest
+from nearworth.engine.nearest_lists import NearestLists
 from nearworth.engine.value import value_and_nearest
 from nearworth.neighbors.quantised import QuantisedKeys
 
@@ -60,18 +60,18 @@ def test_hashes_decide_where_the_list_would_be_too_short():
     assert len(firsts) > 5
 
 
-def test_all_within_the_error_are_candidates(rng):
-    for top in (5, 1000, 2**30):
-        for n in (25, 300, 5000):
-            keys = rng.integers(0, top, n).astype(np.int32)
-            for order in (keys, np.sort(keys), np.sort(keys)[::-1].copy()):
-                found = nearly_nearest(order, 20, top // 100)
-                assert set(np.flatnonzero(order <= np.sort(order)[19] + top // 100)) <= set(found.tolist())
+@pytest.mark.skipif(not native.available(), reason="the compiled library is not there")
+def test_few_exact_keys_are_asked_for(rng):
+    keys, asked = rng.integers(0, 2**30, 100_000).astype(np.int32), []
 
+    def exact(rows):
+        asked.append(len(rows))
+        return keys[rows].astype(float)
 
-def test_few_others_are_candidates(rng):
-    keys = rng.integers(0, 2**30, 100_000).astype(np.int32)
-    assert len(nearly_nearest(keys, 50, 0)) < 100
+    block = QuantisedKeys(qkeys=keys[None], tolerance=np.zeros(1, np.int32), usable=np.ones(1, bool), exact=[exact])
+    NearestLists(1, 50).note(0, block, np.arange(100_000, dtype=np.int32), np.empty((1, 0), np.int32))
+    assert len(asked) == 1
+    assert asked[0] < 100
 
 
 def test_a_query_that_is_recorded_again_leaves_nothing_of_the_first_time():

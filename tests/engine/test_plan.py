@@ -14,7 +14,6 @@ from nearworth.engine.regress import RegressionEvaluator
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
 from nearworth.neighbors.products import products_memory
-from nearworth.neighbors.quantised import SingleProducts
 from nearworth.results.sums import Leaf
 
 N, D = 50_000, 12
@@ -52,34 +51,24 @@ def test_coefficients(game, rest, semivalue):
     close(8 * making * N, peak, share=0.2)
 
 
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])  # whose rows are converted, so that they are copied
 @pytest.mark.parametrize("single", [False, True])
-def test_products(rng, single):
-    keys = nw.KNNShapley().fit(rng.normal(size=(N, D)), rng.integers(0, 3, N)).training_set_.keys
-    query = rng.normal(size=(1, D))
+def test_products(rng, single, metric):
+    keys = nw.KNNShapley(metric=metric).fit(rng.normal(size=(N, D)), rng.integers(0, 3, N)).training_set_.keys
+    query, every = rng.normal(size=(1, D)), np.arange(N, dtype=np.int32)
+    space = np.empty((1, N), dtype=np.int32)
 
     def make():
         products = keys.products(single=single)
-        products(query, single=single)  # what products need is made when they are first asked
+        products(query, every, every, space, single=single)  # what products need is made when they are first asked
         return products
 
     make()
     stays, peak = allocated(make)
-    stated = products_memory(N, D, single=single)
+    stated = products_memory(N, D, copied=single and keys.converted)
     assert stays <= stated.shared
-    assert peak <= stated.shared + stated.per_thread + 3_000_000  # a sample of rows measures the error
+    assert peak <= stated.preparing + stated.shared + stated.per_thread + stated.per_query + 3_000_000  # a sample
     assert stated.shared <= 3 * stays
-
-
-def test_packed_points(rng):
-    distances = (
-        nw.KNNShapley().fit(rng.normal(size=(N, D)), rng.integers(0, 3, N)).training_set_.keys.products(single=False)
-    )
-    order = rng.permutation(N).astype(np.int32)
-    SingleProducts(distances, order)
-    stays, peak = allocated(lambda: SingleProducts(distances, order))
-    stated = SingleProducts.memory(N, D)
-    close(stated.shared, stays)
-    close(stated.preparing, peak, share=0.3)
 
 
 @pytest.mark.parametrize("task", ["classification", "regression"])
@@ -90,7 +79,7 @@ def test_evaluators(rng, task):
     problem = training.problem(X[:4], y[:4], None, est.get_params())
     shared = SharedTraining(training.keys, training.labels)
     if task == "classification":
-        stated = ClassificationEvaluator.memory(N, shared.classes.most_pivots, by_product=False)
+        stated = ClassificationEvaluator.memory(N, by_product=False)
         stays, _ = allocated(lambda: ClassificationEvaluator(problem, shared))
     else:
         stated = RegressionEvaluator.memory(N)

@@ -1,4 +1,4 @@
-"""Approximate keys and the bounds of their errors."""
+"""Quantised keys from products, and the bounds of their errors."""
 
 from __future__ import annotations
 
@@ -6,48 +6,67 @@ import numpy as np
 import pytest
 
 from nearworth.neighbors.keys import make_keys
-from nearworth.neighbors.products import panel_size
 
 
-def approximate_keys(batch):
-    panels = batch.panels(np.empty(panel_size(batch.n_queries, batch.width)))
-    return np.hstack([panel.astype(float) for _, panel in panels]) + batch.norms
+def quantised(products, queries, *, single, order=None):
+    """qkeys of all points; order[i] is the row at position i."""
+    n_train = len(products._points)
+    order = np.arange(n_train, dtype=np.int32) if order is None else order
+    space = np.empty((len(queries), n_train), np.int32)
+    return products(queries, order, np.argsort(order).astype(np.int32), space, single=single)
+
+
+def off_the_line(qkeys, exact):
+    """How far the qkeys of a query are from the best line through them, at most."""
+    scaled = (exact - exact.mean()) / np.abs(exact).max()
+    slope, offset = np.polyfit(scaled, qkeys.astype(float), 1)
+    return np.abs(qkeys - slope * scaled - offset).max()
+
+
+def misplaced(qkeys, exact):
+    """The largest difference of two qkeys that are in the wrong order."""
+    ordered = qkeys[np.argsort(exact, kind="stable")]
+    return int((np.maximum.accumulate(ordered) - ordered).max())
 
 
 @pytest.mark.parametrize("exponent", [-1000, -564, 0, 300])
 def test_inner_products_stay_within_their_tolerance(rng, exponent):
     X, T = np.ldexp(rng.normal(size=(500, 300)), exponent), rng.normal(size=(20, 300))
     keys = make_keys(X, "inner_product", None)
-    batch, exact = keys.products(single=True)(T, single=False), keys(T)
-    errors = np.abs(approximate_keys(batch) - exact)
-    assert errors.max() > 0
-    assert (errors <= 0.5 * batch.tolerance[:, None]).all()
-    assert (batch.tolerance < 1e-12 * batch.high).all()
-    assert (np.abs(exact) <= batch.high[:, None]).all()
+    batch, exact = quantised(keys.products(single=True), T, single=False), keys(T)
     assert batch.usable.all()
+    for q, own in enumerate(exact):
+        assert misplaced(batch.qkeys[q], own) <= batch.tolerance[q] < 20
+        assert 0 < off_the_line(batch.qkeys[q], own) <= batch.tolerance[q]
+        assert np.ptp(batch.qkeys[q]) > 2**26
     rows = np.array([7, 3, 499, 3], dtype=np.int32)
     np.testing.assert_array_equal(batch.exact[5](rows), exact[5, rows])
 
 
 @pytest.mark.parametrize("single", [False, True])
 @pytest.mark.parametrize("offset", [0.0, 1e3])
-def test_distances_stay_within_their_tolerance(rng, single, offset):
-    X, T = rng.normal(size=(500, 300)) + offset, rng.normal(size=(20, 300)) + offset
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_distances_stay_within_their_tolerance(rng, single, offset, dtype):
+    X, T = (rng.normal(size=(500, 300)) + offset).astype(dtype), rng.normal(size=(20, 300)) + offset
+    order = rng.permutation(500).astype(np.int32)
     keys = make_keys(X, "euclidean", None)
-    batch, exact = keys.products(single=True)(T, single=single), keys(T)
-    errors = np.abs(approximate_keys(batch) - batch.low[:, None] - exact)
-    assert errors.max() > 0
-    assert (errors <= 0.375 * batch.tolerance[:, None]).all()
-    assert (batch.tolerance < (1e-4 if single else 1e-7) * (batch.high - batch.low)).all()
+    batch, exact = quantised(keys.products(single=True), T, single=single, order=order), keys(T)[:, order]
+    for q, own in enumerate(exact):
+        assert misplaced(batch.qkeys[q], own) <= 0.375 * batch.tolerance[q] + 1
+        assert 0 < off_the_line(batch.qkeys[q], own) <= 0.375 * batch.tolerance[q] + 1
+        assert batch.tolerance[q] < (1e-4 if single else 1e-7) * 2**30
 
 
-def test_a_bound_that_does_not_hold_is_noticed(rng):
-    X, T = rng.normal(size=(50, 3)), rng.normal(size=(2, 3))
-    batch = make_keys(X, "euclidean", None).products(single=True)(T, single=True)
-    rows, keys = np.arange(50, dtype=np.int32), approximate_keys(batch)[1]
-    np.testing.assert_allclose(batch.resolve(1, rows, keys), ((X - T[1]) ** 2).sum(axis=1), rtol=1e-14)
-    keys[17] += batch.tolerance[1]
-    assert batch.resolve(1, rows, keys) is None
+def test_products_of_codes_and_real_queries(rng):
+    """Training data that 32 bits hold exactly, and queries that they do not."""
+    codes = rng.choice([-1.0, 1.0], size=(20, 300))
+    X = np.repeat(np.vstack([codes, -codes]), 60, axis=0) * np.where(rng.random((2_400, 300)) < 0.02, -1.0, 1.0)
+    X[1200:] = -X[:1200]  # the mean is zero
+    T = X[:64] + 0.03 * rng.normal(size=(64, 300))
+    keys = make_keys(X, "euclidean", None)
+    batch = quantised(keys.products(single=True), T, single=True)
+    for qkeys, exact, tolerance in zip(batch.qkeys, keys(T), batch.tolerance, strict=True):
+        assert misplaced(qkeys, exact) <= tolerance
 
 
 @pytest.mark.parametrize(
@@ -59,4 +78,4 @@ def test_a_product_is_offered_where_squares_are_floats(rng, exponent, expected):
     keys = make_keys(X, "euclidean", None)
     assert keys.has_products == expected
     if expected:
-        assert keys.products(single=True)(X, single=False).usable.all()
+        assert quantised(keys.products(single=True), X, single=False).usable.all()

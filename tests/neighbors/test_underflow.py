@@ -99,6 +99,11 @@ def test_inner_products_of_tiny_and_large_numbers():
         assert np.isfinite(keys).all()
 
 
+def usable(keys, queries):
+    every, space = np.arange(3_000, dtype=np.int32), np.empty((len(queries), 3_000), np.int32)
+    return keys.products(single=True)(queries, every, every, space, single=True).usable
+
+
 def test_tiny_numbers_in_ordinary_data_leave_the_matrix_product_alone(rng):
     """Probabilities hold such numbers, but no two rows that differ in nothing else."""
     X = np.exp(-(rng.exponential(size=(3_000, 5)) ** 2) * 200)
@@ -107,9 +112,9 @@ def test_tiny_numbers_in_ordinary_data_leave_the_matrix_product_alone(rng):
     keys = make_keys(X, "euclidean", None)
     assert keys.has_products
     T = np.vstack([X[:30], rng.random((10, 5)), X[5:6] * [1, 1, 1, 1, 1]])
-    assert keys.products(single=True)(T, single=True).usable.all()
+    assert usable(keys, T).all()
     X[100], X[101] = X[5], X[6]
     X[101, 1] = 3e-170
     X[6, 1] = 1e-170
-    usable = make_keys(X, "euclidean", None).products(single=True)(X[[5, 6, 7, 100, 101]], single=True).usable
-    assert usable.tolist() == [True, False, True, True, False]
+    some = usable(make_keys(X, "euclidean", None), X[[5, 6, 7, 100, 101]])
+    assert some.tolist() == [True, False, True, True, False]

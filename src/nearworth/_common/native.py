@@ -40,16 +40,15 @@ instruction_set() -> i4
 
 # product.c
 product_roundings(width:i8) -> i8
-packed_size(n_rows:i8 width:i8) -> i8
-packed_query_size(n_queries:i8 width:i8) -> i8
-pack_points(points:any[n,d] order:i4[m] centre:f8[d] first:i8 last:i8 packed:f4[p]! norms:f8[m]!)
-product_qkeys(packed:f4[p] norms:f4[s] factors:f8[q,d] scales:f4[q] offsets:f4[q] packed_queries:f4[r]! qkeys:i4[q,s]!)
-quantise(products:f8[q,w] norms:f8[w] positions:i4[w] lows:f8[q] scales:f8[q] qkeys:i4[q,s]!)
+product_space(n_queries:i8 width:i8) -> i8
+product_qkeys(points:any[n,d] rows:i4[m] places:i4[m] norms:f8[m] centre:f8[d] factors:f8[q,d] scales:f8[q]
+    offsets:f8[q] single:i4 space:f8[w]! qkeys:i4[q,s]!)
+quantise(keys:f8[q,w] places:i4[w] lows:f8[q] scales:f8[q] qkeys:i4[q,s]!)
 
 # classify.c
-classify_scratch(n:i8 most_pivots:i8 n_cells:i8) -> i8
+classify_scratch(n:i8 n_cells:i8) -> i8
 classify_block(qkeys:i4[q,s] tolerances:i4[q] labels:i4[q] excluded:i4[q,e] constants:f8[q,2] weights:f8[q] starts:i8[c]
-    row_of:i4[n] worth:f8[r] loss:f8[r-1] cumulative:f8[r-1] max_error:f8 certain:i8 by_index:i4 most_pivots:i8
+    row_of:i4[n] place_of:i4[n] worth:f8[r] loss:f8[r-1] cumulative:f8[r-1] max_error:f8 certain:i8 by_index:i4
     n_cells:i8 queries:f8?[q,d] points:any?[m,d] given:f8?[q,n] ask:function? total:f8?[n]! values:f8?[q,n]!
     errors:f8[q]! memory:u1[b]!) -> i8
 
@@ -61,8 +60,6 @@ sparse_distances(out:f8[q,n]! q_start:i8[q+1] q_column:i4[a] q_value:f8[a] x_sta
     x_value:f8[b] power:i4)
 
 # search.c
-sift(panel:any[q,m] norms:f8[n] start:i8 k:i8 error:f8[q] limits:f8[q]! keys:f8[q,r]! points:i4[q,r]! counts:i8[q]!)
-fold_hashes(products:any[t,h,p] offsets:any[t,h] factors:u8[t,h] start:i8 out:u8[t,n]!)
 nearest_colliding(queries:f8[q,d] codes:u8[t,q] points:any[n,d] hashes:u8[t,n] rows:i4[t,n] seen:i4[n]!
     candidates:i4[n]! distances:f8[n]! indices:i8[q,k]! squares:f8[q,k]!)
 
@@ -78,7 +75,7 @@ hash_numbers(numbers:f8[n] start:i8 keys:u8[2,b] sums:u8[c,2]!)
 
 # nearest.c
 nearest_lists(qkeys:i4[q,s] tolerances:i4[q] excluded:i4[q,e] row_of:i4[n] queries:f8?[q,d] points:any?[m,d]
-    given:f8?[q,n] first:i8 least:i8 rows:i4[q,k]! keys:f8[q,k]! near:i4[n]! exact:f8[n]!)
+    given:f8?[q,n] ask:function? first:i8 hashed:i4 least:i8 rows:i4[q,k]! keys:f8[q,k]! near:i4[n]! exact:f8[n]!)
 
 # regression.c
 value_regression(keys:f8[q,n] targets:f8[n] query_targets:f8[q] weights:f8[q] by_index:i4 worth:f8[m] loss:f8[m]

@@ -29,7 +29,7 @@ from nearworth.games.classification import ClassificationGame
 from nearworth.games.ties import TieBlocks
 from nearworth.neighbors.keys import Keys
 from nearworth.neighbors.products import Products
-from nearworth.neighbors.quantised import QuantisedKeys, SingleProducts, quantise_exact, quantise_products, stride
+from nearworth.neighbors.quantised import QuantisedKeys, quantise_exact
 from nearworth.neighbors.searchers import Neighbours
 from nearworth.results.sums import Leaf
 
@@ -37,7 +37,6 @@ MOST_AMBIGUOUS = 0.1  # share of ambiguous points beyond which products in doubl
 LEAST_CELLS, MOST_CELLS = 64, 4096
 PROBED = 8  # queries after which the precision of products is chosen
 FEW_SIZES = 4  # numbers of excluded points whose sequences are kept
-MORE_CELLS = 4  # times as many where statuses are mixed all over
 
 Positions = npt.NDArray[np.int32]  # of excluded points, one row per query
 
@@ -56,14 +55,15 @@ class ClassificationEvaluator:
         max_error: float | None = None,
     ) -> None:
         self._problem, self._classes, self._batch = problem, shared.classes, batch
-        self._double = shared.double() if products else None
-        self._probing = max_error is None
-        self._single = shared.single() if products and single else None
-        n_train, most = problem.n_train, self._classes.most_pivots
+        self._products = shared.products() if products else None
+        self._single = self._products is not None and single and self._products.single_precision
+        self._probing = self._single and max_error is None
+        self._kept: tuple[int, QuantisedKeys | None] = (0, None)  # from a query on: made, not valued yet
+        n_train = problem.n_train
         self._n_cells = n_cells(n_train)
-        size = native.call("classify_scratch", n_train, most, MORE_CELLS * self._n_cells)
+        size = native.call("classify_scratch", n_train, self._n_cells)
         self._scratch = np.empty(size, dtype=np.uint8)
-        self._qkeys = np.empty((0, stride(n_train)), dtype=np.int32)
+        self._qkeys = np.empty((0, n_train), dtype=np.int32)
         self._max_error = max_error
         self._counts = np.append(self._classes.counts, 0)  # the last one for labels that no training point has
         self._sequences = lru_cache(maxsize=FEW_SIZES)(lambda n_excluded: _sequences(problem.game_without(n_excluded)))
@@ -87,24 +87,32 @@ class ClassificationEvaluator:
                 start = end
 
     def _next_block(self, start: int, stop: int) -> QuantisedKeys:
-        """The qkeys of the next queries: by the cheapest way that serves, as far as it does."""
-        problem, products = self._problem, self._double
+        """The qkeys of the next queries: by the cheapest way that serves, as far as it does.
+
+        The first few in single precision are valued alone: they show whether the others are worth it.
+        """
+        (kept_from, kept), self._kept = self._kept, (0, None)
+        if kept is not None and kept_from == start and self._single:
+            return kept
+        block = self._make_block(start, stop)
+        if self._probing and len(block.qkeys) > PROBED:
+            self._kept = start + PROBED, block.some(PROBED, len(block.qkeys))
+            return block.some(0, PROBED)
+        return block
+
+    def _make_block(self, start: int, stop: int) -> QuantisedKeys:
+        problem, products, classes = self._problem, self._products, self._classes
         if len(self._qkeys) < min(self._batch, stop - start):
             self._qkeys = np.empty((min(self._batch, stop - start), self._qkeys.shape[1]), dtype=np.int32)
-        if self._probing and self._single is not None:
-            stop = min(stop, start + PROBED)
         if products is not None:
             queries = np.ascontiguousarray(problem.queries[start:stop], dtype=np.float64)
-            if self._single is not None:
-                block = self._single(queries, self._qkeys)
-            else:
-                block = quantise_products(products(queries, single=False), self._classes.positions, self._qkeys)
+            block = products(queries, classes.order, classes.positions, self._qkeys, single=self._single)
             unusable = np.flatnonzero(~block.usable)
             if not len(unusable) or unusable[0] > 0:
                 return block.some(0, int(unusable[0]) if len(unusable) else len(queries))
             stop = start + int(np.argmax(np.append(block.usable, True)))
         keys = problem.keys(problem.queries[start : min(stop, start + problem.interruptible(self._batch))])
-        return quantise_exact(keys, self._classes.positions, self._qkeys)
+        return quantise_exact(keys, classes.positions, self._qkeys)
 
     def _value(
         self,
@@ -121,25 +129,20 @@ class ClassificationEvaluator:
         problem, classes, n_queries = self._problem, self._classes, len(block.qkeys)
         part = slice(start, start + n_queries)
         labels = np.ascontiguousarray(problem.query_labels[part], dtype=np.int32)
-        exact, errors = block.exact, np.zeros(n_queries)
+        errors = np.zeros(n_queries)
         worth, loss, cumulative, largest_loss = self._sequences(excluded.shape[1])
-
-        def ask(query: int, rows: npt.NDArray[np.int32], out: FloatVector) -> None:
-            out[:] = exact[query](rows)  # type: ignore[index]
-
         taken = native.call(
             "classify_block", block.qkeys, block.tolerance, labels, excluded,
             self._constants(labels, excluded), np.ascontiguousarray(problem.weights[part], dtype=np.float64),
-            classes.starts, classes.order, worth, loss, cumulative, self._max_error or 0.0,
-            largest_loss, problem.ties == "index", classes.most_pivots, self._n_cells, block.queries,
-            block.points, block.given, None if exact is None else ask, total, values, errors, self._scratch,
+            classes.starts, classes.order, classes.positions, worth, loss, cumulative,
+            self._max_error or 0.0, largest_loss, problem.ties == "index", self._n_cells, *block.source,
+            total, values, errors, self._scratch,
         )  # fmt: skip
         if self._max_error is not None:
             return errors
         self._probing = False
-        if self._single is not None and taken > MOST_AMBIGUOUS * n_queries * problem.n_train:
-            # This changes no bit of exact values; certified ones depend on keys and cells.
-            self._single, self._n_cells = None, MORE_CELLS * self._n_cells
+        if taken > MOST_AMBIGUOUS * n_queries * problem.n_train:
+            self._single = False  # this changes no bit of exact values; certified ones depend on keys and cells
         return None
 
     def _constants(self, labels: npt.NDArray[np.int32], excluded: Positions) -> FloatMatrix:
@@ -160,13 +163,11 @@ class ClassificationEvaluator:
                 sums.widen(weight * float(error[0]))
 
     @staticmethod
-    def memory(n_train: int, n_pivots: int, *, by_product: bool) -> Memory:
+    def memory(n_train: int, *, by_product: bool) -> Memory:
         """Bytes of one evaluator: scratch, rank weights, sums in the order of the classes; per query its exact keys."""
-        scratch = int(native.call("classify_scratch", n_train, n_pivots, MORE_CELLS * n_cells(n_train)))
-        thread = scratch + (2 + 1 + 1) * 8 * n_train
-        return Memory(
-            per_thread=thread, per_query=4 * stride(n_train) + (0 if by_product else (8 + 8 + 8 + 1) * n_train)
-        )
+        scratch = int(native.call("classify_scratch", n_train, n_cells(n_train)))
+        thread = scratch + (2 + 1 + 1) * 8 * n_train + 2**12
+        return Memory(per_thread=thread, per_query=(4 if by_product else 4 + 8 + 8 + 8 + 1) * n_train)
 
 
 class SortedEvaluator:
@@ -223,7 +224,6 @@ class ClassOrder:
         self.order = np.argsort(small, kind="stable").astype(np.int32)
         self.positions = np.empty(len(codes), dtype=np.int32)
         self.positions[self.order] = np.arange(len(codes), dtype=np.int32)
-        self.most_pivots = int(np.minimum(self.counts, len(codes) - self.counts).max())
 
 
 class SharedTraining:
@@ -244,24 +244,6 @@ class SharedTraining:
     def classes(self) -> ClassOrder:
         return self._once("classes", lambda: ClassOrder(self._labels))  # type: ignore[no-any-return]
 
-    def double(self) -> Products:
-        """Keys from products in double precision; those that will surely be used are made ready at once."""
-
-        def make() -> Products:
-            products = self._keys.products(single=False)
-            if not products.can_be_packed:
-                products.make_ready()
-            return products
-
-        return self._once("double", make)  # type: ignore[no-any-return]
-
-    def single(self) -> SingleProducts | None:
-        """Keys from products in single precision, with a copy of the training set; None where these do not serve."""
-        return self._once("single", self._pack)  # type: ignore[no-any-return]
-
-    def _pack(self) -> SingleProducts | None:
-        products = self.double()
-        if not products.can_be_packed:
-            return None
-        packed = SingleProducts(products, self.classes.order)  # type: ignore[arg-type]
-        return packed if packed.serves else None
+    def products(self) -> Products:
+        """qkeys from matrix products."""
+        return self._once("products", lambda: self._keys.products(single=True))  # type: ignore[no-any-return]

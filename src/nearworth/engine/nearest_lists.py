@@ -11,14 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._common import native
-from nearworth._common.types import FloatVector, IntVector
+from nearworth._common.types import FloatVector
 from nearworth.neighbors.quantised import QuantisedKeys
 from nearworth.neighbors.searchers import MISSING, Neighbours
 
 IntVector32 = npt.NDArray[np.int32]
 BYTES = 12  # per query and neighbour
-GROUPS = 8  # groups per neighbour whose smallest members bound the k-th smallest of all
 MIX_ROW, MIX_QUERY = 0x9E3779B1, 0x85EBCA77  # large odd numbers: hashes that look random
 
 
@@ -36,19 +34,8 @@ class NearestLists:
 
     def note(self, start: int, block: QuantisedKeys, order: IntVector32, excluded: npt.NDArray[np.int32]) -> None:
         """Take the nearest of some queries but for their excluded positions; order[i] is the row at position i."""
-        n_train, part = len(order), slice(start, start + len(block.qkeys))
-        if block.exact is None:
-            native.call(
-                "nearest_lists", block.qkeys, block.tolerance, excluded, order, block.queries, block.points,
-                block.given, start, self.least, self.found.rows[part], self.found.keys[part],
-                np.empty(n_train, dtype=np.int32), np.empty(n_train),
-            )  # fmt: skip
-            return
-        for q, exact in enumerate(block.exact):
-            k, tolerance = min(self.size + max(excluded.shape[1], 1), n_train), int(block.tolerance[q])
-            near = nearly_nearest(block.qkeys[q, :n_train], k, tolerance)
-            rows = np.sort(order[np.setdiff1d(near, excluded[q])])
-            self.keep(start + q, rows, exact(rows))
+        part = slice(start, start + len(block.qkeys))
+        block.nearest(order, excluded, self.found.part(part), least=self.least, first=start)
 
     def keep(self, query: int, rows: npt.NDArray[Any], keys: FloatVector) -> None:
         """Take the nearest of points whose keys are known."""
@@ -61,13 +48,3 @@ class NearestLists:
         self.found.rows[query], self.found.keys[query] = MISSING, np.inf  # a row may be recorded again
         self.found.rows[query, : len(order)] = rows[order]
         self.found.keys[query, : len(order)] = keys[order]
-
-
-def nearly_nearest(keys: npt.NDArray[np.int32], k: int, error: int) -> IntVector:
-    """All points whose key is not beyond the k-th smallest by more than the error, and perhaps a few others.
-
-    The k-th smallest of the minima of some groups bounds the k-th smallest key: k points are not larger.
-    """
-    depth = len(keys) // (GROUPS * k)
-    lowest = keys if depth < 2 else keys[: depth * GROUPS * k].reshape(depth, -1).min(axis=0)
-    return np.flatnonzero(keys <= int(np.partition(lowest, k - 1)[k - 1]) + error)

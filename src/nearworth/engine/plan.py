@@ -16,8 +16,6 @@ from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import Any
 
-import numpy as np
-
 from nearworth._common import native
 from nearworth._common.memory import Memory, default_budget, free_memory, usable_threads
 from nearworth.engine.classify import ClassificationEvaluator, SharedTraining, SortedEvaluator
@@ -31,7 +29,6 @@ from nearworth.games.regression import RegressionGame
 from nearworth.games.truncation import Tail, candidates_for_error
 from nearworth.neighbors.exact import PRODUCT_POINTS as SEARCH_POINTS
 from nearworth.neighbors.products import products_memory
-from nearworth.neighbors.quantised import SingleProducts
 from nearworth.neighbors.searchers import Searcher, as_searcher
 from nearworth.results.sums import CHUNK, Leaf
 from nearworth.results.typical_error import sample_sizes
@@ -98,9 +95,7 @@ class Method:
             return SortedEvaluator.memory(n_train)
         if training.task == "regression":
             return RegressionEvaluator.memory(n_train)
-        counts = np.bincount(training.labels)
-        rarer = np.minimum(counts, training.n_rows - counts).max()  # of match and mismatch, at most
-        return ClassificationEvaluator.memory(n_train, int(rarer / training.n_rows * n_train), by_product=by_product)
+        return ClassificationEvaluator.memory(n_train, by_product=by_product)
 
 
 def check_search_parameters(parameters: Mapping[str, Any]) -> None:
@@ -175,7 +170,7 @@ class Plan:
     threads: int
     batch: int
     products: bool
-    single: bool  # whether products are made in float32, from a copy of the training set
+    single: bool  # whether products are made in float32
     working_bytes: int
     method: Method = field(default_factory=Method)
     seconds: float | None = field(default=None, compare=False)
@@ -232,9 +227,9 @@ def make_plan(
 ) -> Plan:
     """The most threads and the largest batches that the budget allows; an error if not even one query fits.
 
-    Products, where the metric has them, use a float32 copy of the training set if that leaves room for batches of a
-    good size. A training set `streamed` from a file is never copied, and threads that would only read it more often are
-    not started.
+    Products, where the metric has them, are made in float32, from a copy of the training set if its rows would have to
+    be `converted`, and if that leaves room for batches of a good size. A training set `streamed` from a file is never
+    copied, and threads that would only read it more often are not started.
     """
     keys, max_memory, n_train = training.keys, budget(parameters), n_train or training.n_rows
     truncated, leaves = method.n_candidates is not None, -(-n_val // CHUNK)
@@ -243,8 +238,7 @@ def make_plan(
         return (
             _base_memory(training, method, n_train, leaves, spread=bool(parameters["standard_errors"]))
             + method.memory(training, n_train, by_product=by_product)
-            + (products_memory(n_train, keys.width, single=single and truncated) if by_product else Memory())
-            + (SingleProducts.memory(n_train, keys.width) if single and not truncated else Memory())
+            + (products_memory(n_train, keys.width, copied=single and keys.converted) if by_product else Memory())
         )
 
     by_pair, by_product = memory(by_product=False), memory(by_product=True)

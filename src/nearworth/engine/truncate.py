@@ -19,6 +19,7 @@ from nearworth.engine.problem import Problem
 from nearworth.engine.run import Request
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.truncation import Tail, TruncatedClassification
+from nearworth.neighbors.exact import search_bytes
 from nearworth.neighbors.searchers import Neighbours
 from nearworth.results.sums import Leaf
 
@@ -70,7 +71,7 @@ class TruncatedEvaluator:
         """Bytes of the sums of one leaf and what it takes to continue them; per query its exact keys."""
         thread = 18 * 8 * n_train
         if by_product:
-            return Memory(per_thread=thread)
+            return Memory(per_thread=thread + search_bytes(n_train))
         return Memory(per_thread=thread + 24 * n_train, per_query=20 * n_train)
 
     def _rows(self, start: int, stop: int) -> Iterator[QueryValues]:

@@ -21,7 +21,8 @@ import scipy.sparse
 from nearworth._common.types import BoolVector, FloatMatrix, FloatVector
 from nearworth.neighbors.distances import Converted, ExactDistances, Rows, blocks, squared_distances
 from nearworth.neighbors.keys import Keys, Stored
-from nearworth.neighbors.products import DistanceProducts, ExactKeys, Products
+from nearworth.neighbors.products import DistanceProducts, Products
+from nearworth.neighbors.quantised import ExactKeys
 
 # Coarse beside the rounding of directions, so that equal angles nearly always share a multiple (and right angles always
 # do: sqrt(2) is a quarter of a step away from where rounding changes), and fine beside any angle that data can mean.

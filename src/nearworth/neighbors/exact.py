@@ -1,6 +1,6 @@
 """The nearest training points of each query, all of them and in exact order, by the keys of any metric.
 
-ExactSearch     one pass over the training points: approximate keys from a matrix product drop nearly all of them,
+ExactSearch     one pass over the training points: quantised keys from a matrix product drop nearly all of them,
                 exact keys of the others decide. What other searchers are measured against.
 TrueDistances   exact distances of chosen pairs: they put in order what other searchers found.
 ask             the answer of a searcher, checked and in exact order.
@@ -9,9 +9,8 @@ Sample          queries with their exact neighbours: the recall of a searcher, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -21,19 +20,19 @@ from nearworth._common import native
 from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix, IntVector
 from nearworth.neighbors.distances import ExactDistances, distances_of_lists, scaled
 from nearworth.neighbors.keys import EuclideanKeys, Keys
-from nearworth.neighbors.products import ApproximateKeys, panel_size
+from nearworth.neighbors.products import Products
 from nearworth.neighbors.searchers import Neighbours, Searcher, as_points, check_answer
 
 PRODUCT_POINTS = 2048  # from here on, a matrix product and what it leaves ambiguous are faster than exact keys
 BATCH, BLOCK_PAIRS = 64, 2**21
-ROOM = 256  # candidates beyond twice k that are collected before the list is cut
+QKEYS, LEAST_BATCH = 2**22, 16  # qkeys made at a time; queries for which rows are read together, at least
 
 
 class ExactSearch(Searcher):
     """Exact neighbours; equal keys by index.
 
     One pass over the training points serves BATCH queries, or `batch` where all their exact keys are made. `single`
-    allows a copy of the training points in single precision, for faster matrix products.
+    allows products in single precision, which are faster.
     """
 
     def __init__(self, *, single: bool = True, batch: int | None = None) -> None:
@@ -47,7 +46,7 @@ class ExactSearch(Searcher):
     def fit_keys(self, keys: Keys, n_train: int) -> Self:
         """Take the keys of any metric, which know the training points."""
         self._keys, self._n_train = keys, n_train
-        wanted = keys.has_products and n_train >= PRODUCT_POINTS
+        wanted = keys.has_products and n_train >= PRODUCT_POINTS and native.available()
         self._products = keys.products(single=self._single) if wanted else None
         return self
 
@@ -58,28 +57,38 @@ class ExactSearch(Searcher):
 
     def nearest(self, queries: Any, k: int) -> Neighbours:
         """The k nearest with their keys. Sparse queries are fine if the keys take them. Several threads may ask."""
-        found = Neighbours.empty(queries.shape[0], k)
+        found, size = Neighbours.empty(queries.shape[0], k, dtype=np.int32), min(k, self._n_train)
         batch = self._batch or max(1, min(BATCH, BLOCK_PAIRS // self._n_train))
-        batch = batch if self._products is None else BATCH
+        if self._products is not None:
+            batch = _product_batch(self._n_train)
+            queries = np.ascontiguousarray(queries, dtype=np.float64)
+            space = np.empty((min(batch, len(queries)), self._n_train), dtype=np.int32)
         for start in range(0, queries.shape[0], batch):
-            some = self._some(queries[start : start + batch], min(k, self._n_train))
-            for q, (rows, keys) in enumerate(some, start=start):
-                found.rows[q, : len(rows)], found.keys[q, : len(rows)] = rows, keys
-        return found
+            some, part = queries[start : start + batch], found.part(slice(start, start + batch))
+            by_pair: Sequence[int] = range(some.shape[0])
+            if self._products is not None:
+                by_pair = self._by_product(self._products, some, part, space)
+            for q, keys in zip(by_pair, self._keys(some[by_pair]) if len(by_pair) else (), strict=True):
+                part.rows[q, :size], part.keys[q, :size] = smallest(keys, np.arange(len(keys)), size)
+        return Neighbours(found.rows.astype(np.intp), found.keys)
 
-    def _some(self, queries: Any, k: int) -> Iterator[tuple[IntVector, FloatVector]]:
-        if self._products is None:
-            yield from (smallest(keys, np.arange(len(keys)), k) for keys in self._keys(queries))
-            return
-        queries = np.ascontiguousarray(queries, dtype=np.float64)
-        approximate = self._products(queries, single=self._products.single_precision)
-        for q, candidates in enumerate(_candidates(approximate, k)):
-            exact = None if candidates is None else approximate.resolve(q, *candidates)
-            if candidates is None or exact is None:  # too many, or the product erred more than it may
-                every = self._keys(queries[q : q + 1])[0]
-                yield smallest(every, np.arange(len(every)), k)
-            else:
-                yield smallest(exact, candidates[0], k)
+    def _by_product(
+        self, products: Products, queries: FloatMatrix, found: Neighbours, space: npt.NDArray[np.int32]
+    ) -> Sequence[int]:
+        """Fill in the nearest by qkeys of all points; returns the queries for which these are of no use."""
+        every = np.arange(self._n_train, dtype=np.int32)
+        block = products(queries, every, every, space, single=products.single_precision)
+        block.nearest(every, np.empty((len(queries), 0), dtype=np.int32), found, least=found.rows.shape[1])
+        return list(np.flatnonzero(~block.usable))
+
+
+def _product_batch(n_train: int) -> int:
+    return max(LEAST_BATCH, min(BATCH, QKEYS // n_train))
+
+
+def search_bytes(n_train: int) -> int:
+    """What exact search by products takes in each thread: qkeys, and the candidates of a query."""
+    return (4 * _product_batch(n_train) + 4 + 8) * n_train
 
 
 class TrueDistances(EuclideanKeys):
@@ -201,51 +210,9 @@ def _exact(truth: TrueDistances) -> ExactSearch:
     return ExactSearch(single=False).fit_keys(truth, len(truth.points))
 
 
-def _candidates(approximate: ApproximateKeys, k: int) -> list[tuple[npt.NDArray[np.int32], FloatVector] | None]:
-    """For each query all points that may be among its k nearest, with their keys; None where they are too many.
-
-    One pass over the panels of the product: points beyond the k-th nearest so far, by more than keys can be off, drop
-    out.
-    """
-    n_queries, room = approximate.n_queries, 2 * k + ROOM
-    keys, points = np.empty((n_queries, room)), np.empty((n_queries, room), dtype=np.int32)
-    counts, limits = np.where(approximate.usable, 0, -1), np.full(n_queries, np.inf)
-    error = approximate.tolerance
-    sift = partial(native.call, "sift") if native.available() else _sift
-    for start, panel in approximate.panels(np.empty(panel_size(n_queries, approximate.width))):
-        sift(panel, approximate.norms, start, k, error, limits, keys, points, counts)
-    return [None if count < 0 else (points[q, :count], keys[q, :count]) for q, count in enumerate(counts.tolist())]
-
-
 def smallest(keys: FloatVector, rows: npt.NDArray[Any], k: int) -> tuple[IntVector, FloatVector]:
     """The rows of the k smallest keys, smaller rows first among equals, and their keys, in order."""
     limit = np.partition(keys, k - 1)[k - 1]
     near = np.flatnonzero(keys <= limit)
     chosen = near[np.lexsort((rows[near], keys[near]))][:k]
     return rows[chosen].astype(np.intp), keys[chosen]
-
-
-def _sift(
-    panel: npt.NDArray[Any],
-    norms: FloatVector,
-    start: int,
-    k: int,
-    error: FloatVector,
-    limits: FloatVector,
-    keys: FloatMatrix,
-    points: npt.NDArray[np.int32],
-    counts: IntVector,
-) -> None:
-    """Add the points of a panel that may be near to the lists; a list beyond its room is given up (count -1)."""
-    for q in np.flatnonzero(counts >= 0):
-        some = panel[q] + norms[start : start + panel.shape[1]]
-        near = np.flatnonzero(some <= limits[q])
-        listed = np.concatenate([keys[q, : counts[q]], some[near]])
-        rows = np.concatenate([points[q, : counts[q]], start + near])
-        if len(listed) > k:
-            limits[q] = np.partition(listed, k - 1)[k - 1] + error[q]
-            kept = listed <= limits[q]
-            listed, rows = listed[kept], rows[kept]
-        counts[q] = len(listed) if len(listed) <= keys.shape[1] else -1
-        if counts[q] >= 0:
-            keys[q, : counts[q]], points[q, : counts[q]] = listed, rows

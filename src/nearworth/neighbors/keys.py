@@ -100,7 +100,7 @@ class Keys:
         raise NotImplementedError
 
     def products(self, *, single: bool) -> Products:
-        """Approximate keys; from a copy of the training points in single precision if `single` and it serves."""
+        """Approximate keys; in single precision if `single` and it serves."""
         raise NotImplementedError
 
     @property
@@ -112,6 +112,11 @@ class Keys:
     def streamed(self) -> bool:
         """Whether every pass over the training points reads a file."""
         return streamed(self._points)
+
+    @property
+    def converted(self) -> bool:
+        """Whether every pass over the training points converts them."""
+        return isinstance(self._points, Converted)
 
 
 class GivenKeys(Keys):

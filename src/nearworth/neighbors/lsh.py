@@ -210,9 +210,6 @@ class HashTables:
             with np.errstate(over="ignore", invalid="ignore"):  # queries far out collide with nothing
                 panel[:, : len(rows)] = (rows - self.centre).T
                 products = np.matmul(self.vectors, panel)
-            if native.available():
-                native.call("fold_hashes", products, self.offsets, self.factors, start, out)
-                continue
             codes = np.floor(products[:, :, : len(rows)] + self.offsets[:, :, None])
             codes[~(np.abs(codes) < LARGEST_CODE)] = LARGEST_CODE
             whole = codes.astype(np.int64).view(np.uint64)

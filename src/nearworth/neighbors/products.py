@@ -1,93 +1,58 @@
-"""Approximate keys of all points from one matrix product, with bounds of their errors.
+"""Quantised keys of all points from one matrix product, with bounds of their errors.
 
-|x - t|^2 = |x|^2 - 2 x.t + |t|^2, and |t|^2 changes no rank. The product is made in single precision of centred data,
-or in double precision of the data as they are. Keys that differ by no more than a tolerance are compared by exact ones
-(`engine/kernels.py`), so neither the precision nor the order of summation inside the BLAS shows in any value.
-
-`Products` know the training points and turn a batch of queries into `ApproximateKeys`, in single precision where they
-are asked to and have `single_precision`.
+|x - t|^2 = |x|^2 - 2 x.t + |t|^2, and |t|^2 changes no rank. The product is made of centred data by native/product.c,
+in single or in double precision. Its order of summation is known, so errors are bounded by what the operations can do
+(docs/mathematics.md). Keys that differ by no more than a tolerance are compared by exact ones, so the precision shows
+in no value.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from nearworth._common import native
 from nearworth._common.memory import Memory
 from nearworth._common.types import BoolVector, FloatMatrix, FloatVector
-from nearworth.neighbors.distances import ExactDistances, Rows, blocks, minus_inner_products_with, streamed
+from nearworth.neighbors.distances import (
+    Converted,
+    ExactDistances,
+    Rows,
+    blocks,
+    minus_inner_products_with,
+    squared_distances,
+    streamed,
+)
+from nearworth.neighbors.quantised import (
+    MARGIN,
+    TOP,
+    UNIT_64,
+    ExactKeys,
+    IntMatrix32,
+    IntVector32,
+    QuantisedKeys,
+    line,
+    multiply,
+    panel_rows,
+)
 
-ExactKeys: TypeAlias = Callable[[npt.NDArray[np.int32]], FloatVector]  # exact keys of the training points in these rows
 Prepare: TypeAlias = Callable[[FloatMatrix], tuple[FloatMatrix, BoolVector]]
 
-UNIT_32, UNIT_64 = 2.0**-24, 2.0**-53
-# Errors are in units of (rounding unit) (|x| + |t|)^2, with the longest |x| for all. In 64 bits 2d + 16 covers the
-# worst case. In 32 bits that would make nearly all points ambiguous, so the errors are measured on a sample, where they
-# are largest, and multiplied; and each exact key asked for is also used to check the bound (`engine/kernels.py`).
-SAFETY_32, LEAST_32 = 2.5, 1.0 / 16.0  # the least one times sqrt(d)
-LARGEST_32, SMALLEST_32, LARGEST_64 = 1e15, 1e-12, 1e90
-SAMPLE = 512
+UNIT_32 = 2.0**-24
+PLACE_ERROR = 132  # of two qkeys together, from the last two operations in single precision and from truncation
+# Lengths of points between which squares and products are good single-precision numbers.
+SMALLEST_32, LARGEST_32 = 1e-12, 1e15
+LARGEST_64 = 1e90
+SAMPLE = 4096  # rows whose mean is the centre; any centre is right, one in the middle of the points is best
 PRODUCT_TOP = 600  # binary exponent of the largest product of a query's and a point's numbers
-PANEL = 2048
-
-
-@dataclass(kw_only=True)
-class ApproximateKeys:
-    """Approximate keys of a batch of queries, with an error bound per query.
-
-    A key is a product plus a norm. Keys lie between `low`, where the distance is zero, and `high`. Two keys farther
-    apart than `tolerance` are in the right order.
-    Queries that are not `usable` need exact keys of all points. Where `verifiable`, a key minus `low` approximates the
-    exact key, which shows whether the bound holds.
-    """
-
-    norms: FloatVector
-    low: FloatVector
-    high: FloatVector
-    tolerance: FloatVector
-    usable: BoolVector
-    verifiable: bool
-    exact: list[ExactKeys]
-    queries: npt.NDArray[Any]  # as multiplied with the points
-    points: Rows
-
-    def resolve(self, query: int, rows: npt.NDArray[np.int32], keys: FloatVector) -> FloatVector | None:
-        """Exact keys of one query in some rows; None if they show approximate keys beyond their error bound."""
-        exact = self.exact[query](rows)
-        error = np.abs(keys - self.low[query] - exact).max(initial=0.0)
-        return None if self.verifiable and error > 0.5 * self.tolerance[query] else exact
-
-    @property
-    def n_queries(self) -> int:
-        return len(self.queries)
-
-    @property
-    def width(self) -> int:
-        return int(self.queries.shape[1])
-
-    def panels(self, space: FloatVector) -> Iterator[tuple[int, npt.NDArray[Any]]]:
-        """Products of all queries with some points after the other, and the first point; each overwrites the last.
-
-        `space` holds one panel (see `panel_size`), small enough to stay in the cache until it is read.
-        """
-        queries, step = self.queries, panel_rows(self.width)
-        space = space.view(queries.dtype)
-        for start in range(0, len(self.points), step):
-            rows = self.points[start : start + step].astype(queries.dtype, copy=False)
-            panel = space[: len(queries) * len(rows)].reshape(len(queries), len(rows))
-            with np.errstate(over="ignore", invalid="ignore"):  # of queries that are not usable
-                np.matmul(queries, rows.T, out=panel)
-            yield start, panel
+SPACE = 100  # numbers of working memory per query beside its own, at most (product_space)
 
 
 class DistanceProducts:
-    """Approximate squared distances; with `single`, a copy of the points in single precision is made.
+    """qkeys of squared distances. Where `single` and it serves, they can be made in single precision.
 
     `prepare` gives queries as they are compared with the points, and which of them products serve. `exact` makes the
     exact keys of a query; where these are rounded squared distances, `rounding` widens the tolerances.
@@ -102,121 +67,112 @@ class DistanceProducts:
         exact: Callable[[FloatVector, Rows], ExactKeys] = ExactDistances,
         rounding: float = 0.0,
     ) -> None:
-        self.points, self.prepare, self.exact, self.rounding = points, prepare, exact, rounding
-        self.can_be_packed = not streamed(points)  # no copy of a file, where fetching single rows is slow besides
-        self._wants_single = single and self.can_be_packed
-
-    def make_ready(self) -> None:
-        """Pass over the points now, not when the first query comes."""
-        assert self.centre_and_norms
+        self._points, self._prepare, self._exact, self._rounding = points, prepare, exact, rounding
+        self._wants_single = single and not streamed(points)  # fetching single rows of a file is slow
 
     @cached_property
-    def centre_and_norms(self) -> tuple[FloatVector, FloatVector]:
-        return _centre_and_norms(self.points)
+    def _centre(self) -> FloatVector:
+        n_train = len(self._points)
+        sample = self._points[np.linspace(0, n_train - 1, min(SAMPLE, n_train)).astype(np.intp)]
+        centre = np.asarray(sample, dtype=np.float64).mean(axis=0)
+        # Differences of single-precision numbers are rounded once, in single precision as well.
+        return np.asarray(centre.astype(np.float32) if sample.dtype == np.float32 else centre, dtype=np.float64)
 
     @cached_property
-    def _longest(self) -> float:
-        return float(np.sqrt(self.centre_and_norms[1].max()))
+    def _norms(self) -> tuple[FloatVector, float, float]:
+        """Squared lengths around the centre, minus a level in their middle; the level; the longest length."""
+        norms = squared_distances(self._centre[None, :], self._points)[0]
+        level, longest = float(np.median(norms)), float(np.sqrt(norms.max()))
+        norms -= level
+        return norms, level, longest
 
     @property
     def single_precision(self) -> bool:
-        return bool(np.isfinite(self._error_32))
+        return self._wants_single and SMALLEST_32 < self._norms[2] < LARGEST_32
 
     @cached_property
-    def _copy(self) -> npt.NDArray[np.float32]:
-        centre, step = self.centre_and_norms[0], panel_rows(self.points.shape[1])
-        copy = np.empty(self.points.shape, dtype=np.float32)
-        for start in range(0, len(self.points), step):
-            copy[start : start + step] = self.points[start : start + step] - centre
-        return copy
+    def _copy(self) -> tuple[Rows, FloatVector]:
+        """What products in single precision read, with its centre: a centred copy of rows that must be converted."""
+        points, step = self._points, panel_rows(self._points.shape[1])
+        if not isinstance(points, Converted):
+            return points, self._centre
+        copy = np.empty(points.shape, dtype=np.float32)
+        for start in range(0, len(points), step):
+            copy[start : start + step] = points[start : start + step] - self._centre
+        return copy, np.zeros(points.shape[1])
 
-    def __call__(self, queries: FloatMatrix, *, single: bool) -> ApproximateKeys:
-        queries, usable = self.prepare(queries)
-        (centre, norms), longest = self.centre_and_norms, self._longest
-        centred = queries - centre
-        squares = (centred * centred).sum(axis=1)
-        unit = (longest + np.sqrt(squares)) ** 2
-        factors = -2.0 * centred
+    def __call__(
+        self, queries: FloatMatrix, order: IntVector32, positions: IntVector32, space: IntMatrix32, *, single: bool
+    ) -> QuantisedKeys:
+        """The qkeys of a batch of queries, in `space`; order[i] is the training row at position i."""
+        queries, usable = self._prepare(queries)
+        norms, level, longest = self._norms
+        usable = usable & (np.abs(queries).max(axis=1, initial=0.0) < LARGEST_64)
+        centred = np.where(usable[:, None], queries - self._centre, 0.0)
+        squares = np.einsum("ij,ij->i", centred, centred)
+        usable &= squares < LARGEST_32**2 if single else True
+        centred[~usable], squares = 0.0, np.where(usable, squares, 0.0)
+        low, reach = -squares - level, (longest + np.sqrt(squares)) ** 2
+        tolerance = 2.0 * self._error(np.sqrt(squares), single=single) + self._rounding
         if single:
-            low, tolerance = -squares, 2.0 * self._error_32 * unit
-            usable &= squares < LARGEST_32**2
-            with np.errstate(over="ignore"):
-                factors = factors.astype(np.float32)
-        else:  # the points are not centred, which adds the same to every product of a query
-            low = factors @ centre - squares
-            error = (2.0 * queries.shape[1] + 16.0) * UNIT_64
-            tolerance = 2.0 * error * (np.sqrt(unit) + np.sqrt(centre @ centre)) ** 2
-            usable &= np.abs(queries).max(axis=1) < LARGEST_64
-        return ApproximateKeys(
-            norms=norms,
-            low=low,
-            high=low + unit,
-            tolerance=tolerance + self.rounding,
-            usable=usable,
-            verifiable=True,
-            exact=[self.exact(query, self.points) for query in queries],
-            queries=factors,
-            points=self._copy if single else self.points,
-        )
+            scale = np.minimum((TOP - 2 * MARGIN) / reach, 0.25 * MARGIN / tolerance).astype(np.float32).astype(float)
+            width = np.ceil(1.001 * tolerance * scale).astype(np.int32) + PLACE_ERROR
+        else:
+            scale, width = line(low, low + reach, tolerance)
+        points, centre = self._copy if single else (self._points, self._centre)
+        qkeys = space[: len(queries)]
+        lines = scale, MARGIN - low * scale
+        multiply(points, norms, centre, -2.0 * centred, lines, order, positions, qkeys, single=single)
+        return QuantisedKeys(qkeys=qkeys, tolerance=width, usable=usable, **self._source(queries))
 
-    @cached_property
-    def _error_32(self) -> float:
-        """Relative error of products in single precision; infinity where there are none.
+    def _error(self, lengths: FloatVector, *, single: bool) -> FloatVector:
+        """How far a key may be off, for queries of these lengths: by the product, and by double precision before it."""
+        (norms, _, longest), width = self._norms, len(self._centre)
+        both = longest + lengths
+        roundings = native.call("product_roundings", width) + 3  # of a sum; of the point, the query and the last sum
+        spread = max(float(norms.max()), -float(norms.min()))
+        unit = UNIT_32 if single else UNIT_64
+        product = unit * (2.0 * roundings * longest * lengths + 2.0 * spread)
+        offset = np.abs(self._centre).max(initial=0.0) + both  # coordinates before they are centred
+        before = UNIT_64 * ((width + 16.0) * both**2 + 8.0 * np.sqrt(width) * offset * both)
+        return np.asarray(1.001 * (product + before) + (np.finfo(np.float32).tiny if single else 0.0))
 
-        From pairs of sampled points, each with itself, and the longest ones: near points have the largest errors,
-        because their products are the largest.
-        """
-        (centre, norms), longest = self.centre_and_norms, self._longest
-        if not (self._wants_single and SMALLEST_32 < longest < LARGEST_32):
-            return np.inf
-        spread = np.linspace(0, len(norms) - 1, min(SAMPLE, len(norms))).astype(np.intp)
-        longest_rows = np.argpartition(norms, -16)[-16:] if len(norms) > 16 else spread
-        some = np.asarray(self.points[np.concatenate([spread, longest_rows])], dtype=np.float64) - centre
-        queries = np.concatenate([some[::16], some[-16:]])
-        # Queries need not be as round as the training data (codes, counts): shake the sampled ones.
-        queries = queries + 1e-3 * np.random.default_rng(0).normal(size=queries.shape) * longest
-        products = (-2.0 * queries).astype(np.float32) @ some.astype(np.float32).T
-        squares = (queries * queries).sum(axis=1, keepdims=True)
-        errors = np.abs(products - -2.0 * queries @ some.T) / (longest + np.sqrt(squares)) ** 2
-        return max(SAFETY_32 * float(errors.max()), LEAST_32 * UNIT_32 * math.sqrt(queries.shape[1]))
+    def _source(self, queries: FloatMatrix) -> dict[str, Any]:
+        """Where exact keys come from: points in memory, or functions of the metric."""
+        points = self._points
+        if self._exact is ExactDistances and isinstance(points, np.ndarray) and points.flags.c_contiguous:
+            return {"queries": np.ascontiguousarray(queries), "points": points}
+        return {"exact": [self._exact(query, points) for query in queries]}
 
 
 class InnerProducts:
-    """Approximate inner products, in double precision; the error bound comes from the longest training point.
+    """qkeys of inner products, in double precision; the error bound comes from the longest training point.
 
     No number of the points is larger than 2**exponent.
     """
 
-    single_precision = can_be_packed = False
+    single_precision = False
 
     def __init__(self, points: Rows, exponent: int) -> None:
         self._points, self._exponent = points, exponent
-        self._no_norms = np.zeros(len(points))
+        self._no_norms, self._no_centre = np.zeros(len(points)), np.zeros(points.shape[1])
         self._longest = 0.0  # of the points divided by 2**exponent, lest squares vanish
         for _, rows in blocks(points):
             units = np.ldexp(rows.astype(np.float64), -exponent)
             self._longest = max(self._longest, float(np.sqrt(np.einsum("ij,ij->i", units, units).max())))
 
-    def make_ready(self) -> None:
-        pass
-
-    def __call__(self, queries: FloatMatrix, *, single: bool) -> ApproximateKeys:
+    def __call__(
+        self, queries: FloatMatrix, order: IntVector32, positions: IntVector32, space: IntMatrix32, *, single: bool
+    ) -> QuantisedKeys:
         assert not single
         scaled, top = scale_queries(queries, self._exponent)
         units = np.ldexp(scaled, self._exponent - top)
         high = np.ldexp(self._longest * np.sqrt((units * units).sum(axis=1)), top)
-        tolerance = 2.0 * (2.0 * queries.shape[1] + 4.0) * UNIT_64 * high
-        return ApproximateKeys(
-            norms=self._no_norms,
-            low=-high,
-            high=high,
-            tolerance=tolerance,
-            usable=np.ones(len(queries), dtype=bool),
-            verifiable=False,
-            exact=[partial(minus_inner_products_with, query, self._points) for query in scaled],
-            queries=-scaled,
-            points=self._points,
-        )
+        scale, tolerance = line(-high, high, 2.0 * (2.0 * queries.shape[1] + 4.0) * UNIT_64 * high)
+        qkeys, lines = space[: len(queries)], (scale, MARGIN + high * scale)
+        multiply(self._points, self._no_norms, self._no_centre, -scaled, lines, order, positions, qkeys, single=False)
+        exact: list[ExactKeys] = [partial(minus_inner_products_with, query, self._points) for query in scaled]
+        return QuantisedKeys(qkeys=qkeys, tolerance=tolerance, usable=np.ones(len(queries), dtype=bool), exact=exact)
 
 
 Products: TypeAlias = DistanceProducts | InnerProducts
@@ -232,31 +188,12 @@ def scale_queries(queries: FloatMatrix, exponent: int) -> tuple[FloatMatrix, int
     return np.ldexp(queries, top - exponent - own), top
 
 
-def panel_rows(width: int) -> int:
-    """Training points per product: enough to be efficient, few enough that they and the product stay in a cache."""
-    return max(8, min(PANEL, 2**18 // max(1, width)))
-
-
-def products_memory(n_train: int, width: int, *, single: bool) -> Memory:
-    """Bytes of norms (three while the error is measured) and of the float32 copy; of panels of points and products."""
+def products_memory(n_train: int, width: int, *, copied: bool) -> Memory:
+    """Bytes of norms (more while they are made) and of a float32 copy; of rows read from a file; of packed queries."""
     rows = min(n_train, panel_rows(width))
-    copy = 4 * n_train * width if single else 0
-    return Memory(shared=3 * 8 * n_train + copy, per_thread=2 * 8 * rows * width, per_query=8 * rows)
-
-
-def panel_size(n_queries: int, width: int) -> int:
-    """Numbers in the largest panel of so many queries."""
-    return n_queries * panel_rows(width)
-
-
-def _centre_and_norms(points: Rows) -> tuple[FloatVector, FloatVector]:
-    """Mean of the points and squared lengths around it, some rows at a time."""
-    step = panel_rows(points.shape[1])
-    centre = np.zeros(points.shape[1])
-    for start in range(0, len(points), step):
-        centre += points[start : start + step].sum(axis=0, dtype=np.float64) / len(points)
-    norms = np.empty(len(points))
-    for start in range(0, len(points), step):
-        rows = points[start : start + step] - centre
-        norms[start : start + step] = np.einsum("ij,ij->i", rows, rows)
-    return centre, norms
+    return Memory(
+        preparing=2 * 8 * n_train,
+        shared=8 * n_train + 32 * width + 2**15 + (4 * n_train * width if copied else 0),
+        per_thread=2 * 8 * rows * width + 3 * 8 * n_train,
+        per_query=8 * (4 * width + SPACE),
+    )
