@@ -24,7 +24,7 @@ import numpy as np
 from scipy.special import betainc, softmax
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix, IntVector
-from nearworth.audit.noise_model import RARE, NoiseFit
+from nearworth.audit.noise_model import RARE, NoiseFit, NoiseModel
 
 FIT_ROWS = 6_000  # rows from which the few parameters are learnt
 LEVELS: FloatVector = np.array(
@@ -32,6 +32,8 @@ LEVELS: FloatVector = np.array(
 )
 USUAL_LEVEL = 1.0 / 15.0  # mean of the exponential prior: most labels of most data are right
 UNLIKELY = 25.0  # levels that vote counts make so many nats less likely than the best are not fitted
+# Once more with preferences at this part of their price; for which so many nats are due, and one for each class.
+CHEAP_PREFERENCES, CHEAP_FEE = 0.35, 6.0
 NEGLIGIBLE = 1e-4  # levels with a smaller weight are dropped
 
 # A label is part of as many counts as a count has trials. Likelihoods are taken per trial, and so many times: all
@@ -94,19 +96,36 @@ def label_posterior(features: FloatMatrix, codes: IntVector, votes: Sequence[Int
     counted = level_likelihood(votes, codes[some]) if votes else no_votes
     likely = counted.likelihood - LEVELS / USUAL_LEVEL
     near = np.flatnonzero(likely > likely.max() - UNLIKELY)
-    fit = NoiseFit(features[:, some], codes[some])
-    models = [fit.model(float(LEVELS[number]), counted.offsets[number]) for number in near]
-    weights = softmax(likely[near] - np.array([loss for _, loss in models]))
+    models, losses = _models(features[:, some], codes[some], counted.offsets, near)
+    weights = softmax(np.tile(likely[near], len(losses) // len(near)) - losses)
     chosen = np.flatnonzero(weights > NEGLIGIBLE)
     weights = weights[chosen] / weights[chosen].sum()
     evidence, labels = np.zeros((n_rows, n_classes)), np.zeros((n_rows, n_classes))
     right = np.empty((len(chosen), n_rows))
     for number, weight in enumerate(weights):
-        of_evidence, of_labels = models[chosen[number]][0].posterior(features, codes)
+        of_evidence, of_labels = models[chosen[number]].posterior(features, codes)
         right[number] = of_labels[np.arange(n_rows), codes]
         evidence += weight * of_evidence
         labels += weight * of_labels
     return Posterior(weights, right, evidence, labels)
+
+
+def _models(
+    features: FloatMatrix, codes: IntVector, offsets: FloatMatrix, levels: IntVector
+) -> tuple[list[NoiseModel], FloatVector]:
+    """Models at the levels and their losses; with several classes, once more with cheap preferences.
+
+    Wrong labels are of all kinds, or each class is nearly always taken for one other. One prior for both would hold
+    the optimiser where it starts, so both are fitted.
+    """
+    fit = NoiseFit(features, codes)
+    found = [fit.model(float(LEVELS[number]), offsets[number]) for number in levels]
+    if fit.has_preferences:
+        fit, fee = NoiseFit(features, codes), features.shape[2] + CHEAP_FEE
+        for number in levels:
+            model, loss = fit.model(float(LEVELS[number]), offsets[number], CHEAP_PREFERENCES)
+            found.append((model, loss + fee))
+    return [model for model, _ in found], np.array([loss for _, loss in found])
 
 
 def level_likelihood(votes: Sequence[IntMatrix], codes: IntVector) -> LevelFit:
