@@ -1,6 +1,6 @@
 """The audit on labels that people or rules really got wrong, on planted noise, and on clean data.
 
-    python benchmarks/real_noise.py --data FOLDER [--only real pair uniform clean] [--held-out] [--probs lr gb] [--json FILE]
+    python benchmarks/real_noise.py --data FOLDER [--only real pair uniform clean] [--held-out] [--probs lr gb]
 
 FOLDER holds the files of `nearworth.datasets` and those with real noise (yoruba_news, youtube_spam,
 roman_numerals_probabilities, cifar10n_labels, label_errors_test_sets). Two entries, `youtube_spam` and `cifar10n
@@ -98,9 +98,9 @@ def letters(n_rows: int = 2000, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def pair(folder: Path, n_rows: int) -> Iterator[Case]:
-    mnist = load(folder, 1500, 4)
+    images = load(folder, min(n_rows, 1500), 4)
     sets = {"digits": _digits(), "digits small": _digits(500, 21), "letters": letters()}
-    sets |= {"letters small": letters(1000, 1), "mnist": mnist["mnist"], "fmnist": mnist["fmnist"]}
+    sets |= {"letters small": letters(1000, 1), "mnist": images["mnist"], "fmnist": images["fmnist"]}
     for name, (X, y) in sets.items():
         for fraction in (0.1, 0.2):
             given = nw.add_label_noise(y, fraction, "pair", 3)

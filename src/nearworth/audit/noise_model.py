@@ -62,8 +62,8 @@ class NoiseFit:
         # Other labels are rarely mistaken for one that hardly any row has.
         rarity = np.log(np.clip(self.class_shares * self.n_classes / RARE, 1e-6, 1.0))
         self.rarity = _with_diagonal(np.tile(rarity, (self.n_classes, 1)), -np.inf)
-        self.has_preferences = 2 < self.n_classes <= MANY_CLASSES
-        sizes = [n_kinds, self.n_classes, self.n_classes, self.n_classes**2 if self.has_preferences else 0]
+        has_preferences = 2 < self.n_classes <= MANY_CLASSES
+        sizes = [n_kinds, self.n_classes, self.n_classes, self.n_classes**2 if has_preferences else 0]
         self.parts = [slice(end - size, end) for size, end in zip(sizes, np.cumsum(sizes).tolist(), strict=True)]
         self.at = np.concatenate([np.linalg.solve(self.mixing, 2 * self.prior_weights), np.zeros(sum(sizes[1:]))])
 
