@@ -57,9 +57,10 @@ def test_a_rare_class_is_not_wrong_altogether(rng):
 def test_longest_list_from_the_definition(rng):
     right = np.sort(rng.random(200) ** 2)
     for asked in (0.05, 0.2, 0.3):
-        n = longest_list(right, asked)
-        expected = max([m for m in range(1, 201) if (right[:m].sum() + 0.5) / m <= asked], default=0)
-        assert n == expected
+        for extra in (0.5, 1.0):
+            n = longest_list(right, asked, extra)
+            expected = max([m for m in range(1, 201) if (right[:m].sum() + extra) / m <= asked], default=0)
+            assert n == expected
     assert longest_list(right, 1.0) == 200
     assert longest_list(right, 0.0) == 0
 

@@ -14,7 +14,7 @@ from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 
 LEVEL = 0.95
 TINY = 1e-9
-EXTRA_FALSE_ALARMS = 0.5
+EXTRA_FALSE_ALARMS = 0.5  # in every list of labels
 CAUTIOUS_ODDS = 1.35
 MISCOUNTED = 0.3  # relative standard error of the number of wrong labels among those with one given label
 MISFIT = 0.25  # relative standard error of the number of errors from what no model here has, measured
@@ -108,14 +108,14 @@ def _raised(right: FloatVector, total: float) -> FloatVector:
     return np.asarray(expit(scores + (highest if gap(highest) <= 0.0 else brentq(gap, 0.0, highest))))
 
 
-def longest_list(right: FloatVector, max_fdr: float) -> int:
+def longest_list(right: FloatVector, max_fdr: float, extra: float = 1.0) -> int:
     """How many rows have an expected share of right labels of at most `max_fdr`; `right` has the worst first.
 
-    Half a right label is added to every list: expectations about very few rows say little, so a short list is never
+    `extra` right labels are added to every list: expectations about very few rows say little, so a short list is never
     within a small share.
     """
     if max_fdr >= 1.0:
         return len(right)
-    shares = (np.cumsum(right) + EXTRA_FALSE_ALARMS) / np.arange(1, len(right) + 1)
+    shares = (np.cumsum(right) + extra) / np.arange(1, len(right) + 1)
     within = np.flatnonzero(shares <= max_fdr)
     return int(within[-1]) + 1 if len(within) else 0

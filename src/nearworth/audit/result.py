@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from nearworth._common.frames import make_frame
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
-from nearworth.audit.error_count import ErrorCount, cautious, longest_list
+from nearworth.audit.error_count import EXTRA_FALSE_ALARMS, ErrorCount, cautious, longest_list
 from nearworth.audit.explain import Explanation, Neighbour, effects_of, extremes, plain
 from nearworth.audit.votes import Voters
 from nearworth.estimator import KNNShapley
@@ -119,8 +119,9 @@ class LabelAudit:
         if max_fdr is not None:
             check_share("max_fdr", max_fdr)
             codes = np.unique(self.given, return_inverse=True)[1]
-            right = self.quality if self._for_lists is None else cautious(self._for_lists, codes)
-            return order[: longest_list(right[order], max_fdr)]
+            if self._for_lists is None:
+                return order[: longest_list(self.quality[order], max_fdr)]
+            return order[: longest_list(cautious(self._for_lists, codes)[order], max_fdr, EXTRA_FALSE_ALARMS)]
         flagged = self.is_label_issue if rule is None else detect(self.quality, rule).mask
         return order[flagged[order]]
 
