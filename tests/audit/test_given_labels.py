@@ -131,7 +131,7 @@ def test_lists_weigh_levels_more_sharply_and_quality_does_not():
     evidence[np.arange(100), 1 - codes] = 0.7
     found = judge(told(right, evidence), codes, [])
     np.testing.assert_allclose(found.quality, 0.3)
-    np.testing.assert_allclose(found.for_lists, (27 * 0.1 + 0.9) / 28)
+    np.testing.assert_allclose(found.for_lists, (9 * 0.1 + 0.9) / 10)
 
 
 def test_concentration_from_none_to_all(rng):

@@ -29,7 +29,7 @@ IDLE = 2.0  # nats by which they must do so to count half of that rest
 FEW, MOST = 0.25, 0.4  # share of those rows that are wrong labels to the model: from none to all of its weight
 SEVERAL_CLASSES = 0.5  # least weight of the model of wrong labels with predictions and three classes or more
 LEANING = 2.0  # times the concentration of preferences: where wrong labels prefer classes, only the model sees it
-SHARPER = 3.0  # power of the weights of levels, for lists with a promise: see decision 19
+SHARPER = 2.0  # power of the weights of levels, for lists with a promise: see decision 19
 
 
 class GivenLabels(NamedTuple):
