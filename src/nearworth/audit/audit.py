@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from nearworth._common.types import FloatMatrix, Task, Utility
+from nearworth._common.types import FloatMatrix, FloatVector, IntVector, Task, Utility
 from nearworth.audit.error_count import count_errors
-from nearworth.audit.noise_level import fitted_rows, label_posterior
+from nearworth.audit.given_labels import judge
+from nearworth.audit.models import out_of_fold, worthwhile
+from nearworth.audit.noise_level import fitted_rows, label_posterior, with_more_evidence
 from nearworth.audit.noise_model import make_features
 from nearworth.audit.result import LabelAudit
 from nearworth.audit.target_model import LISTED as LISTED_FOR_TARGETS
@@ -26,6 +28,8 @@ LISTED, LISTED_PER_NEIGHBOR = 100, 5  # neighbours whose votes count: beyond, we
 GRAPH_SHARE = 0.5  # of max_memory: lists of neighbours, and what counting their votes takes
 COUNTING_BYTES = 40  # per query and neighbour, while votes are counted
 SCALES, WITHIN = (10, 30), 4  # neighbours whose labels are counted; so many times fewer than a class has rows, if few
+TINY = 1e-12
+Models = Literal["auto"] | None
 PROBABILITY_FLOOR = 0.01  # pred_probs are mixed with so much of the class shares: no model is ever that sure
 
 
@@ -38,6 +42,7 @@ def audit_labels(
     *,
     task: Task = "classification",
     pred_probs: Any = None,
+    models: Models = None,
     metric: Any = "euclidean",
     metric_params: dict[str, Any] | None = None,
     utility: Utility = "soft",
@@ -66,7 +71,12 @@ def audit_labels(
     task : {"classification", "regression"}
     pred_probs : array or frame of shape (N, C), optional
         Class probabilities of a model of yours, out of sample (by cross-validation), columns in sorted order of the
-        labels: a further kind of evidence.
+        labels: a further kind of evidence about each row. They predict given labels, wrong ones included, so the level
+        of noise is learnt without them.
+    models : {None, "auto"}, default=None
+        "auto" fits a linear model, boosted trees and extra trees out of sample (scikit-learn) and reads their
+        probabilities like `pred_probs`: better on tables, for seconds to minutes of time. On more than 256 columns,
+        where neighbours do as well, and on huge sets it does nothing.
     metric, metric_params, n_jobs, max_memory, progress
         As in `KNNShapley`.
     utility, semivalue, search, max_error
@@ -89,14 +99,16 @@ def audit_labels(
         utility=utility, semivalue=semivalue, search=search, max_error=max_error, random_state=0,
         n_jobs=n_jobs, max_memory=max_memory, progress=progress,
     ).fit(X, y)  # fmt: skip
+    if models not in (None, "auto"):
+        raise ValueError(f"models must be 'auto' or None; got {models!r}.")
     if task == "classification":
-        return _audit_classes(estimator, X_val, y_val, pred_probs)
+        return _audit_classes(estimator, X_val, y_val, pred_probs, models)
     if pred_probs is not None:
         raise ValueError("pred_probs are class probabilities, which have no meaning for task='regression'.")
     return _audit_targets(estimator, X_val, y_val)
 
 
-def _audit_classes(estimator: KNNShapley, X_val: Any, y_val: Any, pred_probs: Any) -> LabelAudit:
+def _audit_classes(estimator: KNNShapley, X_val: Any, y_val: Any, pred_probs: Any, models: Models = None) -> LabelAudit:
     training = estimator.training_set_
     assert training.classes is not None
     codes, labels = training.classes.codes, training.classes.labels
@@ -106,7 +118,6 @@ def _audit_classes(estimator: KNNShapley, X_val: Any, y_val: Any, pred_probs: An
             f"y has one class only ({labels.tolist()[0]!r}): there is no other label to suggest. Give two or more."
         )
     priors = np.bincount(codes) / n_rows
-    probabilities = None if pred_probs is None else _check_probabilities(pred_probs, n_rows, n_classes)
     size = max(LISTED, LISTED_PER_NEIGHBOR * estimator.n_neighbors)
     valuation, voters = _value_and_voters(estimator, _affordable(estimator, size))
     forward, reverse = voters.forward(codes, n_classes), voters.reverse(codes, n_rows, n_classes)
@@ -117,27 +128,60 @@ def _audit_classes(estimator: KNNShapley, X_val: Any, y_val: Any, pred_probs: An
         valuation, trusted = _value_and_voters(estimator, size, X_val, y_val)
         val_codes, _ = training.classes.encode(y_val, "y_val", len(trusted.rows))
         shares.append(vote_shares(trusted.reverse(val_codes, n_rows, n_classes).weights, priors))
-    if probabilities is not None:
-        shares.append((probabilities + PROBABILITY_FLOOR * priors) / (1.0 + PROBABILITY_FLOOR))
     some = fitted_rows(n_rows)
     counts = [voters.label_counts(some, codes, n_classes, scale) for scale in _scales(n_rows, n_classes)]
+    predictions = _predictions(estimator, pred_probs, models)
     with one_blas_thread():  # many small products: threads would only wait for each other
-        posterior = label_posterior(make_features(shares, squared=shares[2]), codes, counts)
-    best, rows = posterior.evidence.argmax(axis=1), np.arange(n_rows)
+        votes, helped = label_posterior(make_features(shares, squared=shares[2]), codes, counts), None
+        if predictions:
+            more = [*shares, *((p + PROBABILITY_FLOOR * priors) / (1.0 + PROBABILITY_FLOOR) for p in predictions)]
+            helped = with_more_evidence(votes, make_features(more, squared=shares[2]), codes)
+        found = judge(votes, codes, predictions, helped)
+    best, rows = (helped or votes).evidence.argmax(axis=1), np.arange(n_rows)
+    probabilities = _with_quality((helped or votes).labels, codes, found.quality)
     return LabelAudit(
         given=labels[codes],
-        quality=posterior.quality,
+        quality=found.quality,
         agreement=shares[0][rows, codes],
         suggested=labels[best],
-        confidence=posterior.labels[rows, best],
-        n_errors=count_errors(posterior.right, posterior.weights),
+        confidence=probabilities[rows, best],
+        n_errors=count_errors(votes.right, votes.weights, found.most_errors),
         valuation=valuation,
         classes=labels,
-        label_probabilities=posterior.labels,
+        label_probabilities=probabilities,
+        _for_lists=found.for_lists,
         _voters=voters,
         _estimator=estimator,
         _validation=(X_val, y_val),
     )
+
+
+def _predictions(estimator: KNNShapley, pred_probs: Any, models: Models) -> list[FloatMatrix]:
+    """Out-of-sample class probabilities: those given, and those of models fitted here."""
+    training = estimator.training_set_
+    assert training.classes is not None
+    codes, n_classes = training.classes.codes, len(training.classes.labels)
+    found = [] if pred_probs is None else [_check_probabilities(pred_probs, len(codes), n_classes)]
+    if models is None:
+        return found
+    if estimator.metric == "precomputed" or training.features is None:
+        raise ValueError("models='auto' needs features, not distances. Give pred_probs of a model instead.")
+    X = training.features.data
+    if not worthwhile(X.shape[0], X.shape[1], n_classes):
+        return found
+    return found + out_of_fold(
+        X, codes, task="classification", n_jobs=estimator.n_jobs, progress=estimator.progress, random_state=0
+    )
+
+
+def _with_quality(labels: FloatMatrix, codes: IntVector, quality: FloatVector) -> FloatMatrix:
+    """Probabilities of the labels in which that of the given one is its quality."""
+    rows = np.arange(len(codes))
+    given = labels[rows, codes]
+    rest = (1.0 - quality) / np.maximum(1.0 - given, TINY)
+    scaled = labels * np.minimum(rest, 1.0 / TINY)[:, None]
+    scaled[rows, codes] = quality
+    return np.asarray(scaled / scaled.sum(axis=1, keepdims=True))
 
 
 def _audit_targets(estimator: KNNShapley, X_val: Any, y_val: Any) -> LabelAudit:

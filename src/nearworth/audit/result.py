@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from nearworth._common.frames import make_frame
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
-from nearworth.audit.error_count import ErrorCount, cautious, longest_list
+from nearworth.audit.error_count import EXTRA_FALSE_ALARMS, ErrorCount, cautious, longest_list
 from nearworth.audit.explain import Explanation, Neighbour, effects_of, extremes, plain
 from nearworth.audit.votes import Voters
 from nearworth.estimator import KNNShapley
@@ -50,7 +50,8 @@ class LabelAudit:
     suggested_range : array of shape (N, 2) or None
         For regression: where the true target would be nine times in ten.
     n_errors : ErrorCount
-        Estimated number of wrong labels, with an interval.
+        How many labels are wrong: at least `lower`, at most `upper` under an assumption that it names, and an estimate
+        where the data tell one.
     label_probabilities : array of shape (N, C) or None
         Probability of each class, in the order of `classes`, given the evidence and the given label.
     """
@@ -67,6 +68,7 @@ class LabelAudit:
     classes: npt.NDArray[Any] | None = None
     label_probabilities: FloatMatrix | None = None
     suggested_range: FloatMatrix | None = None
+    _for_lists: FloatVector | None = None  # quality as max_fdr lists read it
     _voters: Voters
     _estimator: KNNShapley
     _validation: tuple[Any, Any] = (None, None)
@@ -117,8 +119,9 @@ class LabelAudit:
         if max_fdr is not None:
             check_share("max_fdr", max_fdr)
             codes = np.unique(self.given, return_inverse=True)[1]
-            right = self.quality if self.classes is None else cautious(self.quality, codes)
-            return order[: longest_list(right[order], max_fdr)]
+            if self._for_lists is None:
+                return order[: longest_list(self.quality[order], max_fdr)]
+            return order[: longest_list(cautious(self._for_lists, codes)[order], max_fdr, EXTRA_FALSE_ALARMS)]
         flagged = self.is_label_issue if rule is None else detect(self.quality, rule).mask
         return order[flagged[order]]
 
@@ -253,8 +256,8 @@ class LabelAudit:
     def __repr__(self) -> str:
         kind = "targets" if self.classes is None else f"labels in {len(self.classes)} classes"
         return (
-            f"LabelAudit of {len(self):,} {kind}: about {self.n_errors} wrong; "
-            f"{int(self.is_label_issue.sum()):,} more likely wrong than right"
+            f"LabelAudit of {len(self):,} {kind}: {int(self.is_label_issue.sum()):,} more likely wrong than right; "
+            f"wrong in all {self.n_errors}"
         )
 
 

@@ -73,8 +73,7 @@ class Audited(NamedTuple):
         text = f"{n_suspects:,} of {len(audit):,} labels {'is' if n_suspects == 1 else 'are'} suspect ({rule})."
         if not n_suspects:
             text = f"No suspects among {len(audit):,} labels ({rule}). {audit.explain_empty(selection)}".rstrip()
-        verb = "is" if f"{count.estimate:.0f}" == "1" else "are"
-        text += f" About {count.estimate:,.0f} {verb} estimated to be wrong ({count.lower:,.0f} to {count.upper:,.0f})."
+        text += f" Wrong in all: {count}."
         if audit.valuation.error_bound:
             text += f" {audit.valuation.describe_error()}"
         return text
@@ -87,7 +86,13 @@ class Audited(NamedTuple):
             "n_train": len(self.audit),
             "n_suspects": len(self.suspects),
             "selection": self.selection,
-            "n_errors": {"estimate": float(count.estimate), "lower": float(count.lower), "upper": float(count.upper)},
+            "n_errors": {
+                "estimate": count.estimate,
+                "lower": float(count.lower),
+                "upper": float(count.upper),
+                "basis": count.basis,
+                "assumption": count.assumption,
+            },
             "error_bound": float(self.audit.valuation.error_bound),
             "typical_error": self.audit.valuation.typical_error,
             "columns": self.data.columns,
