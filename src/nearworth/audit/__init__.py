@@ -4,6 +4,7 @@
       votes.py             what neighbours say about a row, and what a row's label does to others
       noise_model.py       one model of votes and wrong labels at a given level of noise
       noise_level.py       how likely each level of noise is, and the model averaged over them: P(label is right)
+      models.py            what models say that never saw the row: out-of-fold predictions of three of them
       error_count.py       how many labels are wrong, and lists with a limited share of false alarms
     audit.py             and for continuous targets
       target_model.py      the same questions for continuous targets

@@ -216,7 +216,9 @@ def _discard(messages: queue.Queue[Any]) -> None:
 
 
 @contextmanager
-def progress_report(progress: Any, total: int, resumed: int = 0) -> Iterator[Callable[[int, int], object] | None]:
+def progress_report(
+    progress: Any, total: int, resumed: int = 0, unit: str = "validation point"
+) -> Iterator[Report | None]:
     """A function to call with (done, total): the user's own, a bar, or None for silence.
 
     `resumed` of them were done before. `progress=None` shows a bar only in a terminal, and only on long runs.
@@ -232,7 +234,7 @@ def progress_report(progress: Any, total: int, resumed: int = 0) -> Iterator[Cal
 
         what = f"{resumed:,} from the checkpoint" if resumed else None
         delay = 0.0 if progress else SHORT_RUN
-        with tqdm(total=total, initial=resumed, desc=what, unit="validation point", delay=delay) as bar:
+        with tqdm(total=total, initial=resumed, desc=what, unit=unit, delay=delay) as bar:
             yield lambda done, _total: bar.update(done - bar.n)
 
 
