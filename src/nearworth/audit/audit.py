@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from nearworth._common.types import FloatMatrix, Task, Utility
+from nearworth._common.types import FloatMatrix, FloatVector, Task, Utility
 from nearworth.audit.error_count import count_errors
+from nearworth.audit.models import out_of_fold, worthwhile
 from nearworth.audit.noise_level import fitted_rows, label_posterior
 from nearworth.audit.noise_model import make_features
 from nearworth.audit.result import LabelAudit
 from nearworth.audit.target_model import LISTED as LISTED_FOR_TARGETS
-from nearworth.audit.target_model import fit_targets
+from nearworth.audit.target_model import Predict, Space, fit_targets
 from nearworth.audit.votes import Voters, vote_shares
 from nearworth.engine.nearest_lists import BYTES
 from nearworth.engine.run import one_blas_thread
 from nearworth.engine.value import value_and_nearest
 from nearworth.estimator import KNNShapley
 from nearworth.inputs.features import check_features
-from nearworth.inputs.parameters import parse_bytes
+from nearworth.inputs.parameters import one_of, parse_bytes
+from nearworth.inputs.targets import check_targets
 from nearworth.results.valuation import Valuation
 
 LISTED, LISTED_PER_NEIGHBOR = 100, 5  # neighbours whose votes count: beyond, weights and errors are small
@@ -38,6 +40,8 @@ def audit_labels(
     *,
     task: Task = "classification",
     pred_probs: Any = None,
+    predictions: Any = None,
+    models: Literal["auto"] | None = None,
     metric: Any = "euclidean",
     metric_params: dict[str, Any] | None = None,
     utility: Utility = "soft",
@@ -67,6 +71,12 @@ def audit_labels(
     pred_probs : array or frame of shape (N, C), optional
         Class probabilities of a model of yours, out of sample (by cross-validation), columns in sorted order of the
         labels: a further kind of evidence.
+    predictions : array of shape (N,), optional
+        For task="regression": targets predicted by a model of yours, out of sample: a further kind of evidence.
+    models : {"auto"}, optional
+        Fit a linear model, boosted trees and extra trees, and take what they predict for rows they have not seen as
+        evidence too. Seconds for some thousands of rows; where models do not pay (more than 256 columns, millions of
+        numbers) none are fitted.
     metric, metric_params, n_jobs, max_memory, progress
         As in `KNNShapley`.
     utility, semivalue, search, max_error
@@ -89,11 +99,18 @@ def audit_labels(
         utility=utility, semivalue=semivalue, search=search, max_error=max_error, random_state=0,
         n_jobs=n_jobs, max_memory=max_memory, progress=progress,
     ).fit(X, y)  # fmt: skip
+    with_models = _use_models(models, estimator)
     if task == "classification":
+        if predictions is not None:
+            raise ValueError(
+                "predictions are targets, for task='regression' only. Give class probabilities, pred_probs."
+            )
+        if models is not None:
+            raise ValueError("models='auto' is for task='regression' only.")
         return _audit_classes(estimator, X_val, y_val, pred_probs)
     if pred_probs is not None:
         raise ValueError("pred_probs are class probabilities, which have no meaning for task='regression'.")
-    return _audit_targets(estimator, X_val, y_val)
+    return _audit_targets(estimator, X_val, y_val, predictions, with_models)
 
 
 def _audit_classes(estimator: KNNShapley, X_val: Any, y_val: Any, pred_probs: Any) -> LabelAudit:
@@ -140,13 +157,14 @@ def _audit_classes(estimator: KNNShapley, X_val: Any, y_val: Any, pred_probs: An
     )
 
 
-def _audit_targets(estimator: KNNShapley, X_val: Any, y_val: Any) -> LabelAudit:
+def _audit_targets(estimator: KNNShapley, X_val: Any, y_val: Any, predictions: Any, with_models: bool) -> LabelAudit:
     targets = np.asarray(estimator.training_set_.labels, dtype=np.float64)
+    given = None if predictions is None else check_targets(predictions, "predictions", len(targets))
     size = _affordable(estimator, LISTED_FOR_TARGETS * estimator.n_neighbors)
     valuation, voters = _value_and_voters(estimator, size)
     if X_val is not None or y_val is not None:
         valuation = estimator.value(X_val, y_val)
-    model = fit_targets(voters, targets)
+    model = fit_targets(voters, targets, _predict(estimator, given, with_models))
     return LabelAudit(
         given=targets,
         quality=model.right,
@@ -160,6 +178,38 @@ def _audit_targets(estimator: KNNShapley, X_val: Any, y_val: Any) -> LabelAudit:
         _estimator=estimator,
         _validation=(X_val, y_val),
     )
+
+
+def _predict(estimator: KNNShapley, given: FloatVector | None, with_models: bool) -> Predict | None:
+    """What models say about targets, in the space and within the bounds that these are looked at."""
+    if given is None and not with_models:
+        return None
+
+    def predict(space: Space, near: FloatVector) -> list[FloatVector]:
+        found = [] if given is None else [space.of(given)]
+        if with_models:
+            X, n_jobs, progress = _feature_matrix(estimator), estimator.n_jobs, estimator.progress
+            found += out_of_fold(X, near, task="regression", n_jobs=n_jobs, progress=progress)
+        return found
+
+    return predict
+
+
+def _use_models(models: Any, estimator: KNNShapley, n_classes: int = 1) -> bool:
+    """Whether models are asked for and pay."""
+    if models is None:
+        return False
+    one_of("auto")("models", models)
+    if estimator.metric == "precomputed":
+        raise ValueError("models='auto' needs features, and metric='precomputed' has distances only. Leave models out.")
+    n_rows, n_columns = _feature_matrix(estimator).shape
+    return worthwhile(n_rows, n_columns, n_classes)
+
+
+def _feature_matrix(estimator: KNNShapley) -> Any:
+    features = estimator.training_set_.features
+    assert features is not None
+    return features.data
 
 
 def _value_and_voters(

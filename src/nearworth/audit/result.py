@@ -79,8 +79,8 @@ class LabelAudit:
         return self.valuation.values
 
     def ranking(self) -> IntVector:
-        """All rows, worst first; equal quality by value, then by row number."""
-        return np.lexsort((self.value, self.quality))
+        """All rows, worst first; equal quality by value (targets: by agreement), then by row number."""
+        return np.lexsort((self.value if self.classes is not None else self.agreement, self.quality))
 
     @property
     def is_label_issue(self) -> npt.NDArray[np.bool_]:
