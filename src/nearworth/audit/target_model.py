@@ -37,7 +37,8 @@ PRIOR_RIGHT, PRIOR_WRONG, PRIOR_SLIP = 9.5, 0.5, 0.1  # what the share of each i
 GAIN = 3.0  # nats by which asinh must fit better, and per row, around zero and around the median:
 GAIN_AROUND_ZERO, GAIN_AROUND_MEDIAN = 0.03, 0.15  # more for the second, whose tails wrong targets can feign
 FACTORS = (10.0, 100.0, 1000.0, 0.1, 0.01, 0.001, -1.0)  # decimal points and signs
-SLIP_GAIN, BESIDE, MOST_SLIPS = 10.0, 2.0, 0.1  # nats more than at half and twice the factor; the largest share of rows
+SLIP_GAIN, SLIP_GAIN_EACH, BESIDE = 10.0, 0.2, 2.0  # nats, in all and per slip, beyond half and twice the factor
+MOST_SLIPS = 0.1  # of the rows: more are no slips
 ODD_SHARE = 0.01  # of right targets may look wrong
 OVERCOUNT, UNDERCOUNT = 2.0, 4.0  # factors by which the number of wrong targets may be too high beyond these, too low
 
@@ -178,7 +179,7 @@ def _slips(fit: _Fit, targets: FloatVector) -> tuple[list[float], FloatMatrix]:
         density = _slip_density(fit, targets, factor)
         gain, share = _gain(density, total)
         beside = [_gain(_slip_density(fit, targets, factor * by), total)[0] for by in (BESIDE, 1 / BESIDE)]
-        if gain - max(0.0, *beside) > SLIP_GAIN and share < MOST_SLIPS:
+        if gain - max(0.0, *beside) > max(SLIP_GAIN, SLIP_GAIN_EACH * share * len(targets)) and share < MOST_SLIPS:
             found[factor] = density
     return list(found), np.array([*found.values()]).reshape(-1, len(targets))
 
