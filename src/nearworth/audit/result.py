@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from nearworth._common.frames import make_frame
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
+from nearworth.audit.copies import Copies
 from nearworth.audit.error_count import EXTRA_FALSE_ALARMS, ErrorCount, cautious, longest_list
 from nearworth.audit.explain import Explanation, Neighbour, effects_of, extremes, plain
 from nearworth.audit.votes import Voters
@@ -54,6 +55,9 @@ class LabelAudit:
         where the data tell one.
     label_probabilities : array of shape (N, C) or None
         Probability of each class, in the order of `classes`, given the evidence and the given label.
+    copies : Copies or None
+        Groups of rows that are the same or nearly so, which do not vote for each other; None if there are none, or if
+        `groups` were given.
     """
 
     ISSUE: ClassVar[float] = 0.5  # a label is called an issue when it is more likely wrong than right
@@ -68,6 +72,8 @@ class LabelAudit:
     classes: npt.NDArray[Any] | None = None
     label_probabilities: FloatMatrix | None = None
     suggested_range: FloatMatrix | None = None
+    copies: Copies | None = None
+    _groups: IntVector | None = None  # of the valuation: rows of one group did not vote for each other
     _for_lists: FloatVector | None = None  # quality as max_fdr lists read it
     _voters: Voters
     _estimator: KNNShapley
@@ -81,8 +87,22 @@ class LabelAudit:
         return self.valuation.values
 
     def ranking(self) -> IntVector:
-        """All rows, worst first; equal quality by value, then by row number."""
-        return np.lexsort((self.value, self.quality))
+        """All rows, worst first; equal quality by value (targets: by agreement), then by row number."""
+        return np.lexsort((self.value if self.classes is not None else self.agreement, self.quality))
+
+    @property
+    def contradictions(self) -> list[IntVector]:
+        """Groups of copies with different labels (row numbers): at least one label of each is wrong."""
+        return [] if self.copies is None or self.classes is None else self.copies.contradictions(self.given)
+
+    def describe_copies(self) -> str:
+        """Copies and contradictions in a sentence; nothing where there are none."""
+        if self.copies is None:
+            return ""
+        n_rows, n_against = sum(map(len, self.copies.groups)), len(self.contradictions)
+        against = f"; {n_against:,} of these groups {'has' if n_against == 1 else 'have'} different labels"
+        text = f"{n_rows:,} rows in {len(self.copies.groups):,} groups are copies and do not vote for each other"
+        return f"{text}{against if n_against else ''}."
 
     @property
     def is_label_issue(self) -> npt.NDArray[np.bool_]:
@@ -134,7 +154,7 @@ class LabelAudit:
             raise ValueError(f"i must be a row number, 0 to {len(self) - 1}; got {i!r}.")
         row = int(i) % len(self)
         X_val, y_val = self._validation
-        on_others, under = effects_of(self._estimator, row, X_val, y_val)
+        on_others, under = effects_of(self._estimator, row, X_val, y_val, self._groups)
         helped, hurt = extremes(on_others, self.given if y_val is None else np.asarray(y_val))
         labels = [] if self.classes is None else [plain(label) for label in self.classes]
         bounds = None if self.suggested_range is None else tuple(self.suggested_range[row].tolist())
@@ -257,7 +277,7 @@ class LabelAudit:
         kind = "targets" if self.classes is None else f"labels in {len(self.classes)} classes"
         return (
             f"LabelAudit of {len(self):,} {kind}: {int(self.is_label_issue.sum()):,} more likely wrong than right; "
-            f"wrong in all {self.n_errors}"
+            f"wrong in all {self.n_errors}. {self.describe_copies()}".rstrip(". ")
         )
 
 

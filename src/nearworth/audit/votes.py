@@ -36,6 +36,19 @@ class Voters:
         weights[rows < 0] = 0.0
         return cls(rows, keys, weights)
 
+    def without_own_group(self, group: IntVector, n_neighbors: int) -> Voters:
+        """Without voters of the query's own group; the others move up."""
+        own = (group[self.rows] == group[: len(self.rows), None]) & (self.rows >= 0)
+        some = np.flatnonzero(own.any(axis=1))
+        if not len(some):
+            return self
+        order = np.argsort(own[some], axis=1, kind="stable")
+        left_out = np.take_along_axis(own[some], order, 1)
+        rows, keys = self.rows.copy(), self.keys.copy()
+        rows[some] = np.where(left_out, -1, np.take_along_axis(rows[some], order, 1))
+        keys[some] = np.where(left_out, np.inf, np.take_along_axis(keys[some], order, 1))
+        return Voters.of(rows, keys, n_neighbors)
+
     def with_equal_weights(self, counts: IntMatrix) -> FloatMatrix:
         """Votes of the same total weight, shared equally: far neighbours count as near ones, chance matters less."""
         weight = self.weights.sum() / max(1, np.count_nonzero(self.rows >= 0))

@@ -73,7 +73,7 @@ class Audited(NamedTuple):
         text = f"{n_suspects:,} of {len(audit):,} labels {'is' if n_suspects == 1 else 'are'} suspect ({rule})."
         if not n_suspects:
             text = f"No suspects among {len(audit):,} labels ({rule}). {audit.explain_empty(selection)}".rstrip()
-        text += f" Wrong in all: {count}."
+        text += f" Wrong in all: {count}. {audit.describe_copies()}".rstrip()
         if audit.valuation.error_bound:
             text += f" {audit.valuation.describe_error()}"
         return text
