@@ -24,7 +24,7 @@ from nearworth.engine.run import one_blas_thread
 from nearworth.engine.value import value_and_nearest
 from nearworth.estimator import KNNShapley
 from nearworth.inputs.features import check_features
-from nearworth.inputs.parameters import parse_bytes
+from nearworth.inputs.parameters import one_of, parse_bytes
 from nearworth.inputs.targets import check_classes, check_targets
 from nearworth.results.valuation import Valuation
 
@@ -113,8 +113,8 @@ def audit_labels(
         utility=utility, semivalue=semivalue, search=search, max_error=max_error, random_state=0,
         n_jobs=n_jobs, max_memory=max_memory, progress=progress,
     ).fit(X, y)  # fmt: skip
-    if models not in (None, "auto"):
-        raise ValueError(f"models must be 'auto' or None; got {models!r}.")
+    if models is not None:
+        one_of("auto")("models", models)
     _warn_of_scales(estimator)
     if task == "classification":
         if predictions is not None:
