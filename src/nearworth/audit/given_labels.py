@@ -11,6 +11,7 @@ features. People err where classes meet, and there the plain prediction ranks be
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -114,7 +115,7 @@ def judge(
             score += trust * _logit(np.minimum(weights @ helped.right, 1.0))
         score = min(weight, 1.0) * score + (1.0 - min(weight, 1.0)) * plain
         found.append(_with_sum(score, float(alone_right.sum())))
-    return Judgement(found[0], found[1], n_against + CHANCE * np.sqrt(n_against))
+    return Judgement(found[0], found[1], n_against + CHANCE * math.sqrt(n_against))
 
 
 def _trust(votes_loss: float, alone_loss: float, joint_loss: float) -> float:
