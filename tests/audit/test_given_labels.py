@@ -35,9 +35,19 @@ def test_probabilities_are_calibrated(rng):
     assert found.n_against(codes) == pytest.approx((1 - truth.max(axis=1)).sum(), rel=0.05)
 
 
-def test_a_row_whose_labels_are_equally_probable_is_not_against():
-    found = predict_given([np.full((40, 2), 0.5)], np.arange(40) % 2)
-    assert found.n_against(np.arange(40) % 2) == 0
+def test_of_labels_that_are_equally_probable_any_may_be_wrong():
+    codes = np.arange(40) % 2
+    assert predict_given([np.full((40, 2), 0.5)], codes).n_against(codes) == pytest.approx(20)
+
+
+@pytest.mark.parametrize("rare", [2, 10])
+def test_a_row_that_sees_fewer_of_its_own_class_is_not_told_by_that(rng, rare):
+    """Features say nothing. Each row of the rare class sees one of its class less than all others do."""
+    y = np.arange(60) < rare
+    for how in ({}, {"pred_probs": np.full((60, 2), 0.5)}):
+        count = nw.audit_labels(rng.normal(size=(60, 3)), y, **how).n_errors
+        assert count.upper >= rare
+        assert count.estimate is None
 
 
 def test_labels_wrong_where_classes_meet_are_within_the_range(rng):

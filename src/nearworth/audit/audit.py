@@ -257,20 +257,23 @@ class _Neighbourhood:
 
 
 def _neighbourhood(estimator: KNNShapley, size: int, groups: Any) -> _Neighbourhood:
-    training, copies, size = estimator.training_set_, None, _affordable(estimator, size)
+    training, copies = estimator.training_set_, None
     if groups is None:
         copies = exact_copies(training.first_duplicates())
         group = None if copies is None else copies.group
+        size = size if copies is None else -(-size * training.n_rows // (int(copies.group.max()) + 1))
     else:
         group = check_classes(groups, "groups", training.n_rows).codes
     in_engine = group if estimator.search == "exact" else None  # an index finds copies too: they are taken out below
-    valuation, voters = _value_and_voters(estimator, size, groups=in_engine)
+    valuation, voters = _value_and_voters(estimator, _affordable(estimator, size), groups=in_engine)
     if groups is None:
         squared = estimator.metric in SQUARED
         copies = near_copies(voters.rows, np.sqrt(voters.keys) if squared else voters.keys, copies)
         group = None if copies is None else copies.group
     if group is not None:
         voters = voters.without_own_group(group, estimator.n_neighbors)
+    if copies is not None:
+        voters = voters.with_one_vote_per_group(copies.group, estimator.n_neighbors)
     return _Neighbourhood(valuation, voters, group, in_engine, copies)
 
 

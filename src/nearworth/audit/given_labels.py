@@ -11,6 +11,7 @@ features. People err where classes meet, and there the plain prediction ranks be
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from nearworth.audit.noise_level import Posterior, fitted_rows
 FLOOR = 1e-6  # of probabilities, before their logarithm
 CERTAIN = 1e-9  # least distance of a probability from 0 and 1, before its logit
 SHIFT_SPREAD = 2.0  # shifts a are normal before looking
+SAME = 1e-6  # probabilities that differ by less are equal
 CHANCE = 2.0  # square roots of the number of rows against their surroundings, on top of it: the upper end
 LEAST_TRUST = 0.5  # weight of what includes predictions; the rest, as far as they explain labels without votes
 IDLE = 2.0  # nats by which they must do so to count half of that rest
@@ -41,9 +43,11 @@ class GivenLabels(NamedTuple):
     def of_given(self, codes: IntVector) -> FloatVector:
         return np.asarray(self.probabilities[np.arange(len(codes)), codes])
 
-    def n_against(self, codes: IntVector) -> int:
-        """How many rows have another label than the most probable one."""
-        return int((self.probabilities.max(axis=1) > self.of_given(codes)).sum())
+    def n_against(self, codes: IntVector) -> float:
+        """How many rows have another label than the most probable one; of several such, any may be it."""
+        most = self.probabilities >= (1.0 - SAME) * self.probabilities.max(axis=1, keepdims=True)
+        has = most[np.arange(len(codes)), codes]
+        return float(len(codes) - (has / most.sum(axis=1)).sum())
 
 
 class Judgement(NamedTuple):
@@ -75,7 +79,9 @@ def predict_given(kinds: list[FloatMatrix], codes: IntVector) -> GivenLabels:
         return float(np.log(totals).sum() - of_given + pull @ at[n_kinds:] / 2.0), slope
 
     start = np.concatenate([np.full(n_kinds, 1.0 / n_kinds), np.zeros(n_classes)])
-    found = minimize(loss, start, jac=True, method="L-BFGS-B")
+    # Never a negative weight: a row sees one label of its class less than others do, which would tell its label.
+    bounds = [(0.0, None)] * n_kinds + [(None, None)] * n_classes
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
     scores = np.tensordot(found.x[:n_kinds], layers, 1) + found.x[n_kinds:]
     scores = np.exp(scores - scores.max(axis=1, keepdims=True))
     return GivenLabels(scores / scores.sum(axis=1, keepdims=True), float(found.fun))
@@ -97,7 +103,7 @@ def judge(
         trust, bounds = _trust(by_votes.loss, alone.loss, everything.loss), [by_votes, everything, alone]
     n_against = min(fit.n_against(codes) for fit in bounds)
     plain = trust * _logit(everything.of_given(codes)) + (1.0 - trust) * _logit(by_votes.of_given(codes))
-    share = float((1.0 - votes.quality).sum()) / max(1, everything.n_against(codes))
+    share = float((1.0 - votes.quality).sum()) / max(1.0, everything.n_against(codes))
     weight = max((share - FEW) / (MOST - FEW), 0.0)
     if votes.labels.shape[1] > 2:
         least = 1.0 if helped is None else SEVERAL_CLASSES
@@ -114,7 +120,7 @@ def judge(
             score += trust * _logit(np.minimum(weights @ helped.right, 1.0))
         score = min(weight, 1.0) * score + (1.0 - min(weight, 1.0)) * plain
         found.append(_with_sum(score, float(alone_right.sum())))
-    return Judgement(found[0], found[1], n_against + CHANCE * np.sqrt(n_against))
+    return Judgement(found[0], found[1], n_against + CHANCE * math.sqrt(n_against))
 
 
 def _trust(votes_loss: float, alone_loss: float, joint_loss: float) -> float:
