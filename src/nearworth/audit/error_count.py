@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from scipy.optimize import brentq
@@ -21,17 +22,24 @@ MISFIT = 0.25  # relative standard error of the number of errors from what no mo
 
 @dataclass(frozen=True)
 class ErrorCount:
-    """An estimated number of wrong labels with an interval; `level` is its intended coverage."""
+    """An estimated number of wrong labels with an interval; `level` is its intended coverage.
+
+    `basis` says what it rests on: the model of the audit, or the answers of a review.
+    """
 
     estimate: float
     lower: float
     upper: float
     level: float = LEVEL
+    basis: Literal["model", "review"] = "model"
 
     def __float__(self) -> float:
         return self.estimate
 
     def __str__(self) -> str:
+        if self.basis == "review":
+            ends = f"{self.lower:,.0f} to {self.upper:,.0f}"
+            return f"about {self.estimate:,.0f}, {ends} ({self.level:.0%} interval, by review)"
         return f"{self.estimate:,.0f} ({self.level:.0%} interval {self.lower:,.0f} to {self.upper:,.0f})"
 
 

@@ -16,12 +16,13 @@ from nearworth._common.types import IntVector
 from nearworth.cli.data import Data, collapsed, prepare
 from nearworth.cli.messages import print_json, print_message, write_results
 from nearworth.cli.options import pop_model
+from nearworth.cli.review import answered
 from nearworth.tables import InputError
 from nearworth.tables.write import STDOUT, check_output, write_bytes
 
 
 def detect(*, output: str, force: bool, as_json: bool, **given: Any) -> None:
-    check_output(output, force, inputs=(given["train"], given["validation"]))
+    check_output(output, force, inputs=(given["train"], given["validation"], *given["review"]))
     data, audit, selection, suspects = _audited(given)
     summary = _summary("detect", data, audit, selection, suspects)
     write_results(_suspect_columns(data, audit, suspects), summary, output, as_json)
@@ -46,10 +47,17 @@ def report(*, image_shape: str | None, output: str, force: bool, as_json: bool, 
 
 def _audited(given: dict[str, Any]) -> tuple[Data, nw.LabelAudit, dict[str, Any], IntVector]:
     """The data, their audit, the keywords of `LabelAudit.suspects` and its result."""
-    model, selection = pop_model(given), _pop_selection(given)
+    selection = _pop_selection(given)
+    data, audit = audited(given)
+    return data, audit, selection, audit.suspects(**selection)
+
+
+def audited(given: dict[str, Any]) -> tuple[Data, nw.LabelAudit]:
+    """The data and their audit, with the answers of reviews."""
+    model, reviews = pop_model(given), given.pop("review")
     data = prepare(**given)
     audit = nw.audit_labels(data.X, data.y, X_val=data.X_val, y_val=data.y_val, **model)
-    return data, audit, selection, audit.suspects(**selection)
+    return data, answered(audit, data, reviews)
 
 
 def _pop_selection(given: dict[str, Any]) -> dict[str, Any]:
@@ -73,6 +81,12 @@ def _headline(audit: nw.LabelAudit, selection: dict[str, Any], suspects: IntVect
     text = f"{n_suspects:,} of {len(audit):,} labels {'is' if n_suspects == 1 else 'are'} suspect ({rule})."
     if not n_suspects:
         text = f"No suspects among {len(audit):,} labels ({rule}). {audit.explain_empty(selection)}".rstrip()
+    if count.basis == "review":
+        share = audit.precision(suspects)
+        of_them = (
+            f" {share.estimate:.0%} of those listed ({share.lower:.0%} to {share.upper:.0%})." if n_suspects else ""
+        )
+        return f"{text} Wrong in all: {count}.{of_them}"
     verb = "is" if f"{count.estimate:.0f}" == "1" else "are"
     text += f" About {count.estimate:,.0f} {verb} estimated to be wrong ({count.lower:,.0f} to {count.upper:,.0f})."
     if audit.valuation.error_bound:
@@ -90,7 +104,12 @@ def _summary(
         "n_train": len(audit),
         "n_suspects": len(suspects),
         "selection": selection,
-        "n_errors": {"estimate": float(count.estimate), "lower": float(count.lower), "upper": float(count.upper)},
+        "n_errors": {
+            "estimate": float(count.estimate),
+            "lower": float(count.lower),
+            "upper": float(count.upper),
+            "basis": count.basis,
+        },
         "error_bound": float(audit.valuation.error_bound),
         "typical_error": audit.valuation.typical_error,
         "columns": data.columns,
@@ -104,17 +123,17 @@ def write_page(
     """Write the report of an audit of these data."""
     from nearworth.report.page import render_report
 
-    shape = None if image_shape is None else _parse_shape(image_shape, data.X.shape[1])
+    shape = None if image_shape is None else parse_shape(image_shape, data.X.shape[1])
     notes = [line for line, _ in collapsed(data.columns)]
     rows = replace(data.rows, X=data.X, image_shape=shape, image_folder=image_folder, source=source, notes=notes)
     page = render_report(audit, rows, selection).encode()
     write_bytes(output, lambda file: file.write(page))
 
 
-def _parse_shape(text: str, n_columns: int) -> tuple[int, ...]:
+def parse_shape(text: str, n_columns: int) -> tuple[int, ...]:
     """From "28x28" or "32x32x3" to numbers, which must make up a row.
 
-    >>> _parse_shape("8x8", 64)
+    >>> parse_shape("8x8", 64)
     (8, 8)
     """
     if not re.fullmatch(r"\d+x\d+(x[134])?", text):

@@ -41,9 +41,7 @@ def render_report(audit: LabelAudit, rows: Rows, selection: Mapping[str, Any] | 
     template, style, script = (_asset(name) for name in ("page.html.j2", "page.css", "page.js"))
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string(template).render(
-        # This script and this style are allowed by their hashes, and no address.
-        policy=f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
-        "img-src data:; base-uri 'none'; form-action 'none'",
+        policy=policy_for(script, style),
         style=Markup(style),  # ours, not the data's
         script=Markup(script),
         data=inert_json(data),
@@ -88,6 +86,12 @@ def _draw(content: Content) -> dict[str, dict[str, Any]]:
 
 def _asset(name: str) -> str:
     return (files("nearworth.report") / name).read_text(encoding="utf-8")
+
+
+def policy_for(script: str, style: str) -> str:
+    """A content security policy that allows this script and this style by their hashes, and no address."""
+    allowed = f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
+    return allowed + "img-src data:; base-uri 'none'; form-action 'none'"
 
 
 def _hash(text: str) -> str:
