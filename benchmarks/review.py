@@ -2,8 +2,8 @@
 
     python benchmarks/review.py --data FOLDER [--case exact] [--repetitions 300] [--held-back]
 
-Audits run once, and their qualities are kept in --cache. For each set 20, 50 and 100 rows are drawn and judged 300 times:
-by an exact reviewer, with the errors shuffled (a ranking that is worth nothing), by one who errs in 5 %, and in two steps.
+Audits run once, and their qualities are kept in --cache. For each set 20, 50 and 100 rows are drawn and judged 300
+times: by an exact reviewer, with the errors shuffled (a ranking worth nothing), by one who errs in 5 %, in two steps.
 Sets marked as held back were not looked at while the constants of review.py were chosen.
 """
 

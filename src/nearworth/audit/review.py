@@ -28,7 +28,7 @@ SHARES, FULL = (0.52, 0.33, 0.05, 0.1), 100
 LISTED = 1.5
 NEAR_TOP = 0.01  # share of the rows within which ranks count about alike
 LEAST_DOUBT = 1e-4
-DRAWS = 500
+DRAWS = 1000
 TAIL = 0.015  # of each limit; 0.025 in name, but the rates are fitted to the same answers
 LIST_RISK = 0.06  # chance that a list breaks its promise
 DESIGN_RISK = 0.05
@@ -159,7 +159,7 @@ class Review:
 
     def draw(self, n: int, rng: np.random.Generator) -> IntVector:
         """Rows not judged yet, in random order; after answers, most from strata whose numbers are least certain."""
-        numbers = self._count(np.ones(len(self.order), dtype=bool))
+        numbers = self.numbers
         left = np.bincount(self.strata[~self.judged], minlength=len(numbers.rows))
         rates = (numbers.wrong + 0.5) / (numbers.judged + 1.0)
         weight = numbers.rows**2 * rates * (1.0 - rates) if self.drawn.any() else np.ones(len(left))
@@ -182,8 +182,7 @@ class Review:
         return replace(self, drawn=all_drawn, judged=judged, wrong=wrong)
 
     def n_errors(self) -> ErrorCount:
-        everything = np.ones(len(self.order), dtype=bool)
-        numbers, known = self._count(everything), int(self.wrong[self._only_known].sum())
+        numbers, known = self.numbers, int(self.wrong[self._only_known].sum())
         lower, upper = numbers.limits()
         return ErrorCount(known + numbers.estimate, known + lower, known + upper, basis="review")
 
@@ -198,7 +197,7 @@ class Review:
         free = n_wrong * max_fdr / (1 - max_fdr) + 1e-9 if max_fdr < 1 else np.inf
         length = int(min(free, len(waiting)))  # even if all of these are right, the rows judged wrong outweigh them
         rates = self._likely_rates()
-        totals = self._count(np.ones(len(self.order), dtype=bool)).rows
+        totals = self.numbers.rows
         ends = np.cumsum(np.bincount(self.strata[waiting], minlength=len(totals)))
         tries = np.geomspace(1, max(1, len(waiting)), LENGTHS).astype(int)
         for tried in np.union1d(tries, ends[ends > 0])[::-1].tolist():
@@ -225,7 +224,7 @@ class Review:
         logit share = A + B logit doubt + a deviation of the stratum, all normal: what the audit doubts is usually
         wrong, but how often, and whether at all, is for the answers to say.
         """
-        numbers = self._count(np.ones(len(self.order), dtype=bool))
+        numbers = self.numbers
         size = len(numbers.rows)
         doubt = logit(np.bincount(self.strata, self.doubt, minlength=size) / np.bincount(self.strata, minlength=size))
         level, slope = (
@@ -260,6 +259,11 @@ class Review:
         return Precision(*((n_known + min(end - found, n_listed)) / max(1, int(rows.sum())) for end in ends))
 
     @property
+    def numbers(self) -> Stratified:
+        """Of all rows."""
+        return self._count(np.ones(len(self.order), dtype=bool))
+
+    @property
     def _only_known(self) -> BoolVector:
         return self.judged & ~self.drawn
 
@@ -291,9 +295,13 @@ def check_answers(rows: Any, is_wrong: Any, n_rows: int) -> tuple[IntVector, Boo
 
 
 def matching_draw(draws: list[tuple[Review, IntVector]], judged: IntVector) -> tuple[Review, BoolVector]:
-    """The draw with most of the judged rows, the last of several, and which of the rows it has."""
-    best = max(reversed(draws), key=lambda draw: int(np.isin(judged, draw[1]).sum()), default=None)
-    if best is None or not np.isin(judged, best[1]).any():
+    """The draw most like the judged rows (shared rows by all rows of both), and which of these it has."""
+
+    def likeness(draw: tuple[Review, IntVector]) -> float:
+        return len(np.intersect1d(judged, draw[1])) / len(np.union1d(judged, draw[1]))
+
+    best = max(reversed(draws), key=likeness, default=None)
+    if best is None or likeness(best) == 0.0:
         raise ValueError(
             "rows: none of them was drawn by review_sample of this audit. Call review_sample first, with the n and "
             "random_state they were drawn with."
