@@ -11,6 +11,7 @@
     audit.py             and for continuous targets
       target_model.py      the same questions for continuous targets
     result.py            LabelAudit, the answer
+      review.py            rows to judge, and what the answers say about the number of errors and about lists
       explain.py           Explanation: a row's neighbours, what it does to others, its value under other labels
 
 The evidence of a row never holds its own label, so it is fair to judge that label by it.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,13 +15,15 @@ import numpy.typing as npt
 
 from nearworth._common.frames import make_frame
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
+from nearworth._common.warnings import warn_user
 from nearworth.audit.copies import Copies
 from nearworth.audit.error_count import EXTRA_FALSE_ALARMS, ErrorCount, cautious, longest_list
 from nearworth.audit.explain import Explanation, Neighbour, effects_of, extremes, plain
+from nearworth.audit.review import Precision, Review, check_answers, matching_draw
 from nearworth.audit.votes import Voters
 from nearworth.estimator import KNNShapley
 from nearworth.inputs.features import Features
-from nearworth.inputs.parameters import condition, is_real, is_whole
+from nearworth.inputs.parameters import as_generator, condition, is_real, is_whole, whole_number
 from nearworth.results.detection import DEFAULT_FRACTION, detect
 from nearworth.results.plots import plot_audit
 from nearworth.results.valuation import Valuation
@@ -78,6 +80,8 @@ class LabelAudit:
     _voters: Voters
     _estimator: KNNShapley
     _validation: tuple[Any, Any] = (None, None)
+    _review: Review | None = None
+    _draws: list[tuple[Review, IntVector]] = field(default_factory=list)  # what review_sample drew, for `reviewed`
 
     def __len__(self) -> int:
         return len(self.quality)
@@ -122,7 +126,8 @@ class LabelAudit:
             A rule of `Valuation.detect`, applied to `quality`; "ranking" is the worst `fraction`, a tenth unless given.
         max_fdr : float
             As many rows as possible with an expected share of false alarms of at most this, on the cautious side. Holds
-            as far as the model of wrong labels does: see `docs/audit.md`.
+            as far as the model of wrong labels does: see `docs/audit.md`. After a review it rests on the answers: all
+            rows judged wrong and the worst of the others, with at most this share of false alarms nine times in ten.
 
         Without any: the rows whose label is more likely wrong than right.
         """
@@ -138,12 +143,67 @@ class LabelAudit:
             return order[: int(round(fraction * len(self), 6))]
         if max_fdr is not None:
             check_share("max_fdr", max_fdr)
+            if self._review is not None:
+                return order[self._review.suspects(max_fdr)[order]]
             codes = np.unique(self.given, return_inverse=True)[1]
             if self._for_lists is None:
                 return order[: longest_list(self.quality[order], max_fdr)]
             return order[: longest_list(cautious(self._for_lists, codes)[order], max_fdr, EXTRA_FALSE_ALARMS)]
         flagged = self.is_label_issue if rule is None else detect(self.quality, rule).mask
         return order[flagged[order]]
+
+    def review_sample(self, n: int, random_state: Any = 0) -> IntVector:
+        """Rows to judge, in random order, drawn with known chances: judge all of them and call `reviewed`.
+
+        Rows are drawn from up to ten strata by quality, doubtful ones with a higher chance. Of an audit that was
+        reviewed before: further rows, most of them from strata whose number of wrong labels is least certain.
+        """
+        whole_number(1)("n", n)
+        n_left = len(self) if self._review is None else int((~self._review.judged).sum())
+        if n > n_left:
+            raise ValueError(f"n={n:,} rows to judge were asked for, but {n_left:,} are left. Ask for fewer.")
+        review = self._review or Review.begin(self.ranking(), self.quality, self.agreement, n)
+        rows = review.draw(n, as_generator(random_state))
+        self._draws.append((review, rows))
+        return rows
+
+    def reviewed(self, rows: Any, is_wrong: Any) -> LabelAudit:
+        """The same audit, its count and lists resting on answers about rows drawn by `review_sample`.
+
+        Parameters
+        ----------
+        rows : array of row numbers
+            The rows drawn; those you could not judge may be left out, as if they had not been drawn. Other rows that
+            you know about may be added: they count for themselves, and say nothing about the rest.
+        is_wrong : array of bool
+            For each of these rows, whether its label is wrong.
+        """
+        judged, wrong = check_answers(rows, is_wrong, len(self))
+        review, drawn = matching_draw(self._draws, judged)
+        if not drawn.all():
+            warn_user(
+                f"{int((~drawn).sum()):,} of the {len(judged):,} rows were not drawn by review_sample: they count for "
+                "themselves only, the estimates rest on the others."
+            )
+        review = review.answered(judged, wrong, drawn)
+        quality = np.where(review.judged, np.where(review.wrong, 0.0, 1.0), self.quality)
+        return replace(self, quality=quality, n_errors=review.n_errors(), _review=review, _draws=[])
+
+    def precision(self, rows: Any = None, **selection: Any) -> Precision:
+        """Share of wrong labels in a list, with limits, from the answers of a review.
+
+        Parameters
+        ----------
+        rows : array of row numbers, optional
+            Any list of rows that was made without knowing the answers, or a result of `suspects`.
+        **selection
+            Instead: fraction, rule or max_fdr, as in `suspects`.
+        """
+        if self._review is None:
+            raise ValueError("precision rests on answers: call review_sample, judge the rows, and call reviewed first.")
+        listed = np.zeros(len(self), dtype=bool)
+        listed[self.suspects(**selection) if rows is None else np.asarray(rows)] = True
+        return self._review.precision(listed)
 
     def explain(self, i: int) -> Explanation:
         """Why row i has the quality it has: an object that prints itself.
@@ -177,6 +237,8 @@ class LabelAudit:
     def why(self, row: int) -> str:
         """One line about a row's label, from its neighbours alone: costs nothing, so every suspect can have it."""
         doubt = 1 - self.quality[row]
+        if self._review is not None and self._review.judged[row]:
+            return f"judged {'wrong' if self._review.wrong[row] else 'right'} in the review"
         wrong = f"wrong with a probability of {'more than 99%' if doubt > 0.99 else f'about {doubt:.0%}'}"
         if self.suggested_range is not None:
             low, high = self.suggested_range[row]
