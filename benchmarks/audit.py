@@ -336,7 +336,10 @@ def share_covered(rows: list[dict]) -> float:
 
 
 def miscount(rows: list[dict]) -> float:
-    return float(np.median([abs(row["n_errors"][0] - row["n_wrong"]) / row["n_wrong"] for row in rows]))
+    """Where there is an estimate."""
+    told = [row for row in rows if row["n_errors"][0] is not None]
+    off = [abs(row["n_errors"][0] - row["n_wrong"]) / row["n_wrong"] for row in told]
+    return float(np.median(off)) if off else float("nan")
 
 
 def line(name: str, rows: list[dict]) -> str:
@@ -365,6 +368,7 @@ def summary(rows: list[dict]) -> str:
         f"- at least half of the best in hindsight: {np.mean([alarm['half'] for alarm in lists]):.1%} of lists, "
         f"{sum(alarm['found'] for alarm in lists) / sum(alarm['best'] for alarm in lists):.1%} of all such errors",
         f"- n_errors within its interval: {share_covered(rows):.1%} of {len(rows)} settings; "
+        f"estimates in {sum(row['n_errors'][0] is not None for row in rows)}, "
         f"off by {miscount(rows):.0%} of the true number (median)",
         f"- expected calibration error: mean {np.mean([r['calibration_error'] for r in rows]):.3f}, "
         f"below 0.05 in {np.mean([r['calibration_error'] < 0.05 for r in rows]):.1%}",

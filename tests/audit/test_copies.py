@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse
 from sklearn.datasets import load_digits, load_wine
+from sklearn.metrics import average_precision_score
 from sklearn.neighbors import NearestNeighbors
 
+import nearworth as nw
 from nearworth.audit.copies import Copies, exact_copies, near_copies
 from nearworth.neighbors.distances import first_duplicates
 
@@ -60,3 +63,61 @@ def test_contradictions():
     assert [rows.tolist() for rows in copies.groups] == [[0, 2], [3, 4, 5]]
     assert [rows.tolist() for rows in copies.contradictions(labels)] == [[3, 4, 5]]
     assert copies.fewest_errors(labels) == 1
+
+
+def noisy_digits(rng, n=500):
+    data = load_digits()
+    rows = rng.permutation(len(data.target))[:n]
+    X, y = data.data[rows], data.target[rows].copy()
+    wrong = rng.random(n) < 0.1
+    y[wrong] = (y[wrong] + rng.integers(1, 10, wrong.sum())) % 10
+    return X, y, wrong
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.02])  # exact copies, and near ones
+def test_copies_do_not_vouch_for_each_other(noise, rng):
+    """Rows copied three times with their labels are found as well as if they stood once."""
+    X, y, wrong = noisy_digits(rng)
+    once = average_precision_score(wrong, -nw.audit_labels(X, y).quality)
+    copied = np.tile(X, (3, 1)) + noise * rng.normal(size=(1500, 64))
+    audit = nw.audit_labels(copied, np.tile(y, 3))
+    assert average_precision_score(np.tile(wrong, 3), -audit.quality) > once - 0.03
+    assert sorted(map(len, audit.copies.groups)) == [3] * 500
+    assert audit.contradictions == []
+    assert "1,500 rows in 500 groups are copies" in repr(audit)
+
+
+def test_copies_with_different_labels_are_contradictions(rng):
+    X, y, _ = noisy_digits(rng)
+    X, y = np.concatenate([X, X[:6]]), np.concatenate([y, (y[:6] + 1) % 10])
+    audit = nw.audit_labels(X, y)
+    assert [rows.tolist() for rows in audit.contradictions] == [[i, 500 + i] for i in range(6)]
+    assert audit.n_errors.lower >= 6
+
+
+def test_sparse_copies(rng):
+    X, y, _ = noisy_digits(rng, 200)
+    audit = nw.audit_labels(scipy.sparse.csr_array(np.concatenate([X, X[:3]])), np.concatenate([y, y[:3]]))
+    assert [rows.tolist() for rows in audit.copies.groups] == [[i, 200 + i] for i in range(3)]
+
+
+def test_groups_do_not_vote_for_each_other(rng):
+    """A speaker whose rows are alike and all wrong is found only if they do not vouch for each other."""
+    X = rng.normal(size=(300, 5))
+    y = (X[:, 0] > 0).astype(int)
+    speaker = np.arange(300)
+    X[:12] = [2.0, 0, 0, 0, 0] + 0.2 * rng.normal(size=(12, 5))  # near each other, among rows of class 1
+    y[:12], speaker[:12] = 0, 0
+    plain, grouped = nw.audit_labels(X, y), nw.audit_labels(X, y, groups=speaker)
+    assert grouped.agreement[:12].max() < 0.25 < 0.35 < plain.agreement[:12].min()
+    assert grouped.copies is None
+    problem = nw.KNNShapley(10).fit(X, y)
+    np.testing.assert_array_equal(grouped.value, problem.value(groups=speaker).values)
+    assert grouped.explain(3).value == pytest.approx(grouped.value[3])
+
+
+def test_columns_of_other_scales_are_warned_of(rng):
+    X = rng.normal(size=(100, 6))
+    X[:, 2] *= 5_000
+    with pytest.warns(UserWarning, match=r"column 2 varies .* times as much as the median column.*StandardScaler"):
+        nw.audit_labels(X, (X[:, 0] > 0).astype(int))

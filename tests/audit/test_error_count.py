@@ -10,21 +10,30 @@ from nearworth.audit.error_count import ErrorCount, cautious, count_errors, long
 
 @pytest.mark.parametrize("share", [0.0, 0.03, 0.5, 1.0])
 def test_interval_of_the_count(share):
-    count = count_errors(np.full((1, 1000), 1 - share), np.ones(1))
+    count = count_errors(np.full((1, 1000), 1 - share), np.ones(1), 1.2 * 1000 * share)
     assert 0 <= count.lower <= count.estimate <= count.upper <= 1000
     np.testing.assert_allclose(count.estimate, 1000 * share)
 
 
+def test_an_estimate_needs_an_upper_end_that_is_near():
+    """Thirty labels seem wrong, but three hundred are against their surroundings: who is to tell."""
+    right = np.full((1, 1000), 0.97)
+    far, near = (count_errors(right, np.ones(1), most) for most in (300.0, 59.0))
+    assert far.estimate is None
+    assert (far.lower, far.upper) == (near.lower, 300.0)
+    assert near.estimate == pytest.approx(30)
+    assert near.upper == 59
+    assert count_errors(right, np.ones(1), 5000.0).upper == 1000
+    assert count_errors(right, np.ones(1), 3.0).upper > 29.9  # never below what is told
+
+
 def test_models_that_disagree_widen_the_interval():
     right = np.array([np.full(1000, 0.9), np.full(1000, 0.6)])
-    alone = [count_errors(right[[number]], np.ones(1)) for number in (0, 1)]
-    both = count_errors(right, np.array([0.5, 0.5]))
+    alone = [count_errors(right[[number]], np.ones(1), 450.0) for number in (0, 1)]
+    both = count_errors(right, np.array([0.5, 0.5]), 450.0)
     np.testing.assert_allclose(both.estimate, 250)
-    assert both.lower < 100
-    assert both.upper > 400
-    # The outer halves of each alone are all that remains of the tails.
-    assert both.lower > alone[0].lower
-    assert both.upper < alone[1].upper
+    # The outer half of the first alone is all that remains of its tail.
+    assert alone[0].lower < both.lower < 100 < alone[1].lower
 
 
 def test_caution_keeps_the_order_and_the_certain(rng):
@@ -48,16 +57,23 @@ def test_a_rare_class_is_not_wrong_altogether(rng):
 def test_longest_list_from_the_definition(rng):
     right = np.sort(rng.random(200) ** 2)
     for asked in (0.05, 0.2, 0.3):
-        n = longest_list(right, asked)
-        expected = max([m for m in range(1, 201) if (right[:m].sum() + 1) / m <= asked], default=0)
-        assert n == expected
+        for extra in (0.5, 1.0):
+            n = longest_list(right, asked, extra)
+            expected = max([m for m in range(1, 201) if (right[:m].sum() + extra) / m <= asked], default=0)
+            assert n == expected
     assert longest_list(right, 1.0) == 200
     assert longest_list(right, 0.0) == 0
 
 
 def test_count_prints_itself():
-    assert str(ErrorCount(12.4, 8.0, 20.0)) == "12 (95% interval 8 to 20)"
-    assert float(ErrorCount(12.4, 8.0, 20.0)) == 12.4
+    told = ErrorCount(12.4, 8.0, 1200.0, assumption="pigs fly")
+    assert str(told) == "about 12 (at least 8; at most 1,200 if pigs fly)"
+    assert float(told) == 12.4
+    untold = ErrorCount(None, 8.0, 20.0, assumption="pigs fly")
+    assert str(untold) == "at least 8; at most 20 if pigs fly"
+    with pytest.raises(ValueError, match="no estimate here, only a range: at least 8"):
+        float(untold)
+    assert str(ErrorCount(12.4, 8.0, 20.0, 0.9, "review")) == "about 12, 8 to 20 (90% interval, by review)"
 
 
 def test_caution_survives_rounding():

@@ -9,10 +9,10 @@ from nearworth.audit.noise_model import NoiseFit, make_features
 from noisy_labels import drawn
 
 
-def assert_gradient(fit, at, offsets=None):
+def assert_gradient(fit, at, offsets=None, price=1.0):
     """The slope of the loss is what differences of the loss say."""
     offsets = np.zeros(fit.n_classes) if offsets is None else offsets
-    loss = lambda at: fit.loss(at, -1.0, offsets)  # noqa: E731
+    loss = lambda at: fit.loss(at, -1.0, offsets, price)  # noqa: E731
     slope = loss(at)[1]
     for j in range(len(at)):
         shift = np.zeros(len(at))
@@ -34,6 +34,16 @@ def test_gradient_with_classes_off_the_level(rng):
     shares, _, given = drawn(rng, 300)
     fit = NoiseFit(make_features([shares], squared=shares), given)
     assert_gradient(fit, fit.at + rng.normal(size=len(fit.at)) * 0.3, np.array([0.5, -0.2, 0.1]))
+
+
+def test_cheap_preferences_cost_less_and_go_further(rng):
+    shares, _, given = drawn(rng, 300)
+    features, none = make_features([shares]), np.zeros(3)
+    fit = NoiseFit(features, given)
+    assert_gradient(fit, fit.at + rng.normal(size=len(fit.at)) * 0.3, price=0.35)
+    dear, cheap = (NoiseFit(features, given).model(0.2, none, price) for price in (1.0, 0.35))
+    assert cheap[1] < dear[1]
+    assert cheap[0].preferences[0, 1] > dear[0].preferences[0, 1] > 0.5
 
 
 def test_gradient_without_rows_of_a_class(rng):

@@ -63,3 +63,123 @@ def test_explanation_and_frame(shifted):
     assert low < why.suggested < high
     assert {"suggested_low", "suggested_high"} <= set(audit.to_frame("pandas").columns)
     assert "targets" in repr(audit)
+
+
+@pytest.fixture
+def prices(rng):
+    """Features, targets over more than an order of magnitude with errors in proportion, and thirty rows to spoil."""
+    X = rng.uniform(-1, 1, (500, 2))
+    return X, np.exp(3 + X[:, 0] + 0.5 * X[:, 1] + 0.1 * rng.normal(size=500)), rng.choice(500, 30, replace=False)
+
+
+@pytest.mark.parametrize("factor", [10.0, 100.0, 0.1, 0.01, -1.0])
+def test_slips_of_the_decimal_point_and_the_sign_are_found_and_mended(prices, factor):
+    X, clean, wrong = prices
+    y = clean.copy()
+    y[wrong] *= factor
+    audit = nw.audit_labels(X, y, task="regression")
+    assert set(audit.suspects(fraction=0.06)) == set(wrong)
+    assert set(wrong) <= set(audit.suspects())
+    assert len(audit.suspects()) <= 32
+    mended = np.isclose(audit.suggested[wrong], clean[wrong], rtol=1e-9)  # the target itself, not a mean
+    assert mended.sum() >= 27  # the range that it must be in holds nine in ten
+    assert 27 < audit.n_errors.estimate < 35
+    assert audit.n_errors.lower > 5
+
+
+@pytest.mark.parametrize("factor", [1e3, 1e6, -1e9, 7.0])
+def test_one_wild_target_leaves_the_others_alone(prices, factor):
+    X, clean, wrong = prices
+    y = clean.copy()
+    y[wrong[0]] *= factor
+    audit = nw.audit_labels(X, y, task="regression")
+    assert audit.ranking()[0] == wrong[0]
+    assert len(audit.suspects()) <= 2
+    others = np.delete(np.arange(500), wrong[0])
+    change = np.abs(audit.suggested - nw.audit_labels(X, clean, task="regression").suggested)[others]
+    assert change.max() < np.ptp(clean)
+
+
+def test_wilder_targets_come_first_even_where_all_are_certainly_wrong(prices):
+    X, y, wrong = prices
+    y[wrong[:4]] = [1e9, 1e5, 1e13, 1e7]
+    audit = nw.audit_labels(X, y, task="regression")
+    assert audit.ranking()[:4].tolist() == wrong[[2, 0, 3, 1]].tolist()
+
+
+@pytest.mark.parametrize("shift", [0.0, 1000.0])
+def test_heavy_tails_are_not_errors(rng, shift):
+    """Around zero and elsewhere; as they are, hundreds of these targets would seem wrong."""
+    X = rng.normal(size=(600, 3))
+    y = shift + np.exp(2.5 * (0.8 * X[:, 0] + 0.6 * rng.normal(size=600)))
+    audit = nw.audit_labels(X, y, task="regression")
+    assert len(audit.suspects()) <= 3
+    assert audit.n_errors.lower == 0
+    low, high = audit.suggested_range.T
+    assert 0.8 < ((low <= y) & (y <= high)).mean() < 0.97
+
+
+def test_skewed_targets_are_not_slips(rng):
+    """Most of them small, some ten times as large for no reason that the features know."""
+    X = rng.normal(size=(600, 3))
+    audit = nw.audit_labels(X, rng.lognormal(size=600) ** 1.5, task="regression")
+    assert len(audit.suspects()) <= 3
+
+
+def test_exchanged_targets_and_good_predictions(rng, shifted):
+    """Features of no use: all the evidence is in the predictions."""
+    _, _, clean, _ = shifted
+    wrong = rng.choice(400, 30, replace=False)
+    y = clean.copy()
+    y[wrong] = clean[np.roll(wrong, 1)]
+    moved = np.flatnonzero(np.abs(y - clean) > 1)
+    X, guess = rng.normal(size=(400, 2)), clean + 0.1 * rng.normal(size=400)
+    audit = nw.audit_labels(X, y, task="regression", predictions=guess)
+    assert np.isin(moved, audit.ranking()[: len(moved) + 5]).mean() > 0.9
+    assert np.abs(audit.suggested - clean).mean() < 0.3
+    alone = nw.audit_labels(X, y, task="regression")
+    assert np.isin(moved, alone.ranking()[: len(moved) + 5]).mean() < 0.5
+
+
+def test_useless_predictions_do_no_harm(rng, shifted):
+    X, y, _, wrong = shifted
+    for guess in (rng.normal(size=400), np.zeros(400), 1e9 * rng.normal(size=400)):
+        audit = nw.audit_labels(X, y, task="regression", predictions=guess)
+        assert wrong[audit.suspects(fraction=30 / 400)].mean() > 0.8
+
+
+def test_models_know_what_neighbours_do_not(rng):
+    """One column counts, eleven do not: neighbours are far, trees are not fooled."""
+    X = rng.normal(size=(400, 12))
+    clean = np.where(X[:, 0] > 0, 5.0, 0.0) + 0.3 * rng.normal(size=400)
+    y, wrong = clean.copy(), np.zeros(400, dtype=bool)
+    wrong[rng.choice(400, 25, replace=False)] = True
+    y[wrong] = 5.0 - clean[wrong]
+    seen = []
+    audit = nw.audit_labels(X, y, task="regression", models="auto", progress=lambda *done: seen.append(done))
+    assert wrong[audit.suspects(fraction=25 / 400)].mean() > 0.9
+    assert wrong[nw.audit_labels(X, y, task="regression").suspects(fraction=25 / 400)].mean() < 0.7
+    assert seen[-1] == (15, 15)
+    assert (audit.quality == nw.audit_labels(X, y, task="regression", models="auto", n_jobs=1).quality).all()
+
+
+def test_models_are_left_out_where_they_do_not_pay(rng):
+    X = rng.normal(size=(60, 300))
+    one, other = (nw.audit_labels(X, X[:, 0], task="regression", models=models) for models in (None, "auto"))
+    assert (one.quality == other.quality).all()
+
+
+def test_bad_models_and_predictions_are_refused_by_name(shifted):
+    X, y, _, _ = shifted
+    with pytest.raises(ValueError, match=r"models='best' is not known"):
+        nw.audit_labels(X, y, task="regression", models="best")
+    with pytest.raises(TypeError, match="models must be one of 'auto'"):
+        nw.audit_labels(X, y, task="regression", models=3)
+    with pytest.raises(ValueError, match="models='auto' needs features"):
+        nw.audit_labels(np.abs(X @ X.T), y, task="regression", models="auto", metric="precomputed")
+    with pytest.raises(ValueError, match="predictions"):
+        nw.audit_labels(X, y, task="regression", predictions=y[:-1])
+    with pytest.raises(ValueError, match="predictions"):
+        nw.audit_labels(X, y, task="regression", predictions=np.where(y > 0, np.nan, y))
+    with pytest.raises(ValueError, match="predictions are targets"):
+        nw.audit_labels(X, (y > 0).astype(int), predictions=y)

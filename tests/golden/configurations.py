@@ -859,7 +859,7 @@ def audited(audit: Any, prefix: str = "") -> Arrays:
         "columns": list(audit.to_frame("pandas").columns),
         "fitted quality": audit.quality,
         "fitted confidence": audit.confidence,
-        "fitted errors": [count.estimate, count.lower, count.upper],
+        "fitted errors": [np.nan if count.estimate is None else count.estimate, count.lower, count.upper],
         "fitted probabilities": audit.label_probabilities,
         "fitted range": audit.suggested_range,
         "fitted explanation": [told.probability_right, told.confidence],

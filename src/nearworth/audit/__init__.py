@@ -5,10 +5,13 @@
       votes.py             what neighbours say about a row, and what a row's label does to others
       noise_model.py       one model of votes and wrong labels at a given level of noise
       noise_level.py       how likely each level of noise is, and the model averaged over them: P(label is right)
+      models.py            what models say that never saw the row: out-of-fold predictions of three of them
+      given_labels.py      what predicts the given labels: a bound on the errors, joined with the model for the ranking
       error_count.py       how many labels are wrong, and lists with a limited share of false alarms
     audit.py             and for continuous targets
       target_model.py      the same questions for continuous targets
     result.py            LabelAudit, the answer
+      review.py            rows to judge, and what the answers say about the number of errors and about lists
       explain.py           Explanation: a row's neighbours, what it does to others, its value under other labels
 
 The evidence of a row never holds its own label, so it is fair to judge that label by it.

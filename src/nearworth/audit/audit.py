@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 
-from nearworth._common.types import FloatMatrix, Task, Utility
-from nearworth.audit.error_count import count_errors
-from nearworth.audit.noise_level import fitted_rows, label_posterior
+from nearworth._common.types import FloatMatrix, FloatVector, IntVector, Task, Utility
+from nearworth._common.warnings import warn_user
+from nearworth.audit.copies import Copies, exact_copies, near_copies
+from nearworth.audit.error_count import ErrorCount, count_errors
+from nearworth.audit.given_labels import judge
+from nearworth.audit.models import out_of_fold, worthwhile
+from nearworth.audit.noise_level import fitted_rows, label_posterior, with_more_evidence
 from nearworth.audit.noise_model import make_features
 from nearworth.audit.result import LabelAudit
 from nearworth.audit.target_model import LISTED as LISTED_FOR_TARGETS
-from nearworth.audit.target_model import fit_targets
+from nearworth.audit.target_model import Space, fit_targets
 from nearworth.audit.votes import Voters, vote_shares
 from nearworth.engine.nearest_lists import BYTES
 from nearworth.engine.run import one_blas_thread
 from nearworth.engine.value import value_and_nearest
 from nearworth.estimator import KNNShapley
 from nearworth.inputs.features import check_features
-from nearworth.inputs.parameters import parse_bytes
+from nearworth.inputs.parameters import one_of, parse_bytes
+from nearworth.inputs.targets import check_classes, check_targets
 from nearworth.results.valuation import Valuation
 
 LISTED, LISTED_PER_NEIGHBOR = 100, 5  # neighbours whose votes count: beyond, weights and errors are small
 GRAPH_SHARE = 0.5  # of max_memory: lists of neighbours, and what counting their votes takes
 COUNTING_BYTES = 40  # per query and neighbour, while votes are counted
 SCALES, WITHIN = (10, 30), 4  # neighbours whose labels are counted; so many times fewer than a class has rows, if few
+TINY = 1e-12
+Models = Literal["auto"] | None
+SQUARED = ("euclidean", "l2", "cosine", "correlation")  # metrics whose keys grow with the square of a small distance
+SCALED = ("euclidean", "l2", "sqeuclidean", "manhattan", "l1", "cityblock", "chebyshev", "minkowski", "nan_euclidean")
+SCALE_ROWS, MOST_SPREAD = 5_000, 100.0  # rows looked at; times the median spread of the columns, from which on we warn
 PROBABILITY_FLOOR = 0.01  # pred_probs are mixed with so much of the class shares: no model is ever that sure
 
 
@@ -38,6 +49,9 @@ def audit_labels(
     *,
     task: Task = "classification",
     pred_probs: Any = None,
+    predictions: Any = None,
+    models: Models = None,
+    groups: Any = None,
     metric: Any = "euclidean",
     metric_params: dict[str, Any] | None = None,
     utility: Utility = "soft",
@@ -66,7 +80,17 @@ def audit_labels(
     task : {"classification", "regression"}
     pred_probs : array or frame of shape (N, C), optional
         Class probabilities of a model of yours, out of sample (by cross-validation), columns in sorted order of the
-        labels: a further kind of evidence.
+        labels: a further kind of evidence about each row. They predict given labels, wrong ones included, so the level
+        of noise is learnt without them.
+    predictions : array of shape (N,), optional
+        For task="regression": targets predicted by a model of yours, out of sample: a further kind of evidence.
+    models : {None, "auto"}, default=None
+        "auto" fits a linear model, boosted trees and extra trees out of sample (scikit-learn) and reads what they
+        predict like `pred_probs` or `predictions`: better on tables, for seconds to minutes of time. On more than 256
+        columns, where neighbours do as well, and on huge sets it does nothing.
+    groups : array, optional
+        A group for each row (a patient, a speaker, a video): rows of one group do not vote for each other. Unless
+        given, rows that are copies of each other, exactly or nearly, are one group: see `LabelAudit.copies`.
     metric, metric_params, n_jobs, max_memory, progress
         As in `KNNShapley`.
     utility, semivalue, search, max_error
@@ -89,14 +113,21 @@ def audit_labels(
         utility=utility, semivalue=semivalue, search=search, max_error=max_error, random_state=0,
         n_jobs=n_jobs, max_memory=max_memory, progress=progress,
     ).fit(X, y)  # fmt: skip
+    if models is not None:
+        one_of("auto")("models", models)
+    _warn_of_scales(estimator)
     if task == "classification":
-        return _audit_classes(estimator, X_val, y_val, pred_probs)
+        if predictions is not None:
+            raise ValueError("predictions are targets, for task='regression'. Give class probabilities, pred_probs.")
+        return _audit_classes(estimator, X_val, y_val, pred_probs, models, groups)
     if pred_probs is not None:
         raise ValueError("pred_probs are class probabilities, which have no meaning for task='regression'.")
-    return _audit_targets(estimator, X_val, y_val)
+    return _audit_targets(estimator, X_val, y_val, predictions, models, groups)
 
 
-def _audit_classes(estimator: KNNShapley, X_val: Any, y_val: Any, pred_probs: Any) -> LabelAudit:
+def _audit_classes(
+    estimator: KNNShapley, X_val: Any, y_val: Any, pred_probs: Any, models: Models, groups: Any
+) -> LabelAudit:
     training = estimator.training_set_
     assert training.classes is not None
     codes, labels = training.classes.codes, training.classes.labels
@@ -106,9 +137,10 @@ def _audit_classes(estimator: KNNShapley, X_val: Any, y_val: Any, pred_probs: An
             f"y has one class only ({labels.tolist()[0]!r}): there is no other label to suggest. Give two or more."
         )
     priors = np.bincount(codes) / n_rows
-    probabilities = None if pred_probs is None else _check_probabilities(pred_probs, n_rows, n_classes)
+    given = [] if pred_probs is None else [_check_probabilities(pred_probs, n_rows, n_classes)]
     size = max(LISTED, LISTED_PER_NEIGHBOR * estimator.n_neighbors)
-    valuation, voters = _value_and_voters(estimator, _affordable(estimator, size))
+    near = _neighbourhood(estimator, size, groups)
+    valuation, voters = near.valuation, near.voters
     forward, reverse = voters.forward(codes, n_classes), voters.reverse(codes, n_rows, n_classes)
     equal = voters.with_equal_weights(forward.counts) + voters.with_equal_weights(reverse.counts)
     kinds = (forward.weights, reverse.weights, forward.weights + reverse.weights, equal)
@@ -117,36 +149,62 @@ def _audit_classes(estimator: KNNShapley, X_val: Any, y_val: Any, pred_probs: An
         valuation, trusted = _value_and_voters(estimator, size, X_val, y_val)
         val_codes, _ = training.classes.encode(y_val, "y_val", len(trusted.rows))
         shares.append(vote_shares(trusted.reverse(val_codes, n_rows, n_classes).weights, priors))
-    if probabilities is not None:
-        shares.append((probabilities + PROBABILITY_FLOOR * priors) / (1.0 + PROBABILITY_FLOOR))
     some = fitted_rows(n_rows)
     counts = [voters.label_counts(some, codes, n_classes, scale) for scale in _scales(n_rows, n_classes)]
+    fit_models = _use_models(estimator, models, n_classes)
+    predictions = given + (_models_predict(estimator, codes, near.group) if fit_models else [])
     with one_blas_thread():  # many small products: threads would only wait for each other
-        posterior = label_posterior(make_features(shares, squared=shares[2]), codes, counts)
-    best, rows = posterior.evidence.argmax(axis=1), np.arange(n_rows)
+        votes, helped = label_posterior(make_features(shares, squared=shares[2]), codes, counts), None
+        if predictions:
+            more = [*shares, *((p + PROBABILITY_FLOOR * priors) / (1.0 + PROBABILITY_FLOOR) for p in predictions)]
+            helped = with_more_evidence(votes, make_features(more, squared=shares[2]), codes)
+        found = judge(votes, codes, predictions, helped)
+    best, rows = (helped or votes).evidence.argmax(axis=1), np.arange(n_rows)
+    probabilities = _with_quality((helped or votes).labels, codes, found.quality)
     return LabelAudit(
         given=labels[codes],
-        quality=posterior.quality,
+        quality=found.quality,
         agreement=shares[0][rows, codes],
         suggested=labels[best],
-        confidence=posterior.labels[rows, best],
-        n_errors=count_errors(posterior.right, posterior.weights),
+        confidence=probabilities[rows, best],
+        n_errors=near.raised(count_errors(votes.right, votes.weights, found.most_errors), codes),
         valuation=valuation,
         classes=labels,
-        label_probabilities=posterior.labels,
+        label_probabilities=probabilities,
+        copies=near.copies,
+        _for_lists=found.for_lists,
+        _groups=near.valued_by_group if valuation is near.valuation else None,
         _voters=voters,
         _estimator=estimator,
         _validation=(X_val, y_val),
     )
 
 
-def _audit_targets(estimator: KNNShapley, X_val: Any, y_val: Any) -> LabelAudit:
+def _with_quality(labels: FloatMatrix, codes: IntVector, quality: FloatVector) -> FloatMatrix:
+    """Probabilities of the labels in which that of the given one is its quality."""
+    rows = np.arange(len(codes))
+    given = labels[rows, codes]
+    rest = (1.0 - quality) / np.maximum(1.0 - given, TINY)
+    scaled = labels * np.minimum(rest, 1.0 / TINY)[:, None]
+    scaled[rows, codes] = quality
+    return np.asarray(scaled / scaled.sum(axis=1, keepdims=True))
+
+
+def _audit_targets(
+    estimator: KNNShapley, X_val: Any, y_val: Any, predictions: Any, models: Models, groups: Any
+) -> LabelAudit:
     targets = np.asarray(estimator.training_set_.labels, dtype=np.float64)
-    size = _affordable(estimator, LISTED_FOR_TARGETS * estimator.n_neighbors)
-    valuation, voters = _value_and_voters(estimator, size)
-    if X_val is not None or y_val is not None:
-        valuation = estimator.value(X_val, y_val)
-    model = fit_targets(voters, targets)
+    given = None if predictions is None else check_targets(predictions, "predictions", len(targets))
+    near = _neighbourhood(estimator, LISTED_FOR_TARGETS * estimator.n_neighbors, groups)
+    valuation = near.valuation if X_val is None and y_val is None else estimator.value(X_val, y_val)
+
+    fit_models = _use_models(estimator, models)
+
+    def predict(space: Space, drawn_in: FloatVector) -> list[FloatVector]:
+        own = [] if given is None else [space.of(given)]
+        return own + (_models_predict(estimator, drawn_in, near.group) if fit_models else [])
+
+    model = fit_targets(near.voters, targets, predict if fit_models or given is not None else None)
     return LabelAudit(
         given=targets,
         quality=model.right,
@@ -156,19 +214,92 @@ def _audit_targets(estimator: KNNShapley, X_val: Any, y_val: Any) -> LabelAudit:
         n_errors=model.n_errors,
         valuation=valuation,
         suggested_range=model.ranges,
-        _voters=voters,
+        copies=near.copies,
+        _groups=near.valued_by_group if valuation is near.valuation else None,
+        _voters=near.voters,
         _estimator=estimator,
         _validation=(X_val, y_val),
     )
 
 
+def _use_models(estimator: KNNShapley, models: Models, n_classes: int = 1) -> bool:
+    """Whether models are asked for and pay."""
+    if models is None:
+        return False
+    features = estimator.training_set_.features
+    if estimator.metric == "precomputed" or features is None:
+        raise ValueError("models='auto' needs features, and metric='precomputed' has distances only. Leave models out.")
+    return worthwhile(features.n_rows, features.n_columns, n_classes)
+
+
+def _models_predict(estimator: KNNShapley, labels: Any, groups: IntVector | None) -> list[FloatMatrix]:
+    """What models fitted here predict for rows that they have not seen."""
+    features = estimator.training_set_.features
+    assert features is not None
+    keywords = {"task": estimator.task, "n_jobs": estimator.n_jobs, "progress": estimator.progress}
+    return out_of_fold(features.data, labels, groups=groups, **keywords)
+
+
+@dataclass(frozen=True)
+class _Neighbourhood:
+    """The values of the rows on each other, the rows that vote about each, and which may not vote for each other."""
+
+    valuation: Valuation
+    voters: Voters
+    group: IntVector | None
+    valued_by_group: IntVector | None  # the groups that the valuation knew of
+    copies: Copies | None
+
+    def raised(self, count: ErrorCount, labels: IntVector) -> ErrorCount:
+        """At least one label of copies that contradict each other is wrong."""
+        fewest = 0 if self.copies is None else self.copies.fewest_errors(labels)
+        return replace(count, lower=max(count.lower, fewest), upper=max(count.upper, fewest))
+
+
+def _neighbourhood(estimator: KNNShapley, size: int, groups: Any) -> _Neighbourhood:
+    training, copies = estimator.training_set_, None
+    if groups is None:
+        copies = exact_copies(training.first_duplicates())
+        group = None if copies is None else copies.group
+        size = size if copies is None else -(-size * training.n_rows // (int(copies.group.max()) + 1))
+    else:
+        group = check_classes(groups, "groups", training.n_rows).codes
+    in_engine = group if estimator.search == "exact" else None  # an index finds copies too: they are taken out below
+    valuation, voters = _value_and_voters(estimator, _affordable(estimator, size), groups=in_engine)
+    if groups is None:
+        squared = estimator.metric in SQUARED
+        copies = near_copies(voters.rows, np.sqrt(voters.keys) if squared else voters.keys, copies)
+        group = None if copies is None else copies.group
+    if group is not None:
+        voters = voters.without_own_group(group, estimator.n_neighbors)
+    if copies is not None:
+        voters = voters.with_one_vote_per_group(copies.group, estimator.n_neighbors)
+    return _Neighbourhood(valuation, voters, group, in_engine, copies)
+
+
 def _value_and_voters(
-    estimator: KNNShapley, size: int, X_val: Any = None, y_val: Any = None
+    estimator: KNNShapley, size: int, X_val: Any = None, y_val: Any = None, groups: IntVector | None = None
 ) -> tuple[Valuation, Voters]:
     """Values of the rows, on each other or on a validation set, and the nearest rows of each point, in one pass."""
-    problem = estimator.training_set_.problem(X_val, y_val, None, estimator.get_params(deep=False))
+    problem = estimator.training_set_.problem(X_val, y_val, None, estimator.get_params(deep=False), groups)
     valuation, lists = value_and_nearest(problem, size)
     return valuation, Voters.of(lists.rows, lists.keys, estimator.n_neighbors)
+
+
+def _warn_of_scales(estimator: KNNShapley) -> None:
+    """Distances of raw columns are those of the widest column alone."""
+    features = estimator.training_set_.features
+    if features is None or features.is_sparse or estimator.metric not in SCALED or features.n_columns < 2:
+        return
+    spreads = np.nanstd(np.asarray(features.data[:SCALE_ROWS], dtype=np.float64), axis=0)
+    widest, usual = int(spreads.argmax()), float(np.median(spreads[spreads > 0])) if spreads.any() else 0.0
+    if spreads[widest] > MOST_SPREAD * usual:
+        name = f"column {widest}" if features.names is None else f"column {features.names[widest]!r}"
+        warn_user(
+            f"X: {name} varies {spreads[widest] / usual:,.0f} times as much as the median column, so that "
+            "distances hardly see the others. Scale the columns first: "
+            "sklearn.preprocessing.StandardScaler().fit_transform(X)."
+        )
 
 
 def _affordable(estimator: KNNShapley, size: int) -> int:

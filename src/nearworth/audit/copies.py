@@ -50,12 +50,12 @@ class Copies:
 def exact_copies(first: IntVector) -> Copies | None:
     """Groups of identical rows, from the first row like each; None where there are none, or where rows are coarse."""
     n_distinct = len(np.unique(first))
-    if n_distinct == len(first) or len(first) > MOST_REPEATED * n_distinct:
+    if n_distinct == len(first) or n_distinct == 1 or len(first) > MOST_REPEATED * n_distinct:
         return None
     return Copies(np.unique(first, return_inverse=True)[1])
 
 
-def near_copies(rows: IntVector, distances: FloatMatrix, exact: Copies | None) -> Copies | None:
+def near_copies(rows: npt.NDArray[np.integer[Any]], distances: FloatMatrix, exact: Copies | None) -> Copies | None:
     """The same with near-copies, from the nearest rows of each row (-1 where there are fewer); None if there are none.
 
     Exact copies must not be among the nearest.
@@ -74,7 +74,8 @@ def near_copies(rows: IntVector, distances: FloatMatrix, exact: Copies | None) -
     exact_group = np.arange(n_rows) if exact is None else exact.group
     edges = exact_group[of_row], exact_group[rows[of_row, number]]
     joined = connected_components(coo_array((np.ones(len(of_row)), edges), shape=(n_rows, n_rows)), directed=False)[1]
-    return Copies(np.unique(joined[exact_group], return_inverse=True)[1], threshold)
+    group = np.unique(joined[exact_group], return_inverse=True)[1]
+    return Copies(group, threshold) if group.any() else exact  # one group of all rows says nothing
 
 
 def _last_finite(distances: FloatMatrix) -> FloatVector:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from scipy.optimize import brentq
@@ -13,45 +14,60 @@ from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 
 LEVEL = 0.95
 TINY = 1e-9
-EXTRA_FALSE_ALARMS = 1.0
+EXTRA_FALSE_ALARMS = 0.5  # in every list of labels
 CAUTIOUS_ODDS = 1.35
 MISCOUNTED = 0.3  # relative standard error of the number of wrong labels among those with one given label
-MISFIT = 0.25  # relative standard error of the number of errors from what no model here has: measured, docs/audit.md
+MISFIT = 0.25  # relative standard error of the number of errors from what no model here has, measured
+CLOSE = 2.0  # an estimate is given if the upper end is at most so many times as high
+COMMONEST = "the commonest label around a row is right"
 
 
 @dataclass(frozen=True)
 class ErrorCount:
-    """An estimated number of wrong labels with an interval; `level` is its intended coverage."""
+    """How many labels are wrong: at least `lower`, and at most `upper` if `assumption` holds. `print` it.
 
-    estimate: float
+    `estimate` is None where data alone cannot tell wrong labels from classes that overlap; a review of some rows can.
+    `basis` says what the numbers rest on: a model, or answers of a person. `level` is the coverage meant.
+    """
+
+    estimate: float | None
     lower: float
     upper: float
     level: float = LEVEL
+    basis: Literal["model", "review"] = "model"
+    assumption: str = "the model of docs/audit.md holds"
 
     def __float__(self) -> float:
+        if self.estimate is None:
+            raise ValueError(f"The number of wrong labels has no estimate here, only a range: {self}.")
         return self.estimate
 
     def __str__(self) -> str:
-        return f"{self.estimate:,.0f} ({self.level:.0%} interval {self.lower:,.0f} to {self.upper:,.0f})"
+        if self.basis == "review":
+            number = "" if self.estimate is None else f"about {self.estimate:,.0f}, "
+            return f"{number}{self.lower:,.0f} to {self.upper:,.0f} ({self.level:.0%} interval, by review)"
+        ends = f"at least {self.lower:,.0f}; at most {self.upper:,.0f} if {self.assumption}"
+        return ends if self.estimate is None else f"about {self.estimate:,.0f} ({ends})"
 
 
-def count_errors(right: FloatMatrix, weights: FloatVector) -> ErrorCount:
-    """Expected number of wrong labels, given how likely each is right under each model, and weights of the models.
+def count_errors(right: FloatMatrix, weights: FloatVector, most: float) -> ErrorCount:
+    """The number of wrong labels, given how likely each is right under each model, and weights of the models.
 
-    The interval joins three uncertainties: which model holds, which labels are wrong if it does (a sum of independent
-    events), and that models are only models. It is that of a mixture of normal distributions, one per model.
+    The lower end joins three uncertainties: which model holds, which labels are wrong if it does (a sum of independent
+    events), and that models are only models. It is that of a mixture of normal distributions, one per model. The upper
+    end is `most`, which rests on no model of how labels get wrong. Between the two, only where the expected number is
+    near `most` do the data tell it.
     """
     n = right.shape[1]
     means = n - right.sum(axis=1)
     spreads = np.sqrt((right * (1.0 - right)).sum(axis=1) + (MISFIT * means) ** 2 + 1.0)
     ends = float((means - 9 * spreads).min()), float((means + 9 * spreads).max())
-
-    def quantile(share: float) -> float:
-        return float(brentq(lambda count: weights @ ndtr((count - means) / spreads) - share, *ends))
-
-    estimate = float(weights @ means)
-    low, high = quantile((1 - LEVEL) / 2), quantile((1 + LEVEL) / 2)
-    return ErrorCount(estimate, min(max(low, 0.0), estimate), max(min(high, float(n)), estimate))
+    low = brentq(lambda count: weights @ ndtr((count - means) / spreads) - (1 - LEVEL) / 2, *ends)
+    estimate = float(np.clip(weights @ means, 0.0, n))
+    lower = min(max(float(low), 0.0), estimate)
+    upper = min(max(most, lower + 1.0), float(n))
+    told = most <= CLOSE * estimate
+    return ErrorCount(estimate if told else None, lower, max(upper, estimate if told else 0.0), assumption=COMMONEST)
 
 
 def cautious(right: FloatVector, given: IntVector) -> FloatVector:
@@ -92,14 +108,14 @@ def _raised(right: FloatVector, total: float) -> FloatVector:
     return np.asarray(expit(scores + (highest if gap(highest) <= 0.0 else brentq(gap, 0.0, highest))))
 
 
-def longest_list(right: FloatVector, max_fdr: float) -> int:
+def longest_list(right: FloatVector, max_fdr: float, extra: float = 1.0) -> int:
     """How many rows have an expected share of right labels of at most `max_fdr`; `right` has the worst first.
 
-    One right label is added to every list: expectations about very few rows say little, so a short list is never
+    `extra` right labels are added to every list: expectations about very few rows say little, so a short list is never
     within a small share.
     """
     if max_fdr >= 1.0:
         return len(right)
-    shares = (np.cumsum(right) + EXTRA_FALSE_ALARMS) / np.arange(1, len(right) + 1)
+    shares = (np.cumsum(right) + extra) / np.arange(1, len(right) + 1)
     within = np.flatnonzero(shares <= max_fdr)
     return int(within[-1]) + 1 if len(within) else 0

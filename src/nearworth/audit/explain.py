@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nearworth._common.types import FloatVector
+from nearworth._common.types import FloatVector, IntVector
 from nearworth.engine.problem import Problem
 from nearworth.engine.value import single_values
 from nearworth.estimator import KNNShapley
@@ -93,7 +93,7 @@ def extremes(on_others: FloatVector, labels: Any) -> tuple[list[Effect], list[Ef
 
 
 def effects_of(
-    estimator: KNNShapley, row: int, X_val: Any = None, y_val: Any = None
+    estimator: KNNShapley, row: int, X_val: Any = None, y_val: Any = None, groups: IntVector | None = None
 ) -> tuple[FloatVector, FloatVector]:
     """The value of a row for each validation point, and in all under each label it might have (none for regression).
 
@@ -105,7 +105,7 @@ def effects_of(
     def values_of_row(problem: Problem) -> FloatVector:
         return single_values(problem, np.array([row]))[:, 0]
 
-    problem = estimator.training_set_.problem(X_val, y_val, None, estimator.get_params(deep=False))
+    problem = estimator.training_set_.problem(X_val, y_val, None, estimator.get_params(deep=False), groups)
     if not isinstance(problem.game, ClassificationGame):
         return values_of_row(problem), np.empty(0)
     n_classes, linear_game = len(estimator.classes_), problem.game.uncorrected()

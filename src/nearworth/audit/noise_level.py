@@ -24,7 +24,7 @@ import numpy as np
 from scipy.special import betainc, softmax
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix, IntVector
-from nearworth.audit.noise_model import RARE, NoiseFit
+from nearworth.audit.noise_model import MANY_CLASSES, RARE, NoiseFit, NoiseModel
 
 FIT_ROWS = 6_000  # rows from which the few parameters are learnt
 LEVELS: FloatVector = np.array(
@@ -32,6 +32,8 @@ LEVELS: FloatVector = np.array(
 )
 USUAL_LEVEL = 1.0 / 15.0  # mean of the exponential prior: most labels of most data are right
 UNLIKELY = 25.0  # levels that vote counts make so many nats less likely than the best are not fitted
+# Once more with preferences at this part of their price; for which so many nats are due, and one for each class.
+CHEAP_PREFERENCES, CHEAP_FEE = 0.35, 6.0
 NEGLIGIBLE = 1e-4  # levels with a smaller weight are dropped
 
 # A label is part of as many counts as a count has trials. Likelihoods are taken per trial, and so many times: all
@@ -55,12 +57,21 @@ MEANS: FloatVector = 1.0 / (1.0 + np.exp(-np.linspace(-12.0, 12.0, 121)))  # for
 Flows = Sequence[tuple[float, FloatMatrix]]  # shares of the rows, and the inflow that those rows have
 
 
+class Hypothesis(NamedTuple):
+    """A level of noise, how far the error rate of each class is off it, and the price of preferences."""
+
+    level: float
+    offsets: FloatVector
+    price: float
+
+
 @dataclass(frozen=True)
 class Posterior:
-    """What the levels together make of each row."""
+    """What the hypotheses together make of each row."""
 
-    weights: FloatVector  # of the levels
-    right: FloatMatrix  # P(given label is right), one line per level
+    hypotheses: list[Hypothesis]
+    weights: FloatVector  # of the hypotheses
+    right: FloatMatrix  # P(given label is right), one line per hypothesis
     evidence: FloatMatrix  # P(true label | evidence without the given label)
     labels: FloatMatrix  # P(true label | evidence and given label)
 
@@ -94,19 +105,58 @@ def label_posterior(features: FloatMatrix, codes: IntVector, votes: Sequence[Int
     counted = level_likelihood(votes, codes[some]) if votes else no_votes
     likely = counted.likelihood - LEVELS / USUAL_LEVEL
     near = np.flatnonzero(likely > likely.max() - UNLIKELY)
-    fit = NoiseFit(features[:, some], codes[some])
-    models = [fit.model(float(LEVELS[number]), counted.offsets[number]) for number in near]
-    weights = softmax(likely[near] - np.array([loss for _, loss in models]))
-    chosen = np.flatnonzero(weights > NEGLIGIBLE)
+    hypotheses = [Hypothesis(float(LEVELS[number]), counted.offsets[number], 1.0) for number in near]
+    prior = likely[near]
+    if 2 < n_classes <= MANY_CLASSES:
+        hypotheses += [hypothesis._replace(price=CHEAP_PREFERENCES) for hypothesis in hypotheses]
+        prior = np.concatenate([prior, prior - n_classes - CHEAP_FEE])
+    models, losses = _models(features[:, some], codes[some], hypotheses)
+    weights = softmax(prior - losses)
+    chosen = np.flatnonzero(weights > NEGLIGIBLE).tolist()
     weights = weights[chosen] / weights[chosen].sum()
+    return _averaged([models[number] for number in chosen], [hypotheses[n] for n in chosen], weights, features, codes)
+
+
+def with_more_evidence(found: Posterior, features: FloatMatrix, codes: IntVector) -> Posterior:
+    """The same hypotheses with the same weights, fitted to more kinds of features.
+
+    Predictions of the given labels, wrong ones included, make little noise more likely the better they are. So they
+    may say which labels are wrong, but not how many.
+    """
+    some = fitted_rows(len(codes))
+    models, _ = _models(features[:, some], codes[some], found.hypotheses)
+    return _averaged(models, found.hypotheses, found.weights, features, codes)
+
+
+def _models(
+    features: FloatMatrix, codes: IntVector, hypotheses: list[Hypothesis]
+) -> tuple[list[NoiseModel], FloatVector]:
+    """The model of each hypothesis, and its loss.
+
+    Wrong labels are of all kinds, or each class is nearly always taken for one other. One prior for both would hold
+    the optimiser where it starts, so each price starts anew.
+    """
+    fits = {price: NoiseFit(features, codes) for price in dict.fromkeys(h.price for h in hypotheses)}
+    found = [fits[h.price].model(*h) for h in hypotheses]
+    return [model for model, _ in found], np.array([loss for _, loss in found])
+
+
+def _averaged(
+    models: list[NoiseModel],
+    hypotheses: list[Hypothesis],
+    weights: FloatVector,
+    features: FloatMatrix,
+    codes: IntVector,
+) -> Posterior:
+    _, n_rows, n_classes = features.shape
     evidence, labels = np.zeros((n_rows, n_classes)), np.zeros((n_rows, n_classes))
-    right = np.empty((len(chosen), n_rows))
+    right = np.empty((len(models), n_rows))
     for number, weight in enumerate(weights):
-        of_evidence, of_labels = models[chosen[number]][0].posterior(features, codes)
+        of_evidence, of_labels = models[number].posterior(features, codes)
         right[number] = of_labels[np.arange(n_rows), codes]
         evidence += weight * of_evidence
         labels += weight * of_labels
-    return Posterior(weights, right, evidence, labels)
+    return Posterior(hypotheses, weights, right, evidence, labels)
 
 
 def level_likelihood(votes: Sequence[IntMatrix], codes: IntVector) -> LevelFit:

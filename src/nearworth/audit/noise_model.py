@@ -67,14 +67,19 @@ class NoiseFit:
         self.parts = [slice(end - size, end) for size, end in zip(sizes, np.cumsum(sizes).tolist(), strict=True)]
         self.at = np.concatenate([np.linalg.solve(self.mixing, 2 * self.prior_weights), np.zeros(sum(sizes[1:]))])
 
-    def model(self, level: float, offsets: FloatVector) -> tuple[NoiseModel, float]:
-        """The best model with class error rates around `level`, each expected to be `offsets` off it, and its loss."""
+    def model(self, level: float, offsets: FloatVector, price: float = 1.0) -> tuple[NoiseModel, float]:
+        """The best model with class error rates around `level`, each expected to be `offsets` off it, and its loss.
+
+        `price` is what preferences among wrong labels cost, times what they cost by default.
+        """
         level_logit = float(np.log(2 * level / (1 - 2 * level)))
-        found = minimize(self.loss, self.at, (level_logit, offsets), "L-BFGS-B", jac=True, options=OPTIONS)
+        found = minimize(self.loss, self.at, (level_logit, offsets, price), "L-BFGS-B", jac=True, options=OPTIONS)
         self.at = found.x
         return self._read(found.x, level_logit), float(found.fun)
 
-    def loss(self, at: FloatVector, level_logit: float, offsets: FloatVector) -> tuple[float, FloatVector]:
+    def loss(
+        self, at: FloatVector, level_logit: float, offsets: FloatVector, price: float = 1.0
+    ) -> tuple[float, FloatVector]:
         """Minus the logarithm of likelihood times priors, and its gradient."""
         weights, shifts, rates, preferences, confusion = self._read(at, level_logit)
         mixed_weights, _, rate_offsets, preference_logs = (at[part] for part in self.parts)
@@ -100,8 +105,8 @@ class NoiseFit:
         if len(preference_logs):
             by_preference = _with_diagonal(wrong[:, None] * preferences - counts, 0.0).ravel()
             cost, slope = _student_loss(preference_logs, PREFERENCE_SPREAD)
-            slopes.append(by_preference + slope)
-            value += cost
+            slopes.append(by_preference + price * slope)
+            value += price * cost
         return value - fit, np.concatenate(slopes)
 
     def _of_rows(

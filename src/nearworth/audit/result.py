@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,12 +15,15 @@ import numpy.typing as npt
 
 from nearworth._common.frames import make_frame
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
-from nearworth.audit.error_count import ErrorCount, cautious, longest_list
+from nearworth._common.warnings import warn_user
+from nearworth.audit.copies import Copies
+from nearworth.audit.error_count import EXTRA_FALSE_ALARMS, ErrorCount, cautious, longest_list
 from nearworth.audit.explain import Explanation, Neighbour, effects_of, extremes, plain
+from nearworth.audit.review import Precision, Review, check_answers, matching_draw
 from nearworth.audit.votes import Voters
 from nearworth.estimator import KNNShapley
 from nearworth.inputs.features import Features
-from nearworth.inputs.parameters import condition, is_real, is_whole
+from nearworth.inputs.parameters import as_generator, condition, is_real, is_whole, whole_number
 from nearworth.results.detection import DEFAULT_FRACTION, detect
 from nearworth.results.plots import plot_audit
 from nearworth.results.valuation import Valuation
@@ -50,9 +53,13 @@ class LabelAudit:
     suggested_range : array of shape (N, 2) or None
         For regression: where the true target would be nine times in ten.
     n_errors : ErrorCount
-        Estimated number of wrong labels, with an interval.
+        How many labels are wrong: at least `lower`, at most `upper` under an assumption that it names, and an estimate
+        where the data tell one.
     label_probabilities : array of shape (N, C) or None
         Probability of each class, in the order of `classes`, given the evidence and the given label.
+    copies : Copies or None
+        Groups of rows that are the same or nearly so, which do not vote for each other; None if there are none, or if
+        `groups` were given.
     """
 
     ISSUE: ClassVar[float] = 0.5  # a label is called an issue when it is more likely wrong than right
@@ -67,9 +74,14 @@ class LabelAudit:
     classes: npt.NDArray[Any] | None = None
     label_probabilities: FloatMatrix | None = None
     suggested_range: FloatMatrix | None = None
+    copies: Copies | None = None
+    _groups: IntVector | None = None  # of the valuation: rows of one group did not vote for each other
+    _for_lists: FloatVector | None = None  # quality as max_fdr lists read it
     _voters: Voters
     _estimator: KNNShapley
     _validation: tuple[Any, Any] = (None, None)
+    _review: Review | None = None
+    _draws: list[tuple[Review, IntVector]] = field(default_factory=list)  # what review_sample drew, for `reviewed`
 
     def __len__(self) -> int:
         return len(self.quality)
@@ -79,8 +91,22 @@ class LabelAudit:
         return self.valuation.values
 
     def ranking(self) -> IntVector:
-        """All rows, worst first; equal quality by value, then by row number."""
-        return np.lexsort((self.value, self.quality))
+        """All rows, worst first; equal quality by value (targets: by agreement), then by row number."""
+        return np.lexsort((self.value if self.classes is not None else self.agreement, self.quality))
+
+    @property
+    def contradictions(self) -> list[IntVector]:
+        """Groups of copies with different labels (row numbers): at least one label of each is wrong."""
+        return [] if self.copies is None or self.classes is None else self.copies.contradictions(self.given)
+
+    def describe_copies(self) -> str:
+        """Copies and contradictions in a sentence; nothing where there are none."""
+        if self.copies is None:
+            return ""
+        n_rows, n_against = sum(map(len, self.copies.groups)), len(self.contradictions)
+        against = f"; {n_against:,} of these groups {'has' if n_against == 1 else 'have'} different labels"
+        text = f"{n_rows:,} rows in {len(self.copies.groups):,} groups are copies and do not vote for each other"
+        return f"{text}{against if n_against else ''}."
 
     @property
     def is_label_issue(self) -> npt.NDArray[np.bool_]:
@@ -100,7 +126,8 @@ class LabelAudit:
             A rule of `Valuation.detect`, applied to `quality`; "ranking" is the worst `fraction`, a tenth unless given.
         max_fdr : float
             As many rows as possible with an expected share of false alarms of at most this, on the cautious side. Holds
-            as far as the model of wrong labels does: see `docs/audit.md`.
+            as far as the model of wrong labels does: see `docs/audit.md`. After a review it rests on the answers: all
+            rows judged wrong and the worst of the others, with at most this share of false alarms nine times in ten.
 
         Without any: the rows whose label is more likely wrong than right.
         """
@@ -116,11 +143,67 @@ class LabelAudit:
             return order[: int(round(fraction * len(self), 6))]
         if max_fdr is not None:
             check_share("max_fdr", max_fdr)
+            if self._review is not None:
+                return order[self._review.suspects(max_fdr)[order]]
             codes = np.unique(self.given, return_inverse=True)[1]
-            right = self.quality if self.classes is None else cautious(self.quality, codes)
-            return order[: longest_list(right[order], max_fdr)]
+            if self._for_lists is None:
+                return order[: longest_list(self.quality[order], max_fdr)]
+            return order[: longest_list(cautious(self._for_lists, codes)[order], max_fdr, EXTRA_FALSE_ALARMS)]
         flagged = self.is_label_issue if rule is None else detect(self.quality, rule).mask
         return order[flagged[order]]
+
+    def review_sample(self, n: int, random_state: Any = 0) -> IntVector:
+        """Rows to judge, in random order, drawn with known chances: judge all of them and call `reviewed`.
+
+        Rows are drawn from up to ten strata by quality, doubtful ones with a higher chance. Of an audit that was
+        reviewed before: further rows, most of them from strata whose number of wrong labels is least certain.
+        """
+        whole_number(1)("n", n)
+        n_left = len(self) if self._review is None else int((~self._review.judged).sum())
+        if n > n_left:
+            raise ValueError(f"n={n:,} rows to judge were asked for, but {n_left:,} are left. Ask for fewer.")
+        review = self._review or Review.begin(self.ranking(), self.quality, self.agreement, n)
+        rows = review.draw(n, as_generator(random_state))
+        self._draws.append((review, rows))
+        return rows
+
+    def reviewed(self, rows: Any, is_wrong: Any) -> LabelAudit:
+        """The same audit, its count and lists resting on answers about rows drawn by `review_sample`.
+
+        Parameters
+        ----------
+        rows : array of row numbers
+            The rows drawn; those you could not judge may be left out, as if they had not been drawn. Other rows that
+            you know about may be added: they count for themselves, and say nothing about the rest.
+        is_wrong : array of bool
+            For each of these rows, whether its label is wrong.
+        """
+        judged, wrong = check_answers(rows, is_wrong, len(self))
+        review, drawn = matching_draw(self._draws, judged)
+        if not drawn.all():
+            warn_user(
+                f"{int((~drawn).sum()):,} of the {len(judged):,} rows were not drawn by review_sample: they count for "
+                "themselves only, the estimates rest on the others."
+            )
+        review = review.answered(judged, wrong, drawn)
+        quality = np.where(review.judged, np.where(review.wrong, 0.0, 1.0), self.quality)
+        return replace(self, quality=quality, n_errors=review.n_errors(), _review=review, _draws=[])
+
+    def precision(self, rows: Any = None, **selection: Any) -> Precision:
+        """Share of wrong labels in a list, with limits, from the answers of a review.
+
+        Parameters
+        ----------
+        rows : array of row numbers, optional
+            Any list of rows that was made without knowing the answers, or a result of `suspects`.
+        **selection
+            Instead: fraction, rule or max_fdr, as in `suspects`.
+        """
+        if self._review is None:
+            raise ValueError("precision rests on answers: call review_sample, judge the rows, and call reviewed first.")
+        listed = np.zeros(len(self), dtype=bool)
+        listed[self.suspects(**selection) if rows is None else np.asarray(rows)] = True
+        return self._review.precision(listed)
 
     def explain(self, i: int) -> Explanation:
         """Why row i has the quality it has: an object that prints itself.
@@ -131,7 +214,7 @@ class LabelAudit:
             raise ValueError(f"i must be a row number, 0 to {len(self) - 1}; got {i!r}.")
         row = int(i) % len(self)
         X_val, y_val = self._validation
-        on_others, under = effects_of(self._estimator, row, X_val, y_val)
+        on_others, under = effects_of(self._estimator, row, X_val, y_val, self._groups)
         helped, hurt = extremes(on_others, self.given if y_val is None else np.asarray(y_val))
         labels = [] if self.classes is None else [plain(label) for label in self.classes]
         bounds = None if self.suggested_range is None else tuple(self.suggested_range[row].tolist())
@@ -154,6 +237,8 @@ class LabelAudit:
     def why(self, row: int) -> str:
         """One line about a row's label, from its neighbours alone: costs nothing, so every suspect can have it."""
         doubt = 1 - self.quality[row]
+        if self._review is not None and self._review.judged[row]:
+            return f"judged {'wrong' if self._review.wrong[row] else 'right'} in the review"
         wrong = f"wrong with a probability of {'more than 99%' if doubt > 0.99 else f'about {doubt:.0%}'}"
         if self.suggested_range is not None:
             low, high = self.suggested_range[row]
@@ -253,8 +338,8 @@ class LabelAudit:
     def __repr__(self) -> str:
         kind = "targets" if self.classes is None else f"labels in {len(self.classes)} classes"
         return (
-            f"LabelAudit of {len(self):,} {kind}: about {self.n_errors} wrong; "
-            f"{int(self.is_label_issue.sum()):,} more likely wrong than right"
+            f"LabelAudit of {len(self):,} {kind}: {int(self.is_label_issue.sum()):,} more likely wrong than right; "
+            f"wrong in all {self.n_errors}. {self.describe_copies()}".rstrip(". ")
         )
 
 

@@ -1,14 +1,23 @@
-"""Continuous targets: how far each is from what its neighbours suggest, and how likely that makes an error.
+"""Continuous targets: how far each is from what others suggest, and how likely that makes an error.
+
+A row's suggestion is the mean target of its neighbours in both directions, weighted as votes are, joined with the
+predictions of models if there are any. Targets far from most others are drawn in before they suggest anything.
 
 Right targets: (y - suggested) / (local scale) is Student-t with 8 degrees of freedom, times a common width.
-Wrong targets are anywhere: Student-t with 5, one and a half times as wide as the targets themselves.
+Wrong targets are anywhere: nine in ten Student-t with 5, one and a half times as wide as the targets themselves, one in
+ten at any order of magnitude. If many are right once divided by 10, 100, 1000, a tenth ... or -1, a slip of that kind
+is a third possibility.
+
+All of this holds for targets as they are or for their asinh, around zero or the median, whichever fits best.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import nnls
 from scipy.stats import t as student
 
 from nearworth._common.types import FloatMatrix, FloatVector
@@ -19,14 +28,43 @@ LISTED = 2  # times K: how many neighbours suggest a target
 ROUNDS = 200
 RIGHT_FREEDOM, WRONG_FREEDOM = 8, 5  # degrees of freedom; with fewer, tails swallow every error
 MEDIAN_SIZE = 0.706387  # median of |t| with 8 degrees of freedom
-WRONG_WIDTH = 1.5 * 1.4826  # times the median distance of targets from their median: how wide wrong targets spread
+DEVIATION = 1.4826  # standard deviations in a median distance from the median, were targets normal
+WRONG_WIDTH = 1.5  # standard deviations: how wide wrong targets spread
+FENCE = 4.0  # standard deviations from the median: as far as the targets of others may pull a suggestion
+FAR_SHARE, FAR_RANGE = 0.1, 1e4  # wrong targets of any size: their share, and up to how many standard deviations away
 RANGE_QUANTILE = 1.859548  # 95 % of Student's t with 8 degrees of freedom: 90 % of right targets are in the range
-PRIOR_WRONG, PRIOR_RIGHT = 0.5, 9.5  # what the share of wrong targets is worth before looking, in rows
-MISCOUNT = 4.0  # factor by which the number of wrong targets may be off: tails of right ones look alike
+PRIOR_RIGHT, PRIOR_WRONG, PRIOR_SLIP = 9.5, 0.5, 0.1  # what the share of each is worth before looking, in rows
+GAIN = 3.0  # nats by which asinh must fit better, and per row, around zero and around the median:
+GAIN_AROUND_ZERO, GAIN_AROUND_MEDIAN = 0.03, 0.15  # more for the second, whose tails wrong targets can feign
+FACTORS = (10.0, 100.0, 1000.0, 0.1, 0.01, 0.001, -1.0)  # decimal points and signs
+SLIP_GAIN, SLIP_GAIN_EACH, BESIDE = 10.0, 0.2, 2.0  # nats, in all and per slip, beyond half and twice the factor
+MOST_SLIPS = 0.1  # of the rows: more are no slips
+ODD_SHARE = 0.01  # of right targets may look wrong
+OVERCOUNT, UNDERCOUNT = 2.0, 4.0  # factors by which the number of wrong targets may be too high beyond these, too low
+
+
+class Space(NamedTuple):
+    """Targets as they are (no width), or their asinh: logarithms of either sign beyond a width around a centre."""
+
+    centre: float = 0.0
+    width: float | None = None
+
+    def of(self, targets: FloatVector) -> FloatVector:
+        return targets if self.width is None else np.arcsinh((targets - self.centre) / self.width)
+
+    def back(self, points: FloatMatrix) -> FloatMatrix:
+        return points if self.width is None else self.centre + self.width * np.sinh(np.clip(points, -300, 300))
+
+    def slope(self, targets: FloatVector) -> FloatVector:
+        """Derivative of `of`."""
+        return np.ones_like(targets) if self.width is None else 1.0 / np.hypot(targets - self.centre, self.width)
+
+
+Predict = Callable[[Space, FloatVector], Sequence[FloatVector]]  # from targets drawn in to predictions, all in a space
 
 
 class TargetModel(NamedTuple):
-    """What neighbours suggest for each row, where nine in ten right targets would be, and how likely its own is."""
+    """What others suggest for each row, where nine in ten right targets would be, and how likely its own is."""
 
     suggested: FloatVector
     ranges: FloatMatrix
@@ -35,32 +73,141 @@ class TargetModel(NamedTuple):
     n_errors: ErrorCount
 
 
-def fit_targets(voters: Voters, targets: FloatVector) -> TargetModel:
-    """Suggestions from neighbours in both directions, and a mixture of right and wrong targets, fitted by EM."""
-    n_rows = len(targets)
-    suggested = _suggestions(voters, targets)
-    residuals = targets - suggested
+class _Fit(NamedTuple):
+    """Densities of the targets in a space, if right and if wrong, and what they rest on."""
+
+    space: Space
+    suggested: FloatVector
+    scale: FloatVector
+    sizes: FloatVector  # of residuals
+    densities: FloatMatrix
+
+    def log_likelihood(self, targets: FloatVector) -> float:
+        _, total = _shares(self.densities, [PRIOR_RIGHT, PRIOR_WRONG])
+        return float(np.log(total * self.space.slope(targets)).sum())
+
+
+def fit_targets(voters: Voters, targets: FloatVector, predict: Predict | None = None) -> TargetModel:
+    """Suggestions in the space that fits best, and a mixture of right, wrong and slipped targets, fitted by EM."""
+    space = _best_space(voters, targets)
+    fit = _fit(voters, targets, space, predict)
+    factors, slips = _slips(fit, targets)
+    prior = [PRIOR_RIGHT, PRIOR_WRONG] + [PRIOR_SLIP] * len(factors)
+    posterior, _ = _shares(np.concatenate([fit.densities, slips]), prior)
+    half = RANGE_QUANTILE * fit.scale
+    ranges = space.back(np.stack([fit.suggested - half, fit.suggested + half], axis=1))
+    suggested = space.back(fit.suggested)
+    for factor, share in zip(factors, posterior[2:], strict=True):
+        mended = targets / factor
+        sure = (share > 0.5) & (ranges[:, 0] <= mended) & (mended <= ranges[:, 1])
+        suggested = np.where(sure, mended, suggested)
+    outside = int(np.count_nonzero(fit.sizes > fit.scale))
+    return TargetModel(
+        suggested=suggested,
+        ranges=ranges,
+        agreement=1.0 / (1.0 + fit.sizes / fit.scale),
+        right=posterior[0],
+        n_errors=_count(posterior[0], outside),
+    )
+
+
+def _count(right: FloatVector, outside: int) -> ErrorCount:
+    """A wide range: tails of right targets look wrong, and wrong targets near the suggested ones look right.
+
+    At most all of those outside the usual width, if wrong targets are outside.
+    """
+    n, count = len(right), float((1.0 - right).sum())
+    lower = max(0.0, count - ODD_SHARE * n) / OVERCOUNT
+    return ErrorCount(count, lower, min(float(n), max(1.0 + UNDERCOUNT * count, float(outside))))
+
+
+def _best_space(voters: Voters, targets: FloatVector) -> Space:
+    """By the likelihood of the targets given their neighbours, if that is plainly better than as they are."""
+    centre, width = _centre_and_width(targets)
+    low = float(np.quantile(np.abs(targets), 0.25)) or _typical(np.abs(targets))
+    candidates = [
+        (Space(), 0.0),
+        (Space(0.0, low), GAIN + GAIN_AROUND_ZERO * len(targets)),
+        (Space(centre, width / DEVIATION), GAIN + GAIN_AROUND_MEDIAN * len(targets)),
+    ]
+    gains = [_fit(voters, targets, space).log_likelihood(targets) - needed for space, needed in candidates]
+    return candidates[int(np.argmax(gains))][0]
+
+
+def _fit(voters: Voters, targets: FloatVector, space: Space, predict: Predict | None = None) -> _Fit:
+    points, slope = space.of(targets), space.slope(targets)
+    centre, width = _centre_and_width(points)
+    fence = centre - FENCE * width, centre + FENCE * width
+    near = np.clip(points, *fence)
+    suggested = _suggestions(voters, near)
+    if predict is not None:
+        layers = np.stack([suggested, *predict(space, near)], axis=1)
+        suggested = _joined(np.clip(layers, *fence) - centre, near - centre) + centre
+    residuals = points - suggested
     sizes = np.abs(residuals)
-    near = np.where(voters.rows >= 0, sizes[voters.rows], np.nan)
-    scale = np.nanmedian(near, axis=1) + _typical(sizes)  # half from the neighbours, half from all
+    scale = np.nanmedian(np.where(voters.rows >= 0, sizes[voters.rows], np.nan), axis=1)
+    scale += _typical(sizes)  # half from the neighbours, half from all
     # The width from the median, which a minority of wrong targets hardly moves.
     scale *= max(float(np.median(sizes / scale)), 1e-9) / MEDIAN_SIZE
     if_right = student.pdf(residuals / scale, RIGHT_FREEDOM) / scale
-    centred = targets - float(np.median(targets))
-    width = _typical(np.abs(centred)) * WRONG_WIDTH
-    if_wrong = student.pdf(centred / width, WRONG_FREEDOM) / width
-    wrong = PRIOR_WRONG / (PRIOR_WRONG + PRIOR_RIGHT)
+    spread = WRONG_WIDTH * width
+    if_wrong = (1.0 - FAR_SHARE) * student.pdf((points - centre) / spread, WRONG_FREEDOM) / spread
+    if_wrong += FAR_SHARE * _far_density(targets) / slope
+    return _Fit(space, suggested, scale, sizes, np.stack([if_right, if_wrong]))
+
+
+def _joined(layers: FloatMatrix, near: FloatVector) -> FloatVector:
+    """The sum of suggestions with weights, none negative, that comes nearest to the targets; never all nought."""
+    weights = nnls(layers, near)[0]
+    return np.asarray(layers @ weights if weights.any() else layers.mean(axis=1))
+
+
+def _far_density(targets: FloatVector) -> FloatVector:
+    """Falls as one over the distance from the median, so that every order of magnitude is equally likely."""
+    centre, width = _centre_and_width(targets)
+    return np.asarray(1.0 / (2 * (1 + np.log(FAR_RANGE)) * np.maximum(np.abs(targets - centre), width)))
+
+
+def _slips(fit: _Fit, targets: FloatVector) -> tuple[list[float], FloatMatrix]:
+    """Factors by which some targets are too large, and the density of each target if it is.
+
+    A factor counts if it explains the targets plainly better than its half and its double do: skewed right targets are
+    explained by all three alike.
+    """
+    total, found = _shares(fit.densities, [PRIOR_RIGHT, PRIOR_WRONG])[1], {}
+    for factor in FACTORS:
+        density = _slip_density(fit, targets, factor)
+        gain, share = _gain(density, total)
+        beside = [_gain(_slip_density(fit, targets, factor * by), total)[0] for by in (BESIDE, 1 / BESIDE)]
+        if gain - max(0.0, *beside) > max(SLIP_GAIN, SLIP_GAIN_EACH * share * len(targets)) and share < MOST_SLIPS:
+            found[factor] = density
+    return list(found), np.array([*found.values()]).reshape(-1, len(targets))
+
+
+def _slip_density(fit: _Fit, targets: FloatVector, factor: float) -> FloatVector:
+    meant, space = targets / factor, fit.space
+    density = student.pdf((space.of(meant) - fit.suggested) / fit.scale, RIGHT_FREEDOM) / fit.scale
+    return np.asarray(density * space.slope(meant) / (abs(factor) * space.slope(targets)))
+
+
+def _gain(density: FloatVector, total: FloatVector) -> tuple[float, float]:
+    """Nats gained by one more component, and its share."""
+    share = 0.01
+    for _ in range(ROUNDS // 4):
+        share = max(float((share * density / ((1 - share) * total + share * density)).mean()), 1e-9)
+    return float(np.log1p(share * (density / total - 1.0)).sum()), share
+
+
+def _shares(densities: FloatMatrix, prior: Sequence[float]) -> tuple[FloatMatrix, FloatVector]:
+    """Posterior shares of components whose weights are fitted, and the density of the mixture."""
+    rows = np.array(prior)
+    weights = rows / rows.sum()
     for _ in range(ROUNDS):
-        right = (1.0 - wrong) * if_right / ((1.0 - wrong) * if_right + wrong * if_wrong)
-        wrong = float((1.0 - right).sum() + PRIOR_WRONG) / (n_rows + PRIOR_WRONG + PRIOR_RIGHT)
-    count, half = float((1.0 - right).sum()), RANGE_QUANTILE * scale
-    return TargetModel(
-        suggested=suggested,
-        ranges=np.stack([suggested - half, suggested + half], axis=1),
-        agreement=1.0 / (1.0 + sizes / scale),
-        right=right,
-        n_errors=ErrorCount(count, count / MISCOUNT, min(float(n_rows), 1.0 + count * MISCOUNT)),
-    )
+        joint = weights[:, None] * densities
+        total = joint.sum(axis=0)
+        posterior = joint / total
+        weights = (posterior.sum(axis=1) + rows) / (densities.shape[1] + rows.sum())
+    return posterior, total
 
 
 def _suggestions(voters: Voters, targets: FloatVector) -> FloatVector:
@@ -70,6 +217,11 @@ def _suggestions(voters: Voters, targets: FloatVector) -> FloatVector:
     total += np.bincount(rows.ravel(), weights=(weights * targets[:, None]).ravel(), minlength=len(targets))
     votes = weights.sum(axis=1) + np.bincount(rows.ravel(), weights=weights.ravel(), minlength=len(targets))
     return np.asarray(total / votes)
+
+
+def _centre_and_width(points: FloatVector) -> tuple[float, float]:
+    centre = float(np.median(points))
+    return centre, DEVIATION * _typical(np.abs(points - centre))
 
 
 def _typical(sizes: FloatVector) -> float:

@@ -9,7 +9,7 @@ neighbours of i, with the same weights. A row never votes about itself.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,12 +29,39 @@ class Voters:
     rows: npt.NDArray[np.int32]
     keys: FloatMatrix
     weights: FloatMatrix
+    first: npt.NDArray[np.bool_] | None = None  # of its group in the list; None where each row is a group of its own
 
     @classmethod
     def of(cls, rows: npt.NDArray[np.int32], keys: FloatMatrix, n_neighbors: int) -> Voters:
         weights = rank_weights(keys, n_neighbors)
         weights[rows < 0] = 0.0
         return cls(rows, keys, weights)
+
+    def without_own_group(self, group: IntVector, n_neighbors: int) -> Voters:
+        """Without voters of the query's own group; the others move up."""
+        own = (group[self.rows] == group[: len(self.rows), None]) & (self.rows >= 0)
+        some = np.flatnonzero(own.any(axis=1))
+        if not len(some):
+            return self
+        rows, keys = self.rows.copy(), self.keys.copy()
+        rows[some], keys[some] = _moved_up(own[some], rows[some], keys[some])
+        return Voters.of(rows, keys, n_neighbors)
+
+    def with_one_vote_per_group(self, group: IntVector, n_neighbors: int) -> Voters:
+        """Rows of one group share one vote, at the rank of the first of them."""
+        groups = np.where(self.rows >= 0, group[self.rows], -1 - np.arange(self.rows.shape[1]))
+        order = np.argsort(groups, axis=1, kind="stable")
+        ordered = np.take_along_axis(groups, order, 1)
+        new = np.insert(ordered[:, 1:] != ordered[:, :-1], 0, True, axis=1)
+        number = np.cumsum(new) - 1  # of the groups of all lists together
+        sizes = np.bincount(number)[number].reshape(order.shape)
+        first, shared = np.empty(order.shape, dtype=bool), np.empty(order.shape)
+        np.put_along_axis(first, order, new, 1)
+        np.put_along_axis(shared, order, 1.0 / sizes, 1)
+        ranks = np.cumsum(first, axis=1)
+        weights = np.take_along_axis(rank_weights(self.keys, n_neighbors), ranks - 1, 1) * shared
+        weights[self.rows < 0] = 0.0
+        return Voters(self.rows, self.keys, weights, first)
 
     def with_equal_weights(self, counts: IntMatrix) -> FloatMatrix:
         """Votes of the same total weight, shared equally: far neighbours count as near ones, chance matters less."""
@@ -60,7 +87,10 @@ class Voters:
 
     def label_counts(self, queries: IntVector, codes: IntVector, n_classes: int, size: int) -> IntMatrix:
         """How many of the `size` nearest rows of some queries have each label."""
-        some = Voters(self.rows[queries, :size], self.keys[queries, :size], self.weights[queries, :size])
+        rows, keys = self.rows[queries], self.keys[queries]
+        if self.first is not None:
+            rows, keys = _moved_up(~self.first[queries], rows, keys)
+        some = Voters(rows[:, :size], keys[:, :size], self.weights[queries, :size])
         return some.forward(codes, n_classes).counts
 
     def _count(self, cells: IntMatrix, n_rows: int, n_classes: int) -> Votes:
@@ -79,6 +109,13 @@ class Votes(NamedTuple):
 
     weights: FloatMatrix
     counts: IntMatrix
+
+
+def _moved_up(left_out: Any, rows: npt.NDArray[np.int32], keys: FloatMatrix) -> tuple[Any, FloatMatrix]:
+    """Lists in which those left out are missing at the end, and the others keep their order."""
+    order = np.argsort(left_out, axis=1, kind="stable")
+    missing, rows, keys = (np.take_along_axis(lists, order, 1) for lists in (left_out, rows, keys))
+    return np.where(missing, -1, rows), np.where(missing, np.inf, keys)
 
 
 def rank_weights(keys: FloatMatrix, n_neighbors: int) -> FloatMatrix:

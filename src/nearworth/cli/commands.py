@@ -59,6 +59,7 @@ def value() -> None:
     "detect:detect",
     *options.data(n_neighbors=10),
     *options.SELECTION,
+    options.REVIEW,
     *options.output(RESULTS.format("suspects"), default="-"),
     options.json(),
 )
@@ -78,8 +79,8 @@ def detect() -> None:
     "detect:report",
     *options.data(n_neighbors=10),
     *options.SELECTION,
-    Option(["--image-shape"], metavar="HxW", help="Rows are images: 28x28, or 32x32x3 in colour."),
-    Option(["--image-column"], metavar="COL", help="Column with image files, relative to TRAIN."),
+    options.REVIEW,
+    *options.IMAGES,
     *options.output("The page to write, .html."),
     options.json("Summary as JSON on stdout."),
 )
@@ -91,6 +92,29 @@ def report() -> None:
     \b
     nearworth report train.csv --target label --id name -o report.html
     nearworth report digits.npz --image-shape 28x28 -o report.html
+    """
+
+
+@command(
+    "review:review",
+    *options.data(n_neighbors=10),
+    Option(["-n", "--rows", "number"], default=100, type=IntRange(min=1), help="How many rows to judge."),
+    Option(["--seed"], default=0, type=IntRange(min=0), help="Which rows are drawn."),
+    Option(["--blind"], is_flag=True, help="Show what the audit says about a row once it is judged."),
+    options.REVIEW,
+    *options.IMAGES,
+    *options.output("The page to write, .html."),
+)
+def review() -> None:
+    """Draw rows of TRAIN by chance and write a page to judge them one at a time, whether their labels are right.
+
+    From the answers, exported as decisions.csv, `detect` and `report` tell how many labels are wrong, and make lists
+    that keep their promise. With --review: further rows after earlier ones, where they help most.
+
+    \b
+    nearworth review train.csv --target label --id name -n 100 -o review.html
+    nearworth detect train.csv --target label --id name --review decisions.csv --max-fdr 0.1
+    nearworth review train.csv --target label --id name --review decisions.csv -n 20 -o more.html
     """
 
 
@@ -212,4 +236,4 @@ def paper() -> None:
 
 
 bench = click.Group("bench", [speed, paper], help="Measure this machine, or repeat the paper's experiment.")
-ALL = (value, detect, report, apply, demo, plan, merge, bench)
+ALL = (value, detect, report, review, apply, demo, plan, merge, bench)

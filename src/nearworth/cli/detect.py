@@ -14,12 +14,13 @@ import nearworth as nw  # its names load when first used: an error about the inp
 from nearworth._common.types import IntVector
 from nearworth.cli.data import Data, prepare, print_json, write_results
 from nearworth.cli.options import pop_model, print_message
+from nearworth.cli.review import answered
 from nearworth.tables import InputError
 from nearworth.tables.write import STDOUT, check_output, write_bytes
 
 
 def detect(*, output: str, force: bool, as_json: bool, **given: Any) -> None:
-    check_output(output, force, inputs=(given["train"], given["validation"]))
+    check_output(output, force, inputs=(given["train"], given["validation"], *given["review"]))
     audited = Audited.make(given)
     write_results(audited.columns(), audited.summary("detect"), output, as_json)
     where = f" They are in {output}" if len(audited.suspects) else f" {output} has a header only"
@@ -37,7 +38,7 @@ def report(*, image_shape: str | None, output: str, force: bool, as_json: bool, 
     audited = Audited.make(given)
     rows = audited.data.rows
     if image_shape is not None:
-        rows = replace(rows, image_shape=_parse_shape(image_shape, rows.X.shape[1]))
+        rows = replace(rows, image_shape=parse_shape(image_shape, rows.X.shape[1]))
     page = render_report(audited.audit, rows, audited.selection).encode()
     write_bytes(output, lambda file: file.write(page))
     if as_json:
@@ -56,9 +57,8 @@ class Audited(NamedTuple):
 
     @classmethod
     def make(cls, given: dict[str, Any]) -> Audited:
-        model, selection = pop_model(given), _pop_selection(given)
-        data = prepare(**given)
-        audit = nw.audit_labels(data.X, data.y, X_val=data.X_val, y_val=data.y_val, **model)
+        selection = _pop_selection(given)
+        data, audit = audited(given)
         return cls(data, audit, selection, audit.suspects(**selection))
 
     def columns(self) -> Any:
@@ -73,8 +73,11 @@ class Audited(NamedTuple):
         text = f"{n_suspects:,} of {len(audit):,} labels {'is' if n_suspects == 1 else 'are'} suspect ({rule})."
         if not n_suspects:
             text = f"No suspects among {len(audit):,} labels ({rule}). {audit.explain_empty(selection)}".rstrip()
-        verb = "is" if f"{count.estimate:.0f}" == "1" else "are"
-        text += f" About {count.estimate:,.0f} {verb} estimated to be wrong ({count.lower:,.0f} to {count.upper:,.0f})."
+        text += f" Wrong in all: {count}. {audit.describe_copies()}".rstrip()
+        if count.basis == "review":
+            share = audit.precision(self.suspects)
+            of_them = f" {share.estimate:.0%} of those listed ({share.lower:.0%} to {share.upper:.0%})."
+            return f"{text}{of_them if n_suspects else ''}"
         if audit.valuation.error_bound:
             text += f" {audit.valuation.describe_error()}"
         return text
@@ -87,11 +90,25 @@ class Audited(NamedTuple):
             "n_train": len(self.audit),
             "n_suspects": len(self.suspects),
             "selection": self.selection,
-            "n_errors": {"estimate": float(count.estimate), "lower": float(count.lower), "upper": float(count.upper)},
+            "n_errors": {
+                "estimate": count.estimate,
+                "lower": float(count.lower),
+                "upper": float(count.upper),
+                "basis": count.basis,
+                "assumption": count.assumption,
+            },
             "error_bound": float(self.audit.valuation.error_bound),
             "typical_error": self.audit.valuation.typical_error,
             "columns": self.data.columns,
         }
+
+
+def audited(given: dict[str, Any]) -> tuple[Data, nw.LabelAudit]:
+    """The data and their audit, with the answers of reviews."""
+    model, reviews = pop_model(given), given.pop("review")
+    data = prepare(**given)
+    audit = nw.audit_labels(data.X, data.y, X_val=data.X_val, y_val=data.y_val, **model)
+    return data, answered(audit, data, reviews)
 
 
 def _pop_selection(given: dict[str, Any]) -> dict[str, Any]:
@@ -104,10 +121,10 @@ def _pop_selection(given: dict[str, Any]) -> dict[str, Any]:
     return selection
 
 
-def _parse_shape(text: str, n_columns: int) -> tuple[int, ...]:
+def parse_shape(text: str, n_columns: int) -> tuple[int, ...]:
     """From "28x28" or "32x32x3" to numbers, which must make up a row.
 
-    >>> _parse_shape("8x8", 64)
+    >>> parse_shape("8x8", 64)
     (8, 8)
     """
     if not re.fullmatch(r"\d+x\d+(x[134])?", text):

@@ -122,6 +122,14 @@ SELECTION = [
     Option(["--fraction"], type=FloatRange(0, 1), help="List this share of the rows."),
     Option(["--max-fdr"], type=FloatRange(0, 1), help="At most this share of false alarms."),
 ]
+REVIEW = Option(
+    ["--review"], multiple=True, type=PATH, metavar="FILE",
+    help="Decisions exported from a review: counts and --max-fdr lists rest on them. Repeat it for later reviews.",
+)  # fmt: skip
+IMAGES = [
+    Option(["--image-shape"], metavar="HxW", help="Rows are images: 28x28, or 32x32x3 in colour."),
+    Option(["--image-column"], metavar="COL", help="Column with image files, relative to TRAIN."),
+]
 QUIET = Option(
     ["--quiet", "-q"], is_flag=True, expose_value=False, help="Only errors on stderr.",
     callback=lambda ctx, _, quiet: ctx.meta.update({QUIET_KEY: quiet}),

@@ -187,7 +187,9 @@ def _started(work: Callable[..., None], count: int) -> Iterator[queue.Queue[Any]
 
 
 @contextmanager
-def progress_report(progress: Any, total: int, resumed: int = 0) -> Iterator[Callable[[int, int], object]]:
+def progress_report(
+    progress: Any, total: int, resumed: int = 0, unit: str = "validation point"
+) -> Iterator[Callable[[int, int], object]]:
     """A function to call with (done, total): the user's own, one that moves a bar, or one that does nothing.
 
     `resumed` of them were done before. `progress=None` shows a bar only in a terminal, and only on long runs.
@@ -203,7 +205,7 @@ def progress_report(progress: Any, total: int, resumed: int = 0) -> Iterator[Cal
 
         what = f"{resumed:,} from the checkpoint" if resumed else None
         delay = 0.0 if progress else SHORT_RUN
-        with tqdm(total=total, initial=resumed, desc=what, unit="validation point", delay=delay) as bar:
+        with tqdm(total=total, initial=resumed, desc=what, unit=unit, delay=delay) as bar:
             yield lambda done, _total: bar.update(done - bar.n)
 
 

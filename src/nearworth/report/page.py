@@ -38,13 +38,10 @@ def render_report(audit: LabelAudit, rows: Rows, selection: Mapping[str, Any] | 
     if "map" in drawn:
         data["place"] = drawn["map"]["positions"][: len(content.listed)].round(1).tolist()
     data["key"] = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
-    assets = (files("nearworth.report") / name for name in ("page.html.j2", "page.css", "page.js"))
-    template, style, script = (asset.read_text(encoding="utf-8") for asset in assets)
+    template, style, script = (_asset(name) for name in ("page.html.j2", "page.css", "page.js"))
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string(template).render(
-        # This script and this style are allowed by their hashes, and no address.
-        policy=f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
-        "img-src data:; base-uri 'none'; form-action 'none'",
+        policy=policy_for(script, style),
         style=Markup(style),  # ours, not the data's
         script=Markup(script),
         data=inert_json(data),
@@ -85,6 +82,16 @@ def _draw(content: Content) -> dict[str, dict[str, Any]]:
     if X is not None and X.shape[1] > 1:
         drawn["map"] = pictures.scatter(project(X, chosen), quality, suspect)
     return drawn
+
+
+def _asset(name: str) -> str:
+    return (files("nearworth.report") / name).read_text(encoding="utf-8")
+
+
+def policy_for(script: str, style: str) -> str:
+    """A content security policy that allows this script and this style by their hashes, and no address."""
+    allowed = f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
+    return allowed + "img-src data:; base-uri 'none'; form-action 'none'"
 
 
 def _hash(text: str) -> str:

@@ -1,0 +1,165 @@
+"""What the evidence predicts as the given label, right or wrong: a bound on the errors, and a second opinion on rows.
+
+    P(given label g | evidence)   proportional to  exp(a_g + sum_f b_f log p_f(g))
+
+Votes predict what a row is labelled, and so do a model's out-of-sample predictions; both have learnt the wrong labels
+with the right ones. Calibrated like this they do not tell which is which, but rows that do not have their most probable
+label are a bound: if around every row the commonest label is the right one, no more labels than these are wrong, up to
+chance. The model of wrong labels (`noise_model.py`) says how many of them are wrong if errors do not depend on the
+features. People err where classes meet, and there the plain prediction ranks better. So the ranking joins both.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import brentq, minimize
+from scipy.special import expit, logit
+
+from nearworth._common.types import FloatMatrix, FloatVector, IntVector
+from nearworth.audit.noise_level import Posterior, fitted_rows
+
+FLOOR = 1e-6  # of probabilities, before their logarithm
+CERTAIN = 1e-9  # least distance of a probability from 0 and 1, before its logit
+SHIFT_SPREAD = 2.0  # shifts a are normal before looking
+SAME = 1e-6  # probabilities that differ by less are equal
+CHANCE = 2.0  # square roots of the number of rows against their surroundings, on top of it: the upper end
+LEAST_TRUST = 0.5  # weight of what includes predictions; the rest, as far as they explain labels without votes
+IDLE = 2.0  # nats by which they must do so to count half of that rest
+FEW, MOST = 0.25, 0.4  # share of those rows that are wrong labels to the model: from none to all of its weight
+SEVERAL_CLASSES = 0.5  # least weight of the model of wrong labels with predictions and three classes or more
+LEANING = 2.0  # times the concentration of preferences: where wrong labels prefer classes, only the model sees it
+SHARPER = 2.0  # power of the weights of levels, for lists with a promise: see decision 19
+
+
+class GivenLabels(NamedTuple):
+    """Probability of each label to be the given one, and minus the logarithm of the likelihood of those given."""
+
+    probabilities: FloatMatrix
+    loss: float
+
+    def of_given(self, codes: IntVector) -> FloatVector:
+        return np.asarray(self.probabilities[np.arange(len(codes)), codes])
+
+    def n_against(self, codes: IntVector) -> float:
+        """How many rows have another label than the most probable one; of several such, any may be it."""
+        most = self.probabilities >= (1.0 - SAME) * self.probabilities.max(axis=1, keepdims=True)
+        has = most[np.arange(len(codes)), codes]
+        return float(len(codes) - (has / most.sum(axis=1)).sum())
+
+
+class Judgement(NamedTuple):
+    """P(given label is right), the same with levels weighed more sharply, and a bound on the number of errors."""
+
+    quality: FloatVector
+    for_lists: FloatVector
+    most_errors: float
+
+
+def predict_given(kinds: list[FloatMatrix], codes: IntVector) -> GivenLabels:
+    """Weights and shifts that make the given labels most likely, learnt from some rows and applied to all."""
+    layers = np.stack([np.log(np.maximum(kind, FLOOR)) for kind in kinds])
+    layers -= layers.mean(axis=2, keepdims=True)
+    n_kinds, n_rows, n_classes = layers.shape
+    some = fitted_rows(n_rows)
+    part, given = layers[:, some], codes[some]
+
+    def loss(at: FloatVector) -> tuple[float, FloatVector]:
+        scores = np.tensordot(at[:n_kinds], part, 1) + at[n_kinds:]
+        scores -= scores.max(axis=1, keepdims=True)
+        of_given = scores[np.arange(len(given)), given].sum()
+        np.exp(scores, out=scores)
+        totals = scores.sum(axis=1, keepdims=True)
+        scores /= totals
+        scores[np.arange(len(given)), given] -= 1.0
+        pull = at[n_kinds:] / SHIFT_SPREAD**2
+        slope = np.concatenate([np.tensordot(part, scores, 2), scores.sum(axis=0) + pull])
+        return float(np.log(totals).sum() - of_given + pull @ at[n_kinds:] / 2.0), slope
+
+    start = np.concatenate([np.full(n_kinds, 1.0 / n_kinds), np.zeros(n_classes)])
+    # Never a negative weight: a row sees one label of its class less than others do, which would tell its label.
+    bounds = [(0.0, None)] * n_kinds + [(None, None)] * n_classes
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
+    scores = np.tensordot(found.x[:n_kinds], layers, 1) + found.x[n_kinds:]
+    scores = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return GivenLabels(scores / scores.sum(axis=1, keepdims=True), float(found.fun))
+
+
+def judge(
+    votes: Posterior, codes: IntVector, predictions: list[FloatMatrix], helped: Posterior | None = None
+) -> Judgement:
+    """Join the model of wrong labels with what predicts the given ones.
+
+    `votes` is that model without `predictions` of other models, `helped` with them: the number of errors is that of
+    the votes alone, whatever is predicted.
+    """
+    by_votes = predict_given([votes.evidence], codes)
+    everything, trust, bounds = by_votes, 0.0, [by_votes]
+    if helped is not None:
+        everything = predict_given([votes.evidence, *predictions], codes)
+        alone = predict_given(predictions, codes)
+        trust, bounds = _trust(by_votes.loss, alone.loss, everything.loss), [by_votes, everything, alone]
+    n_against = min(fit.n_against(codes) for fit in bounds)
+    plain = trust * _logit(everything.of_given(codes)) + (1.0 - trust) * _logit(by_votes.of_given(codes))
+    share = float((1.0 - votes.quality).sum()) / max(1.0, everything.n_against(codes))
+    weight = max((share - FEW) / (MOST - FEW), 0.0)
+    if votes.labels.shape[1] > 2:
+        least = 1.0 if helped is None else SEVERAL_CLASSES
+        weight = max(weight, least, LEANING * concentration(votes.labels, codes))
+    sharper = votes.weights**SHARPER / (votes.weights**SHARPER).sum()
+    found = []
+    for weights in (votes.weights, sharper):
+        alone_right = np.minimum(weights @ votes.right, 1.0)
+        if helped is None and weight >= 1.0:
+            found.append(alone_right)
+            continue
+        score = (1.0 - trust) * _logit(alone_right)
+        if helped is not None:
+            score += trust * _logit(np.minimum(weights @ helped.right, 1.0))
+        score = min(weight, 1.0) * score + (1.0 - min(weight, 1.0)) * plain
+        found.append(_with_sum(score, float(alone_right.sum())))
+    return Judgement(found[0], found[1], n_against + CHANCE * math.sqrt(n_against))
+
+
+def _trust(votes_loss: float, alone_loss: float, joint_loss: float) -> float:
+    """How much predictions count: the more, the more of what both explain together they explain alone."""
+    they_add, votes_add = max(votes_loss - joint_loss, 0.0), max(alone_loss - joint_loss, 0.0)
+    return LEAST_TRUST + (1.0 - LEAST_TRUST) * they_add / (they_add + votes_add + IDLE)
+
+
+def concentration(labels: FloatMatrix, codes: IntVector) -> float:
+    """How far wrong labels prefer some classes, from 0 (as frequent as these are) to 1 (each true class has its one).
+
+    Kullback-Leibler divergence of expected wrong labels from the class shares, over the logarithm of their number.
+    """
+    n_classes = labels.shape[1]
+    order = np.argsort(codes, kind="stable")
+    present, starts = np.unique(codes[order], return_index=True)
+    expected = np.zeros((n_classes, n_classes))  # true labels in rows
+    expected[:, present] = np.add.reduceat(labels[order], starts, axis=0).T
+    np.fill_diagonal(expected, 0.0)
+    shares = np.tile(np.bincount(codes, minlength=n_classes) / len(codes), (n_classes, 1))
+    np.fill_diagonal(shares, 0.0)
+    shares /= np.maximum(shares.sum(axis=1, keepdims=True), CERTAIN)
+    total = expected.sum(axis=1, keepdims=True)
+    ratios = expected / np.maximum(total, CERTAIN) / np.maximum(shares, CERTAIN)
+    logs = np.log(np.where(ratios > 0, ratios, 1.0))
+    return float((expected * logs).sum() / max(total.sum(), CERTAIN) / np.log(max(n_classes - 1, 2)))
+
+
+def _logit(probabilities: FloatVector) -> FloatVector:
+    return np.asarray(logit(np.clip(probabilities, CERTAIN, 1.0 - CERTAIN)))
+
+
+def _with_sum(scores: FloatVector, total: float) -> FloatVector:
+    """Probabilities with these logits, all shifted by as much as makes them add up to `total`."""
+
+    def gap(shift: float) -> float:
+        return float(expit(scores + shift).sum()) - total
+
+    furthest = 2.0 * -np.log(CERTAIN)
+    if gap(-furthest) >= 0.0 or gap(furthest) <= 0.0:
+        return np.asarray(expit(scores + (-furthest if gap(-furthest) >= 0.0 else furthest)))
+    return np.asarray(expit(scores + brentq(gap, -furthest, furthest)))

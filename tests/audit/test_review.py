@@ -1,0 +1,234 @@
+"""Reviews: chances of the draw, estimates, limits, lists, and what is refused."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.stats import binom, hypergeom
+
+import nearworth as nw
+from nearworth.audit.review import TAIL, Review, Stratified
+from noisy_labels import blobs
+
+
+def some_review(rng, n=600, n_asked=40, worth=1.0):
+    """A review of made-up rows, a tenth to a fifth wrong, in an order that is worth something, nothing or less."""
+    wrong = rng.random(n) < 0.15
+    quality = 1 / (1 + np.exp(worth * 3.0 * (wrong - 0.5) + rng.normal(size=n)))
+    return Review.begin(np.argsort(quality), quality, quality, n_asked), wrong
+
+
+def judged(review, wrong, n, rng):
+    rows = review.draw(n, rng)
+    return review.answered(rows, wrong[rows], np.ones(n, dtype=bool))
+
+
+def test_every_row_of_a_stratum_has_the_same_chance(rng):
+    review, _ = some_review(rng, n=120, n_asked=20)
+    draws = np.zeros(120)
+    for _ in range(2000):
+        draws[review.draw(20, rng)] += 1
+    sizes = np.bincount(review.strata)
+    chances = (20 / len(sizes) / sizes)[review.strata]
+    assert len(sizes) == 5
+    np.testing.assert_allclose(draws / 2000, chances, atol=5 * np.sqrt(0.25 / 2000))
+
+
+@pytest.mark.parametrize("worth", [1.0, 0.0, -1.0])
+def test_estimates_are_unbiased_whatever_the_order_is_worth(rng, worth):
+    review, wrong = some_review(rng, worth=worth)
+    estimates = np.array([judged(review, wrong, 40, rng).numbers.estimate for _ in range(800)])
+    assert abs(estimates.mean() - wrong.sum()) < 4 * estimates.std() / np.sqrt(800)
+    assert estimates.std() > 1
+
+
+def test_a_second_draw_leaves_the_estimate_nearly_unbiased(rng):
+    review, wrong = some_review(rng)
+    estimates = []
+    for _ in range(400):
+        first = judged(review, wrong, 40, rng)
+        second = judged(first, wrong, 20, rng)
+        assert second.judged.sum() == 60
+        assert second.strata is first.strata
+        estimates.append(second.numbers.estimate)
+    assert np.mean(estimates) == pytest.approx(wrong.sum(), rel=0.07)
+    assert np.std(estimates) < np.std([judged(review, wrong, 40, rng).numbers.estimate for _ in range(400)])
+
+
+def test_further_rows_go_where_the_number_is_least_certain(rng):
+    review, wrong = some_review(rng)
+    first = judged(review, wrong, 40, rng)
+    numbers = first.numbers
+    rates = (numbers.wrong + 0.5) / (numbers.judged + 1)
+    spread = numbers.rows * np.sqrt(rates * (1 - rates)) / numbers.judged
+    more = np.bincount(first.strata[first.draw(20, rng)], minlength=len(spread))
+    assert more[np.argmax(spread)] == more.max() > 20 / len(spread)
+
+
+def test_the_likeliest_numbers_are_those_of_a_search():
+    strata = Stratified(np.array([12, 20, 30]), np.array([4, 5, 5]), np.array([3, 1, 0]))
+    for total in (4, 10, 25, 45):
+        options = [t for t in product(range(3, 12), range(1, 17), range(26)) if sum(t) == total]
+
+        def fit(numbers):
+            return binom.logpmf(strata.wrong, strata.judged, np.array(numbers) / strata.rows).sum()
+
+        found = strata.likeliest(total)
+        assert found.sum() == total
+        assert fit(found) > max(map(fit, options)) - 0.15
+
+
+@pytest.mark.parametrize(("n", "x"), [(20, 3), (20, 0), (50, 25), (30, 30)])
+def test_limits_of_one_stratum_are_those_of_the_exact_test(n, x):
+    lower, upper = Stratified(np.array([200]), np.array([n]), np.array([x])).limits()
+    possible = np.arange(x, 200 - n + x + 1)
+    not_too_low = possible[hypergeom.sf(x - 1, 200, possible, n) > TAIL]
+    not_too_high = possible[hypergeom.cdf(x, 200, possible, n) > TAIL]
+    assert lower == pytest.approx(not_too_low.min(), abs=4)
+    assert upper == pytest.approx(not_too_high.max(), abs=4)
+
+
+@pytest.mark.parametrize("worth", [1.0, 0.0])
+def test_limits_hold_the_number_and_narrow(rng, worth):
+    review, wrong = some_review(rng, worth=worth)
+    found = [judged(review, wrong, 40, rng).n_errors() for _ in range(50)]
+    assert np.mean([count.lower <= wrong.sum() <= count.upper for count in found]) > 0.84
+    more = [judged(judged(review, wrong, 40, rng), wrong, 160, rng).n_errors() for _ in range(5)]
+    width = lambda counts: np.median([count.upper - count.lower for count in counts])  # noqa: E731
+    assert width(more) < width(found) / 1.5
+
+
+@pytest.mark.parametrize("worth", [2.5, 0.0])
+def test_lists_keep_their_promise(rng, worth):
+    review, wrong = some_review(rng, n=1500, n_asked=100, worth=worth)
+    kept, sizes = 0, []
+    for _ in range(40):
+        done = judged(review, wrong, 100, rng)
+        listed = done.suspects(0.1)
+        assert listed[done.wrong].all()
+        assert not listed[done.judged & ~done.wrong].any()
+        kept += wrong[listed].mean() >= 0.9
+        sizes.append(listed.sum() - done.wrong.sum())
+    assert kept >= 34
+    assert (np.median(sizes) > 20) == (worth > 0)
+
+
+def test_precision_has_limits_for_lists_and_for_any_rows(rng):
+    review, wrong = some_review(rng, n_asked=80, worth=1.5)
+    group = rng.random(600) < 0.3
+    held = []
+    for _ in range(30):
+        done = judged(review, wrong, 80, rng)
+        for listed in (done.suspects(0.3), group):
+            precision = done.precision(listed)
+            assert 0 <= precision.lower <= precision.estimate <= precision.upper <= 1
+            held.append(precision.lower <= wrong[listed].mean() <= precision.upper)
+    assert np.mean(held) > 0.87
+
+
+@pytest.fixture(scope="module")
+def audited():
+    rng = np.random.default_rng(3)
+    X, clean = blobs(rng)
+    y = nw.add_label_noise(clean, 0.1, random_state=1)
+    return nw.audit_labels(X, y), y != clean
+
+
+def test_a_reviewed_audit_rests_on_the_answers(audited):
+    audit, wrong = audited
+    rows = audit.review_sample(60, random_state=4)
+    assert len(set(rows.tolist())) == 60
+    assert not (np.diff(rows) > 0).all()
+    np.testing.assert_array_equal(audit.review_sample(60, random_state=4), rows)
+    done = audit.reviewed(rows, wrong[rows])
+    assert (audit.n_errors.basis, done.n_errors.basis) == ("model", "review")
+    assert done.n_errors.lower <= wrong.sum() <= done.n_errors.upper
+    assert wrong[rows].sum() <= done.n_errors.lower
+    np.testing.assert_array_equal(done.quality[rows], np.where(wrong[rows], 0.0, 1.0))
+    others = np.setdiff1d(np.arange(len(audit)), rows)
+    np.testing.assert_array_equal(done.quality[others], audit.quality[others])
+    assert set(rows[wrong[rows]]) <= set(done.suspects(max_fdr=0.1))
+    assert done.why(int(rows[wrong[rows]][0])) == "judged wrong in the review"
+    assert done.precision(max_fdr=0.1).estimate > 0.85
+    assert "by review" in repr(done)
+    assert done.precision(done.suspects(fraction=0.2)) == done.precision(fraction=0.2)
+
+
+def test_all_rows_judged_leave_nothing_open(audited):
+    audit, wrong = audited
+    rows = audit.review_sample(len(audit))
+    done = audit.reviewed(rows, wrong[rows])
+    assert (done.n_errors.estimate, done.n_errors.lower, done.n_errors.upper) == (wrong.sum(),) * 3
+    assert set(done.suspects(max_fdr=0.0)) == set(np.flatnonzero(wrong))
+    assert done.precision(max_fdr=0.0) == (1.0, 1.0, 1.0)
+    with pytest.raises(ValueError, match="0 are left"):
+        done.review_sample(1)
+
+
+def test_rows_may_be_skipped_and_others_added(audited):
+    audit, wrong = audited
+    rows = audit.review_sample(60)
+    known = np.setdiff1d(np.flatnonzero(wrong), rows)[:3]
+    plain = audit.reviewed(rows[:50], wrong[rows[:50]])
+    assert plain._review.judged.sum() == 50
+    with pytest.warns(UserWarning, match=r"3 of the 53 rows were not drawn by review_sample"):
+        more = audit.reviewed(np.append(rows[:50], known), np.append(wrong[rows[:50]], [True] * 3))
+    assert set(known) <= set(more.suspects(max_fdr=0.1))
+    assert more.n_errors.lower >= wrong[rows[:50]].sum() + 3
+    assert not set(more.review_sample(100)) & {*rows[:50].tolist(), *known.tolist()}
+    numbers = more._review.numbers
+    assert (numbers.judged.sum(), numbers.rows.sum()) == (50, len(audit) - 3)
+
+
+def test_a_further_sample_asks_for_other_rows(audited):
+    audit, wrong = audited
+    rows = audit.review_sample(40)
+    first = audit.reviewed(rows, wrong[rows])
+    more = first.review_sample(20)
+    assert not set(rows) & set(more)
+    second = first.reviewed(more, wrong[more])
+    assert second._review.numbers.judged.sum() == 60
+    assert second.n_errors.upper - second.n_errors.lower <= first.n_errors.upper - first.n_errors.lower
+
+
+def test_what_is_refused(audited):
+    audit, wrong = audited
+    rows = audit.review_sample(20)
+    with pytest.raises(ValueError, match=r"is_wrong must hold True or False for each of the 20 rows"):
+        audit.reviewed(rows, wrong[rows][:5])
+    with pytest.raises(ValueError, match="is_wrong must hold True or False"):
+        audit.reviewed(rows, np.full(20, 2))
+    with pytest.raises(ValueError, match="each of them once"):
+        audit.reviewed([0, 0], [True, False])
+    with pytest.raises(ValueError, match="judge one at least"):
+        audit.reviewed([], [])
+    with pytest.raises(ValueError, match="rows to judge were asked for"):
+        audit.review_sample(len(audit) + 1)
+    with pytest.raises(ValueError, match="n must be 1 or more"):
+        audit.review_sample(0)
+    with pytest.raises(ValueError, match="precision rests on answers"):
+        audit.precision(fraction=0.1)
+    fresh = nw.audit_labels(np.arange(20.0)[:, None], np.arange(20) // 10)
+    with pytest.raises(ValueError, match=r"none of them was drawn by review_sample"):
+        fresh.reviewed([1, 2], [True, False])
+
+
+@pytest.mark.parametrize("n", [1, 3, 7, 20])
+def test_small_data_and_few_answers(n):
+    audit = nw.audit_labels(np.arange(20.0)[:, None], np.arange(20) // 10)
+    done = audit.reviewed(audit.review_sample(n), np.zeros(n, dtype=bool))
+    assert done.n_errors.lower == done.n_errors.estimate == 0
+    assert (done.n_errors.upper == 0) == (n == 20)
+    assert len(done.suspects(max_fdr=0.1)) == 0
+
+
+def test_targets_are_reviewed_likewise(rng):
+    X = rng.normal(size=(200, 2))
+    y = X[:, 0].copy()
+    y[:10] += 5.0
+    audit = nw.audit_labels(X, y, task="regression")
+    rows = audit.review_sample(40)
+    done = audit.reviewed(rows, rows < 10)
+    assert done.n_errors.lower <= 10 <= done.n_errors.upper
