@@ -173,6 +173,7 @@ def _audit_classes(
         label_probabilities=probabilities,
         copies=near.copies,
         _for_lists=found.for_lists,
+        _model=votes if X_val is None else None,
         _groups=near.valued_by_group if valuation is near.valuation else None,
         _voters=voters,
         _estimator=estimator,
