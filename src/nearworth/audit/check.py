@@ -16,7 +16,7 @@ from nearworth.audit.error_count import count_errors
 from nearworth.audit.given_labels import most_errors, sharper
 from nearworth.audit.noise_level import averaged
 from nearworth.audit.noise_model import make_features
-from nearworth.audit.votes import Voters, Votes, vote_shares
+from nearworth.audit.votes import Voters, Votes, all_shares
 from nearworth.engine.problem import Problem, make_training_set
 from nearworth.engine.value import value, value_and_nearest
 from nearworth.inputs.features import check_features
@@ -41,9 +41,7 @@ def check_rows(audit: LabelAudit, X_new: Any, y_new: Any) -> LabelAudit:
     audited_codes = training.classes.codes
     priors = np.bincount(audited_codes) / len(audited_codes)
     forward, reverse = voters.forward(audited_codes, n_classes), _reverse(problem, audit._voters, audited_codes, audit)
-    equal = audit._voters.with_equal_weights(forward.counts) + audit._voters.with_equal_weights(reverse.counts)
-    kinds = (forward.weights, reverse.weights, forward.weights + reverse.weights, equal)
-    shares = [vote_shares(votes, priors) for votes in kinds]
+    shares = all_shares(audit._voters, forward, reverse, priors)
     features = make_features(shares, squared=shares[2])
     found = averaged(model.models, model.hypotheses, model.weights, features, codes)
     best, rows = found.evidence.argmax(axis=1), np.arange(len(codes))
