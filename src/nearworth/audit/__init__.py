@@ -11,6 +11,7 @@
     audit.py             and for continuous targets
       target_model.py      the same questions for continuous targets
     result.py            LabelAudit, the answer
+      check.py             rows that arrived later, judged against the audited ones
       review.py            rows to judge, and what the answers say about the number of errors and about lists
       explain.py           Explanation: a row's neighbours, what it does to others, its value under other labels
 

@@ -18,7 +18,7 @@ from nearworth.audit.noise_model import make_features
 from nearworth.audit.result import LabelAudit
 from nearworth.audit.target_model import LISTED as LISTED_FOR_TARGETS
 from nearworth.audit.target_model import Space, fit_targets
-from nearworth.audit.votes import Voters, vote_shares
+from nearworth.audit.votes import Voters, all_shares, vote_shares
 from nearworth.engine.nearest_lists import BYTES
 from nearworth.engine.run import one_blas_thread
 from nearworth.engine.value import value_and_nearest
@@ -142,9 +142,7 @@ def _audit_classes(
     near = _neighbourhood(estimator, size, groups)
     valuation, voters = near.valuation, near.voters
     forward, reverse = voters.forward(codes, n_classes), voters.reverse(codes, n_rows, n_classes)
-    equal = voters.with_equal_weights(forward.counts) + voters.with_equal_weights(reverse.counts)
-    kinds = (forward.weights, reverse.weights, forward.weights + reverse.weights, equal)
-    shares = [vote_shares(votes, priors) for votes in kinds]
+    shares = all_shares(voters, forward, reverse, priors)
     if X_val is not None or y_val is not None:
         valuation, trusted = _value_and_voters(estimator, size, X_val, y_val)
         val_codes, _ = training.classes.encode(y_val, "y_val", len(trusted.rows))
@@ -173,6 +171,7 @@ def _audit_classes(
         label_probabilities=probabilities,
         copies=near.copies,
         _for_lists=found.for_lists,
+        _model=votes if X_val is None else None,
         _groups=near.valued_by_group if valuation is near.valuation else None,
         _voters=voters,
         _estimator=estimator,

@@ -108,9 +108,8 @@ def judge(
     if votes.labels.shape[1] > 2:
         least = 1.0 if helped is None else SEVERAL_CLASSES
         weight = max(weight, least, LEANING * concentration(votes.labels, codes))
-    sharper = votes.weights**SHARPER / (votes.weights**SHARPER).sum()
     found = []
-    for weights in (votes.weights, sharper):
+    for weights in (votes.weights, sharper(votes.weights)):
         alone_right = np.minimum(weights @ votes.right, 1.0)
         if helped is None and weight >= 1.0:
             found.append(alone_right)
@@ -120,7 +119,17 @@ def judge(
             score += trust * _logit(np.minimum(weights @ helped.right, 1.0))
         score = min(weight, 1.0) * score + (1.0 - min(weight, 1.0)) * plain
         found.append(_with_sum(score, float(alone_right.sum())))
-    return Judgement(found[0], found[1], n_against + CHANCE * math.sqrt(n_against))
+    return Judgement(found[0], found[1], most_errors(n_against))
+
+
+def sharper(weights: FloatVector) -> FloatVector:
+    """The weights of levels for lists with a promise."""
+    return np.asarray(weights**SHARPER / (weights**SHARPER).sum())
+
+
+def most_errors(n_against: float) -> float:
+    """How many labels are wrong at most, if so many rows do not have the most probable label."""
+    return n_against + CHANCE * math.sqrt(n_against)
 
 
 def _trust(votes_loss: float, alone_loss: float, joint_loss: float) -> float:

@@ -74,6 +74,7 @@ class Posterior:
     right: FloatMatrix  # P(given label is right), one line per hypothesis
     evidence: FloatMatrix  # P(true label | evidence without the given label)
     labels: FloatMatrix  # P(true label | evidence and given label)
+    models: list[NoiseModel]  # of the hypotheses
 
     @property
     def quality(self) -> FloatVector:
@@ -114,7 +115,7 @@ def label_posterior(features: FloatMatrix, codes: IntVector, votes: Sequence[Int
     weights = softmax(prior - losses)
     chosen = np.flatnonzero(weights > NEGLIGIBLE).tolist()
     weights = weights[chosen] / weights[chosen].sum()
-    return _averaged([models[number] for number in chosen], [hypotheses[n] for n in chosen], weights, features, codes)
+    return averaged([models[number] for number in chosen], [hypotheses[n] for n in chosen], weights, features, codes)
 
 
 def with_more_evidence(found: Posterior, features: FloatMatrix, codes: IntVector) -> Posterior:
@@ -125,7 +126,7 @@ def with_more_evidence(found: Posterior, features: FloatMatrix, codes: IntVector
     """
     some = fitted_rows(len(codes))
     models, _ = _models(features[:, some], codes[some], found.hypotheses)
-    return _averaged(models, found.hypotheses, found.weights, features, codes)
+    return averaged(models, found.hypotheses, found.weights, features, codes)
 
 
 def _models(
@@ -141,7 +142,7 @@ def _models(
     return [model for model, _ in found], np.array([loss for _, loss in found])
 
 
-def _averaged(
+def averaged(
     models: list[NoiseModel],
     hypotheses: list[Hypothesis],
     weights: FloatVector,
@@ -156,7 +157,7 @@ def _averaged(
         right[number] = of_labels[np.arange(n_rows), codes]
         evidence += weight * of_evidence
         labels += weight * of_labels
-    return Posterior(hypotheses, weights, right, evidence, labels)
+    return Posterior(hypotheses, weights, right, evidence, labels, models)
 
 
 def level_likelihood(votes: Sequence[IntMatrix], codes: IntVector) -> LevelFit:

@@ -19,6 +19,7 @@ from nearworth._common.warnings import warn_user
 from nearworth.audit.copies import Copies
 from nearworth.audit.error_count import EXTRA_FALSE_ALARMS, ErrorCount, cautious, longest_list
 from nearworth.audit.explain import Explanation, Neighbour, effects_of, extremes, plain
+from nearworth.audit.noise_level import Posterior
 from nearworth.audit.review import Precision, Review, check_answers, matching_draw
 from nearworth.audit.votes import Voters
 from nearworth.estimator import KNNShapley
@@ -77,6 +78,8 @@ class LabelAudit:
     copies: Copies | None = None
     _groups: IntVector | None = None  # of the valuation: rows of one group did not vote for each other
     _for_lists: FloatVector | None = None  # quality as max_fdr lists read it
+    _model: Posterior | None = None  # of the votes, which `check` applies to other rows
+    _audited: LabelAudit | None = None  # the audit that these rows were checked against: its rows are the voters
     _voters: Voters
     _estimator: KNNShapley
     _validation: tuple[Any, Any] = (None, None)
@@ -205,11 +208,24 @@ class LabelAudit:
         listed[self.suspects(**selection) if rows is None else np.asarray(rows)] = True
         return self._review.precision(listed)
 
+    def check(self, X_new: Any, y_new: Any) -> LabelAudit:
+        """Rows that arrived later, judged against the audited ones without auditing these again.
+
+        Each new row is judged on its own, as if it alone had been added; new rows do not vote for each other. `value`
+        is what a new row is worth, among the new ones, for predicting the audited rows. For classification, and for
+        audits without X_val.
+        """
+        from nearworth.audit.check import check_rows
+
+        return check_rows(self, X_new, y_new)
+
     def explain(self, i: int) -> Explanation:
         """Why row i has the quality it has: an object that prints itself.
 
         What the row does to others, and its value under other labels, take two more passes over all pairs.
         """
+        if self._audited is not None:
+            raise ValueError("explain is for the audited rows; why() and nearest() are for checked ones.")
         if not is_whole(i) or not -len(self) <= i < len(self):
             raise ValueError(f"i must be a row number, 0 to {len(self) - 1}; got {i!r}.")
         row = int(i) % len(self)
@@ -254,7 +270,8 @@ class LabelAudit:
         rows, keys = (lists[row, : self._estimator.n_neighbors] for lists in (self._voters.rows, self._voters.keys))
         squared = self._estimator.metric in ("euclidean", "l2")
         distances = (np.sqrt(keys) if squared else keys).tolist()
-        return [Neighbour(r, plain(self.given[r]), d) for r, d in zip(rows.tolist(), distances, strict=True) if r >= 0]
+        labels = (self._audited or self).given
+        return [Neighbour(r, plain(labels[r]), d) for r, d in zip(rows.tolist(), distances, strict=True) if r >= 0]
 
     @staticmethod
     def describe_selection(selection: Mapping[str, Any]) -> str:

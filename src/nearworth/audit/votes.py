@@ -131,6 +131,13 @@ def rank_weights(keys: FloatMatrix, n_neighbors: int) -> FloatMatrix:
     return weights
 
 
+def all_shares(voters: Voters, forward: Votes, reverse: Votes, priors: FloatVector) -> list[FloatMatrix]:
+    """The kinds of evidence: shares of forward votes, of reverse votes, of both, and of both with equal weights."""
+    equal = voters.with_equal_weights(forward.counts) + voters.with_equal_weights(reverse.counts)
+    kinds = (forward.weights, reverse.weights, forward.weights + reverse.weights, equal)
+    return [vote_shares(votes, priors) for votes in kinds]
+
+
 def vote_shares(votes: FloatMatrix, priors: FloatVector) -> FloatMatrix:
     """Shares of the classes in each row's votes, smoothed towards the shares of the classes among all rows."""
     total = votes.sum(axis=1, keepdims=True) + SMOOTHING

@@ -41,24 +41,29 @@ class RegressionEvaluator:
         self._items, self._spare = np.empty(n_train, dtype=np.uint64), np.empty(n_train, dtype=np.uint64)
 
     def add(self, leaf: Leaf, start: int, stop: int, request: Request) -> Iterator[int]:
-        problem, weights = self._problem, self._weights
         for a in range(start, stop, self._block):
-            end = min(a + self._block, stop)
-            keys = np.array(problem.keys(problem.queries[a:end]), order="C")
-            for start, stop_run, excluded in problem.runs(a, end):
-                run = keys[start - a : stop_run - a]
-                np.put_along_axis(run, excluded, np.nan, axis=1)
-                if not request.needs_every_value and request.nearest is None:
-                    self._value(start, run, excluded.shape[1], total=leaf.total)
-                    leaf.count(weights[start:stop_run])
-                    yield len(run)
-                    continue
-                for query, row in enumerate(run, start=start):
-                    self._value(query, row[None, :], excluded.shape[1])
-                    if request.nearest is not None:
-                        self._note_nearest(query, row, problem.n_train - excluded.shape[1], request.nearest)
-                    request.add(leaf, query, float(weights[query]), self._values[0])
-                    yield 1
+            yield from self._add_block(leaf, a, min(a + self._block, stop), request)
+
+    def _add_block(self, leaf: Leaf, a: int, b: int, request: Request) -> Iterator[int]:
+        """Queries whose keys are made together, and are gone before the next are made."""
+        problem, weights = self._problem, self._weights
+        keys = np.ascontiguousarray(problem.keys(problem.queries[a:b]))
+        if not keys.flags.owndata and (problem.leave_one_out or problem.groups is not None):
+            keys = keys.copy()  # the user's own distances are not written to
+        for start, stop, excluded in problem.runs(a, b):
+            run = keys[start - a : stop - a]
+            np.put_along_axis(run, excluded, np.nan, axis=1)
+            if not request.needs_every_value and request.nearest is None:
+                self._value(start, run, excluded.shape[1], total=leaf.total)
+                leaf.count(weights[start:stop])
+                yield len(run)
+                continue
+            for query, row in enumerate(run, start=start):
+                self._value(query, row[None, :], excluded.shape[1])
+                if request.nearest is not None:
+                    self._note_nearest(query, row, problem.n_train - excluded.shape[1], request.nearest)
+                request.add(leaf, query, float(weights[query]), self._values[0])
+                yield 1
 
     def _value(self, start: int, keys: FloatMatrix, n_excluded: int, total: FloatVector | None = None) -> None:
         """Add the values of the queries from `start` on to `total`; without it, those of one query go to `_values`."""

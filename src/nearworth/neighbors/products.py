@@ -46,7 +46,7 @@ PLACE_ERROR = 132  # of two qkeys together, from the last two operations in sing
 # Lengths of points between which squares and products are good single-precision numbers.
 SMALLEST_32, LARGEST_32 = 1e-12, 1e15
 LARGEST_64 = 1e90
-SAMPLE = 4096  # rows whose mean is the centre; any centre is right, one in the middle of the points is best
+SAMPLE = 4096  # rows whose mean is the centre, if so many are read at a time; any centre is right, a middle one best
 PRODUCT_TOP = 600  # binary exponent of the largest product of a query's and a point's numbers
 SPACE = 100  # numbers of working memory per query beside its own, at most (product_space)
 
@@ -72,8 +72,9 @@ class DistanceProducts:
 
     @cached_property
     def _centre(self) -> FloatVector:
-        n_train = len(self._points)
-        sample = self._points[np.linspace(0, n_train - 1, min(SAMPLE, n_train)).astype(np.intp)]
+        n_train, width = self._points.shape
+        size = min(SAMPLE, panel_rows(width), n_train)
+        sample = self._points[np.linspace(0, n_train - 1, size).astype(np.intp)]
         centre = np.asarray(sample, dtype=np.float64).mean(axis=0)
         # Differences of single-precision numbers are rounded once, in single precision as well.
         return np.asarray(centre.astype(np.float32) if sample.dtype == np.float32 else centre, dtype=np.float64)

@@ -1,0 +1,66 @@
+"""Rows that arrived later, judged against audited ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.metrics import average_precision_score
+
+import nearworth as nw
+
+
+@pytest.fixture(scope="module")
+def digits():
+    rng = np.random.default_rng(3)
+    data = load_digits()
+    order = rng.permutation(len(data.target))
+    X, y = data.data[order], data.target[order].copy()
+    wrong = rng.random(len(y)) < 0.1
+    y[wrong] = (y[wrong] + rng.integers(1, 10, wrong.sum())) % 10
+    return X, y, wrong
+
+
+def test_new_rows_are_judged_about_as_well_as_if_all_were_audited(digits):
+    X, y, wrong = digits
+    audit = nw.audit_labels(X[:1200], y[:1200])
+    new, everything = audit.check(X[1200:], y[1200:]), nw.audit_labels(X, y)
+    assert len(new) == len(y) - 1200
+    found, best = (average_precision_score(wrong[1200:], -q) for q in (new.quality, everything.quality[1200:]))
+    assert found > best - 0.05
+    suspects = new.suspects()
+    assert wrong[1200:][suspects].mean() > 0.85
+    assert (new.suggested[suspects] != y[1200:][suspects]).all()
+    assert new.n_errors.lower <= wrong[1200:].sum() <= new.n_errors.upper
+
+
+def test_a_row_is_judged_on_its_own(digits):
+    X, y, _ = digits
+    audit = nw.audit_labels(X[:500], y[:500])
+    many, one = audit.check(X[500:560], y[500:560]), audit.check(X[510:511], y[510:511])
+    assert many.quality[10] == pytest.approx(one.quality[0], abs=1e-12)
+    assert [n.row for n in many.nearest(10)] == [n.row for n in one.nearest(0)]
+    assert all(n.label == y[n.row] for n in one.nearest(0))
+    assert "of its 10 nearest rows" in one.why(0)
+
+
+def test_values_are_those_of_the_new_rows_for_the_audited_ones(digits):
+    X, y, _ = digits
+    audit = nw.audit_labels(X[:300], y[:300])
+    new = audit.check(X[300:400], y[300:400])
+    expected = nw.knn_shapley(X[300:400], y[300:400], X[:300], y[:300], 10)
+    np.testing.assert_allclose(new.value, expected, atol=1e-15)
+
+
+def test_what_cannot_be_checked_is_refused(digits):
+    X, y, _ = digits
+    audit = nw.audit_labels(X[:300], y[:300])
+    with pytest.raises(ValueError, match="y_new has labels that no audited row carries \\(77\\)"):
+        audit.check(X[300:302], [77, 1])
+    with pytest.raises(ValueError, match="check is for audits of classes"):
+        nw.audit_labels(X[:300], y[:300].astype(float), task="regression").check(X[:2], [1.0, 2.0])
+    new = audit.check(X[300:302], y[300:302])
+    with pytest.raises(ValueError, match="explain is for the audited rows"):
+        new.explain(0)
+    with pytest.raises(ValueError, match="check is for audits of classes"):
+        new.check(X[300:302], y[300:302])
