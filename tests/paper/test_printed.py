@@ -7,7 +7,7 @@ import re
 import pytest
 
 from nearworth.paper import PRINTED, judge
-from nearworth.paper.printed import OPTIMAL_CLUSTERS, TIE_RANGES
+from nearworth.paper.table import OPTIMAL_CLUSTERS, TIE_RANGES
 from paper_data import FOLDER
 
 

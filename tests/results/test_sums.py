@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from nearworth._common.archive import read_archive, write_archive
+from nearworth._common.files import read_archive, write_archive
 from nearworth.results.sums import CHUNK, Leaf, Moments
 
 

@@ -3,14 +3,12 @@
     for row in table1("folder with the data"):
         print(row)
 
-table.py      runs one row after the other: a split, values, scores
+table.py      holds the digits of the paper and runs one row after the other: a split, values, scores
 protocol.py   makes the training and validation sets as the authors' code did
-printed.py    holds the digits of the paper, and what ours may be without being wrong
 """
 
-from nearworth.paper.printed import CELLS, PRINTED, judge
 from nearworth.paper.protocol import Split, make_split
-from nearworth.paper.table import HEADER, LEGEND, Row, agreement, table1, write_json
+from nearworth.paper.table import CELLS, HEADER, LEGEND, PRINTED, Row, agreement, judge, table1, write_json
 
 __all__ = [
     "CELLS",

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nearworth._common import native
-from nearworth._common.archive import Arrays, check_arrays, read_archive, write_archive
+from nearworth._common.files import Arrays, check_arrays, read_archive, write_archive
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.results.origin import Origin
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._common.archive import Arrays, check_arrays, read_archive, write_archive
+from nearworth._common.files import Arrays, check_arrays, read_archive, write_archive
 from nearworth._common.frames import make_frame
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.inputs.parameters import condition, is_whole
