@@ -191,8 +191,7 @@ class TrainingSet:
         if X_val is None:
             queries, labels = self._own_points(), self.labels
         else:
-            if not _plain_arrays(X_val, y_val):
-                X_val, y_val = open_pair(X_val, y_val, ("X_val", "y_val"), budget(parameters))
+            X_val, y_val = open_pair(X_val, y_val, ("X_val", "y_val"), budget(parameters))
             queries = self._check_queries(X_val)
             labels = self._check_query_labels(y_val, queries.n_rows)
         weights = check_weights(sample_weight, len(labels))
@@ -277,9 +276,7 @@ class TrainingSet:
             raise TypeError("X_val is sparse, but X in fit was not. Use X_val.toarray(), or fit on a sparse X.")
         if self.features.is_sparse and not queries.is_sparse:
             raise TypeError("X_val is dense, but X in fit was sparse. Use scipy.sparse.csr_array(X_val).")
-        warning = check_same_features(self.features, queries, "X_val")
-        if warning:
-            warn_user(warning)
+        check_same_features(self.features, queries, "X_val")
         return queries
 
     def _check_query_labels(self, y_val: Any, n_rows: int) -> npt.NDArray[Any]:
@@ -299,8 +296,7 @@ class TrainingSet:
 def make_training_set(X: Any, y: Any, parameters: Mapping[str, Any]) -> TrainingSet:
     """Check the training set and build its geometry."""
     task, metric = parameters["task"], parameters["metric"]
-    if not _plain_arrays(X, y):
-        X, y = open_pair(X, y, ("X", "y"), budget(parameters))
+    X, y = open_pair(X, y, ("X", "y"), budget(parameters))
     features = None if metric == PRECOMPUTED and X is None else _check_points(X, "X", metric)
     n_rows = None if features is None else features.n_rows
     classes = None if task == "regression" else check_classes(y, "y", n_rows)
@@ -319,11 +315,6 @@ def make_training_set(X: Any, y: Any, parameters: Mapping[str, Any]) -> Training
         classes=classes,
         fingerprint=fingerprint(data, labels, names),
     )
-
-
-def _plain_arrays(*parts: Any) -> bool:
-    """Whether nothing is to be opened: no path, frame, dataset or memory map."""
-    return all(type(part) is np.ndarray for part in parts)
 
 
 def _check_points(X: Any, name: str, metric: Any) -> Features:

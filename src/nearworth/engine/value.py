@@ -306,9 +306,9 @@ class _ValuationRun:
             raise ValueError(f"continue_from is of another run; it differs in {'; '.join(different)} (there and here).")
         if base.origin.shares_validation(origin):
             raise ValueError("continue_from already holds this validation set; its points would count twice.")
-        finished, opened = base.finished(), base.unfinished()
+        finished, opened = base.reopened()
         finished.origin = base.origin.merge([origin])
-        return finished, None if opened is None else opened[1], offset
+        return finished, opened, offset
 
     def _origin(self, offset: int) -> Origin:
         problem, training, method = self.problem, self.problem.training, self.method

@@ -249,10 +249,10 @@ class Valuation:
         if not known or not 0 <= confidence <= 1:
             raise ValueError("its description is not complete.")
         typical = description.get("typical_error")  # older files have none
-        valuation = cls(
-            moments, origin, backend=backend, confidence=confidence,
-            _typical_error=None if typical is None else TypicalError.checked(typical),
-        )  # fmt: skip
+        if typical and not (np.isfinite(typical).all() and typical[1] >= 0):
+            raise ValueError("its typical error is no number with an interval.")
+        error = TypicalError(*typical) if typical else None
+        valuation = cls(moments, origin, backend=backend, confidence=confidence, _typical_error=error)
         if not {"contributions", "contribution_rows"} & arrays.keys():
             return valuation
         rows = arrays["contribution_rows"]
