@@ -48,8 +48,7 @@ class RemovalCurve:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the curve on matplotlib axes, made if not given. Needs matplotlib: pip install 'nearworth[plot]'."""
-        random = self.random_mean, self.random_spread
-        return plot_removal(self.fractions, self.lowest, self.highest, random, self.scoring, ax)
+        return plot_removal(self, ax)
 
     def _columns(self) -> dict[str, FloatVector]:
         by_value = {"fraction": self.fractions, "lowest": self.lowest, "highest": self.highest}

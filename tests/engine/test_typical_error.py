@@ -73,7 +73,7 @@ def test_some_of_all_validation_points(rng, monkeypatch, parameters, compiled):
     problem = est.training_set_.problem(None, None, None, est.get_params()).some(some)
     planned, values = est.plan(N), np.empty((len(some), N))
     evaluators = planned.method.evaluators(problem, planned)
-    run(problem, 1, Request(chosen=rows, contributions=values), evaluators, nw.Partial())
+    run(problem, 1, Request(chosen=rows, contributions=values), evaluators)
     expected = est.value(contributions=rows).contributions[some]
     np.testing.assert_allclose(values, expected, rtol=0, atol=1e-15)
 

@@ -108,11 +108,14 @@ def effects_of(
     problem = estimator.training_set_.problem(X_val, y_val, None, estimator.get_params(deep=False))
     if not isinstance(problem.game, ClassificationGame):
         return values_of_row(problem), np.empty(0)
-    n_classes, linear_game = len(estimator.classes_), problem.game.uncorrected()
-    linear = values_of_row(replace(problem, game=linear_game))
+    # Without what it adds for small coalitions, the soft utility is the original one.
+    votes = {"utility": "original", "n_neighbors": min(estimator.n_neighbors, problem.game.n_players)}
+    points = problem.queries, problem.query_labels, problem.weights
+    linear_problem = problem.training.problem_of(*points, {**problem.parameters, **votes}, problem.leave_one_out)
+    n_classes, linear = len(estimator.classes_), values_of_row(linear_problem)
     only_row = (np.arange(problem.n_train) == row).astype(np.intp)
     always = np.ones(problem.n_val, dtype=np.intp)
-    worth = values_of_row(replace(problem, game=linear_game, labels=only_row, query_labels=always))
+    worth = values_of_row(replace(linear_problem, labels=only_row, query_labels=always))
     given = int(problem.labels[row])
     rest = linear - worth * (problem.query_labels == given)
     under = [rest + worth * (problem.query_labels == c) + _added(problem, row, c) for c in range(n_classes)]

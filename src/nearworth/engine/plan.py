@@ -1,8 +1,5 @@
 """Method and Plan: how a problem will be solved, decided before any work is done. Both print themselves.
 
-    choose_method   which neighbours are ranked, what finds them, what stands for the others, and why  -> Method
-    make_plan       from a memory budget to threads and batches                                        -> Plan
-
 Each owner of arrays states their bytes (`Memory`): the games their coefficients, `Leaf` its sums, the products their
 norms and copies, the evaluators their scratch. Here they are added up.
 """

@@ -108,7 +108,7 @@ class TruncatedEvaluator:
                 far[:, row.label + 1] += weight * (row.match - row.other)
             near[:, row.near_rows] += weight * (row.near - row.far(labels[row.near_rows]))
             if problem.leave_one_out:
-                itself = problem.self_index(row.query)
+                itself = problem.self_rows(row.query)
                 near[:, itself] -= weight * row.far(labels[[itself]])[:, 0]
         leaf.arrays["sums"] = near + (far[:, :1] + far[:, 1:])[:, labels]
 
@@ -116,7 +116,7 @@ class TruncatedEvaluator:
         values: FloatVector = row.far(self._problem.labels)[0]
         values[row.near_rows] = row.near[0]
         if self._problem.leave_one_out:
-            values[self._problem.self_index(row.query)] = 0.0
+            values[self._problem.self_rows(row.query)] = 0.0
         return values
 
     def _excess(self, rows: list[QueryValues]) -> FloatMatrix:

@@ -1,10 +1,5 @@
 """The one sequence from a problem to a Valuation: method, plan, run, result.
 
-    method     which neighbours are ranked, and what finds them             plan.choose_method   -> Method
-    plan       threads, batches, memory                                     plan.make_plan       -> Plan
-    run        here or on an executor; from a checkpoint if there is one    run.run_steps, cluster.run_on -> Partial
-    result     moments, intervals, where they came from                     -> Valuation
-
 The estimator, the audit and its explanations all come through here.
 """
 
@@ -73,7 +68,7 @@ def single_values(problem: Problem, rows: IntVector) -> FloatMatrix:
 def _values_of(problem: Problem, plan: Plan, rows: IntVector, source: Source | None = None) -> FloatMatrix:
     values = np.empty((problem.n_val, len(rows)))
     request = Request(chosen=rows, contributions=values)
-    run(problem, plan.threads, request, plan.method.evaluators(problem, plan, source), Partial())
+    run(problem, plan.threads, request, plan.method.evaluators(problem, plan, source))
     return values
 
 
@@ -273,7 +268,7 @@ class _ValuationRun:
         """A second run that sums the values of each group, on data that must still be what they were."""
         self._check_unchanged()
         request = Request(spread=True, groups=groups)
-        return run(self.problem, self.plan.threads, request, self._evaluators(), Partial()).finish()
+        return run(self.problem, self.plan.threads, request, self._evaluators()).finish()
 
     def _check_unchanged(self) -> None:
         if not self.problem.leave_one_out and self._validation_fingerprint() != self.validation:

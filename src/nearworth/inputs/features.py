@@ -32,14 +32,6 @@ class Features:
     backend: str | None = None  # library of the frame it was
 
     @property
-    def n_rows(self) -> int:
-        return int(self.data.shape[0])
-
-    @property
-    def n_columns(self) -> int:
-        return int(self.data.shape[1])
-
-    @property
     def is_sparse(self) -> bool:
         return bool(scipy.sparse.issparse(self.data))
 
@@ -190,9 +182,10 @@ def _strange_number(features: Features, name: str, value: Any, row: int, column:
 
 def check_same_features(fitted: Features, given: Features, name: str) -> None:
     """Refuse other columns than those of fit; warn when only one side has names."""
-    if given.n_columns != fitted.n_columns:
-        had = f"X had {fitted.n_columns} features when fit was called"
-        raise ValueError(f"{name} has {given.n_columns} features, but {had}. Give both the same columns.")
+    n_fitted, n_given = fitted.data.shape[1], given.data.shape[1]
+    if n_given != n_fitted:
+        had = f"X had {n_fitted} features when fit was called"
+        raise ValueError(f"{name} has {n_given} features, but {had}. Give both the same columns.")
     if fitted.names == given.names:
         return
     if fitted.names is None or given.names is None:

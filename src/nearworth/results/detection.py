@@ -59,12 +59,7 @@ class Detection:
 
 
 def detect(given: npt.ArrayLike, rule: str = "ranking", *, fraction: float | None = None) -> Detection:
-    """Flag the rows whose value is suspiciously low.
-
-    "ranking": below the value at rank int(fraction * N) from the bottom, so at most that many rows.
-    "cluster": below the lower of the two centres that best split the values in two (2-means, the exact optimum).
-    "lower-cluster": the whole lower of those two clusters.
-    """
+    """What `Valuation.detect` does, for any values; the two clusters are the exact optimum of 2-means."""
     one_of(*RULES)("rule", rule)
     values = np.asarray(given, dtype=np.float64)
     if rule == "ranking":

@@ -207,12 +207,9 @@ class Valuation:
         return sum_by_owner(labels, codes, np.stack([self.values, self.lower, self.upper]), errors, self.backend)
 
     def to_frame(self, backend: str | None = None) -> Any:
-        """A frame with `row`, `value`, `lower` and `upper` if not exact, `standard_error` if known, and `rank`.
+        """A frame with `row`, `value`, `lower` and `upper` if not exact, `standard_error` if known, and `rank` from 1.
 
-        Rank 1 is the most valuable.
-
-        `backend` is "pandas", "polars" or "pyarrow"; by default the library that X came in, else one that is
-        installed.
+        `backend` is "pandas", "polars" or "pyarrow"; by default the library that X came in, else one that is installed.
         """
         columns: dict[str, Any] = {"row": np.arange(self.n_train), "value": self.values.copy()}
         if self.moments.ends is not None:
