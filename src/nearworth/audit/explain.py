@@ -108,10 +108,10 @@ def effects_of(
     problem = estimator.training_set_.problem(X_val, y_val, None, estimator.get_params(deep=False))
     if not isinstance(problem.game, ClassificationGame):
         return values_of_row(problem), np.empty(0)
-    # Without what it adds for small coalitions, the soft utility is the original one.
-    votes = {"utility": "original", "n_neighbors": min(estimator.n_neighbors, problem.game.n_players)}
-    points = problem.queries, problem.query_labels, problem.weights
-    linear_problem = problem.training.problem_of(*points, {**problem.parameters, **votes}, problem.leave_one_out)
+    parameters, points = {**problem.parameters}, (problem.queries, problem.query_labels, problem.weights)
+    if parameters["utility"] == "soft":  # without what it adds for small coalitions, it is the original one
+        parameters |= {"utility": "original", "n_neighbors": min(estimator.n_neighbors, problem.game.n_players)}
+    linear_problem = problem.training.problem_of(*points, parameters, problem.leave_one_out)
     n_classes, linear = len(estimator.classes_), values_of_row(linear_problem)
     only_row = (np.arange(problem.n_train) == row).astype(np.intp)
     always = np.ones(problem.n_val, dtype=np.intp)

@@ -18,11 +18,10 @@ import numpy as np
 from nearworth._common import native
 from nearworth._common.memory import Memory, default_budget, free_memory, usable_threads
 from nearworth.engine.classify import ClassificationEvaluator, SharedTraining, SortedEvaluator
-from nearworth.engine.nearest import ExactSource, Source
 from nearworth.engine.problem import Problem, TrainingSet, budget
 from nearworth.engine.regress import RegressionEvaluator
 from nearworth.engine.run import Evaluator, Request, one_blas_thread
-from nearworth.engine.truncate import TruncatedEvaluator
+from nearworth.engine.truncate import ExactSource, Source, TruncatedEvaluator
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
 from nearworth.games.truncation import Tail, candidates_for_error

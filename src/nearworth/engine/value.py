@@ -19,11 +19,11 @@ from nearworth._common.warnings import warn_user
 from nearworth._version import __version__
 from nearworth.engine.checkpoint import checkpointed
 from nearworth.engine.cluster import run_on
-from nearworth.engine.nearest import SearcherSource, Source
 from nearworth.engine.nearest_lists import NearestLists
 from nearworth.engine.plan import Method, Plan, check_fits, choose_method, make_plan
 from nearworth.engine.problem import Problem, budget
 from nearworth.engine.run import Evaluator, Request, Span, progress_report, run, run_steps
+from nearworth.engine.truncate import SearcherSource, Source
 from nearworth.inputs.features import fingerprint
 from nearworth.inputs.parameters import as_generator, condition, is_real
 from nearworth.inputs.targets import check_rows
