@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import mmap
 import os
-import pickle
 import tempfile
 import threading
-import uuid
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
@@ -36,7 +34,7 @@ from nearworth.engine.problem import PRECOMPUTED, Problem, TrainingSet
 from nearworth.engine.run import Request, Span, run_steps
 from nearworth.inputs.features import Features, fingerprint, row_chunks
 from nearworth.inputs.file_rows import FileRows, open_npy
-from nearworth.results.origin import Origin, kernel
+from nearworth.results.origin import Origin, describe, kernel
 from nearworth.results.sums import Partial
 
 SHARDS_PER_WORKER, WAITING_PER_WORKER = 8, 2
@@ -67,14 +65,10 @@ class Job:
         given = problem.leave_one_out or training.metric != PRECOMPUTED
         points = training.features.data if training.features is not None and given else None
         hashed = fingerprint(points, training.labels)
-        try:
-            key = fingerprint(hashed, pickle.dumps((parameters, problem.leave_one_out)))
-        except Exception:  # a function that only the executor's own pickle can send
-            key = uuid.uuid4().hex
         place = Path(folder).absolute() / f"nearworth-{hashed}"
         place.mkdir(parents=True, exist_ok=True)
         return cls(
-            key=key,
+            key=fingerprint(hashed, describe(parameters), problem.leave_one_out),
             points=None if points is None else _store_points(points, place),
             labels=_store(training.labels, place / "labels.npy"),
             fingerprint=hashed,

@@ -39,12 +39,11 @@ class Groups:
     @cached_property
     def _members(self) -> list[IntVector]:
         order = np.argsort(self.of_training, kind="stable")
-        return np.split(order, np.cumsum(np.bincount(self.of_training))[:-1])
+        return [*np.split(order, np.cumsum(np.bincount(self.of_training))[:-1]), NOBODY]
 
     def members(self, query: int) -> IntVector:
         """The training points in the group of a validation point."""
-        group = self.of_queries[query]
-        return self._members[group] if group >= 0 else NOBODY
+        return self._members[int(self.of_queries[query])]  # -1 is the last: nobody
 
     def some(self, queries: Any) -> Groups:
         return Groups(self.of_training, self.of_queries[queries])

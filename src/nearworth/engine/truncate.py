@@ -113,6 +113,7 @@ class SearcherSource:
         self._listing = listing  # gets what is found, if given
         self._block, self._answers = (0, -1), Neighbours.empty(0, 0)
         self._sampled = np.sort(rng.choice(problem.n_val, min(SAMPLED, problem.n_val), replace=False))
+        self.n_sampled = len(self._sampled)
         searcher.fit(points)
         with one_blas_thread():
             queries = np.asarray(problem.queries[self._sampled], dtype=np.float64)
@@ -160,7 +161,7 @@ class SearcherSource:
 
     def sample(self, size: int, rng: np.random.Generator) -> tuple[Problem, list[Source]]:
         """Some of the sampled queries, with their neighbours in the run and those that others like them have there."""
-        some = np.sort(rng.choice(len(self._sampled), min(size, len(self._sampled)), replace=False))
+        some = np.sort(rng.choice(self.n_sampled, min(size, self.n_sampled), replace=False))
         exact, found = self._sample.part(some), self._found.part(some)
         if self._searcher.on_fail == "exact":
             failed = found.sizes < self._n_needed
@@ -171,10 +172,6 @@ class SearcherSource:
             return lambda start, stop: known_ranks(problem, self.k, each.part(slice(start, stop)))
 
         return problem, [known(exact), known(found)]
-
-    @property
-    def n_sampled(self) -> int:
-        return len(self._sampled)
 
     def identity(self) -> str:
         """What must be the same before a run can be resumed: the searcher as built, and its recall on the sample."""
@@ -231,7 +228,6 @@ class TruncatedEvaluator:
         self._problem, self._source = problem, source
         self._game = TruncatedClassification(problem.game, tail)
         self._class_sizes = np.bincount(problem.labels)
-        self._identity = np.arange(problem.n_train, dtype=np.int32)
 
     def add(self, leaf: Leaf, start: int, stop: int, request: Request) -> Iterator[int]:
         """See Evaluator. Far points cost time only if single values, groups or standard errors are wanted."""
@@ -240,7 +236,7 @@ class TruncatedEvaluator:
             request.excess[:, start:stop] = self._excess(rows)
         if request.needs_every_value:
             for row in rows:
-                request.add(leaf, row.query, float(weights[row.query]), self._all_values(row), self._identity)
+                request.add(leaf, row.query, float(weights[row.query]), self._all_values(row))
                 yield 0
         else:
             leaf.count(weights[start:stop])
