@@ -16,10 +16,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nearworth.datasets.noise import NoisyDigits as NoisyDigits
-from nearworth.datasets.noise import add_label_noise as add_label_noise
-from nearworth.datasets.noise import noisy_digits as noisy_digits
+from nearworth.datasets.noise import NoisyDigits, add_label_noise, noisy_digits
 from nearworth.inputs.parameters import one_of
+
+__all__ = [
+    "NAMES",
+    "DatasetUnavailableError",
+    "NoisyDigits",
+    "PaperDataset",
+    "add_label_noise",
+    "balance",
+    "load",
+    "noisy_digits",
+]
 
 FOLDER = "NEARWORTH_DATA"
 SEED = 999  # the authors' seed, throughout their experiment

@@ -213,10 +213,12 @@ class TrainingSet:
         self, queries: Any, query_labels: Any, weights: Any, parameters: Mapping[str, Any], leave_one_out: bool = False
     ) -> Problem:
         """These training points and validation points that are checked already, with labels as codes."""
+        game_without = lru_cache(FEW_GAMES)(lambda n_excluded: self.game(parameters, self.n_rows - n_excluded))
+        game_without(int(leave_one_out))  # made here, or each thread would make it
         return Problem(
             training=self,
             parameters=parameters,
-            game_without=lru_cache(FEW_GAMES)(lambda n_excluded: self.game(parameters, self.n_rows - n_excluded)),
+            game_without=game_without,
             labels=self.labels,
             queries=queries,
             query_labels=query_labels,

@@ -21,10 +21,22 @@ from nearworth._common.types import BoolVector, FloatVector, Ties
 from nearworth.datasets import NAMES, DatasetUnavailableError, load
 from nearworth.estimator import KNNShapley
 from nearworth.inputs.parameters import one_of, whole_number
-from nearworth.paper.protocol import N_VAL, N_VAL_IMAGES, Protocol
-from nearworth.paper.protocol import Split as Split
-from nearworth.paper.protocol import make_split as make_split
+from nearworth.paper.protocol import N_VAL, N_VAL_IMAGES, Protocol, Split, make_split
 from nearworth.results.detection import detect
+
+__all__ = [
+    "CELLS",
+    "HEADER",
+    "LEGEND",
+    "PRINTED",
+    "Row",
+    "Split",
+    "agreement",
+    "judge",
+    "make_split",
+    "table1",
+    "write_json",
+]
 
 Verdict = Literal["=", "~", "c", "x"]
 
