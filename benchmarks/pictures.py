@@ -18,7 +18,7 @@ from truncation import paper_bound  # beside this file
 import nearworth as nw
 from nearworth.cli.bench import Blobs
 from nearworth.neighbors.exact import Sample
-from nearworth.neighbors.lsh_theory import collision_probability
+from nearworth.neighbors.lsh import collision_probability
 
 mpl.use("Agg")
 mpl.rcParams["svg.hashsalt"] = "nearworth"

@@ -23,7 +23,7 @@ import nearworth as nw
 from nearworth.cli.bench import Blobs, multiplied
 from nearworth.datasets import load
 from nearworth.neighbors.exact import ExactSearch
-from nearworth.neighbors.lsh_theory import collision_probability, found_in_tables
+from nearworth.neighbors.lsh import collision_probability, found_in_tables
 
 K = 100
 SOME = 50  # queries whose candidates are counted

@@ -146,9 +146,9 @@ def test_bad_arguments(rng):
     for fractions in ([], [0.5, 0.1], [0.1, 0.1], [1.0], [-0.1], ["x"]):
         with pytest.raises(ValueError, match="fractions must be increasing numbers from 0 to below 1"):
             witness(values, fractions=fractions)
-    with pytest.raises(ValueError, match=r"v has shape \(19,\), but X has 20 rows"):
+    with pytest.raises(ValueError, match="v has 19 entries for 20 rows"):
         witness(values[1:])
-    with pytest.raises(ValueError, match="v must hold finite values; got nan"):
+    with pytest.raises(ValueError, match="v has NaN or infinity at row 19"):
         witness(np.append(values[1:], np.nan))
     with pytest.raises(ValueError, match="n_repeats"):
         witness(values, n_repeats=0)

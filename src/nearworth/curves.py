@@ -12,6 +12,7 @@ import numpy as np
 from nearworth._common.frames import make_frame
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.inputs.parameters import as_generator, is_real, whole_number
+from nearworth.inputs.targets import check_targets
 from nearworth.results.plots import plot_removal
 
 FRACTIONS = tuple(percent / 100 for percent in range(0, 55, 5))
@@ -47,8 +48,7 @@ class RemovalCurve:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the curve on matplotlib axes, made if not given. Needs matplotlib: pip install 'nearworth[plot]'."""
-        random = self.random_mean, self.random_spread
-        return plot_removal(self.fractions, self.lowest, self.highest, random, self.scoring, ax)
+        return plot_removal(self, ax)
 
     def _columns(self) -> dict[str, FloatVector]:
         by_value = {"fraction": self.fractions, "lowest": self.lowest, "highest": self.highest}
@@ -108,7 +108,7 @@ def removal_curve(
     shares = _check_fractions(fractions)
     whole_number(1)("n_repeats", n_repeats)
     X, y = indexable(X, y)
-    values = _check_values(v, len(y))
+    values = check_targets(v, "v", len(y))
     scorer = check_scoring(model, scoring=scoring)
     counts = np.minimum(np.round(shares * len(values)).astype(int), len(values) - 1)
 
@@ -158,14 +158,3 @@ def _check_fractions(fractions: Any) -> FloatVector:
     if not shares or not all(is_real(share) and 0 <= share < 1 for share in shares) or sorted(set(shares)) != shares:
         raise ValueError(f"fractions must be increasing numbers from 0 to below 1; got {shares!r}.")
     return np.array(shares, dtype=np.float64)
-
-
-def _check_values(v: Any, n_rows: int) -> FloatVector:
-    values = np.asarray(v, dtype=np.float64)
-    if values.shape != (n_rows,):
-        raise ValueError(
-            f"v has shape {values.shape}, but X has {n_rows} rows. Give the valuation of exactly these training rows."
-        )
-    if not np.isfinite(values).all():
-        raise ValueError(f"v must hold finite values; got {values[~np.isfinite(values)][0]}.")
-    return values

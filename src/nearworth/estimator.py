@@ -142,7 +142,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         features, names = training.features, None if training.features is None else training.features.names
         if training.classes is not None:
             training.n_classes(self.n_classes)
-        self.n_features_in_ = training.n_rows if features is None else features.n_columns
+        self.n_features_in_ = training.n_rows if features is None else features.data.shape[1]
         for name, fitted in (
             ("classes_", training.classes and training.classes.labels),
             ("feature_names_in_", names and np.array(names, dtype=object)),

@@ -10,8 +10,7 @@ import pytest
 import sklearn.datasets
 
 from nearworth import datasets
-from nearworth.datasets import DatasetUnavailableError, balance, load
-from nearworth.datasets.catalogue import CATALOGUE, sha256_of
+from nearworth.datasets import CATALOGUE, DatasetUnavailableError, balance, load, sha256_of
 from paper_data import FOLDER, needs_data
 
 COMPLETE = ("mnist", "fmnist", "fraud", "creditcard", "click", "phoneme", "wind", "pol", "cpu", "2dplanes")

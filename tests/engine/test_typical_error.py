@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from nearworth.engine import nearest, plan
+from nearworth.engine import plan, truncate
 from nearworth.engine.run import Request, run
 from nearworth.results import typical_error
 
@@ -49,7 +49,7 @@ def root_mean_square(v, exact):
 @pytest.mark.parametrize("search", ["exact", "searcher"])
 def test_where_all_are_valued_exactly_it_is_the_error(rng, monkeypatch, question, more, search):
     monkeypatch.setattr(typical_error, "MOST", N_VAL)
-    monkeypatch.setattr(nearest, "SAMPLED", N_VAL)
+    monkeypatch.setattr(truncate, "SAMPLED", N_VAL)
     X, y = points(rng, N)
     asked = () if question == "itself" else points(rng, N_VAL)
     asked += (rng.uniform(0, 3, N_VAL),) if question == "weights" else ()
@@ -73,7 +73,7 @@ def test_some_of_all_validation_points(rng, monkeypatch, parameters, compiled):
     problem = est.training_set_.problem(None, None, None, est.get_params()).some(some)
     planned, values = est.plan(N), np.empty((len(some), N))
     evaluators = planned.method.evaluators(problem, planned)
-    run(problem, 1, Request(chosen=rows, contributions=values), evaluators, nw.Partial())
+    run(problem, 1, Request(chosen=rows, contributions=values), evaluators)
     expected = est.value(contributions=rows).contributions[some]
     np.testing.assert_allclose(values, expected, rtol=0, atol=1e-15)
 
@@ -82,7 +82,7 @@ def test_some_of_all_validation_points(rng, monkeypatch, parameters, compiled):
     ("itself", "on_fail", "share"), [(False, "partial", 0.2), (True, "partial", 0.9), (False, "exact", 0.87)]
 )
 def test_without_bias_and_with_an_interval_that_covers(monkeypatch, itself, on_fail, share):
-    monkeypatch.setattr(nearest, "SAMPLED", 80)
+    monkeypatch.setattr(truncate, "SAMPLED", 80)
     monkeypatch.setattr(typical_error, "MOST", 64)
     rng = np.random.default_rng(3)
     X, y = points(rng, N)

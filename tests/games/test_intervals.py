@@ -7,7 +7,7 @@ import pytest
 
 from definition import SEMIVALUES
 from nearworth.games.coefficients import Presence, rank_weights
-from nearworth.games.intervals import FarRanks
+from nearworth.games.truncation import FarRanks
 
 
 @pytest.mark.parametrize("semivalue", [*SEMIVALUES, ("beta", 3, 2), ("beta", 0.2, 7)])

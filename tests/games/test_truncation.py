@@ -10,9 +10,8 @@ import pytest
 from definition import SEMIVALUES, UTILITIES, defined_values, paper_bound, utility_function
 from nearworth.games import truncation
 from nearworth.games.classification import ClassificationGame
-from nearworth.games.intervals import FarRanks, Interval
 from nearworth.games.ties import TieBlocks
-from nearworth.games.truncation import TruncatedClassification, TruncatedRows, candidates_for_error
+from nearworth.games.truncation import FarRanks, Interval, TruncatedClassification, TruncatedRows, candidates_for_error
 
 TAILS = ("local", "minimax", "mean", "paper")
 EXACT = {"rtol": 0, "atol": 1e-13}

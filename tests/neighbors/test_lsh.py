@@ -14,8 +14,8 @@ from definition import recall
 from nearworth import LSHSearch
 from nearworth.neighbors import lsh
 from nearworth.neighbors.exact import ExactSearch, Sample
-from nearworth.neighbors.lsh import HashTables
-from nearworth.neighbors.lsh_theory import (
+from nearworth.neighbors.lsh import (
+    HashTables,
     Theory,
     collision_probability,
     found_in_tables,

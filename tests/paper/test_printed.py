@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from nearworth.paper import PRINTED, judge
-from nearworth.paper.printed import OPTIMAL_CLUSTERS, TIE_RANGES
+from nearworth.paper import OPTIMAL_CLUSTERS, PRINTED, TIE_RANGES, judge
 from paper_data import FOLDER
 
 

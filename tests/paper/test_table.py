@@ -12,9 +12,7 @@ from click.testing import CliRunner
 
 from nearworth.cli import main
 from nearworth.datasets import NAMES, load
-from nearworth.paper import CELLS, PRINTED, table1
-from nearworth.paper.printed import TIE_RANGES
-from nearworth.paper.table import score_values
+from nearworth.paper import CELLS, PRINTED, TIE_RANGES, score_values, table1
 from paper_data import FOLDER, needs_data
 
 TABLES = ("fraud", "creditcard", "click", "phoneme", "wind", "pol", "cpu", "2dplanes")

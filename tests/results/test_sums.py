@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from nearworth._common.archive import read_archive, write_archive
+from nearworth._common.files import read_archive, write_archive
 from nearworth.results.sums import CHUNK, Leaf, Moments
 
 
@@ -147,7 +147,7 @@ def test_nothing_is_added_twice(rng):
     for n_points in (CHUNK, 3):
         number, leaf = partial.n_points // CHUNK, summed(rng.normal(size=(n_points, 3)), np.ones(n_points))
         partial.add_leaf(number, leaf)
-        with pytest.raises(ValueError, match=f"leaf {number} were already added"):
+        with pytest.raises(ValueError, match=f"points {number * CHUNK} to .* are in more than one part"):
             partial.add_leaf(number, leaf)
 
 
@@ -174,10 +174,10 @@ def test_an_unfinished_leaf_goes_on_from_a_file(cut, spread, rng, tmp_path):
     part = nw.Partial()
     part.add_leaf(0, summed(values[:cut], weights[:cut], spread))
     part.save(tmp_path / "a.part")
-    number, leaf = nw.Partial.load(tmp_path / "a.part").unfinished()
+    finished, leaf = nw.Partial.load(tmp_path / "a.part").reopened()
     for row, weight in zip(values[cut:], weights[cut:], strict=True):
         leaf.add_values(row, float(weight))
-    assert number == 0
+    assert finished.n_points == 0
     same(leaf.moments(), summed(values, weights, spread).moments())
 
 

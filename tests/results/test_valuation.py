@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import nearworth as nw
-from nearworth._common.archive import read_archive, write_archive
+from nearworth._common.files import read_archive, write_archive
 from nearworth.results.origin import GAME
 
 

@@ -3,11 +3,9 @@
 types.py    names for array types and options
 memory.py   how much memory there is, in a container too, how much arrays need, and how many cores
 native.py   the library of compiled C: its variants, its functions, checked calls
-files.py    files that appear under their name only once they are complete
-archive.py  JSON and arrays in one file with a checksum
+files.py    files that appear under their name only once they are complete; JSON and arrays in one, with a checksum
 frames.py   result tables as frames of pandas, polars or pyarrow
 warnings.py warnings that point at the caller's own line
 
-archive --> files
 native  --> warnings
 """

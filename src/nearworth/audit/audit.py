@@ -228,7 +228,7 @@ def _use_models(estimator: KNNShapley, models: Models, n_classes: int = 1) -> bo
     features = estimator.training_set_.features
     if estimator.metric == "precomputed" or features is None:
         raise ValueError("models='auto' needs features, and metric='precomputed' has distances only. Leave models out.")
-    return worthwhile(features.n_rows, features.n_columns, n_classes)
+    return worthwhile(features.data.shape[0], features.data.shape[1], n_classes)
 
 
 def _models_predict(estimator: KNNShapley, labels: Any, groups: IntVector | None) -> list[FloatMatrix]:
@@ -288,7 +288,7 @@ def _value_and_voters(
 def _warn_of_scales(estimator: KNNShapley) -> None:
     """Distances of raw columns are those of the widest column alone."""
     features = estimator.training_set_.features
-    if features is None or features.is_sparse or estimator.metric not in SCALED or features.n_columns < 2:
+    if features is None or features.is_sparse or estimator.metric not in SCALED or features.data.shape[1] < 2:
         return
     spreads = np.nanstd(np.asarray(features.data[:SCALE_ROWS], dtype=np.float64), axis=0)
     widest, usual = int(spreads.argmax()), float(np.median(spreads[spreads > 0])) if spreads.any() else 0.0

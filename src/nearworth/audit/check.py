@@ -34,7 +34,7 @@ def check_rows(audit: LabelAudit, X_new: Any, y_new: Any) -> LabelAudit:
     if model is None or training.classes is None:
         raise ValueError("check is for audits of classes without X_val; this one is another. Audit all rows again.")
     exact = {**estimator.get_params(deep=False), "search": "exact", "max_error": None, "standard_errors": False}
-    codes = _known_labels(audit, y_new, check_features(X_new, "X_new").n_rows)
+    codes = _known_labels(audit, y_new, check_features(X_new, "X_new").data.shape[0])
     problem = training.problem(X_new, y_new, None, exact)
     _, lists = value_and_nearest(problem, audit.n_voters)
     voters, n_classes = Voters.of(lists.rows, lists.keys, estimator.n_neighbors), len(training.classes.labels)

@@ -108,13 +108,11 @@ def effects_of(
     problem = estimator.training_set_.problem(X_val, y_val, None, estimator.get_params(deep=False), groups)
     if not isinstance(problem.game, ClassificationGame):
         return values_of_row(problem), np.empty(0)
-    n_classes, linear_game = len(estimator.classes_), problem.game.uncorrected()
-    linear = values_of_row(replace(problem, game=linear_game))
+    n_classes, given = len(estimator.classes_), int(problem.labels[row])
     only_row = (np.arange(problem.n_train) == row).astype(np.intp)
-    always = np.ones(problem.n_val, dtype=np.intp)
-    worth = values_of_row(replace(problem, game=linear_game, labels=only_row, query_labels=always))
-    given = int(problem.labels[row])
-    rest = linear - worth * (problem.query_labels == given)
+    alone = replace(problem, labels=only_row, query_labels=np.ones(problem.n_val, dtype=np.intp))
+    worth = values_of_row(alone) - _added(alone, row, 1)
+    rest = values_of_row(problem) - _added(problem, row, given) - worth * (problem.query_labels == given)
     under = [rest + worth * (problem.query_labels == c) + _added(problem, row, c) for c in range(n_classes)]
     total = problem.weights.sum()
     return under[given], np.array([problem.weights @ effect / total for effect in under])

@@ -8,8 +8,8 @@
 
     classify.py  the evaluator of classification: how a block of queries is valued, from keys to sums
     regress.py   the evaluator of regression
-    truncate.py  the evaluator where few neighbours are ranked: values with certified intervals
-    nearest.py   the candidates for that, from exact search or from a searcher, which is evaluated on a sample
+    truncate.py  the evaluator where few neighbours are ranked: values with certified intervals; candidates for that
+                 from exact search or from a searcher, which is evaluated on a sample
     nearest_lists.py   the nearest points of every query, recorded while the queries are valued
 
     checkpoint.py   a folder with the sums so far

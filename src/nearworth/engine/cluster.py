@@ -2,8 +2,7 @@
 
     run_on     cuts the leaves into shards, submits a few at a time, merges what comes back
     Job        what all shards share: files with the training set, parameters, method
-    Shard      a job and some validation points; complete in itself, so that any worker can do it, and do it again
-    work       what a worker does with a shard
+    work       what a worker does with a shard: the job and some validation points, complete, for any worker to do
 
 Shards are aligned subtrees (see results/sums.py): each comes back as one node.
 """
@@ -12,10 +11,8 @@ from __future__ import annotations
 
 import mmap
 import os
-import pickle
 import tempfile
 import threading
-import uuid
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
@@ -37,7 +34,7 @@ from nearworth.engine.problem import PRECOMPUTED, Problem, TrainingSet
 from nearworth.engine.run import Request, Span, run_steps
 from nearworth.inputs.features import Features, fingerprint, row_chunks
 from nearworth.inputs.file_rows import FileRows, open_npy
-from nearworth.results.origin import Origin, kernel
+from nearworth.results.origin import Origin, describe, kernel
 from nearworth.results.sums import Partial
 
 SHARDS_PER_WORKER, WAITING_PER_WORKER = 8, 2
@@ -68,14 +65,10 @@ class Job:
         given = problem.leave_one_out or training.metric != PRECOMPUTED
         points = training.features.data if training.features is not None and given else None
         hashed = fingerprint(points, training.labels)
-        try:
-            key = fingerprint(hashed, pickle.dumps((parameters, problem.leave_one_out)))
-        except Exception:  # a function that only the executor's own pickle can send
-            key = uuid.uuid4().hex
         place = Path(folder).absolute() / f"nearworth-{hashed}"
         place.mkdir(parents=True, exist_ok=True)
         return cls(
-            key=key,
+            key=fingerprint(hashed, describe(parameters), problem.leave_one_out),
             points=None if points is None else _store_points(points, place),
             labels=_store(training.labels, place / "labels.npy"),
             fingerprint=hashed,
@@ -95,15 +88,6 @@ class Job:
         return training.problem_of(points, labels, np.empty(0), self.parameters, leave_one_out=self.leave_one_out)
 
 
-@dataclass(frozen=True)
-class Shard:
-    """Some leaves and what the problem of a worker lacks: the weights of all, or only their validation points."""
-
-    job: Job
-    span: Span
-    points: dict[str, Any]
-
-
 def run_on(
     executor: Any, problem: Problem, method: Method, summed: Partial, span: Span, scratch: str | os.PathLike[str] | None
 ) -> Generator[int, None, None]:
@@ -113,55 +97,59 @@ def run_on(
     """
     workers = _count_workers(executor)
     pool: Executor = executor.get_executor(pure=False) if hasattr(executor, "get_executor") else executor
-    waiting: dict[Future[Partial], Shard] = {}
+    waiting: dict[Future[Partial], Span] = {}
     with ExitStack() as stack:
         if scratch is None:
             temporary = tempfile.TemporaryDirectory(prefix="nearworth-", ignore_cleanup_errors=True)
             scratch = stack.enter_context(temporary)
-        shards = cut(problem, Job.of(problem, method, scratch), span, workers)
+        job = Job.of(problem, method, scratch)
+        shards = cut(problem, span, workers)
         stack.callback(lambda: [future.cancel() for future in waiting])
         while True:
             while len(waiting) < WAITING_PER_WORKER * workers and (shard := next(shards, None)) is not None:
-                with _naming(shard, "The executor refused"):
-                    waiting[pool.submit(work, shard)] = shard
+                with _naming(shard[0], "The executor refused"):
+                    waiting[pool.submit(work, job, *shard)] = shard[0]
             if not waiting:
                 return
             for future in wait(waiting, return_when=FIRST_COMPLETED).done:
-                shard = waiting.pop(future)
-                with _naming(shard, "A worker failed on"):
+                done = waiting.pop(future)
+                with _naming(done, "A worker failed on"):
                     part = future.result()
                 summed.origin.warn_of_kernels([part.origin])
                 summed.absorb(part)
-                yield shard.span.n_points
+                yield done.n_points
 
 
-def cut(problem: Problem, job: Job, span: Span, workers: int) -> Iterator[Shard]:
-    """Aligned groups of 2^n leaves, some for each worker."""
+def cut(problem: Problem, span: Span, workers: int) -> Iterator[tuple[Span, dict[str, Any]]]:
+    """Aligned groups of 2^n leaves, some for each worker, and what the problem of a worker lacks.
+
+    That is the weights of all validation points, or only the validation points of these leaves.
+    """
     level = max(1, len(span.leaves) // (SHARDS_PER_WORKER * workers)).bit_length() - 1
     for _, group in groupby(span.leaves, key=lambda leaf: leaf >> level):
         part, points = replace(span, leaves=tuple(group)), {"weights": problem.weights, "groups": problem.groups}
-        if not job.leave_one_out:
+        if not problem.leave_one_out:
             a, b = span.points(part.leaves[0])[0], span.points(part.leaves[-1])[1]
             part = Span(part.leaves, b - a, span.offset + a, span.opened if a == 0 else None)
             points = {name: getattr(problem, name)[a:b] for name in ("queries", "query_labels", "weights")}
             if isinstance(points["queries"], np.ndarray):
                 points["queries"] = np.array(points["queries"])  # a memory map would be sent as a whole
             points["groups"] = None if problem.groups is None else problem.groups.some(slice(a, b))
-        yield Shard(job, part, points)
+        yield part, points
 
 
 @contextmanager
-def _naming(shard: Shard, what: str) -> Iterator[None]:
+def _naming(span: Span, what: str) -> Iterator[None]:
     """Errors of executors and workers, with what they did and the validation points that they did it to."""
     try:
         yield
     except CancelledError as error:
         raise RuntimeError(
-            f"The executor gave up {shard.span}: its scheduler is gone or was restarted, or the work was cancelled. "
+            f"The executor gave up {span}: its scheduler is gone or was restarted, or the work was cancelled. "
             "With a checkpoint, the same call goes on from what is finished."
         ) from error
     except Exception as error:
-        raise RuntimeError(f"{what} {shard.span}: {type(error).__name__}: {error}") from error
+        raise RuntimeError(f"{what} {span}: {type(error).__name__}: {error}") from error
 
 
 def _count_workers(executor: Any) -> int:
@@ -172,14 +160,14 @@ def _count_workers(executor: Any) -> int:
     return int(getattr(executor, "_max_workers", None) or UNKNOWN_WORKERS)
 
 
-def work(shard: Shard) -> Partial:
+def work(job: Job, span: Span, points: Mapping[str, Any]) -> Partial:
     """Sum up one shard, in any process."""
-    job, (problem, shared) = shard.job, _prepared(shard.job)
-    problem = replace(problem, **shard.points)
-    plan = make_plan(problem.training, job.parameters, job.method, shard.span.n_points)
+    problem, shared = _prepared(job)
+    problem = replace(problem, **points)
+    plan = make_plan(problem.training, job.parameters, job.method, span.n_points)
     evaluators = job.method.evaluators(problem, plan, shared=shared)
     request, sums = Request(spread=bool(job.parameters["standard_errors"])), Partial(Origin(kernel=kernel()))
-    deque(run_steps(problem, plan.threads, request, evaluators, sums, shard.span), maxlen=0)
+    deque(run_steps(problem, plan.threads, request, evaluators, sums, span), maxlen=0)
     return sums
 
 

@@ -1,8 +1,5 @@
 """Method and Plan: how a problem will be solved, decided before any work is done. Both print themselves.
 
-    choose_method   which neighbours are ranked, what finds them, what stands for the others, and why  -> Method
-    make_plan       from a memory budget to threads and batches                                        -> Plan
-
 Each owner of arrays states their bytes (`Memory`): the games their coefficients, `Leaf` its sums, the products their
 norms and copies, the evaluators their scratch. Here they are added up.
 """
@@ -19,11 +16,10 @@ from typing import Any
 from nearworth._common import native
 from nearworth._common.memory import Memory, default_budget, free_memory, usable_threads
 from nearworth.engine.classify import ClassificationEvaluator, SharedTraining, SortedEvaluator
-from nearworth.engine.nearest import ExactSource, Source
 from nearworth.engine.problem import Problem, TrainingSet, budget
 from nearworth.engine.regress import RegressionEvaluator
 from nearworth.engine.run import Evaluator, Request, one_blas_thread
-from nearworth.engine.truncate import TruncatedEvaluator
+from nearworth.engine.truncate import ExactSource, Source, TruncatedEvaluator
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
 from nearworth.games.truncation import Tail, candidates_for_error

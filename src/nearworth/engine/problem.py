@@ -24,7 +24,7 @@ from nearworth.neighbors.keys import Keys, make_keys
 
 PRECOMPUTED = "precomputed"
 NOBODY: IntVector = np.zeros(0, dtype=np.intp)
-FEW_GAMES = 4  # sizes of groups whose games are kept
+FEW_GAMES = 5  # sizes of groups whose games are kept
 INTERRUPT_EVERY = 2**28  # differences after which a run looks whether it should stop
 LEAST_TRIAL, TRIAL_ENTRIES = 2048, 2**20  # rows and numbers of a file that a trial reads into memory
 
@@ -39,12 +39,11 @@ class Groups:
     @cached_property
     def _members(self) -> list[IntVector]:
         order = np.argsort(self.of_training, kind="stable")
-        return np.split(order, np.cumsum(np.bincount(self.of_training))[:-1])
+        return [*np.split(order, np.cumsum(np.bincount(self.of_training))[:-1]), NOBODY]
 
     def members(self, query: int) -> IntVector:
         """The training points in the group of a validation point."""
-        group = self.of_queries[query]
-        return self._members[group] if group >= 0 else NOBODY
+        return self._members[int(self.of_queries[query])]  # -1 is the last: nobody
 
     def some(self, queries: Any) -> Groups:
         return Groups(self.of_training, self.of_queries[queries])
@@ -60,7 +59,7 @@ class Problem:
 
     training: TrainingSet
     parameters: Mapping[str, Any]
-    game: Any  # of a validation point outside of all groups; see TrainingSet.game
+    game_without: Callable[[int], Any]  # the game of all training points but so many
     labels: npt.NDArray[Any]  # of the training points
     queries: Any
     query_labels: npt.NDArray[Any]
@@ -85,17 +84,16 @@ class Problem:
     def n_val(self) -> int:
         return len(self.query_labels)
 
-    @cached_property
-    def game_without(self) -> Callable[[int], Any]:
-        """The game of all training points but so many."""
-        few = lru_cache(maxsize=FEW_GAMES)(lambda n_excluded: self.game.among(self.n_train - n_excluded))
-        return lambda n_excluded: self.game if n_excluded == self.leave_one_out else few(n_excluded)
+    @property
+    def game(self) -> Any:
+        """The game of a validation point outside of all groups; see TrainingSet.game."""
+        return self.game_without(int(self.leave_one_out))
 
     def excluded(self, query: int) -> IntVector:
         """The training points that take no part in the game of a query."""
         if self.groups is not None:
             return self.groups.members(query)
-        return np.array([self.self_index(query)]) if self.leave_one_out else NOBODY
+        return np.array([self.self_rows(query)]) if self.leave_one_out else NOBODY
 
     def runs(self, start: int, stop: int) -> Iterator[tuple[int, int, IntMatrix]]:
         """Queries in a row with equally many excluded points: where they begin and end, and the points of each."""
@@ -107,10 +105,6 @@ class Problem:
             queries = list(run)
             excluded = np.array([self.excluded(query) for query in queries]).reshape(len(queries), size)
             yield queries[0], queries[-1] + 1, excluded
-
-    def self_index(self, query: int) -> int:
-        """The training point that takes no part in the game of a query; -1 if all do."""
-        return int(self.self_rows(query)) if self.leave_one_out else -1
 
     def self_rows(self, queries: Any) -> Any:
         """The training points that some validation points (a number, numbers or a slice) are, with leave_one_out."""
@@ -191,10 +185,9 @@ class TrainingSet:
         if X_val is None:
             queries, labels = self._own_points(), self.labels
         else:
-            if not _plain_arrays(X_val, y_val):
-                X_val, y_val = open_pair(X_val, y_val, ("X_val", "y_val"), budget(parameters))
+            X_val, y_val = open_pair(X_val, y_val, ("X_val", "y_val"), budget(parameters))
             queries = self._check_queries(X_val)
-            labels = self._check_query_labels(y_val, queries.n_rows)
+            labels = self._check_query_labels(y_val, queries.data.shape[0])
         weights = check_weights(sample_weight, len(labels))
         problem = self.problem_of(queries.data, labels, weights, parameters, leave_one_out=X_val is None)
         return problem if groups is None else replace(problem, groups=self._check_groups(groups, problem))
@@ -220,10 +213,12 @@ class TrainingSet:
         self, queries: Any, query_labels: Any, weights: Any, parameters: Mapping[str, Any], leave_one_out: bool = False
     ) -> Problem:
         """These training points and validation points that are checked already, with labels as codes."""
+        game_without = lru_cache(FEW_GAMES)(lambda n_excluded: self.game(parameters, self.n_rows - n_excluded))
+        game_without(int(leave_one_out))  # made here, or each thread would make it
         return Problem(
             training=self,
             parameters=parameters,
-            game=self.game(parameters, self.n_rows - leave_one_out),
+            game_without=game_without,
             labels=self.labels,
             queries=queries,
             query_labels=query_labels,
@@ -266,7 +261,7 @@ class TrainingSet:
     def _check_queries(self, X_val: Any) -> Features:
         queries = _check_points(X_val, "X_val", self.metric)
         if self.metric == PRECOMPUTED:
-            if queries.n_columns != self.n_rows:
+            if queries.data.shape[1] != self.n_rows:
                 raise ValueError(
                     "X_val must hold distances, one row per validation point and one column per training point "
                     f"({self.n_rows}); got shape {queries.data.shape}."
@@ -277,9 +272,7 @@ class TrainingSet:
             raise TypeError("X_val is sparse, but X in fit was not. Use X_val.toarray(), or fit on a sparse X.")
         if self.features.is_sparse and not queries.is_sparse:
             raise TypeError("X_val is dense, but X in fit was sparse. Use scipy.sparse.csr_array(X_val).")
-        warning = check_same_features(self.features, queries, "X_val")
-        if warning:
-            warn_user(warning)
+        check_same_features(self.features, queries, "X_val")
         return queries
 
     def _check_query_labels(self, y_val: Any, n_rows: int) -> npt.NDArray[Any]:
@@ -299,13 +292,12 @@ class TrainingSet:
 def make_training_set(X: Any, y: Any, parameters: Mapping[str, Any]) -> TrainingSet:
     """Check the training set and build its geometry."""
     task, metric = parameters["task"], parameters["metric"]
-    if not _plain_arrays(X, y):
-        X, y = open_pair(X, y, ("X", "y"), budget(parameters))
+    X, y = open_pair(X, y, ("X", "y"), budget(parameters))
     features = None if metric == PRECOMPUTED and X is None else _check_points(X, "X", metric)
-    n_rows = None if features is None else features.n_rows
+    n_rows = None if features is None else features.data.shape[0]
     classes = None if task == "regression" else check_classes(y, "y", n_rows)
     labels: npt.NDArray[Any] = check_targets(y, "y", n_rows) if classes is None else classes.codes
-    if features is not None and metric == PRECOMPUTED and features.n_columns != n_rows:
+    if features is not None and metric == PRECOMPUTED and features.data.shape[1] != n_rows:
         raise ValueError(
             f"X must hold distances between training points, {n_rows} x {n_rows}; got shape {features.data.shape}."
         )
@@ -319,11 +311,6 @@ def make_training_set(X: Any, y: Any, parameters: Mapping[str, Any]) -> Training
         classes=classes,
         fingerprint=fingerprint(data, labels, names),
     )
-
-
-def _plain_arrays(*parts: Any) -> bool:
-    """Whether nothing is to be opened: no path, frame, dataset or memory map."""
-    return all(type(part) is np.ndarray for part in parts)
 
 
 def _check_points(X: Any, name: str, metric: Any) -> Features:

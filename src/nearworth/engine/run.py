@@ -110,10 +110,9 @@ class Span:
         return f"validation points {self.offset + first} to {self.offset + last}"
 
 
-def run(
-    problem: Problem, threads: int, request: Request, make_evaluator: Callable[[], Evaluator], partial: Partial
-) -> Partial:
-    """Add all leaves to a part."""
+def run(problem: Problem, threads: int, request: Request, make_evaluator: Callable[[], Evaluator]) -> Partial:
+    """The sums over all validation points."""
+    partial = Partial()
     deque(run_steps(problem, threads, request, make_evaluator, partial, Span.of(problem.n_val)), maxlen=0)
     return partial
 

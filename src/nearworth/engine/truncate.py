@@ -1,4 +1,4 @@
-"""Values when only the nearest points of each query are ranked.
+"""Values when only the nearest points of each query are ranked, found by exact search or by a searcher.
 
 A near point has a value of its own rank. A far point has one value if it is of the query's class and another if not, so
 the sums over queries need one number per class, not one step per far point.
@@ -6,24 +6,203 @@ the sums over queries need one number per class, not one step per far point.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import groupby
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from nearworth._common.memory import Memory
-from nearworth._common.types import FloatMatrix, FloatVector, IntVector
-from nearworth.engine.nearest import Source
+from nearworth._common.types import BoolVector, FloatMatrix, FloatVector, IntVector
+from nearworth.engine.nearest_lists import NearestLists
 from nearworth.engine.problem import Problem
-from nearworth.engine.run import Request
+from nearworth.engine.run import Request, one_blas_thread
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.truncation import Tail, TruncatedClassification
-from nearworth.neighbors.exact import search_bytes
-from nearworth.neighbors.searchers import Neighbours
+from nearworth.neighbors.exact import ExactSearch, TrueDistances, ask, recall_by_distance, search_bytes, upper_limit
+from nearworth.neighbors.searchers import Neighbours, Searcher, as_points
 from nearworth.results.sums import Leaf
 
+if TYPE_CHECKING:
+    from nearworth.engine.plan import Plan
+
 ENDS = 3  # value, lower end, upper end: the leading axis of every array here
+BLOCK = 1024  # queries put to a searcher at a time
+SAMPLED, CONFIDENCE = 256, 0.99  # queries that are also searched exactly, and how sure the certificate is
+
+# The nearest training points of the validation points start..stop-1 whose ranks are known: complete blocks of ties.
+Source: TypeAlias = Callable[[int, int], Neighbours]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchReport:
+    """What a searcher found, judged on a random sample of the validation points.
+
+    `incomplete` is how many validation points may lack one of their K* nearest neighbours, at most, with probability
+    `confidence`; sampled ones and those in `failed` (fewer than K* found) were searched exactly, unless on_fail says
+    otherwise. `tuning` is what the searcher reports of its own parameters, predicted recall included.
+    """
+
+    searcher: str
+    n_candidates: int
+    n_sampled: int
+    n_complete: int
+    recall: float
+    incomplete: int
+    confidence: float
+    failed: IntVector
+    tuning: Any = None
+
+    def __str__(self) -> str:
+        return (
+            f"{self.searcher}: recall {self.recall:.3f}, all {self.n_candidates:,} neighbours found for "
+            f"{self.n_complete} of {self.n_sampled} sampled queries; failed for {len(self.failed)}"
+        )
+
+
+def known_ranks(problem: Problem, k: int, found: Neighbours, *, by_index: bool = False) -> Neighbours:
+    """The first k of what was found, cut before a block of ties that may go on beyond it.
+
+    Ranking by index needs no cut if tied points were also found `by_index`.
+    """
+    n_found = found.sizes
+    sizes = np.minimum(n_found, k)
+    if problem.ties == "average" or not by_index:
+        # The key of the next point, or of the last one where no next is known.
+        next_key = found.keys[np.arange(len(sizes)), np.where(sizes < n_found, sizes, sizes - 1)]
+        nearer = (found.keys < next_key[:, None]).sum(axis=1)
+        sizes = np.where(sizes < problem.game.n_players, nearer, sizes)
+    return found.first(sizes)
+
+
+class ExactSource:
+    """Every distance is computed."""
+
+    def __init__(self, problem: Problem, k: int, plan: Plan | None = None) -> None:
+        self._problem, self._k = problem, k
+        batch = plan.batch if plan is not None and problem.keys.streamed else None
+        search = ExactSearch(single=plan is None or plan.single, batch=batch)
+        self._search = search.fit_keys(problem.keys, problem.n_train)
+
+    def __call__(self, start: int, stop: int) -> Neighbours:
+        return known_ranks(self._problem, self._k, self.nearest(np.arange(start, stop)), by_index=True)
+
+    def nearest(self, queries: IntVector) -> Neighbours:
+        """The nearest of some validation points, and one more, which shows whether others are tied with the last."""
+        problem = self._problem
+        n_searched = min(self._k + 1, problem.game.n_players) + problem.leave_one_out
+        found = self._search.nearest(problem.queries[queries], n_searched)
+        return found.without(problem.self_rows(queries)) if problem.leave_one_out else found
+
+
+class SearcherSource:
+    """What a searcher finds, in exact order.
+
+    Its recall is measured on a random sample, for which the exact neighbours then stand.
+    """
+
+    def __init__(
+        self, problem: Problem, searcher: Searcher, k: int, rng: np.random.Generator, listing: NearestLists | None
+    ) -> None:
+        self._problem, self._searcher, self.k, self._exact = problem, searcher, k, ExactSource(problem, k)
+        self._n_needed, self._n_searched = (int(min(n, problem.game.n_players)) for n in (k, k + 1))
+        points = as_points(problem.keys.data)
+        self._distances = TrueDistances(points)
+        self.failed = np.zeros(problem.n_val, dtype=bool)
+        self._listing = listing  # gets what is found, if given
+        self._block, self._answers = (0, -1), Neighbours.empty(0, 0)
+        self._sampled = np.sort(rng.choice(problem.n_val, min(SAMPLED, problem.n_val), replace=False))
+        self.n_sampled = len(self._sampled)
+        searcher.fit(points)
+        with one_blas_thread():
+            queries = np.asarray(problem.queries[self._sampled], dtype=np.float64)
+            searcher.prepare(self._n_searched + problem.leave_one_out, queries)
+            self._sample = self._exact.nearest(self._sampled)
+            self._found = self._ask(self._sampled)
+        k = self._n_needed
+        self._recall = recall_by_distance(self._found.keys[:, :k], self._sample.keys[:, :k])
+        self._n_complete = int(np.count_nonzero(self._recall >= 1.0))
+
+    def __call__(self, start: int, stop: int) -> Neighbours:
+        found, on_fail = self._ask_block(start, stop), self._searcher.on_fail
+        failed = found.sizes < self._n_needed
+        self.failed[start:stop] |= failed
+        if on_fail == "raise" and failed.any():
+            query = int(np.flatnonzero(failed)[0])
+            raise ValueError(
+                f"{self._searcher.name} found {found.sizes[query]} of {self.k} neighbours of validation point "
+                f"{start + query}. Use on_fail='exact' or 'partial'."
+            )
+        self._replace_by_exact(found, start, stop, failed & (on_fail == "exact"))
+        if self._listing is not None:
+            for query, rows, keys in zip(range(start, stop), *found, strict=True):
+                self._listing.keep(query, rows[rows >= 0], keys[rows >= 0])
+        return known_ranks(self._problem, self.k, found)
+
+    def report(self) -> SearchReport:
+        """What was found so far, and what may be missing."""
+        n_val, n_sampled = self._problem.n_val, self.n_sampled
+        misses, incomplete = n_sampled - self._n_complete, 0
+        if n_sampled < n_val:  # else all were searched exactly
+            share = upper_limit(misses, n_sampled, CONFIDENCE)
+            incomplete = min(int(np.ceil(share * n_val)) - misses, n_val - n_sampled)
+        return SearchReport(
+            searcher=self._searcher.name,
+            n_candidates=self.k,
+            n_sampled=n_sampled,
+            n_complete=self._n_complete,
+            recall=float(self._recall.mean()),
+            incomplete=incomplete,
+            confidence=CONFIDENCE if incomplete else 1.0,
+            failed=np.flatnonzero(self.failed),
+            tuning=self._searcher.tuning,
+        )
+
+    def sample(self, size: int, rng: np.random.Generator) -> tuple[Problem, list[Source]]:
+        """Some of the sampled queries, with their neighbours in the run and those that others like them have there."""
+        some = np.sort(rng.choice(self.n_sampled, min(size, self.n_sampled), replace=False))
+        exact, found = self._sample.part(some), self._found.part(some)
+        if self._searcher.on_fail == "exact":
+            failed = found.sizes < self._n_needed
+            found.rows[failed], found.keys[failed] = exact.rows[failed], exact.keys[failed]
+        problem = self._problem.some(self._sampled[some])
+
+        def known(each: Neighbours) -> Source:
+            return lambda start, stop: known_ranks(problem, self.k, each.part(slice(start, stop)))
+
+        return problem, [known(exact), known(found)]
+
+    def identity(self) -> str:
+        """What must be the same before a run can be resumed: the searcher as built, and its recall on the sample."""
+        fingerprint = self._searcher.fingerprint
+        assert fingerprint is not None
+        return f"{self._searcher.name} {fingerprint()}, {self._n_complete} of {len(self._recall)} complete"
+
+    def _ask_block(self, start: int, stop: int) -> Neighbours:
+        """Searchers like many queries at a time: asks a whole block and keeps the answers to the rest of it.
+
+        Always the same blocks, wherever a run was resumed: an index may round differently in another batch.
+        """
+        if not self._block[0] <= start <= stop <= self._block[1]:
+            first = start - start % BLOCK
+            last = min(max(stop, first + BLOCK), self._problem.n_val)
+            self._block, self._answers = (first, last), self._ask(np.arange(first, last))
+        return self._answers.part(np.arange(start, stop) - self._block[0])
+
+    def _ask(self, queries: IntVector) -> Neighbours:
+        problem, excluded = self._problem, queries if self._problem.leave_one_out else None
+        points, k = problem.queries[queries], self._n_searched
+        return ask(self._searcher, self._distances, points, k, numbers=queries, excluded=excluded)
+
+    def _replace_by_exact(self, found: Neighbours, start: int, stop: int, failed: BoolVector) -> None:
+        """Put exact neighbours in the place of those of sampled queries, and of those where the search failed."""
+        a, b = np.searchsorted(self._sampled, (start, stop))
+        sampled = self._sampled[a:b] - start
+        found.rows[sampled], found.keys[sampled] = self._sample.rows[a:b], self._sample.keys[a:b]
+        failed[sampled] = False
+        if failed.any():
+            found.rows[failed], found.keys[failed] = self._exact.nearest(start + np.flatnonzero(failed))
 
 
 class QueryValues(NamedTuple):
@@ -49,7 +228,6 @@ class TruncatedEvaluator:
         self._problem, self._source = problem, source
         self._game = TruncatedClassification(problem.game, tail)
         self._class_sizes = np.bincount(problem.labels)
-        self._identity = np.arange(problem.n_train, dtype=np.int32)
 
     def add(self, leaf: Leaf, start: int, stop: int, request: Request) -> Iterator[int]:
         """See Evaluator. Far points cost time only if single values, groups or standard errors are wanted."""
@@ -58,7 +236,7 @@ class TruncatedEvaluator:
             request.excess[:, start:stop] = self._excess(rows)
         if request.needs_every_value:
             for row in rows:
-                request.add(leaf, row.query, float(weights[row.query]), self._all_values(row), self._identity)
+                request.add(leaf, row.query, float(weights[row.query]), self._all_values(row))
                 yield 0
         else:
             leaf.count(weights[start:stop])
@@ -109,7 +287,7 @@ class TruncatedEvaluator:
                 far[:, row.label + 1] += weight * (row.match - row.other)
             near[:, row.near_rows] += weight * (row.near - row.far(labels[row.near_rows]))
             if problem.leave_one_out:
-                itself = problem.self_index(row.query)
+                itself = problem.self_rows(row.query)
                 near[:, itself] -= weight * row.far(labels[[itself]])[:, 0]
         leaf.arrays["sums"] = near + (far[:, :1] + far[:, 1:])[:, labels]
 
@@ -117,7 +295,7 @@ class TruncatedEvaluator:
         values: FloatVector = row.far(self._problem.labels)[0]
         values[row.near_rows] = row.near[0]
         if self._problem.leave_one_out:
-            values[self._problem.self_index(row.query)] = 0.0
+            values[self._problem.self_rows(row.query)] = 0.0
         return values
 
     def _excess(self, rows: list[QueryValues]) -> FloatMatrix:

@@ -1,10 +1,5 @@
 """The one sequence from a problem to a Valuation: method, plan, run, result.
 
-    method     which neighbours are ranked, and what finds them             plan.choose_method   -> Method
-    plan       threads, batches, memory                                     plan.make_plan       -> Plan
-    run        here or on an executor; from a checkpoint if there is one    run.run_steps, cluster.run_on -> Partial
-    result     moments, intervals, where they came from                     -> Valuation
-
 The estimator, the audit and its explanations all come through here.
 """
 
@@ -24,11 +19,11 @@ from nearworth._common.warnings import warn_user
 from nearworth._version import __version__
 from nearworth.engine.checkpoint import checkpointed
 from nearworth.engine.cluster import run_on
-from nearworth.engine.nearest import SearcherSource, Source
 from nearworth.engine.nearest_lists import NearestLists
 from nearworth.engine.plan import Method, Plan, check_fits, choose_method, make_plan
 from nearworth.engine.problem import Problem, budget
 from nearworth.engine.run import Evaluator, Request, Span, progress_report, run, run_steps
+from nearworth.engine.truncate import SearcherSource, Source
 from nearworth.inputs.features import fingerprint
 from nearworth.inputs.parameters import as_generator, condition, is_real
 from nearworth.inputs.targets import check_rows
@@ -73,7 +68,7 @@ def single_values(problem: Problem, rows: IntVector) -> FloatMatrix:
 def _values_of(problem: Problem, plan: Plan, rows: IntVector, source: Source | None = None) -> FloatMatrix:
     values = np.empty((problem.n_val, len(rows)))
     request = Request(chosen=rows, contributions=values)
-    run(problem, plan.threads, request, plan.method.evaluators(problem, plan, source), Partial())
+    run(problem, plan.threads, request, plan.method.evaluators(problem, plan, source))
     return values
 
 
@@ -273,7 +268,7 @@ class _ValuationRun:
         """A second run that sums the values of each group, on data that must still be what they were."""
         self._check_unchanged()
         request = Request(spread=True, groups=groups)
-        return run(self.problem, self.plan.threads, request, self._evaluators(), Partial()).finish()
+        return run(self.problem, self.plan.threads, request, self._evaluators()).finish()
 
     def _check_unchanged(self) -> None:
         if not self.problem.leave_one_out and self._validation_fingerprint() != self.validation:
@@ -306,9 +301,9 @@ class _ValuationRun:
             raise ValueError(f"continue_from is of another run; it differs in {'; '.join(different)} (there and here).")
         if base.origin.shares_validation(origin):
             raise ValueError("continue_from already holds this validation set; its points would count twice.")
-        finished, opened = base.finished(), base.unfinished()
+        finished, opened = base.reopened()
         finished.origin = base.origin.merge([origin])
-        return finished, None if opened is None else opened[1], offset
+        return finished, opened, offset
 
     def _origin(self, offset: int) -> Origin:
         problem, training, method = self.problem, self.problem.training, self.method

@@ -4,9 +4,7 @@
     ties.py            sums over blocks of tied ranks
     classification.py  the closed form for matches                 (uses coefficients, ties)
     regression.py      the closed form for squared errors          (uses the linear form of classification)
-    intervals.py       ranks in unknown order: mean values, sharp intervals      (uses coefficients)
-    truncation.py      classification from the k nearest ranks, and how many certify an error
-                                                                   (uses intervals, classification)
+    truncation.py      classification from the k nearest ranks: sharp intervals, and how many ranks certify an error
     definition.py      the four utilities as plain functions, and a semivalue from all 2^n subsets
 
 Only numpy, no geometry, no files. The last module uses none of the others: they are tested against it. The engine

@@ -11,7 +11,6 @@ averaged over the orders inside each block.
 
 from __future__ import annotations
 
-from copy import copy
 from typing import Any
 
 import numpy as np
@@ -52,22 +51,10 @@ class ClassificationGame:
         presence = Presence.of(semivalue)
         soft = utility == "soft"
         self.n_players = n_players
-        self._rules = n_neighbors, n_classes, utility, semivalue
         # The soft utility never divides by more votes than there are, so K > N is K = N; the original one does.
         self.weights = rank_weights(presence, n_players, min(n_neighbors, n_players) if soft else n_neighbors)
         self._n_classes = n_classes
         self._correction = classification_correction(presence, n_players, n_neighbors) if soft else None
-
-    def among(self, n_players: int) -> ClassificationGame:
-        """The same game with another number of players."""
-        game = ClassificationGame(n_players, *self._rules)
-        return game if self._correction is not None else game.uncorrected()
-
-    def uncorrected(self) -> ClassificationGame:
-        """The part of the game that depends on the order of the players: the first line above."""
-        game = copy(self)
-        game._correction = None
-        return game
 
     def values(self, labels: npt.NDArray[Any], label: npt.NDArray[Any], ties: TieBlocks) -> FloatMatrix:
         """Values in rank order (Q, N), from training labels in rank order (Q, N) and validation labels (Q,)."""

@@ -76,15 +76,10 @@ class RegressionGame:
         presence = Presence.of(semivalue)
         soft = utility == "soft"
         self.n_players = n_players
-        self._rules = n_neighbors, utility, semivalue
         self.votes = min(n_neighbors, n_players) if soft else n_neighbors
         self.single = rank_weights(presence, n_players, self.votes)
         self.pair = pair_weights(presence, n_players, self.votes)
         self.correction = regression_correction(presence, n_players, n_neighbors) if soft else None
-
-    def among(self, n_players: int) -> RegressionGame:
-        """The same game with another number of players."""
-        return RegressionGame(n_players, *self._rules)
 
     def values(self, targets: npt.NDArray[Any], target: npt.NDArray[Any], ties: TieBlocks) -> FloatMatrix:
         """Values in rank order (Q, N), from training targets in rank order (Q, N) and validation targets (Q,)."""

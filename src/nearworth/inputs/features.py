@@ -14,6 +14,7 @@ import numpy.typing as npt
 import scipy.sparse
 
 from nearworth._common import native
+from nearworth._common.warnings import warn_user
 from nearworth.inputs.file_rows import PIECE, FileRows
 
 LARGEST_FEATURE = 1e150  # squares of larger numbers leave no room to be added up in 64-bit floats
@@ -29,14 +30,6 @@ class Features:
     data: npt.NDArray[Any] | FileRows | scipy.sparse.csr_array
     names: tuple[str, ...] | None = None  # of columns
     backend: str | None = None  # library of the frame it was
-
-    @property
-    def n_rows(self) -> int:
-        return int(self.data.shape[0])
-
-    @property
-    def n_columns(self) -> int:
-        return int(self.data.shape[1])
 
     @property
     def is_sparse(self) -> bool:
@@ -187,16 +180,18 @@ def _strange_number(features: Features, name: str, value: Any, row: int, column:
     return f"{name} holds values too large for 64-bit distances: {value:.3g} at {where}. {safe}"
 
 
-def check_same_features(fitted: Features, given: Features, name: str) -> str | None:
-    """Refuse other columns than those of fit; returns a warning when only one side has names."""
-    if given.n_columns != fitted.n_columns:
-        had = f"X had {fitted.n_columns} features when fit was called"
-        raise ValueError(f"{name} has {given.n_columns} features, but {had}. Give both the same columns.")
+def check_same_features(fitted: Features, given: Features, name: str) -> None:
+    """Refuse other columns than those of fit; warn when only one side has names."""
+    n_fitted, n_given = fitted.data.shape[1], given.data.shape[1]
+    if n_given != n_fitted:
+        had = f"X had {n_fitted} features when fit was called"
+        raise ValueError(f"{name} has {n_given} features, but {had}. Give both the same columns.")
     if fitted.names == given.names:
-        return None
+        return
     if fitted.names is None or given.names is None:
         has, had = ("no feature names", "them") if given.names is None else ("feature names", "none")
-        return f"{name} has {has}, but X in fit had {had}: columns are taken in their order."
+        warn_user(f"{name} has {has}, but X in fit had {had}: columns are taken in their order.")
+        return
     missing = [c for c in fitted.names if c not in given.names]
     unexpected = [c for c in given.names if c not in fitted.names]
     if missing or unexpected:

@@ -15,7 +15,7 @@ Nearest neighbours only, found by searchers (`fit(X)`, `search(Q, k)`), whose an
 
     searchers.py  the contract of a searcher, Neighbours (what every search returns), checks of answers
     exact.py      all of the nearest, of any metric; exact order and recall of what other searchers found
-    lsh.py        the paper's hash tables       lsh_theory.py   how many, what they find, and Theorem 4
+    lsh.py        the paper's hash tables: how many, what they find, and Theorem 4
     faiss_search.py   an index of faiss, and the only module that imports it
     graph.py      neighbours that were found before
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nearworth._common.types import BoolVector, IntVector
-from nearworth.datasets.catalogue import SEED, PaperDataset, balance, smaller_class
+from nearworth.datasets import SEED, PaperDataset, balance, smaller_class
 from nearworth.inputs.parameters import one_of
 
 Protocol = Literal["table", "released"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -59,26 +58,21 @@ class Detection:
         )
 
 
-def detect(values: Any, rule: str = "ranking", *, fraction: float | None = None) -> Detection:
-    """Flag the rows whose value is suspiciously low.
-
-    "ranking": below the value at rank int(fraction * N) from the bottom, so at most that many rows.
-    "cluster": below the lower of the two centres that best split the values in two (2-means, the exact optimum).
-    "lower-cluster": the whole lower of those two clusters.
-    """
+def detect(given: npt.ArrayLike, rule: str = "ranking", *, fraction: float | None = None) -> Detection:
+    """What `Valuation.detect` does, for any values; the two clusters are the exact optimum of 2-means."""
     one_of(*RULES)("rule", rule)
-    checked = _check_values(values)
+    values = np.asarray(given, dtype=np.float64)
     if rule == "ranking":
         share = DEFAULT_FRACTION if fraction is None else fraction
         check_fraction("fraction", share)
-        count = math.floor(round(float(share) * len(checked), 6))  # 0.29 * 100 is 28.999999999999996
-        threshold = float(np.sort(checked)[count]) if count < len(checked) else math.inf
-        return Detection(checked < threshold, threshold, rule, float(share))
+        count = math.floor(round(float(share) * len(values), 6))  # 0.29 * 100 is 28.999999999999996
+        threshold = float(np.sort(values)[count]) if count < len(values) else math.inf
+        return Detection(values < threshold, threshold, rule, float(share))
     if fraction is not None:
         raise ValueError(f"fraction={fraction!r} has no meaning for rule={rule!r}, which finds its own. Leave it out.")
-    centre, _, boundary = two_means(checked)
+    centre, _, boundary = two_means(values)
     threshold = centre if rule == "cluster" else boundary
-    return Detection(checked < threshold, threshold, rule)
+    return Detection(values < threshold, threshold, rule)
 
 
 def two_means(values: FloatVector) -> tuple[float, float, float]:
@@ -118,13 +112,3 @@ def _best_split(ordered: FloatVector) -> int:
 def _centre(cluster: FloatVector) -> float:
     """Mean, which rounding must not move out of the cluster: equal values are not below their own mean."""
     return float(np.clip(cluster.mean(), cluster[0], cluster[-1]))
-
-
-def _check_values(values: Any) -> FloatVector:
-    checked = np.asarray(values, dtype=np.float64)
-    if checked.ndim != 1 or checked.size == 0:
-        raise ValueError(f"values must be one number per row, at least one; got shape {checked.shape}.")
-    if not np.isfinite(checked).all():
-        row = int(np.argmin(np.isfinite(checked)))
-        raise ValueError(f"values must be finite; got {checked[row]} at row {row}.")
-    return checked

@@ -56,22 +56,15 @@ def plot_values_by_class(
     return ax
 
 
-def plot_removal(
-    fractions: FloatVector,
-    lowest: FloatVector,
-    highest: FloatVector,
-    random: tuple[FloatVector, FloatVector],
-    score: str,
-    ax: Any = None,
-) -> Any:
+def plot_removal(curve: Any, ax: Any = None) -> Any:
     """Score against the share of rows removed, three ways; the band is one standard deviation of random removal."""
-    ax = _make_axes(ax, "training rows removed (%)", score)
-    percent, (mean, spread) = 100 * fractions, random
+    ax = _make_axes(ax, "training rows removed (%)", curve.scoring)
+    percent, mean, spread = 100 * curve.fractions, curve.random_mean, curve.random_spread
     band = ax.fill_between(percent, mean - spread, mean + spread, color=LIGHT, linewidth=0)
     (middle,) = ax.plot(percent, mean, ":", color=DARK, linewidth=1.6)
     line = {"color": DARK, "linewidth": 1.6, "markersize": 6, "markerfacecolor": "white"}
-    (low,) = ax.plot(percent, lowest, "o-", **line)
-    (high,) = ax.plot(percent, highest, "s--", **line)
+    (low,) = ax.plot(percent, curve.lowest, "o-", **line)
+    (high,) = ax.plot(percent, curve.highest, "s--", **line)
     names = ("lowest value first", "highest value first", "at random (mean and standard deviation)")
     ax.legend([low, high, (band, middle)], names, frameon=False)
     return ax

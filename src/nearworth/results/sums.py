@@ -14,7 +14,6 @@ import operator
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import reduce
 from typing import Any, TypeAlias
@@ -23,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nearworth._common import native
-from nearworth._common.archive import Arrays, check_arrays, read_archive, write_archive
+from nearworth._common.files import Arrays, check_arrays, read_archive, write_archive
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.results.origin import Origin
 
@@ -241,20 +240,13 @@ class Partial:
 
     def add_leaf(self, number: int, leaf: Leaf) -> None:
         """Add a leaf, which stays open if it is short; only the last one may be."""
-        if number in self:
-            raise ValueError(f"Validation points of leaf {number} were already added.")
         self._add({(0, number): leaf.moments() if leaf.n_points == CHUNK else leaf})
 
-    def unfinished(self) -> tuple[int, Leaf] | None:
-        """The number of the last leaf and a copy of it, if it is short."""
-        short = ((index, deepcopy(sums)) for (_, index), sums in self._nodes.items() if isinstance(sums, Leaf))
-        return next(short, None)
-
-    def finished(self) -> Partial:
-        """The same without the short leaf at its end, to add to; this one stays as it is."""
+    def reopened(self) -> tuple[Partial, Leaf | None]:
+        """The same without the short leaf at its end, to add to, and that leaf; this one stays as it is."""
         part = Partial(self.origin)
         part._nodes = {node: sums for node, sums in self._nodes.items() if isinstance(sums, Moments)}
-        return part
+        return part, next((sums for sums in self._nodes.values() if isinstance(sums, Leaf)), None)
 
     def merge(self, others: Partial | Iterable[Partial]) -> Partial:
         """The part made of this one and others; no validation point may be in two of them."""
@@ -276,11 +268,11 @@ class Partial:
 
     def finish(self) -> Moments:
         """The sum over everything added, left to right."""
-        whole, last = self.finished(), self.unfinished()
-        if last is not None:
-            whole._insert((0, last[0]), last[1].moments())
-        if not whole._nodes:
+        if not self._nodes:
             raise ValueError("This part has no validation points yet.")
+        whole = Partial()
+        for node, sums in self._nodes.items():
+            whole._insert(node, sums.moments() if isinstance(sums, Leaf) else sums)
         ordered: Any = (whole._nodes[node] for node in sorted(whole._nodes, key=_first_point))
         return reduce(operator.add, ordered).with_ends()  # type: ignore[no-any-return]
 

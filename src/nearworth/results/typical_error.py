@@ -18,7 +18,7 @@ No square of a single point enters the second mean: that is what keeps the noise
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,14 +36,6 @@ class TypicalError(NamedTuple):
 
     square: float
     margin: float
-
-    @classmethod
-    def checked(cls, numbers: Any) -> TypicalError:
-        """From a file; a ValueError if it cannot have been that."""
-        square, margin = map(float, numbers)
-        if not (np.isfinite(square) and 0.0 <= margin < np.inf):
-            raise ValueError("its typical error is no number with an interval.")
-        return cls(square, margin)
 
     @property
     def root(self) -> float:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._common.archive import Arrays, check_arrays, read_archive, write_archive
+from nearworth._common.files import Arrays, check_arrays, read_archive, write_archive
 from nearworth._common.frames import make_frame
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.inputs.parameters import condition, is_whole
@@ -207,12 +207,9 @@ class Valuation:
         return sum_by_owner(labels, codes, np.stack([self.values, self.lower, self.upper]), errors, self.backend)
 
     def to_frame(self, backend: str | None = None) -> Any:
-        """A frame with `row`, `value`, `lower` and `upper` if not exact, `standard_error` if known, and `rank`.
+        """A frame with `row`, `value`, `lower` and `upper` if not exact, `standard_error` if known, and `rank` from 1.
 
-        Rank 1 is the most valuable.
-
-        `backend` is "pandas", "polars" or "pyarrow"; by default the library that X came in, else one that is
-        installed.
+        `backend` is "pandas", "polars" or "pyarrow"; by default the library that X came in, else one that is installed.
         """
         columns: dict[str, Any] = {"row": np.arange(self.n_train), "value": self.values.copy()}
         if self.moments.ends is not None:
@@ -249,10 +246,10 @@ class Valuation:
         if not known or not 0 <= confidence <= 1:
             raise ValueError("its description is not complete.")
         typical = description.get("typical_error")  # older files have none
-        valuation = cls(
-            moments, origin, backend=backend, confidence=confidence,
-            _typical_error=None if typical is None else TypicalError.checked(typical),
-        )  # fmt: skip
+        if typical and not (np.isfinite(typical).all() and typical[1] >= 0):
+            raise ValueError("its typical error is no number with an interval.")
+        error = TypicalError(*typical) if typical else None
+        valuation = cls(moments, origin, backend=backend, confidence=confidence, _typical_error=error)
         if not {"contributions", "contribution_rows"} & arrays.keys():
             return valuation
         rows = arrays["contribution_rows"]

@@ -11,7 +11,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from nearworth._common.archive import DIGEST, MAGIC, read_archive, write_archive
+from nearworth._common.files import DIGEST, MAGIC, read_archive, write_archive
 
 
 def both(description, arrays):
