@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+import webbrowser
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,9 +28,11 @@ def detect(*, output: str, force: bool, as_json: bool, **given: Any) -> None:
     print_message(f"{audited.headline()}{'' if output == STDOUT else where}")
 
 
-def report(*, image_shape: str | None, output: str, force: bool, as_json: bool, **given: Any) -> None:
+def report(*, image_shape: str | None, output: str, force: bool, as_json: bool, show: bool, **given: Any) -> None:
     from nearworth.report.page import render_report
 
+    if not output:  # the page that the same command wrote before is replaced
+        output, force = f"{Path(given['train']).name.split('.')[0]}-report.html", True
     check_output(output, force, (".html", ".htm"), (given["train"], given["validation"]))
     if output == STDOUT:
         raise InputError("-o -: a report goes to a file; give a name that ends in .html.")
@@ -44,6 +48,8 @@ def report(*, image_shape: str | None, output: str, force: bool, as_json: bool, 
         print_json(audited.summary("report") | {"output": output})
     then = "decide, and export" if len(audited.suspects) else "for the pictures"
     print_message(f"{audited.headline()} Open {output} in a browser, {then}.")
+    if show:
+        webbrowser.open(Path(output).absolute().as_uri())
 
 
 class Audited(NamedTuple):
@@ -58,7 +64,7 @@ class Audited(NamedTuple):
     def make(cls, given: dict[str, Any]) -> Audited:
         model, selection = pop_model(given), _pop_selection(given)
         data = prepare(**given)
-        audit = nw.audit_labels(data.X, data.y, X_val=data.X_val, y_val=data.y_val, **model)
+        audit = nw.audit_labels(data.X, data.y, X_val=data.X_val, y_val=data.y_val, task=data.task, **model)
         return cls(data, audit, selection, audit.suspects(**selection))
 
     def columns(self) -> Any:
