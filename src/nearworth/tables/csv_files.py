@@ -188,11 +188,17 @@ def as_line(cells: list[str], delimiter: str) -> str:
 
 
 def replace_cells(
-    path: Path, dialect: Dialect, column: int, rows: Container[int], change: Callable[[int, str], str], n_rows: int
+    path: Path,
+    dialect: Dialect,
+    column: int,
+    rows: Container[int],
+    change: Callable[[int, str], str | None],
+    n_rows: int,
 ) -> Iterator[bytes]:
     """The bytes of a CSV file, record by record, with new cells in one column.
 
-    `change` is called with the row and the text of each cell in `rows`; it returns the new text.
+    `change` is called with the row and the text of each cell in `rows`; it returns the new text, or None to leave the
+    row out.
     """
     row, n_lines = -1, 0  # the header
     with open_csv(path, dialect.encoding) as file:
@@ -204,6 +210,9 @@ def replace_cells(
             if row in rows and cells:
                 start, end = _span(record, column, dialect.delimiter)
                 new = change(row, cells[column])
+                if new is None:
+                    row += 1
+                    continue
                 quotes = record.startswith('"', start) or not new
                 record = record[:start] + _in_quotes(new, dialect.delimiter, always=quotes) + record[end:]
             try:

@@ -8,7 +8,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,7 @@ class DataFile:
     table: Any = None
     X: Any = None
     y: Any = None
+    _: KW_ONLY
     remarks: tuple[str, ...] = ()
     index: Any = None  # columns in which pandas keeps the names of rows, if any
     y_name: str = "y"

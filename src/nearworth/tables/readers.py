@@ -97,7 +97,7 @@ class Reader:
 
 
 @dataclass(frozen=True)
-class Numbers(Reader):
+class NumberText(Reader):
     """Numbers with separators, signs of currencies and one unit."""
 
     decimal: str = "."
@@ -129,7 +129,7 @@ class Numbers(Reader):
 
 
 @dataclass(frozen=True)
-class Dates(Reader):
+class DateText(Reader):
     """Dates, perhaps with times, in one order of day, month and year."""
 
     form: str = "%Y-%m-%d"
@@ -155,7 +155,7 @@ class Dates(Reader):
 
 
 @dataclass(frozen=True)
-class Truths(Reader):
+class TruthText(Reader):
     """Yes and no."""
 
     def _convert(self, text: Any) -> Any:
@@ -165,7 +165,7 @@ class Truths(Reader):
 
 
 @dataclass(frozen=True)
-class Lists(Reader):
+class ListText(Reader):
     """Lists of numbers as text: [0.1, 0.2] or [0.1 0.2]."""
 
     def _convert(self, text: Any) -> Any:
@@ -182,19 +182,19 @@ def find_reader(cells: Any, na_values: Iterable[str] = ()) -> Reader:
     nothing = (*NOTHING, *(value.strip().lower() for value in na_values))
     kind, plain = kind_of(cells), Reader(nothing)
     if kind == "number":
-        return Numbers(nothing)  # so that a "?" in other data of this column is read
+        return NumberText(nothing)  # so that a "?" in other data of this column is read
     if kind != "text":
         return plain
     text = plain(cells).drop_null()
     sample = text.slice(0, SAMPLE)
     distinct = set(pc.unique(pc.utf8_lower(sample)).to_pylist())
     looks: dict[type[Reader], Any] = {
-        Numbers: pc.match_substring_regex(sample, NUMBER),
-        Dates: pc.match_substring_regex(_dashed(sample), DATE),
-        Lists: pc.match_substring_regex(sample, r"^\[\s*[-\d.].*\]$"),
+        NumberText: pc.match_substring_regex(sample, NUMBER),
+        DateText: pc.match_substring_regex(_dashed(sample), DATE),
+        ListText: pc.match_substring_regex(sample, r"^\[\s*[-\d.].*\]$"),
     }
     if len(distinct) == 2 and distinct in TRUTHS:
-        return Truths(nothing)
+        return TruthText(nothing)
     for kind_of_reader, fitting in looks.items():
         looks_so = len(text) and pc.mean(fitting).as_py() >= ENOUGH / 2
         if looks_so and (found := kind_of_reader.find(text, nothing)):
