@@ -219,7 +219,7 @@ class FreeText(Column):
         from sklearn.preprocessing import Normalizer
 
         texts = _text(cells).to_pylist()
-        words = TfidfVectorizer(sublinear_tf=True, min_df=2, max_df=0.5, max_features=N_TERMS)
+        words = TfidfVectorizer(sublinear_tf=True, min_df=2, max_df=0.9, max_features=N_TERMS)
         try:
             counts = words.fit_transform(texts)
         except ValueError:  # no word occurs twice
@@ -229,8 +229,10 @@ class FreeText(Column):
             return _left_out(name, kind, "text without words to compare")
         components = make_pipeline(words, TruncatedSVD(n, random_state=0), Normalizer())
         matrix = components.fit_transform(texts)
-        scale = float(np.sqrt(matrix.var(axis=0).sum() / TEXT_VARIANCE)) or 1.0
-        says = f"free text, {n} components of its {counts.shape[1]:,} words, weighed like {TEXT_VARIANCE:.0f} numbers"
+        weight = min(TEXT_VARIANCE, n)
+        scale = float(np.sqrt(matrix.var(axis=0).sum() / weight)) or 1.0
+        parts = f"{n} component{'s' * (n != 1)} of its {counts.shape[1]:,} words"
+        says = f"free text, {parts}, weighed like {weight:.0f} number{'s' * (weight != 1)}"
         names = tuple(f"{name}~{i}" for i in range(n))
         return cls(name, kind, says, names, components=components, centre=matrix.mean(axis=0), scale=scale)
 

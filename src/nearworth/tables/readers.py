@@ -28,7 +28,7 @@ MOST_CELL = 10_000  # characters of a cell that count
 CURRENCY = "$€£¥₹"
 NUMBER = (
     rf"^(?P<sign>[+-]?)\s*(?P<before>[{CURRENCY}]?)\s*(?P<minus>[+-]?)(?P<digits>\d[\d.,' \x{{a0}}]*?|[.,]\d+)"
-    r"(?P<exponent>[eE][+-]?\d+)?\s*(?P<after>[^\d\s.,:+\-/][^\d:]{0,11}[23]?)?$"
+    r"(?P<exponent>[eE][+-]?\d+)?\s*(?P<after>[^\d\s.,:+\-/][^\d\s:]{0,9}[23]?)?$"
 )
 DATE = r"^(\d{1,2}-\w{1,9}-\d{2,4}|[A-Za-z]{3,9}-\d{1,2}-\d{2,4}|\d{4}-\d{1,2}-\d{1,2})(-\d{1,2}:\d\d.*)?$"
 ORDERS = {
