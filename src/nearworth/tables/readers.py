@@ -113,7 +113,8 @@ class NumberText(Reader):
         signs = [pc.replace_substring(pc.struct_field(parts, name), "+", "") for name in ("sign", "minus")]
         plain = pc.binary_join_element_wise(*signs, digits, pc.struct_field(parts, "exponent"), "")
         valid = pc.and_(valid, pc.invert(pc.starts_with(pc.fill_null(plain, "--"), "--")))
-        return _mostly(pc.if_else(valid, plain, pa.scalar(None, pa.string())).cast(pa.float64()), text)
+        numbers = pc.if_else(valid, plain, pa.scalar(None, pa.string())).cast(pa.float64())
+        return _mostly(self._known_numbers(numbers), text)
 
     @classmethod
     def find(cls, text: Any, nothing: tuple[str, ...]) -> Reader | None:
