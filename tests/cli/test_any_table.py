@@ -188,6 +188,7 @@ def test_arrays_of_any_name(command, tmp_path):
         ("a,label\n1,x\n2,x\n3,x\n", "with one class there is nothing to learn"),
         ("id,label\n" + "".join(f"{i},{'xy'[i % 2]}\n" for i in range(20)), "no column is left"),
         ("a,label\n", "but no rows"),
+        ("a,label\n1,x\n2,?\n3,x\n4,NA\n", "with one class there is nothing to learn"),
         ("a,label\n1,\n2,\n", "is empty in every row"),
     ],
 )
@@ -240,6 +241,11 @@ def test_rows_without_a_label_keep_their_numbers(command, tmp_path, rng):
     assert command("apply", "d.json", "t.csv", "-o", "c.csv", "-q") == (0, "", "")
     before, after = (Path(name).read_text().splitlines() for name in ("t.csv", "c.csv"))
     assert [i for i, (a, b) in enumerate(zip(before, after, strict=True)) if a != b] == [41]
+
+
+def test_none_beside_one_other_label_is_a_class(command, tmp_path, rng):
+    write_csv(tmp_path / "t.csv", blobs(rng, lambda y, rng: np.where(y, "some", "None")))
+    assert "left out" not in page(command, "t.csv", "-t", "label")[0]
 
 
 def test_options_as_people_type_them(command, tmp_path, rng):

@@ -14,7 +14,6 @@ from typing import Any
 
 import click
 import numpy as np
-import pyarrow as pa
 
 import nearworth as nw
 from nearworth.cli.options import print_message
@@ -122,7 +121,8 @@ def _from_table(
     preparer = nw.TablePreparer(missing, max_categories, embedded, strict, voids)  # imports scikit-learn: late
     X = _prepared(source, compared, preparer.fit, strict)
     rest = f"left out: {'not among --features' if features else '--ignore'}"
-    unused = [f"{name}: {roles.get(name, rest)}" for name in source.table.column_names if name not in compared]
+    used = set(compared)
+    unused = [f"{name}: {roles.get(name, rest)}" for name in source.table.column_names if name not in used]
     remarks = [*labels.remarks, *(_row_numbers(source.table, compared) if strict and not features else ())]
     X_val = y_val = None
     if other is not None:
@@ -137,14 +137,9 @@ def _from_table(
     cells = {name: source.table[name] for name in others if kind_of(source.table[name]) != "list"}
     id_name = f"id_{id_column}" if id_column in RESERVED else id_column
     rows = Rows(
-        target=target,
-        id_name=id_name,
-        ids=ids,
-        cells=cells,
-        image_names=images,
-        numbers=numbers,
+        target=target, id_name=id_name, ids=ids, cells=cells, image_names=images, numbers=numbers,
         of_rows=len(labels.labelled),
-    )
+    )  # fmt: skip
     columns = [*preparer.describe(), *unused]
     return Data(X, labels.y, X_val, y_val, task=labels.task, rows=rows, columns=columns, remarks=remarks)
 
@@ -153,10 +148,10 @@ def _labelled(source: DataFile, target: Target) -> tuple[DataFile, Any]:
     """The rows that have a label, and their numbers in the file; None if all have one."""
     if target.labelled.all():
         return source, None
-    if not source.is_table:
-        return replace(source, X=source.X[target.labelled]), np.flatnonzero(target.labelled)
-    table = source.table.filter(pa.array(target.labelled)).combine_chunks()
-    return replace(source, table=table), np.flatnonzero(target.labelled)
+    kept = np.flatnonzero(target.labelled)
+    return replace(source, table=source.table.take(kept)) if source.is_table else replace(
+        source, X=source.X[kept]
+    ), kept
 
 
 def _split(source: DataFile, given: Iterable[str]) -> list[str]:

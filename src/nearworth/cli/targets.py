@@ -62,9 +62,8 @@ class TargetReader:
         if y.dtype.kind == "f" and self.strict:
             _finite(y, f"{source.path}: y")
         if y.dtype.kind in "fUT" and not self.strict:
-            return self.read(
-                pa.chunked_array([pa.array(y.astype(np.float64) if y.dtype.kind == "f" else y.tolist())]), where
-            )
+            cells = pa.array(y.astype(np.float64) if y.dtype.kind == "f" else y.tolist())
+            return self.read(pa.chunked_array([cells]), where)
         return self._numbers(y, np.ones(len(y), dtype=bool), where)
 
     def read(self, cells: Any, where: str) -> Target:
@@ -74,13 +73,8 @@ class TargetReader:
         kind = kind_of(cells)
         if kind == "list":
             raise InputError(f"{where} holds lists, which cannot be labels.")
-        if (
-            kind == "text"
-            and not self.strict
-            and not self.exact
-            and self._is_amount(amounts := find_reader(cells)(cells))
-        ):
-            cells, kind = amounts, "number"
+        if kind == "text" and not (self.strict or self.exact) and self._is_amount(read := find_reader(cells)(cells)):
+            cells, kind = read, "number"
         labelled = ~self._missing(cells, kind)
         if self.strict and not labelled.all():
             rows = listed(np.flatnonzero(~labelled).tolist())
@@ -112,19 +106,16 @@ class TargetReader:
         text = pc.utf8_lower(pc.utf8_trim_whitespace(pc.fill_null(cells.cast(pa.string()), "")))
         nothing = [""] if self.strict or self.exact else [*NOTHING]
         distinct = set(pc.unique(text).to_pylist())
-        if "+" in distinct:
-            nothing = [cell for cell in nothing if cell != "-"]
-        if len(distinct - set(nothing)) < 2:  # "none" and "some" are two classes
-            nothing = [""]
+        pairs = {"-": "+" in distinct, "none": len(distinct - set(nothing)) < 2}  # with "+" or "some", it is a class
+        nothing = [cell for cell in nothing if not pairs.get(cell)]
         return np.asarray(empty | pc.is_in(text, pa.array(nothing)).to_numpy())
 
     def _numbers(self, y: Any, labelled: BoolVector, where: str) -> Target:
         task, remarks = self.task or (self.like.task if self.like else None), _left_out(labelled)
         amounts = y.dtype.kind in "iuf" and _continuous(y)
         if task is None and amounts and not self.strict:
-            remarks.append(
-                f"the target has {len(np.unique(y)):,} distinct numbers: taken as amounts (--task regression)"
-            )
+            found = f"{len(np.unique(y)):,} distinct numbers"
+            remarks.append(f"the target has {found}: taken as amounts (--task regression)")
             task = "regression"
         if task == "regression":
             return self._checked(Target(y.astype(np.float64), task, labelled, remarks), where)
@@ -183,7 +174,8 @@ def folded(label: str) -> str:
 
 def _left_out(labelled: BoolVector) -> list[str]:
     n, rows = int((~labelled).sum()), listed(np.flatnonzero(~labelled).tolist(), 3)
-    return [f"{n:,} row{'s' * (n != 1)} without a label left out: {rows}"] if n else []
+    why = "empty, or NA, ? and the like, unless --exact-labels"
+    return [f"{n:,} row{'s' * (n != 1)} without a label left out: {rows} ({why})"] if n else []
 
 
 def _continuous(values: Any) -> bool:

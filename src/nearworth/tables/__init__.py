@@ -34,14 +34,12 @@ class InputError(ValueError):
 
     def corrected(self, arguments: Iterable[str]) -> list[str]:
         """The arguments of a command that would do it, or none."""
-        if not (self.add or self.drop or self.instead):
-            return []
+        given, size = [*arguments], len(self.drop)
         old, new = self.instead or ("", "")
-        changed = [new if old and argument == old else argument for argument in arguments]
-        start = next((i for i in range(len(changed)) if changed[i : i + len(self.drop)] == self.drop), None)
-        if self.drop and start is not None:
-            del changed[start : start + len(self.drop)]
-        return [*changed, *self.add]
+        changed = [new if argument == old else argument for argument in given]
+        start = next((i for i in range(len(given)) if size and changed[i : i + size] == self.drop), len(given))
+        changed = [*changed[:start], *changed[start + size :], *self.add]
+        return changed if changed != given else []
 
 
 def listed(items: Iterable[Any], most: int = 5) -> str:

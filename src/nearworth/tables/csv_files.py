@@ -188,13 +188,9 @@ def as_line(cells: list[str], delimiter: str) -> str:
 
 
 def replace_cells(
-    path: Path,
-    dialect: Dialect,
-    column: int,
-    rows: Container[int],
-    change: Callable[[int, str], str | None],
+    path: Path, dialect: Dialect, column: int, rows: Container[int], change: Callable[[int, str], str | None],
     n_rows: int,
-) -> Iterator[bytes]:
+) -> Iterator[bytes]:  # fmt: skip
     """The bytes of a CSV file, record by record, with new cells in one column.
 
     `change` is called with the row and the text of each cell in `rows`; it returns the new text, or None to leave the
