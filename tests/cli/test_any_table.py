@@ -13,6 +13,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
 
 from cli.command_line import one_line, write_csv
+from nearworth.tables.read import read
 
 N = 120
 GOOD = ["the battery lasts long and charges fast", "great screen with bright colours", "works well and arrived early"]
@@ -144,11 +145,39 @@ def page(command, *arguments):
     return err, text
 
 
+def page_data(text):
+    return json.loads(re.search(r"<script[^>]*json[^>]*>(.*?)</script>", text, re.S)[1])
+
+
 @pytest.mark.parametrize("name", CSVS)
 def test_tables_in_csv(command, tmp_path, rng, name):
     write_csv(tmp_path / "t.csv", CSVS[name](rng))
     err, _ = page(command, "t.csv", "-t", "label")
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("name", CSVS)
+@pytest.mark.parametrize("output", ["c.csv", "c.parquet"])
+def test_decisions_on_every_table_can_be_applied(command, tmp_path, rng, name, output):
+    write_csv(tmp_path / "t.csv", CSVS[name](rng))
+    _, text = page(command, "t.csv", "-t", "label", "--fraction", "0.05")
+    data = page_data(text)
+    assert len(data["row"]) >= 3
+    made = [
+        {"row": row, "given": data["labels"][given], "label": data["labels"][new], "of_rows": data["ofRows"]}
+        | {"decision": ("relabel", "remove", "confirm")[i % 3]}
+        for i, (row, given, new) in enumerate(zip(data["row"], data["given"], data["suggested"], strict=True))
+    ]
+    Path("d.json").write_text(json.dumps({"target": data["target"], "decisions": made}))
+    code, _, err = command("apply", "d.json", "t.csv", "-o", output)
+    assert code == 0, err
+    before, after = read("t.csv").table, read(output).table
+    n_removed = sum(decision["decision"] == "remove" for decision in made)
+    assert after.num_rows == before.num_rows - n_removed
+    rest = [name for name in before.column_names if name != "label"]
+    kept = [row for row in range(before.num_rows) if (row, "remove") not in {(d["row"], d["decision"]) for d in made}]
+    assert after.select(rest).to_pylist() == before.select(rest).take(kept).to_pylist()
+    page(command, output, "-t", "label")
 
 
 def test_german_table(command, tmp_path, rng):
@@ -218,7 +247,7 @@ def test_spellings_of_labels_are_one_class(command, tmp_path, rng):
     err, text = page(command, "t.csv", "-t", "label")
     assert re.search(r"labels 'praise ' \(\d+\)|labels 'PRAISE' \(\d+\)|labels 'Praise' \(\d+\)", err)
     assert "are one class; --exact-labels keeps them apart" in err
-    assert len(json.loads(re.search(r"<script[^>]*json[^>]*>(.*?)</script>", text, re.S)[1])["labels"]) == 2
+    assert len(page_data(text)["labels"]) == 2
     err, _ = page(command, "t.csv", "-t", "label", "--exact-labels")
     assert "one class" not in err
 
@@ -234,7 +263,7 @@ def test_rows_without_a_label_keep_their_numbers(command, tmp_path, rng):
     assert "2 rows without a label left out: 0, 5" in err
     assert [row["row"] for row in json.loads(out)["rows"]] == [40]
     _, text = page(command, "t.csv", "-t", "label", "--fraction", "0.01")
-    data = json.loads(re.search(r"<script[^>]*json[^>]*>(.*?)</script>", text, re.S)[1])
+    data = page_data(text)
     assert (data["row"], data["ofRows"]) == ([40], N)
     made = {"row": 40, "given": "1", "decision": "relabel", "label": "0", "of_rows": data["ofRows"]}
     Path("d.json").write_text(json.dumps({"target": "label", "decisions": [made]}))

@@ -149,9 +149,8 @@ def _labelled(source: DataFile, target: Target) -> tuple[DataFile, Any]:
     if target.labelled.all():
         return source, None
     kept = np.flatnonzero(target.labelled)
-    return replace(source, table=source.table.take(kept)) if source.is_table else replace(
-        source, X=source.X[kept]
-    ), kept
+    rows = {"table": source.table.take(kept)} if source.is_table else {"X": source.X[kept]}
+    return replace(source, **rows), kept
 
 
 def _split(source: DataFile, given: Iterable[str]) -> list[str]:
