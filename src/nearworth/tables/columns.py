@@ -86,25 +86,22 @@ def _learn_any(name: str, cells: Any, preparer: Any) -> Column:
     """The column by what its cells stand for; it is left out where it has nothing to compare rows by."""
     reader = find_reader(cells, preparer.na_values)
     read = reader(cells)
-    kind, column = kind_of(read), None
-    if kind not in COLUMNS:
-        column = _left_out(name, kind, f"{kind} has no distance")
-    elif kind == "number" and not preparer.as_they_are and (why := names_rows(name, read)):
-        column = _left_out(name, kind, why)
-    else:
-        column = COLUMNS[kind].learn(name, kind, read, preparer)
-    odd = odd_cells(cells, read, reader) if column.names else ""
-    words = [column.words, reader.words if column.names else "", odd]
-    return replace(column, reader=reader, words="; ".join(filter(None, words)))
+    kind = kind_of(read)
+    why = f"{kind} has no distance" if kind not in COLUMNS else ""
+    if kind == "number" and not preparer.as_they_are:
+        why = names_rows(name, read)
+    column = _left_out(name, kind, why) if why else COLUMNS[kind].learn(name, kind, read, preparer)
+    more = [reader.words, odd_cells(cells, read, reader)] if column.names else []
+    return replace(column, reader=reader, words="; ".join(filter(None, [column.words, *more])))
 
 
-def names_rows(name: str, cells: Any, any_name: bool = False) -> str:
+def names_rows(name: str, cells: Any) -> str:
     """Why whole numbers name rows rather than measure them, if they do; empty otherwise."""
     if not types.is_integer(cells.type) or cells.null_count or len(cells) < FEW_ROWS:
         return ""
     values = cells.to_numpy()
     consecutive = int(values.max()) - int(values.min()) == len(values) - 1
-    if not (consecutive or any_name or ID_NAME.search(name)) or len(np.unique(values)) < len(values):
+    if not (consecutive or ID_NAME.search(name)) or len(np.unique(values)) < len(values):
         return ""
     return "it numbers the rows" if consecutive else "an id, different in every row"
 

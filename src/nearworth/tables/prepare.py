@@ -74,7 +74,8 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.feature_names_in_ = np.array(table.column_names, dtype=object)
         self.n_features_in_ = table.num_columns
         if not any(column.names for column in self.columns_):
-            raise InputError("no column is left to compare rows by: all are left out.")
+            reasons = "; ".join(f"{column.name!r} is {column.words}" for column in self.columns_[:MOST_PROBLEMS])
+            raise InputError(f"no column is left to compare rows by: {reasons}.")
         return self
 
     def transform(self, X: Any) -> FloatMatrix:
