@@ -38,6 +38,8 @@ class Rows:
     image_folder: Path = Path()
     source: str = ""
     notes: list[str] = field(default_factory=list)
+    numbers: Any = None  # of these rows in the file, where some of it are left out
+    of_rows: int | None = None  # in the file
 
 
 class Content:
@@ -78,7 +80,7 @@ class Content:
             "cellNames": list(rows.cells)[:MOST_CELLS],
             "target": rows.target,
             "idName": rows.id_name,
-            "ofRows": len(audit),
+            "ofRows": rows.of_rows or len(audit),
         }
         if rows.ids is not None:
             data["id"] = [id_text(cell) for cell in _take(rows.ids, listed)]
@@ -88,7 +90,7 @@ class Content:
         elif rows.image_names is not None:
             names = _take(rows.image_names, np.array(needed, dtype=np.intp))
             data |= image_files(rows.image_folder, dict(zip(needed, map(str, names), strict=True)))
-        return data | {"labels": list(labels), "nClasses": n_classes}
+        return _as_in_file(data, rows) | {"labels": list(labels), "nClasses": n_classes}
 
     def _cells(self) -> list[list[str]]:
         columns = [_take(column, self.listed) for column in list(self.rows.cells.values())[:MOST_CELLS]]
@@ -157,9 +159,21 @@ def project(X: Any, rows: IntVector) -> FloatMatrix:
     return np.asarray(plane.transform(_dense(X, rows)))
 
 
+def _as_in_file(data: dict[str, Any], rows: Rows) -> dict[str, Any]:
+    """The data with row numbers of the file."""
+    if rows.numbers is None:
+        return data
+    number = rows.numbers.tolist()
+    data["row"] = [number[row] for row in data["row"]]
+    data["near"] = [[[number[row], *rest] for row, *rest in group] for group in data["near"]]
+    for name in {"images", "pictures"} & data.keys():
+        data[name] = {str(number[int(row)]): image for row, image in data[name].items()}
+    return data
+
+
 def shown(label: Any) -> str:
-    """A label as text: 1.0 and 1 alike, as they are written in a file."""
-    return f"{label:.6g}" if isinstance(label, float | np.floating) else str(label)
+    """A label as text: 1.0 and 1 alike, as they are written in a file; all digits, so that no two are alike."""
+    return f"{label:.15g}" if isinstance(label, float | np.floating) else str(label)
 
 
 def id_text(cell: Any) -> str:
@@ -187,5 +201,5 @@ def _take(column: Any, rows: IntVector) -> list[Any]:
 
 
 def _short(cell: Any) -> str:
-    text = "" if cell is None else shown(cell)
+    text = "" if cell is None else f"{cell:.6g}" if isinstance(cell, float) else str(cell)
     return text if len(text) <= CELL_LENGTH else f"{text[:CELL_LENGTH]}…"
