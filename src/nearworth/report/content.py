@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MOST_SUSPECTS, MOST_NEAR = 5_000, 10
 MOST_POINTS = 4_000  # drawn besides the rows that are shown
 SAMPLE, SAMPLE_SEED = 100, 20_261
-ROOM = 5_500_000  # characters of all cells
+ROOM = 5_000_000  # characters of all cells
 BINS, MOST_DECIMALS = 25, 6
 
 

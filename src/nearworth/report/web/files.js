@@ -1,6 +1,7 @@
   // ---- dialogs, export and paper ----
   const dialog = $("dialog");
-  const COMMAND = "nearworth apply decisions.csv " + (/^[\w.\-/]+$/.test(data.source) ? data.source : "DATA") + " -o clean.csv";
+  const [, ending = ".csv"] = /(\.(?:csv|tsv|parquet|feather|npz))$/i.exec(data.source) || [];
+  const COMMAND = "nearworth apply decisions.csv " + (/^[\w.\-]+$/.test(data.source) ? data.source : "DATA") + " -o clean" + ending;
 
   function ask(title, content, ...buttons) {
     dialog.replaceChildren(el("h2", { id: "dialog-title", text: title }), ...[content].flat(), put(el("div", { class: "row" }), buttons));

@@ -68,7 +68,7 @@
       return el("td", {}, count ? button(n(count), () => listPair(a, b), { class: "h" + Math.max(1, Math.ceil((4 * count) / top)), "aria-label": n(count) + " labelled " + show(data.labels[a]) + ", suggested " + show(data.labels[b]) }) : el("span", { text: "·" }));
     };
     return block("Which is taken for which", "Lines: the label given. Columns: the label suggested. Choose a number to list those rows.", el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Given by suggested label" },
-      el("table", { class: "matrix" }, el("thead", {}, el("tr", {}, el("td"), classes.map((c) => el("th", { scope: "col", text: show(data.labels[c]), title: data.labels[c] })))),
+      el("table", { class: data.nClasses > 12 ? "matrix dense" : "matrix" }, el("thead", {}, el("tr", {}, el("td"), classes.map((c) => el("th", { scope: "col", text: show(data.labels[c]), title: data.labels[c] })))),
         el("tbody", {}, classes.map((a) => el("tr", {}, el("th", { scope: "row", text: show(data.labels[a]), title: data.labels[a] }), classes.map((b) => cell(a, b))))))));
   }
 
