@@ -56,7 +56,8 @@
       pair(row, other), neighbours(row, other), cellTable(row, other), cellNote(row),
     ]), rail(row, small)));
     host.scrollTop = stay === true ? scroll : 0;
-    if (small) paintMap(small, { focus: row });
+    host.repaint = () => small && paintMap(small, { focus: row });
+    host.repaint();
     drawActions(row);
     if (held) ($("detail").querySelector('[data-keep="' + held + '"]') || $("list")).focus({ preventScroll: true });
   }

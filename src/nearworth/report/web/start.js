@@ -7,7 +7,7 @@
     $("tabs").replaceChildren(...names.filter((each) => each !== false && each !== undefined).map((each) => {
       if (each === null) return el("span", { class: "gap" });
       const [id, name] = each;
-      return el("button", { type: "button", role: "tab", "data-tab": id, id: "tab-" + id, "aria-selected": String(id === tab), tabindex: id === tab ? "0" : "-1", "aria-controls": lists[id] ? "work" : "panel", onclick: () => open(id) }, name, lists[id] && el("span", { class: "n", "data-open": id }));
+      return el("button", { type: "button", role: "tab", "data-tab": id, id: "tab-" + id, "aria-selected": String(id === tab), tabindex: id === tab ? "0" : "-1", "aria-controls": lists[id] ? "work" : "panel", onclick: () => open(id) }, name + " ", lists[id] && el("span", { class: "n", "data-open": id }));
     }));
   }
 
@@ -49,7 +49,11 @@
     drawDetail();
   }
 
-  const redraw = () => { if (lists[tab]) { drawList(true); drawDetail(true); } else if ($("panel").repaint) $("panel").repaint(); };
+  // Sizes or colours changed. The row stays as it is: on a phone the keyboard changes the size while one types in it.
+  function redraw() {
+    if (lists[tab]) drawList(true);
+    for (const host of [$("scrolls"), $("panel")]) if (host.repaint) host.repaint();
+  }
 
   function switchTheme() {
     const root = document.documentElement, dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
