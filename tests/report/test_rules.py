@@ -457,9 +457,17 @@ def test_keys_are_listed(table):
     table.keys("?")
     assert [k.text for k in table.all("dialog dt")][:5] == ["C", "K", "D", "S", "U"]
     table.keys("k")  # no decision behind a dialog
-    table.keys(ENTER)
+    table.click("#shortcuts")
+    table.click("dialog .row button")
     assert not table.one("dialog").is_displayed()
+    table.browser.refresh()
+    table.keys("k")  # letters are no keys any more
     assert table.text("#count") == "0 of 30 decided"
+    table.click("#help")
+    table.click("#shortcuts")
+    table.keys(ESCAPE)
+    table.keys("k")
+    assert table.text("#count") == "1 of 30 decided"
 
 
 def test_grid_and_list(images):

@@ -62,7 +62,14 @@
   }
 
   const KEYS = [["C", "change to the suggestion (where there is none, asks which)"], ["K", "keep"], ["D", "delete"], ["S", "skip"], ["U", "undo; with Shift: redo"], ["J ↓", "next row; ↑ or Shift J goes back"], ["O", "other label"], ["N", "note"], ["/", "search"], ["G", "grid or list"], ["E", "export"], ["Esc", "leave a field"], ["?", "this list"]];
-  const help = () => ask("Keys", el("dl", {}, KEYS.map(([keys, words]) => [el("dt", {}, keys.split(" ").map((key) => el("kbd", { text: key }))), el("dd", { text: words })])), closer("Close"));
+  let keysOn = true; // they can be turned off, for those who speak to their computer
+  function help() {
+    const box = el("input", { type: "checkbox", id: "shortcuts", onchange: () => { keysOn = box.checked; rememberKeys(); } });
+    box.checked = keysOn;
+    ask("Keys", [el("dl", {}, KEYS.map(([keys, words]) => [el("dt", {}, keys.split(" ").map((key) => el("kbd", { text: key }))), el("dd", { text: words })])), el("p", {}, el("label", {}, box, " Letters are keys"))], closer("Close"));
+  }
+  function rememberKeys() { try { localStorage.setItem("nearworth:keys", keysOn ? "on" : "off"); } catch (error) { /* not kept */ } }
+  try { keysOn = localStorage.getItem("nearworth:keys") !== "off"; } catch (error) { /* on */ }
 
   // On paper: what is listed, at most 300 rows.
   function fillPaper() {

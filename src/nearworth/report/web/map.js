@@ -24,12 +24,12 @@
   function disc(context, x, y, size) { context.beginPath(); context.arc(x, y, size, 0, 7); }
 
   // Draws all points, or with `focus` a small map around one row; gives the function from a point to where it is drawn.
-  function paintMap(canvas, { focus, view: moved = { k: 1, x: 0, y: 0 }, only = null }) {
+  function paintMap(canvas, { focus, view: moved = { k: 1, x: 0, y: 0 }, only = null, covered = 0 }) {
     const box = canvas.getBoundingClientRect(), small = focus !== undefined;
     if (!box.width) return null;
-    const ratio = window.devicePixelRatio || 1, W = box.width, H = box.height, pad = small ? 10 : 40;
+    const ratio = window.devicePixelRatio || 1, W = box.width, H = box.height - covered, pad = small ? 10 : 40;
     canvas.width = W * ratio;
-    canvas.height = H * ratio;
+    canvas.height = box.height * ratio;
     const context = canvas.getContext("2d"), wide = small ? W - 2 * pad : Math.min(W - 2 * pad, (H - 2 * pad) * 1.5);
     context.scale(ratio, ratio);
     const at = ({ x, y }) => [((W - wide) / 2 + (x / 1000) * wide) * moved.k + moved.x, (pad + (1 - y / 1000) * (H - 2 * pad)) * moved.k + moved.y];
@@ -80,7 +80,8 @@
   function mapPanel(host) {
     let moved = { k: 1, x: 0, y: 0 }, only = null, at = null, over = null;
     const canvas = el("canvas", { tabindex: "0", role: "img", "aria-label": "Map of the rows: near means alike. Plus and minus zoom, arrows move." }), hover = el("div", { class: "hover", hidden: true });
-    const paint = () => { at = paintMap(canvas, { view: moved, only }); };
+    const names = legend((label) => { only = label; paint(); });
+    const paint = () => { at = paintMap(canvas, { view: moved, only, covered: window.innerWidth <= 760 ? names.offsetHeight : 0 }); };
     const zoom = (factor, x = canvas.clientWidth / 2, y = canvas.clientHeight / 2) => {
       const k = Math.max(0.8, Math.min(24, moved.k * factor)), by = k / moved.k;
       moved = { k, x: x - (x - moved.x) * by, y: y - (y - moved.y) * by };
@@ -110,7 +111,7 @@
     const pick = (point) => { if (point && point.listed) goTo(point.row); else tell(point); };
     moving(canvas, { zoom, shift, reset, pick: (x, y) => pick(nearest(x, y)), hover: (x, y) => { const point = nearest(x, y); if (point !== over) { over = point; tell(point); } }, leave: () => { over = null; tell(null); } });
     const controls = el("div", { class: "zoom" }, button("+", () => zoom(1.5), { class: "icon", "aria-label": "Zoom in" }), button("−", () => zoom(1 / 1.5), { class: "icon", "aria-label": "Zoom out" }), button("⤢", reset, { class: "icon", "aria-label": "Whole map" }));
-    host.append(el("div", { class: "mapbox" }, canvas, legend((label) => { only = label; paint(); }), controls,
+    host.append(el("div", { class: "mapbox" }, canvas, names, controls,
       el("p", { class: "mapnote", text: "Near means alike. Rings are listed rows: click one to review it." + (points.length < data.ofRows ? " " + n(points.length) + " of " + n(data.ofRows) + " rows are drawn." : "") }), hover));
     paint();
     host.repaint = paint;

@@ -45,7 +45,7 @@
   }
 
   // Two lines about a row: its text, or its first cells.
-  const someCells = (row, most) => plainCells.slice(0, most).map(({ name, j }) => name + " " + (cellsOf(row)[j] || "–")).join(" · ");
+  const someCells = (row, most) => plainCells.slice(0, most).map(({ name, j }) => name + ": " + (cellsOf(row)[j] || "–")).join(" · ");
   const gist = (row) => (textOf(row) || someCells(row, 5) || nameOf(row)).slice(0, 400);
   const excerpt = (row) => (hasImages ? picture(row) : el("span", { class: "clamp", text: gist(row) }));
   const searched = new Map();

@@ -93,6 +93,7 @@
     }
     const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
     if (key.startsWith("Arrow") && event.target.closest("[role=tablist], .scrollx")) return;
+    if (!keysOn && key.length === 1) return;
     const run = ALWAYS[key] || (lists[tab] && IN_LISTS[key]);
     if (run) { event.preventDefault(); run(event); }
   }
