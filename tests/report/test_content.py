@@ -90,6 +90,20 @@ def test_the_sample_is_drawn_by_lot(rng):
     assert 25 < len({*sample} & {*audit.suspects().tolist()}) < 75
 
 
+def test_row_numbers_are_those_of_the_file(rng):
+    """Where rows were left out, those of the page have other numbers than those of the audit."""
+    audit, X, numbers = made_up(rng, 300, 9, ["a", "b"]), rng.normal(size=(300, 4)), 7 + 3 * np.arange(300)
+    cells = {"n": np.arange(300)}
+    plain = Content(audit, Rows(X, cells=cells, image_shape=(2, 2)), {}).page_data()
+    found = Content(audit, Rows(X, cells=cells, image_shape=(2, 2), numbers=numbers, of_rows=999), {}).page_data()
+    of = lambda rows: [7 + 3 * row for row in rows]  # noqa: E731
+    assert (found["row"], found["sample"]) == (of(plain["row"]), of(plain["sample"]))
+    assert found["more"] == plain["more"] | {"row": of(plain["more"]["row"])}
+    assert [[n[0] for n in group] for group in found["near"]] == [of(n[0] for n in group) for group in plain["near"]]
+    assert set(found["images"]) == {str(row) for row in of(int(row) for row in plain["images"])}
+    assert (found["place"], found["nRows"], found["ofRows"]) == (plain["place"], 300, 999)
+
+
 def test_prose_is_told_from_cells():
     said = np.array(["The parcel has not arrived yet, and nobody rang the bell."] * 9, dtype=object)
     codes = np.array(["x" * 80] * 9, dtype=object)

@@ -137,7 +137,7 @@ def test_from_the_api(tmp_path, rng):
 def test_few_suspects(rng, n_suspects):
     page = render_report(made_up(rng, 30, n_suspects, ["a", "b"]), Rows(rng.normal(size=(30, 2))))
     assert len(embedded(page)["row"]) == n_suspects
-    assert ("No label looks wrong (more likely wrong than right)." in page) == (n_suspects == 0)
+    assert ("No suspects (more likely wrong than right)." in page) == (n_suspects == 0)
     assert ("1 row is listed, worst first" in page) == (n_suspects == 1)
 
 

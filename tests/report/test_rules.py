@@ -221,6 +221,13 @@ def test_nothing_listed_nothing_to_decide(show, rng):
     assert page.text("#export") == "Export"
 
 
+def test_an_empty_list_says_why(show, rng):
+    page = show(made_up(rng, 60, 5, ["a", "b"]), Rows(rng.normal(size=(60, 2))), max_fdr=0.001)
+    assert page.text("#inner") == (
+        "No row is listed. No list can promise at most 0.1 % false alarms here; without --max-fdr 5 rows are listed."
+    )
+
+
 def test_one_and_many(show, rng):
     page = show(made_up(rng, 60, 1, ["a", "b"]), Rows(rng.normal(size=(60, 2))))
     page.keys("k")

@@ -40,6 +40,8 @@ class Rows:
     image_folder: Path = Path()
     source: str = ""
     notes: list[str] = field(default_factory=list)
+    numbers: Any = None  # of these rows in the file, where some of it are left out
+    of_rows: int | None = None  # in the file
 
 
 class Labels:
@@ -68,7 +70,7 @@ class Content:
         """All that the page's script reads."""
         audit, suspects = self.audit, self.suspects
         sample = by_lot(np.arange(len(audit)), SAMPLE, SAMPLE_SEED)
-        data = self.suspects_data(sample)
+        data = self._shown(sample)
         count = audit.n_errors
         data |= {
             "source": self.rows.source,
@@ -84,14 +86,17 @@ class Content:
             data["classes"] = np.column_stack([*counts]).tolist()  # rows and suspects of each
         else:
             data |= self._targets()
-        return data | self._map(data)
+        return as_in_file(data | self._map(data), self.rows)
 
-    def suspects_data(self, sample: IntVector | None = None) -> dict[str, Any]:
-        """The listed rows, worst first, as lists of equal length; `more` are their neighbours and the sample."""
+    def suspects_data(self) -> dict[str, Any]:
+        """The listed rows, worst first, as lists of equal length; `more` are their neighbours."""
+        return as_in_file(self._shown(np.arange(0)), self.rows)
+
+    def _shown(self, sample: IntVector) -> dict[str, Any]:
         audit, rows, listed = self.audit, self.rows, self.listed
         code, cells = Labels(self.labels if self.of_classes else []), Cells(rows, len(audit))
         near = [audit.nearest(int(row))[:MOST_NEAR] for row in listed]
-        order = image_order(listed, [[n.row for n in group] for group in near], [] if sample is None else sample)
+        order = image_order(listed, [[n.row for n in group] for group in near], sample)
         more = np.array(order[len(listed) :], dtype=np.intp)
         shown, room = cells.of(listed, ROOM)
         data: dict[str, Any] = {
@@ -108,11 +113,12 @@ class Content:
             "text": cells.text is not None,
             "target": rows.target,
             "idName": rows.id_name,
-            "ofRows": len(audit),
+            "nRows": len(audit),
+            "ofRows": rows.of_rows or len(audit),
             "more": {"row": more.tolist(), "given": [code(label) for label in audit.given[more]]},
         }
         # The sample and the nearest neighbours come first, and are cut last.
-        n_first = len(listed) + (0 if sample is None else len(sample))
+        n_first = len(listed) + len(sample)
         first, room = cells.of(more[:n_first], room)
         data["more"]["cells"] = first + cells.of(more[n_first:], room)[0]
         if rows.ids is not None:
@@ -171,6 +177,19 @@ class Content:
             about = np.column_stack([self.audit.given[others], self.audit.suggested[others]]).round(6).tolist()
         points = [place + extra for place, extra in zip(found[len(known) :], about, strict=True)]
         return {"place": found[: len(known)], "points": points}
+
+
+def as_in_file(data: dict[str, Any], rows: Rows) -> dict[str, Any]:
+    """The data with the row numbers of the file."""
+    if rows.numbers is None:
+        return data
+    number = rows.numbers.tolist()
+    data |= {name: [number[row] for row in data[name]] for name in ("row", "sample") if name in data}
+    data["more"]["row"] = [number[row] for row in data["more"]["row"]]
+    data["near"] = [[[number[row], *rest] for row, *rest in group] for group in data["near"]]
+    for name in {"images", "pictures"} & data.keys():
+        data[name] = {str(number[int(row)]): image for row, image in data[name].items()}
+    return data
 
 
 def rounded(values: FloatVector, ranges: Any, finest: float) -> list[float]:

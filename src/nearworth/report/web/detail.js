@@ -7,7 +7,7 @@
   }
 
   function sentence(row) {
-    if (tab === "sample") return ["Drawn by lot, so that what you find here holds for all " + n(data.ofRows) + " rows. Judge the content; what the audit says is not shown on purpose."];
+    if (tab === "sample") return ["Drawn by lot, so that what you find here holds for all " + n(data.nRows) + " rows. Judge the content; what the audit says is not shown on purpose."];
     const strong = el("b", { text: "Wrong with a probability of " + percent(wrong(row)) + ". " });
     if (isNumber) {
       const [low, high] = data.ranges[known.get(row)];
@@ -35,7 +35,7 @@
     note.value = notes[row] || "";
     const box = (title, ...content) => el("div", { class: "box" }, el("h3", { text: title }), content);
     return el("aside", { class: "rail" },
-      tab === "labels" && box("How sure", histogram(data.certainty, wrong(row), 0.5, "surely right", "surely wrong"), el("p", { text: "All " + n(data.ofRows) + " rows. The line is this row." })),
+      tab === "labels" && box("How sure", histogram(data.certainty, wrong(row), 0.5, "surely right", "surely wrong"), el("p", { text: "All " + n(data.nRows) + " rows. The line is this row." })),
       small && box("Where it lies", small), box("Note", note));
   }
 

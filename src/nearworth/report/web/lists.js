@@ -167,7 +167,9 @@
   function nothingListed() {
     const rows = list().rows;
     if (!rows.length) {
-      return el("div", { class: "empty" }, el("b", { text: "No " + noun + " looks wrong." }), $("nothing").content.textContent + " That is good news, not a proof: see About for what the search can miss.");
+      const why = $("nothing").content.textContent; // no list keeps what was asked for, though some labels look wrong
+      return why ? el("div", { class: "empty" }, el("b", { text: "No row is listed." }), why)
+        : el("div", { class: "empty" }, el("b", { text: "No " + noun + " looks wrong." }), "That is good news, not a proof: see About for what the search can miss.");
     }
     return el("div", { class: "empty" }, el("b", { text: "Nothing matches." }), plural(rows.length, "row is", "rows are") + " hidden by the filters.", el("br"), button("Clear filters", clearFilters));
   }

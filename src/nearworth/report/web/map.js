@@ -112,7 +112,7 @@
     moving(canvas, { zoom, shift, reset, pick: (x, y) => pick(nearest(x, y)), hover: (x, y) => { const point = nearest(x, y); if (point !== over) { over = point; tell(point); } }, leave: () => { over = null; tell(null); } });
     const controls = el("div", { class: "zoom" }, button("+", () => zoom(1.5), { class: "icon", "aria-label": "Zoom in" }), button("−", () => zoom(1 / 1.5), { class: "icon", "aria-label": "Zoom out" }), button("⤢", reset, { class: "icon", "aria-label": "Whole map" }));
     host.append(el("div", { class: "mapbox" }, canvas, names, controls,
-      el("p", { class: "mapnote", text: "Near means alike. Rings are listed rows: click one to review it." + (points.length < data.ofRows ? " " + n(points.length) + " of " + n(data.ofRows) + " rows are drawn." : "") }), hover));
+      el("p", { class: "mapnote", text: "Near means alike. Rings are listed rows: click one to review it." + (points.length < data.nRows ? " " + n(points.length) + " of " + n(data.nRows) + " rows are drawn." : "") }), hover));
     paint();
     host.repaint = paint;
   }

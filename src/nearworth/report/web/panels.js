@@ -17,11 +17,11 @@
     let [low, high] = data.errors, said = data.reviewed ? "from a review" : "estimated from the data", certain = data.reviewed;
     if (sampling && of >= 20) {
       [low, high] = wilson(bad, of);
-      [low, high, said, certain] = [Math.max(bad, Math.floor(low * data.ofRows)), Math.ceil(high * data.ofRows), "from " + plural(of, "row") + " you reviewed", true];
+      [low, high, said, certain] = [Math.max(bad, Math.floor(low * data.nRows)), Math.ceil(high * data.nRows), "from " + plural(of, "row") + " you reviewed", true];
     }
     const verb = (count) => (certain ? (count === 1 ? " is wrong." : " are wrong.") : count === 1 ? " looks wrong." : " look wrong.");
     const range = low >= high ? [el("em", { text: n(high) })] : low <= 0 ? ["At most ", el("em", { text: n(high) })] : ["Between ", el("em", { text: n(low) + " and " + n(high) })];
-    $("headline").replaceChildren(...range, " of " + n(data.ofRows) + " " + noun + (data.ofRows === 1 ? "" : "s") + verb(high));
+    $("headline").replaceChildren(...range, " of " + n(data.nRows) + " " + noun + (data.nRows === 1 ? "" : "s") + verb(high));
     const surely = data.row.filter((row) => wrong(row) > 0.9).length, more = data.nListed - nListed;
     $("subline").textContent = !data.nListed ? "None is listed." : n(data.nListed) + " listed, " + (surely === data.nListed ? "all" : n(surely)) + " with more than 90% certainty." + (more ? " The first " + n(nListed) + " are on this page; nearworth detect writes all." : "");
     $("estimate").replaceChildren(rangeChart(low, high, said));
