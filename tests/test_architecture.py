@@ -32,6 +32,7 @@ OPTIONAL = {
     "faiss": "faiss_search",
     "distributed": "value",
     "zarr": "sources",
+    "openpyxl": "read",
 }  # library -> the one module that imports it
 
 

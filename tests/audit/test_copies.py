@@ -121,3 +121,9 @@ def test_columns_of_other_scales_are_warned_of(rng):
     X[:, 2] *= 5_000
     with pytest.warns(UserWarning, match=r"column 2 varies .* times as much as the median column.*StandardScaler"):
         nw.audit_labels(X, (X[:, 0] > 0).astype(int))
+
+
+def test_columns_that_vary_by_rounding_only_are_no_other_scale(rng):
+    X = rng.normal(size=(100, 6))
+    X[:, 2:] = 1.0 + 1e-15 * rng.normal(size=(100, 4))
+    nw.audit_labels(X, (X[:, 0] > 0).astype(int))  # a warning would be an error here

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -80,6 +81,82 @@ def test_ids_as_reports_spell_them(command, tmp_path, cell, exported):
     decide({1: ("a", "b")}, id=exported, id_column="key")
     before = f"key,n,label\n{cell},0,a\n{cell},1,a\n".encode()
     applied(command, before, before.replace(b"1,a", b"1,b"))
+
+
+@pytest.mark.parametrize("train", ["t.csv", "t.csv.gz", "t.parquet", "t.npz"])
+def test_rows_can_be_removed(command, tmp_path, train):
+    labels = [label for _, _, label in ROWS]
+    if train == "t.npz":
+        np.savez(train, features=np.arange(16.0).reshape(8, 2), kinds=labels, once=[1, 2])
+    elif train == "t.parquet":
+        pq.write_table(pa.table({"name": [r[0] for r in ROWS], "label": labels}), train)
+    else:
+        text = table_text(ROWS).encode()
+        Path(train).write_bytes(gzip.compress(text) if train.endswith("gz") else text)
+    made = [{"row": 0, "given": "dog", "decision": "remove", "label": None}]
+    made.append({"row": 1, "given": "cat", "decision": "relabel", "label": "a long new label"})
+    Path("d.json").write_text(json.dumps({"target": "label", "decisions": made}))
+    output = "c" + {"gz": ".csv"}.get(train.rpartition(".")[2], Path(train).suffix)
+    code, _, err = command("apply", "d.json", train, "-o", output)
+    assert code == 0, err
+    assert "1 labels changed, 1 rows removed" in err
+    if train == "t.npz":
+        with np.load(output) as archive:
+            assert archive["kinds"].tolist() == ["a long new label", *labels[2:]]
+            assert archive["features"][0].tolist() == [2, 3]
+            assert archive["once"].tolist() == [1, 2]
+        return
+    after = read(output).table
+    assert after["name"].to_pylist() == [r[0] for r in ROWS[1:]]
+    assert after["label"].to_pylist() == ["a long new label", *labels[2:]]
+
+
+def test_not_every_row_can_be_removed(command, tmp_path):
+    Path("t.csv").write_text("a,label\n1,x\n2,y\n")
+    Path("d.csv").write_text("row,target,given,decision,label\n0,label,x,remove,\n1,label,y,remove,\n")
+    assert "nothing would be left" in refused(command, "d.csv", "t.csv")
+
+
+@pytest.mark.parametrize(
+    ("cell", "given", "fits"),
+    [(" New York ", "New York", True), ("new  york", "New York", True), ("York", "New York", False),
+     ("1000004", "1000001", False), ("1000004.0", "1e+06", False), ("0.123456789", "0.123457", True),
+     ("1000004", "1000004", True), ("12.5", "12.5000", True)],
+)  # fmt: skip
+def test_labels_are_compared_as_reports_spell_them(command, tmp_path, cell, given, fits):
+    decide({0: (given, "other" if given[0] == "N" else "7")})
+    Path("t.csv").write_text(f"a,label\n1,{cell}\n2,{cell}\n")
+    assert (command("apply", "d.json", "t.csv", "-o", "c.csv", "-q")[0] == 0) == fits
+
+
+def test_amounts_with_signs_are_recognised(command, tmp_path):
+    decide({0: ("1200.5", "1300")})
+    applied(command, b'a,label\n1,"$1,200.50"\n2,$900\n', b'a,label\n1,"1300"\n2,$900\n')
+
+
+@pytest.mark.parametrize("index", [[5, 7, 9], None])
+def test_parquet_of_pandas_stays_the_same_frame(command, tmp_path, index):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"a": [1.5, 2.5, 3.5], "label": pd.Categorical(["x", "y", "x"])}, index=index)
+    frame["n"] = np.array([1, 2, 3], dtype=np.int8)
+    frame.to_parquet("t.parquet")
+    decide({1: ("y", "x")})
+    assert command("apply", "d.json", "t.parquet", "-o", "c.parquet", "-q") == (0, "", "")
+    after = pd.read_parquet("c.parquet")
+    assert after.index.tolist() == frame.index.tolist()
+    assert after.dtypes.astype(str).tolist() == frame.dtypes.astype(str).tolist()
+    assert after["label"].tolist() == ["x", "x", "x"]
+    Path("d.csv").write_text("row,target,given,decision,label\n0,label,x,remove,\n")
+    assert command("apply", "d.csv", "t.parquet", "-o", "e.parquet", "-q") == (0, "", "")
+    assert pd.read_parquet("e.parquet")["a"].tolist() == [2.5, 3.5]
+
+
+def test_arrays_keep_their_type(command, tmp_path):
+    np.savez("t.npz", X=np.ones((3, 2)), y=np.array([0, 1, 2], dtype=np.int8))
+    decide({1: ("1", "2")})
+    assert command("apply", "d.json", "t.npz", "-o", "c.npz", "-q") == (0, "", "")
+    with np.load("c.npz") as archive:
+        assert archive["y"].dtype == np.int8
 
 
 def test_long_numbers_are_not_confused(command, tmp_path):

@@ -63,8 +63,11 @@ REFUSED = {
     "html.csv": (b"<html><body>no</body></html>", "web page"),
     "json.csv": (b'{"a": [1, 2], "label": 3}\n', "JSON"),
     "packed.csv": (gzip.compress(GOOD.encode()), "gzip"),
-    "packed.csv.gz": (gzip.compress(GOOD.encode()), "unpack it first"),
-    "book.xlsx": (b"PK\x03\x04rest", "workbook"),
+    "packed.parquet.gz": (gzip.compress(parquet()), "unpack it first"),
+    "damaged.csv.gz": (gzip.compress(GOOD.encode())[:-9], "CSV"),
+    "book.xlsx": (b"PK\x03\x04rest", "Excel"),
+    "book.xls": (b"\xd0\xcf\x11\xe0rest", "workbook"),
+    "line.jsonl": (b'{"a": 1, "label": "x"}\n{"a": 2, "label"', "JSON"),
     "book.csv": (b"PK\x03\x04rest", "Excel"),
     "noextension": (GOOD.encode(), "extension '' is not known"),
     "notarget.csv": (b"a,b\n1,2\n", "no column 'label'"),
@@ -89,7 +92,8 @@ REFUSED = {
     "cut.feather": (arrow()[:50], "Feather"),
     "list.npz": (b"nonsense", "numpy"),
     "cut.npz": (npz(X=X, y=Y)[:-30], "numpy"),
-    "other.npz": (npz(Z=X), "needs `X`"),
+    "other.npz": (npz(Z=X, W=X), r"holds Z \(6, 2\), W \(6, 2\); nearworth needs `X`"),
+    "doubt.npz": (npz(Z=X, a=Y, b=Y), "'a', 'b' could all be the labels"),
     "nan.npz": (npz(X=np.where(X == 3, np.nan, X), y=Y), "NaN at row 1, column 1"),
     "ynan.npz": (npz(X=X, y=np.where(Y == 1, np.nan, Y)), "NaN or infinite at row 1"),
     "short.npz": (npz(X=X, y=Y[:2]), "one label per row"),
@@ -107,12 +111,34 @@ def test_refused_in_one_line(command, tmp_path, name, what):
     content, message = REFUSED[name]
     (tmp_path / name).write_bytes(content)
     target = [] if name.endswith(("npz", "npy")) else ["--target", "label"]
-    code, out, err = command(what, name, *target, "-o", "out.html" if what == "report" else "out.csv", "-q")
+    code, out, err = command(what, name, *target, "--strict", "-o", "out.html" if what == "report" else "out.csv", "-q")
     assert (code, out) == (2, "")
     line = one_line(err)
     assert name in line
     assert re.search(message, line), line
     assert [p.name for p in tmp_path.iterdir()] == [name]
+
+
+PREPARED = [
+    "missing.csv", "nan.csv", "infinite.csv", "overflow.csv", "nolabel.csv", "blanklabel.csv", "twice.csv",
+    "fractions.csv", "null.parquet", "records.parquet",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PREPARED)
+def test_refused_only_if_strict(command, tmp_path, name):
+    content, _ = REFUSED[name]
+    if name == "records.parquet":
+        content = parquet(pa.table({"a": [{"q": 1}, {"q": 2}, {"q": 3}], "b": [1, 3, 2], "label": list("xyx")}))
+    more = b"5,6,y\n7,8,x\n" if name.endswith("label.csv") or name == "twice.csv" else b""
+    (tmp_path / name).write_bytes(content + more)
+    target = [] if name.endswith("npz") else ["--target", "label"]
+    if name == "null.parquet":
+        pq.write_table(pa.table({"a": [1.0, None, 2.0], "label": list("xyx")}), name)
+    assert command("value", name, *target, "-o", "out.csv", "-q") == (0, "", "")
+    refused = one_line(command("value", name, *target, "-o", "out.csv", "--force", "-q", "--strict")[2])
+    if name == "missing.csv":
+        assert refused.endswith("Try: nearworth value missing.csv --target label -o out.csv --force -q")
 
 
 ACCEPTED = {
@@ -127,6 +153,10 @@ ACCEPTED = {
     "good.parquet": parquet(),
     "good.feather": arrow(),
     "good.npz": npz(X=X, y=Y),
+    "named.npz": npz(features=X, labels=Y),
+    "packed.csv.gz": gzip.compress(GOOD.encode()),
+    "lines.jsonl": b"".join(f'{{"a": {i}, "b": {i % 2}, "label": "{"xy"[i % 2]}"}}\n'.encode() for i in range(4)),
+    "array.json": b'[{"a": 1, "label": "x"}, {"a": 2, "label": "y"}, {"a": 3, "label": "x"}, {"a": 4, "label": "y"}]',
 }
 
 
@@ -152,8 +182,12 @@ def test_numbers_with_a_few_strange_cells_are_named(command, tmp_path, rng):
     cells = [f"{x:.3f}" for x in rng.normal(size=100)]
     cells[17] = "?"
     write_csv(tmp_path / "a.csv", {"a": cells, "label": ["x", "y"] * 50})
-    line = one_line(command("value", "a.csv", "-t", "label", "-q")[2])
+    line = one_line(command("value", "a.csv", "-t", "label", "-q", "--strict")[2])
     assert "Most are numbers, but not '?' (row 17)" in line
+    cells[19] = "broken"
+    write_csv(tmp_path / "a.csv", {"a": cells, "label": ["x", "y"] * 50})
+    _, _, err = command("value", "a.csv", "-t", "label", "--dry-run")
+    assert "and marked (2); 'broken' (row 19) taken as missing" in err
 
 
 def test_ten_thousand_columns(command, tmp_path, rng):
@@ -207,18 +241,23 @@ def test_names_that_are_nearly_right(command, tmp_path, rng):
     assert "Did you mean" not in one_line(command("detect", "a.csv", "-t", "price")[2])
     for option in ("--features", "--ignore"):
         line = one_line(command("detect", "a.csv", "-t", "diagnosis", option, "mean")[2])
-        assert line.endswith("Did you mean 'mean*'?")
+        assert "Did you mean 'mean*'?" in line
+        assert line.endswith(f"Try: nearworth detect a.csv -t diagnosis {option} 'mean*'")
     assert "Did you mean '*9'?" in one_line(command("detect", "a.csv", "-t", "diagnosis", "--features", "9")[2])
 
 
 def test_row_numbers_are_doubted(command, tmp_path, rng):
     columns = {"row_no": rng.permutation(12) + 5, "count": [1, *range(1, 12)], "size": rng.normal(size=12)}
     write_csv(tmp_path / "a.csv", columns | {"label": list("ab") * 6})
-    _, _, err = command("value", "a.csv", "-t", "label", "--dry-run")
+    arguments = ["value", "a.csv", "-t", "label", "--dry-run"]
+    _, _, err = command(*arguments, "--strict")
     assert "column 'row_no' looks like a row number and counts as a feature: --id 'row_no' or --ignore 'row_no'" in err
     assert err.count("looks like") == 1
     for option in (["--ignore", "row_no"], ["--id", "row_no"], ["--features", "row_no"], ["-q"]):
-        assert "looks like" not in command("value", "a.csv", "-t", "label", "--dry-run", *option)[2]
+        assert "looks like" not in command(*arguments, "--strict", *option)[2]
+    _, _, err = command(*arguments)
+    assert "row_no: left out: it numbers the rows" in err
+    assert "count: number, standardised" in err
 
 
 def test_amounts_as_classes_are_doubted(command, tmp_path, rng):
@@ -226,7 +265,8 @@ def test_amounts_as_classes_are_doubted(command, tmp_path, rng):
     write_csv(tmp_path / "a.csv", {"size": size, "price": price})
     np.savez("a.npz", X=size[:, None], y=price)
     for arguments in (["a.csv", "-t", "price"], ["a.npz"]):
-        assert "did you mean --task regression?" in command("value", *arguments, "--dry-run")[2]
+        assert "25 distinct numbers: taken as amounts" in command("value", *arguments, "--dry-run")[2]
+        assert "did you mean --task regression?" in command("value", *arguments, "--dry-run", "--strict")[2]
         assert "did you mean" not in command("value", *arguments, "--dry-run", "--task", "regression")[2]
     np.savez("b.npz", X=rng.normal(size=(250, 2)), y=np.repeat(np.arange(25), 10))
     assert "did you mean" not in command("value", "b.npz", "--dry-run")[2]
@@ -255,7 +295,10 @@ def test_regression(command, tmp_path, rng):
     X = rng.normal(size=(60, 2))
     write_csv(tmp_path / "a.csv", {"a": X[:, 0], "b": X[:, 1], "price": X.sum(axis=1)})
     assert command("value", "a.csv", "-t", "price", "--task", "regression", "-o", "v.csv", "-q")[0] == 0
-    assert "--task regression" in one_line(command("value", "a.csv", "-t", "price", "-q")[2])
+    assert command("value", "a.csv", "-t", "price", "-o", "w.csv", "-q")[0] == 0
+    assert Path("v.csv").read_bytes() == Path("w.csv").read_bytes()
+    line = one_line(command("value", "a.csv", "-t", "price", "-q", "--task", "classification")[2])
+    assert line.endswith("Use --task regression. Try: nearworth value a.csv -t price -q --task regression")
     assert "needs numbers" in one_line(_text_regression(command, tmp_path))
 
 

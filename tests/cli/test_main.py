@@ -53,7 +53,18 @@ def test_completion(tmp_path):
 
 def test_every_command_on_data_takes_the_same_model():
     model = {"n_neighbors", "task", "metric", "utility", "semivalue", "search", "max_error", "max_memory", "n_jobs"}
-    table = {"target", "validation", "id_column", "ignore", "features", "missing", "max_categories"}
+    table = {
+        "target",
+        "validation",
+        "id_column",
+        "ignore",
+        "features",
+        "missing",
+        "max_categories",
+        "strict",
+        "na_values",
+        "exact_labels",
+    }
     for name in ("value", "detect", "report", "plan"):
         assert model | table <= {parameter.name for parameter in main.commands[name].params}, name
     for name in ("value", "detect", "report"):

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
+import pytest
 import scipy.sparse as sp
 
 import nearworth as nw
-from nearworth.report import content
-from nearworth.report.content import project
+from nearworth.report import cells, content, plane
+from nearworth.report.cells import LIMITS, Cells, deviation
+from nearworth.report.content import Content, Rows, rounded
+from nearworth.report.plane import places, project, unfold
+from report_pages import embedded, made_up
 
 
 def test_projection_has_most_variance_and_a_fixed_sign(rng):
     X = rng.normal(size=(300, 6)) * [1, 9, 2, 5, 1, 1]
-    found = project(X, np.arange(300))
+    found = project(X, np.arange(300), 2)
     centred = X - X.mean(axis=0)
     values, vectors = np.linalg.eigh(centred.T @ centred)
     np.testing.assert_allclose((found**2).sum(axis=0), values[::-1][:2])
@@ -24,11 +29,12 @@ def test_projection_has_most_variance_and_a_fixed_sign(rng):
 
 def test_projection_of_sparse_wide_and_equal_rows(rng, monkeypatch):
     X = rng.normal(size=(30, 5))
-    np.testing.assert_allclose(project(sp.csr_array(X), np.arange(9)), project(X, np.arange(9)), atol=1e-9)
-    assert project(rng.normal(size=(20, 2000)), np.array([3, 1])).shape == (2, 2)
-    assert (project(np.ones((5, 3)), np.arange(5)) == 0).all()
-    monkeypatch.setattr(content, "FIT_ROWS", 20)
-    assert np.isfinite(project(X, np.arange(30))).all()
+    np.testing.assert_allclose(project(sp.csr_array(X), np.arange(9), 2), project(X, np.arange(9), 2), atol=1e-9)
+    assert project(rng.normal(size=(20, 2000)), np.array([3, 1]), 2).shape == (2, 2)
+    assert (project(np.ones((5, 3)), np.arange(5), 2) == 0).all()
+    assert places(np.ones((50, 3)), np.arange(50)) == [[0, 0]] * 50
+    monkeypatch.setattr(plane, "FIT_ROWS", 20)
+    assert np.isfinite(project(X, np.arange(30), 2)).all()
 
 
 def test_missing_values_are_drawn_at_the_mean(rng, tmp_path):
@@ -36,7 +42,141 @@ def test_missing_values_are_drawn_at_the_mean(rng, tmp_path):
     X[3, 1] = np.nan
     filled = X.copy()
     filled[3, 1] = np.nanmean(X[:, 1])
-    np.testing.assert_allclose(project(X, np.arange(40)), project(filled, np.arange(40)), atol=1e-9)
+    np.testing.assert_allclose(project(X, np.arange(40), 2), project(filled, np.arange(40), 2), atol=1e-9)
     audit = nw.audit_labels(X, np.arange(40) % 2, 3, metric="nan_euclidean")
     audit.report(tmp_path / "report.html", fraction=0.1)
-    assert "Map of the rows" in (tmp_path / "report.html").read_text()
+    assert len(embedded((tmp_path / "report.html").read_text())["place"]) >= 4
+
+
+@pytest.mark.parametrize("most", [4_000, 200])
+def test_the_map_keeps_groups_apart_that_principal_components_mix(rng, monkeypatch, most):
+    """Neighbours on the map are of the same group, for points that were unfolded and for points put between them."""
+    monkeypatch.setattr(plane, "MOST_UNFOLDED", most)
+    group = np.arange(600) % 12
+    X = 6 * rng.normal(size=(12, 12))[group] + rng.normal(size=(600, 12))
+
+    def purity(place):
+        gaps = ((place[:, None] - place) ** 2).sum(axis=2) + np.eye(600) * 1e9
+        return (group[gaps.argmin(axis=1)] == group).mean()
+
+    drawn = np.array(places(X, np.arange(600)))
+    assert drawn.min() == 0
+    assert drawn.max() == plane.SIDE
+    assert purity(drawn) > 0.97 > purity(project(X, np.arange(600), 2))
+
+
+def test_few_points_are_drawn_where_they_lie(rng):
+    points = rng.normal(size=(5, 3))
+    assert np.corrcoef(unfold(points)[:, 0], points[:, 0])[0, 1] > 0.9
+
+
+def test_only_rows_that_are_needed_are_in_the_page(rng):
+    audit = made_up(rng, 3_000, 20, ["a", "b"])
+    texts = np.array([f"the text of row {row}" for row in range(3_000)], dtype=object)
+    data = Content(audit, Rows(rng.normal(size=(3_000, 2)), cells={"t": texts}), {}).page_data()
+    near = {n.row for row in audit.suspects() for n in audit.nearest(int(row))}
+    assert set(data["more"]["row"]) | set(data["row"]) == near | {*data["sample"]} | {*audit.suspects().tolist()}
+    assert [cells[0] for cells in data["more"]["cells"]] == [f"the text of row {row}" for row in data["more"]["row"]]
+    assert len(data["place"]) == len(data["row"]) + len(data["more"]["row"])
+    assert len(data["points"]) <= content.MOST_POINTS
+
+
+def test_the_sample_is_drawn_by_lot(rng):
+    """Every row has the same chance: among 100 of 1,000 rows, suspects are not preferred."""
+    audit = made_up(rng, 1_000, 500, ["a", "b"])
+    sample = Content(audit, Rows(), {}).page_data()["sample"]
+    assert len(set(sample)) == 100
+    assert sample != sorted(sample)
+    assert 25 < len({*sample} & {*audit.suspects().tolist()}) < 75
+
+
+def test_row_numbers_are_those_of_the_file(rng):
+    """Where rows were left out, those of the page have other numbers than those of the audit."""
+    audit, X, numbers = made_up(rng, 300, 9, ["a", "b"]), rng.normal(size=(300, 4)), 7 + 3 * np.arange(300)
+    cells = {"n": np.arange(300)}
+    plain = Content(audit, Rows(X, cells=cells, image_shape=(2, 2)), {}).page_data()
+    found = Content(audit, Rows(X, cells=cells, image_shape=(2, 2), numbers=numbers, of_rows=999), {}).page_data()
+    of = lambda rows: [7 + 3 * row for row in rows]  # noqa: E731
+    assert (found["row"], found["sample"]) == (of(plain["row"]), of(plain["sample"]))
+    assert found["more"] == plain["more"] | {"row": of(plain["more"]["row"])}
+    assert [[n[0] for n in group] for group in found["near"]] == [of(n[0] for n in group) for group in plain["near"]]
+    assert set(found["images"]) == {str(row) for row in of(int(row) for row in plain["images"])}
+    assert (found["place"], found["nRows"], found["ofRows"]) == (plain["place"], 300, 999)
+
+
+def test_prose_is_told_from_cells():
+    said = np.array(["The parcel has not arrived yet, and nobody rang the bell."] * 9, dtype=object)
+    codes = np.array(["x" * 80] * 9, dtype=object)
+    found = Cells(Rows(cells={"code": codes, "n": np.arange(9), "said": said}), 9)
+    assert (found.text, found.names) == ("said", ["said", "code", "n"])
+    assert found.scales == [None, None, 2.0]
+    assert Cells(Rows(cells={"code": codes}), 9).text is None
+
+
+def test_features_are_shown_where_nothing_else_is(rng):
+    X = rng.normal(size=(20, 3))
+    for given in (X, sp.csr_array(X)):
+        shown, _ = Cells(Rows(X=given), 20).of(np.array([4]), 10_000)
+        assert [float(cell) for cell in shown[0]] == pytest.approx(X[4], rel=1e-4)
+    assert Cells(Rows(X=np.zeros((5, 900))), 5).names == []
+    assert Cells(Rows(X=X, image_shape=(1, 3)), 20).names == []
+
+
+def test_cells_are_cut_where_there_is_no_room():
+    column = {"t": np.array(["x" * 3_000] * 10, dtype=object)}
+    whole, left = Cells(Rows(cells=column), 10).of(np.arange(10), 40_000)
+    assert {len(row[0]) for row in whole} == {3_000}
+    assert left == 40_000 - 10 * 3_003
+    cut, left = Cells(Rows(cells=column), 10).of(np.arange(10), 11_000)
+    assert {row[0] for row in cut} == {"x" * 1_000 + "…"}
+    assert left >= 0
+    least, _ = Cells(Rows(cells=column), 10).of(np.arange(10), 0)
+    assert {len(row[0]) for row in least} == {LIMITS[-1] + 1}
+
+
+def test_columns_beyond_the_most_are_counted():
+    found = Cells(Rows(cells={f"c{i}": np.arange(4) for i in range(cells.MOST_CELLS + 7)}), 4)
+    assert (len(found.names), found.omitted) == (cells.MOST_CELLS, 7)
+
+
+def test_deviation_is_of_numbers_only():
+    assert deviation([1, 2, 3, None, 4, 100]) == 1.0
+    assert deviation([True, False, True]) is None
+    assert deviation(["1", "2"]) is None
+    assert deviation([float("nan")]) is None
+
+
+def test_targets_and_suggestions_are_numbers_as_people_write_them(rng):
+    X = rng.normal(size=(400, 3))
+    y = (200_000 + 50_000 * X[:, 0]).round(-2)
+    y[:10] *= 9
+    audit = nw.audit_labels(X, y, 10, task="regression")
+    data = Content(audit, Rows(X, "price"), {}).page_data()
+    assert data["nClasses"] == 0
+    assert [float(data["labels"][c]) for c in data["given"]] == y[data["row"]].tolist()
+    for code, row in zip(data["suggested"], data["row"], strict=True):
+        text = data["labels"][code]
+        assert len(text.rstrip("0")) <= 4
+        assert float(text) == pytest.approx(audit.suggested[row], rel=0.01)
+    assert [low <= high for low, high in data["ranges"]]
+    assert sum(data["targets"]["counts"][0]) == 400
+
+
+def test_numbers_are_no_finer_than_the_data():
+    ranges = np.array([[0.0, 1e-9], [0.0, 0.0]])
+    assert rounded(np.array([0.123456, 0.5]), ranges, 0.01) == [0.12, 0.5]
+    assert rounded(np.array([-1234.5]), np.array([[-1300.0, -1200.0]]), 1.0) == [-1234.0]
+
+
+def test_labels_keep_all_their_digits(rng):
+    """1000001 is not 1000004."""
+    audit = made_up(rng, 30, 5, [1000001.0, 1000004.0, 0.1 + 0.2])
+    assert set(Content(audit, Rows(), {}).page_data()["labels"]) == {"1000001", "1000004", "0.30000000000000004"}
+
+
+def test_arrow_columns_and_half_characters(rng):
+    audit = made_up(rng, 30, 5, ["a\ud800", "b"])
+    cells = {"c": pa.chunked_array([["ä"] * 10, [None] * 20]), "h": np.array(["\ud800"] * 30, dtype=object)}
+    data = Content(audit, Rows(cells=cells), {}).page_data()
+    assert {row[0] for row in data["cells"] + data["more"]["cells"]} == {"ä", ""}
+    assert "a?" in data["labels"]

@@ -58,15 +58,17 @@ def test_order_of_columns_does_not_matter_but_names_and_types_do():
 def test_missing_values_are_named_or_filled():
     table = pa.table({"a": [1.0, None, 3.0, 8.0], "b": ["x", "y", "", "x"], "c": [1.0, 2.0, float("nan"), 4.0]})
     with pytest.raises(InputError, match=r"3 missing values in columns 'a', 'b', 'c' at rows 1, 2 \(0-based\)"):
-        nw.TablePreparer().fit(table)
-    preparer = nw.TablePreparer(missing="median")
+        nw.TablePreparer(strict=True).fit(table)
+    with pytest.raises(InputError, match=r"3 missing values in columns 'a', 'b', 'c' at rows 1, 2 \(0-based\)"):
+        nw.TablePreparer(missing="error").fit(table)
+    preparer = nw.TablePreparer(missing="median", strict=True)
     matrix = preparer.fit_transform(table)
     assert np.isfinite(matrix).all()
     known = np.array([1.0, 3.0, 8.0])
     assert matrix[1, 0] == pytest.approx((3 - known.mean()) / known.std())
     assert "b=" in preparer.get_feature_names_out()
     with pytest.raises(InputError, match="missing"):
-        nw.TablePreparer().fit(pa.table({"a": [1.0, 2.0]})).transform(pa.table({"a": [1.0, None]}))
+        nw.TablePreparer(strict=True).fit(pa.table({"a": [1.0, 2.0]})).transform(pa.table({"a": [1.0, None]}))
 
 
 def test_medians_fill_what_only_later_rows_miss():
@@ -90,19 +92,21 @@ def test_medians_fill_what_only_later_rows_miss():
 )
 def test_columns_without_a_distance_are_refused_with_advice(column, message):
     with pytest.raises(InputError, match=message):
-        nw.TablePreparer().fit_transform(pa.table({"good": list(range(100)), "bad": column}))
+        nw.TablePreparer(strict=True).fit_transform(pa.table({"good": list(range(100)), "bad": column}))
+    good = np.random.default_rng(0).normal(size=100)
+    assert np.isfinite(nw.TablePreparer().fit_transform(pa.table({"good": good, "bad": column}))).all()
 
 
 def test_problems_are_told_together():
     columns = {"a": [1.0, None] * 50, "town": [f"town {i % 60}" for i in range(100)], "far": [float("inf"), *range(99)]}
     with pytest.raises(InputError, match=r"^3 problems: \(1\) 50 missing values in column 'a' .*") as caught:
-        nw.TablePreparer().fit(pa.table(columns))
+        nw.TablePreparer(strict=True).fit(pa.table(columns))
     assert "(2) column 'town': 60 distinct texts" in str(caught.value)
     assert "(3) column 'far': infinite at row 0" in str(caught.value)
 
 
 def test_what_categories_hide_is_told():
-    preparer = nw.TablePreparer(missing="median").fit(
+    preparer = nw.TablePreparer(missing="median", strict=True).fit(
         pa.table({"age": ["1", "2", "?", ""] + ["3"] * 4, "ward": ["A", "B", "", "A"] * 2, "grade": ["1", "A"] * 4})
     )
     age, ward, grade = preparer.describe()
@@ -129,4 +133,4 @@ def test_empty_lists_are_left_out_but_one_is_refused():
     nothing = nw.TablePreparer().fit(pa.table({"a": [1, 2], "e": pa.array([[], []], pa.list_(pa.float64()))}))
     assert nothing.describe()[1] == "e: left out: every cell is empty"
     with pytest.raises(InputError, match="row 1 holds 0 numbers where others hold 2"):
-        nw.TablePreparer().fit_transform(pa.table({"e": [[1.0, 2.0], []]}))
+        nw.TablePreparer(strict=True).fit_transform(pa.table({"e": [[1.0, 2.0], []]}))

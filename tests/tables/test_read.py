@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.feather as feather
@@ -50,7 +52,6 @@ def test_text_tables(tmp_path, name, content, expected):
         ("ragged.csv", "a,b\n1,2\n1,2,3\n", r"row 1 .* has 3 columns where the header has 2"),
         ("binary.csv", bytes(range(256)), "binary"),
         ("page.csv", "\n<!DOCTYPE html><html><body>Login</body></html>", "web page"),
-        ("twice.csv", "a,b,a\n1,2,3\n", "'a' occurs more than once"),
         ("book.csv", b"PK\x03\x04rest", "Excel"),
         ("wide.csv", "a,b\n1,2\n".encode("utf-16"), "UTF-16"),
         ("a.parquet", "a,b\n1,2\n", "Parquet"),
@@ -66,6 +67,30 @@ def test_files_that_are_no_table_are_named(tmp_path, name, content, message):
         read(path)
     assert str(caught.value).startswith(f"{path}: ")
     assert "\n" not in str(caught.value)
+
+
+def test_repeated_and_blank_names_are_made_distinct(tmp_path):
+    path = write(tmp_path, "twice.csv", "a,,a,,a.1\n1,2,3,4,5\n")
+    data = read(path)
+    assert data.table.to_pydict() == {"a": [1], "unnamed": [2], "a.2": [3], "unnamed.1": [4], "a.1": [5]}
+    assert "'a', 'unnamed' occurs more than once" in data.remarks[0]
+    with pytest.raises(InputError, match="occurs more than once"):
+        read(path, strict=True)
+
+
+def test_excel(tmp_path, monkeypatch):
+    path = tmp_path / "a.xlsx"
+    path.write_bytes(b"PK")
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    with pytest.raises(InputError, match=r"Excel needs openpyxl: pip install 'nearworth\[excel\]'"):
+        read(path)
+    monkeypatch.delitem(sys.modules, "openpyxl")
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in (["a", None, "label"], [1, "x", "cat"], [2.5, 3, "dog"], [None, None, None]):
+        book.active.append(row)
+    book.save(path)
+    assert read(path).table.to_pydict() == {"a": [1, 2.5], "unnamed": ["x", "3"], "label": ["cat", "dog"]}
 
 
 def test_directories_and_absent_files(tmp_path):
@@ -84,8 +109,12 @@ def test_columnar_files_and_arrays(tmp_path):
     np.savez(tmp_path / "a.npz", X=np.ones((3, 2, 2)), y=[0, 1, 0])
     assert read(tmp_path / "a.npz").X.shape == (3, 4)
     np.savez(tmp_path / "b.npz", Z=np.ones((3, 2)))
-    with pytest.raises(InputError, match="'Z'"):
-        read(tmp_path / "b.npz")
+    assert read(tmp_path / "b.npz").X.shape == (3, 2)
+    np.savez(tmp_path / "c.npz", Z=np.ones((3, 2)), labels=[1, 2, 3], other=np.ones(5))
+    assert read(tmp_path / "c.npz").y.tolist() == [1, 2, 3]
+    np.savez(tmp_path / "d.npz", Z=np.ones((3, 2)), W=np.ones((3, 2)))
+    with pytest.raises(InputError, match=r"Z \(3, 2\), W"):
+        read(tmp_path / "d.npz")
     np.save(tmp_path / "o.npy", np.array([object()]), allow_pickle=True)
     with pytest.raises(InputError, match="pickled"):
         read(tmp_path / "o.npy")

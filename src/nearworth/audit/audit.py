@@ -36,7 +36,8 @@ TINY = 1e-12
 Models = Literal["auto"] | None
 SQUARED = ("euclidean", "l2", "cosine", "correlation")  # metrics whose keys grow with the square of a small distance
 SCALED = ("euclidean", "l2", "sqeuclidean", "manhattan", "l1", "cityblock", "chebyshev", "minkowski", "nan_euclidean")
-SCALE_ROWS, MOST_SPREAD = 5_000, 100.0  # rows looked at; times the median spread of the columns, from which on we warn
+SCALE_ROWS, NO_SPREAD = 5_000, 1e-9  # rows looked at; share of the widest spread below which a column is constant
+MOST_SPREAD = 100.0  # times the median spread of the columns, from which on we warn
 PROBABILITY_FLOOR = 0.01  # pred_probs are mixed with so much of the class shares: no model is ever that sure
 
 
@@ -291,7 +292,9 @@ def _warn_of_scales(estimator: KNNShapley) -> None:
     if features is None or features.is_sparse or estimator.metric not in SCALED or features.data.shape[1] < 2:
         return
     spreads = np.nanstd(np.asarray(features.data[:SCALE_ROWS], dtype=np.float64), axis=0)
-    widest, usual = int(spreads.argmax()), float(np.median(spreads[spreads > 0])) if spreads.any() else 0.0
+    widest = int(spreads.argmax())
+    varying = spreads[spreads > NO_SPREAD * spreads[widest]]  # others are constant but for rounding
+    usual = float(np.median(varying)) if len(varying) else 0.0
     if spreads[widest] > MOST_SPREAD * usual:
         name = f"column {widest}" if features.names is None else f"column {features.names[widest]!r}"
         warn_user(

@@ -18,6 +18,7 @@ Exit codes: 0 done, 1 an internal error, 2 bad input or usage, 130 interrupted.
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import traceback
 import warnings
@@ -42,7 +43,7 @@ class CommandLine(click.Group):
         try:
             code = super().main(*args, **kwargs | {"standalone_mode": False})
         except BaseException as error:
-            code = _exit_code(error)
+            code = _exit_code(error, [*(args[0] if args and args[0] is not None else sys.argv[1:])])
         sys.exit(code if isinstance(code, int) else 0)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -72,7 +73,7 @@ for command in commands.ALL:
     main.add_command(command)
 
 
-def _exit_code(error: BaseException) -> int:
+def _exit_code(error: BaseException, arguments: list[str]) -> int:
     if isinstance(error, KeyboardInterrupt | click.Abort):
         _print_line("interrupted")
         return INTERRUPTED
@@ -88,7 +89,9 @@ def _exit_code(error: BaseException) -> int:
     if os.environ.get("NEARWORTH_DEBUG"):
         traceback.print_exception(error)
     if isinstance(error, INPUT_ERRORS):
-        _print_line(str(error) or type(error).__name__)
+        corrected = error.corrected(arguments) if hasattr(error, "corrected") else []
+        hint = f" Try: nearworth {shlex.join(corrected)}" if corrected else ""
+        _print_line(str(error) or type(error).__name__, hint)
         return BAD_INPUT
     name = type(error).__name__
     _print_line(f"internal error, please report it: {name}: {error}", " (NEARWORTH_DEBUG=1 shows more)")

@@ -18,12 +18,14 @@ import numpy as np
 import pyarrow as pa
 
 from nearworth.cli.options import print_message
+from nearworth.cli.targets import folded
 from nearworth.tables import InputError, listed
-from nearworth.tables.csv_files import as_line, find_dialect, guard, replace_cells
+from nearworth.tables.csv_files import as_line, find_dialect, guard, replace_cells, suffix_of
 from nearworth.tables.read import DataFile, read
+from nearworth.tables.readers import find_reader, kind_of
 from nearworth.tables.write import FORMATS, STDOUT, check_output, write_bytes, write_columns
 
-DECISIONS = ("confirm", "relabel", "skip")
+DECISIONS = ("confirm", "relabel", "remove", "skip")
 REQUIRED = ("row", "given", "decision", "label")
 RIGHT_FILE = "Is it the file that the report was made from?"
 DELIMITED = (".csv", ".tsv", ".txt")
@@ -46,7 +48,7 @@ Decisions = dict[int, Decision]  # by row
 
 
 def apply(*, decisions: str, train: str, output: str, target: str | None, force: bool, verbatim: bool) -> None:
-    given, written = Path(train).suffix.lower(), Path(output).suffix.lower()
+    given, written = suffix_of(Path(train)), Path(output).suffix.lower()
     check_output(output, force, (".npz",) if given == ".npz" else FORMATS, (decisions,))
     if output == STDOUT:
         raise InputError("-o -: corrected data go to a file; give a name.")
@@ -55,15 +57,19 @@ def apply(*, decisions: str, train: str, output: str, target: str | None, force:
     labels = _labels(source, target)
     _check_rows(source, made, labels)
     new = {row: decision.label for row, decision in made.items() if decision.decision == "relabel"}
+    removed = {row for row, decision in made.items() if decision.decision == "remove"}
+    if len(removed) == len(labels):
+        raise InputError(f"{decisions}: every row is to be removed; nothing would be left.")
     if given in DELIMITED and written in DELIMITED:
-        _write_text(source, target, new, output, verbatim)
+        _write_text(source, target, new | dict.fromkeys(removed), output, verbatim)
     else:
-        _write_typed(source, target, _relabelled(source, new, labels), output)
+        _write_typed(source, target, _relabelled(source, new, labels), removed, output)
     kinds = Counter(decision.decision for decision in made.values())
     changes = Counter((made[row].given, label) for row, label in new.items())
     which = "".join(f"\n  {a} -> {b}: {count:,}" for (a, b), count in changes.most_common(20))
+    gone = f"{len(removed):,} rows removed, " if removed else ""
     print_message(
-        f"{kinds['relabel']:,} labels changed, {kinds['confirm']:,} confirmed, {kinds['skip']:,} skipped; "
+        f"{kinds['relabel']:,} labels changed, {gone}{kinds['confirm']:,} confirmed, {kinds['skip']:,} skipped; "
         f"the data are in {output}{which}"
     )
 
@@ -80,14 +86,16 @@ def _labels(source: DataFile, target: str) -> list[Any]:
     return list(source.table[target].to_pylist())
 
 
-def _write_text(source: DataFile, target: str, new: dict[int, str], output: str, verbatim: bool) -> None:
-    """Copy a CSV byte by byte but for the changed labels, so that 1.50 stays 1.50."""
+def _write_text(source: DataFile, target: str, new: dict[int, Any], output: str, verbatim: bool) -> None:
+    """Copy a CSV byte by byte but for the changed labels (None: rows removed), so that 1.50 stays 1.50."""
     path, table = Path(source.path), source.table
     dialect = find_dialect(path)
     protect = str if verbatim else guard
-    n_guarded = sum(label != protect(label) for label in new.values())
+    n_guarded = sum(label is not None and label != protect(label) for label in new.values())
 
-    def change(row: int, found: str) -> str:
+    def change(row: int, found: str) -> str | None:
+        if new[row] is None:
+            return None
         return _written_like(found, protect(new[row]), comma=dialect.decimal == ",")
 
     lines = replace_cells(path, dialect, table.column_names.index(target), new, change, table.num_rows)
@@ -116,21 +124,31 @@ def _written_like(given: str, label: str, comma: bool = False) -> str:
     return label.lower() if given.islower() else label.upper() if given.isupper() else label
 
 
-def _write_typed(source: DataFile, target: str, labels: list[Any], output: str) -> None:
-    """Write a table or an archive of arrays with these labels, in the type that they had."""
+def _write_typed(source: DataFile, target: str, labels: list[Any], removed: set[int], output: str) -> None:
+    """Write a table or an archive of arrays with these labels, in the type that they had, without some rows."""
+    kept = np.array([row for row in range(len(labels)) if row not in removed])
     if source.is_table:
-        column = pa.chunked_array([pa.array(labels).cast(source.table[target].type)])
-        write_columns(source.table.set_column(source.table.column_names.index(target), target, column), output)
+        table, number = source.table, source.table.column_names.index(target)
+        table = table.set_column(number, table.schema.field(number), pa.array(labels, table.schema.field(number).type))
+        if source.index is not None and not output.lower().endswith(DELIMITED):
+            for name in source.index.column_names:
+                table = table.append_column(source.index.schema.field(name), source.index[name])
+        table = table.replace_schema_metadata(source.table.schema.metadata)
+        write_columns(table.take(kept) if removed else table, output)
         return
+    y = np.array(labels, dtype=None if source.y.dtype.kind in "UT" else source.y.dtype)  # text may be longer now
     with np.load(source.path, allow_pickle=False) as archive:
-        arrays = {name: archive[name] for name in archive.files} | {"y": np.array(labels)}
+        arrays = {name: archive[name] for name in archive.files} | {source.y_name: y}
+    if removed:
+        arrays = {name: a[kept] if a.ndim and len(a) == len(labels) else a for name, a in arrays.items()}
     write_bytes(output, lambda file: np.savez_compressed(file, **arrays))
 
 
 def _relabelled(source: DataFile, new: dict[int, str], labels: list[Any]) -> list[Any]:
     """The labels with those that were changed, each in the type of the label it replaces."""
+    known = next((label for label in labels if label is not None), "")
     for row, label in new.items():
-        kind = type(labels[row])
+        kind = type(known if labels[row] is None else labels[row])
         try:
             labels[row] = TRUTH[label] if kind is bool else kind(label)
         except (ValueError, KeyError):
@@ -165,6 +183,8 @@ def _json(path: str) -> list[dict[str, Any]]:
 
 def _decision(path: str, line: int, record: dict[str, Any]) -> Decision:
     known = {name: str(cell) for name, cell in record.items() if cell is not None}
+    if known.get("decision") == "remove":
+        known.setdefault("label", "")
     absent = [name for name in REQUIRED if name not in known]
     if absent:
         raise InputError(f"{path}: has no column {listed(absent)}; export decisions from the report.")
@@ -182,7 +202,7 @@ def _decision(path: str, line: int, record: dict[str, Any]) -> Decision:
 def _check_rows(source: DataFile, made: Decisions, labels: list[Any]) -> None:
     """Refuse decisions made on other rows: by ids or else by the number of rows, and by the labels."""
     n_rows, last = len(labels), max(made)
-    has = f"{source.path}: has {n_rows:,} rows"
+    has, amounts = f"{source.path}: has {n_rows:,} rows", _amounts(labels)
     if last >= n_rows:
         raise InputError(f"{has}, but there is a decision on row {last}. {RIGHT_FILE}")
     for row, decision in made.items():
@@ -191,7 +211,7 @@ def _check_rows(source: DataFile, made: Decisions, labels: list[Any]) -> None:
         elif decision.of_rows and int(decision.of_rows) != n_rows:
             made_on = f"data of {decision.of_rows} rows"
             raise InputError(f"{has}, but the decision on row {row} was made on {made_on}. {RIGHT_FILE}")
-        if not _same(labels[row], decision.given, six_digits=True):
+        if not any(_same(found, decision.given) for found in (labels[row], *amounts[row : row + 1])):
             has = f"{source.path}: row {row} has the label {str(labels[row])!r}"
             raise InputError(f"{has}, but the decision was made on {decision.given!r}. {RIGHT_FILE}")
 
@@ -202,7 +222,7 @@ def _check_id(source: DataFile, decision: Decision) -> None:
     # The report puts id_ before names that it uses itself.
     likely = [n for n in (decision.id_column, decision.id_column.removeprefix("id_")) if n in names]
     cells = [source.table[name][decision.row].as_py() for name in likely[:1] or names]
-    if any(_same(cell, decision.id, six_digits=not decision.id_column) for cell in cells):
+    if any(_same(cell, decision.id) for cell in cells):
         return
     found = f"{str(cells[0])!r} in {likely[0]!r}" if likely else f"the cells {listed(map(str, cells), 3)}"
     raise InputError(
@@ -211,13 +231,22 @@ def _check_id(source: DataFile, decision: Decision) -> None:
     )
 
 
-def _same(cell: Any, text: str, six_digits: bool) -> bool:
-    """Equal as text, as true or false, or as numbers (007 is 7), of which a report may have printed six digits."""
-    found = str(cell).strip()
-    if found == text or found.lower() == text.lower() in ("true", "false"):
+def _amounts(labels: list[Any]) -> list[Any]:
+    """What a report takes labels such as "$1,200" for."""
+    if not all(label is None or isinstance(label, str) for label in labels):
+        return []
+    column = pa.chunked_array([pa.array(labels, pa.string())])
+    read = find_reader(column)(column)
+    return list(read.to_pylist()) if kind_of(read) == "number" else []
+
+
+def _same(cell: Any, text: str) -> bool:
+    """Equal but for case and white space, or as numbers (007 is 7), of whose fractions six digits may be printed."""
+    found = str(cell)
+    if folded(found) == folded(text):
         return True
     try:
-        number = Decimal(found)
-        return number == Decimal(text) or (six_digits and f"{float(number):.6g}" == text)
+        number = Decimal(found.strip())
+        return number == Decimal(text) or (number % 1 != 0 and text in (f"{float(number):.{n}g}" for n in (6, 15)))
     except InvalidOperation:
         return False

@@ -44,8 +44,8 @@ def command(work: str, *params: click.Parameter) -> Callable[[Callable[[], None]
 def value() -> None:
     """Say what every row of TRAIN is worth.
 
-    TRAIN is a CSV, TSV, Parquet or Feather table, or an .npz with X and y. Writes one line per row, in their order:
-    row (from 0), the --id column, value, standard_error, rank (1 is the most valuable).
+    TRAIN is a CSV, TSV, JSON (also .gz), Parquet, Feather or Excel table, or an .npz with X and y. Writes one line per
+    row, in their order: row (from 0), the --id column, value, standard_error, rank (1 is the most valuable).
 
     \b
     nearworth value train.csv --target label --validation trusted.csv -o values.csv
@@ -81,7 +81,8 @@ def detect() -> None:
     *options.SELECTION,
     options.REVIEW,
     *options.IMAGES,
-    *options.output("The page to write, .html."),
+    *options.output("The page to write, .html; by default TRAIN-report.html in this folder.", default=""),
+    Option(["--open", "show"], is_flag=True, help="Open the page in a browser."),
     options.json("Summary as JSON on stdout."),
 )
 def report() -> None:
@@ -90,6 +91,7 @@ def report() -> None:
     One file that needs nothing else and sends nothing anywhere.
 
     \b
+    nearworth report train.csv --target label --open
     nearworth report train.csv --target label --id name -o report.html
     nearworth report digits.npz --image-shape 28x28 -o report.html
     """

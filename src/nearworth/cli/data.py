@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass, replace
 from difflib import get_close_matches
@@ -13,23 +14,23 @@ from typing import Any
 
 import click
 import numpy as np
-import pyarrow as pa
 
 import nearworth as nw
 from nearworth.cli.options import print_message
-from nearworth.cli.targets import array_target, check_target, column_target
+from nearworth.cli.targets import Target, TargetReader, Task
 from nearworth.inputs.features import check_features
 from nearworth.report.content import Rows
 from nearworth.tables import InputError, listed
-from nearworth.tables.columns import kind_of
+from nearworth.tables.columns import names_rows
 from nearworth.tables.read import DataFile, read
+from nearworth.tables.readers import kind_of
 from nearworth.tables.write import STDOUT, records, write_columns
 
 RESERVED = ("row", "value", "standard_error", "rank", "lower", "upper", "given", "suggested", "quality", "why")
 MOST_LINES = 40  # of columns and their treatment
 LONG_RUN = 6  # this many neighbouring columns with the same treatment become one line
 FIRST, LAST = 8, 4  # names of columns in messages; labels are often in the last column
-FEW_ROWS = 10  # the integers of so few rows may well follow each other by chance
+LIKELY_TARGETS = ("label", "labels", "target", "class", "category", "y")  # in lower case
 COLUMN_OPTIONS = {"id_column": "--id", "ignore": "--ignore", "features": "--features", "image_column": "--image-column"}
 
 
@@ -42,22 +43,24 @@ class Data:
     X_val: Any
     y_val: Any
     _: KW_ONLY
+    task: Task
     rows: Rows
     columns: list[str]  # "name: treatment" for each column of the file
     remarks: list[str]
 
     def names(self) -> dict[str, Any]:
-        """The columns that say which row is which."""
-        numbers: dict[str, Any] = {"row": np.arange(len(self.y))}
+        """The columns that say which row of the file is which."""
+        numbers: dict[str, Any] = {"row": np.arange(len(self.y)) if self.rows.numbers is None else self.rows.numbers}
         return numbers if self.rows.id_name is None else numbers | {self.rows.id_name: self.rows.ids}
 
 
 def prepare(dry_run: bool, **given: Any) -> Data:
     """Load the data and say what becomes of each column; a dry run ends here."""
     data = load(**given)
-    lines, n_more = data.rows.notes[:MOST_LINES], len(data.rows.notes) - MOST_LINES
+    lines = collapsed(data.columns)
+    n_more = len(lines) - MOST_LINES
     if n_more > 0:
-        lines = [*lines, f"and {n_more:,} more columns, or runs of columns"]
+        lines = [*lines[:MOST_LINES], f"and {n_more:,} more columns, or runs of columns"]
     size = f"{len(data.y):,} rows; each is compared by {data.X.shape[1]:,} numbers:"
     print_message("\n  ".join(["\n".join([*data.remarks, size]), *lines]))
     if dry_run:
@@ -88,46 +91,78 @@ def collapsed(columns: list[str]) -> list[str]:
 
 def load(train: str, validation: str | None = None, **given: Any) -> Data:
     """Read, check and prepare the files; `given` are the options about columns and the task."""
-    source = read(train)
-    other = None if validation is None else read(validation)
+    source = read(train, strict=given["strict"])
+    other = None if validation is None else read(validation, strict=given["strict"])
     if other is not None and other.is_table != source.is_table:
         raise InputError(f"{other.path}: training and validation must both be tables, or both be arrays (npz, npy).")
     data = _from_table(source, other, **given) if source.is_table else _from_arrays(source, other, **given)
-    path, notes = Path(train), collapsed(data.columns)
+    remarks = [*source.remarks, *(other.remarks if other else ()), *data.remarks]
+    path, notes = Path(train), [*remarks, *collapsed(data.columns)]
     rows = replace(data.rows, X=data.X, source=path.name, image_folder=path.parent, notes=notes)
-    return replace(data, rows=rows, remarks=[*source.remarks, *(other.remarks if other else ()), *data.remarks])
+    return replace(data, rows=rows, remarks=remarks)
 
 
 def _from_table(
     source: DataFile, other: DataFile | None, *, target: str | None, id_column: str | None, ignore: tuple[str, ...],
-    features: tuple[str, ...], missing: str, max_categories: int, task: str, image_column: str | None = None,
+    features: tuple[str, ...], missing: str | None, max_categories: int, strict: bool, na_values: tuple[str, ...],
+    exact_labels: bool, task: Task | None, image_column: str | None = None,
 ) -> Data:  # fmt: skip
     target = _required(source, target, "--target")
-    y = column_target(source, target, task)
-    remarks = check_target(y, f"{source.path}: the target {target!r}", task)
+    labels = TargetReader(task, strict, exact_labels).column(source, target)
+    source, numbers = _labelled(source, labels)
     ids = None if id_column is None else source.table[_required(source, id_column, "--id")]
     images = None if image_column is None else source.table[_required(source, image_column, "--image-column")]
-    _check_patterns(source, ignore, "there is no column {!r} to --ignore")
-    patterns = [pattern for given in features for pattern in given.split(",")]
+    ignored, patterns = _split(source, ignore), _split(source, features)
+    _check_patterns(source, ignored, "there is no column {!r} to --ignore")
     roles = {image_column: "names the images", id_column: "names the rows", target: "the target"}
-    compared = _compared(source, roles, ignore, patterns)
-    preparer = nw.TablePreparer(missing, max_categories, as_they_are=bool(features))  # imports scikit-learn: late
-    X = _prepared(source, compared, preparer.fit)
+    compared = _compared(source, roles, ignored, patterns)
+    embedded = bool(patterns) and (strict or _are_parts(source, compared, patterns))
+    voids = [value for given in na_values for value in given.split(",")]
+    preparer = nw.TablePreparer(missing, max_categories, embedded, strict, voids)  # imports scikit-learn: late
+    X = _prepared(source, compared, preparer.fit, strict)
     rest = f"left out: {'not among --features' if features else '--ignore'}"
-    unused = [f"{name}: {roles.get(name, rest)}" for name in source.table.column_names if name not in compared]
-    remarks += [] if features else _row_numbers(source.table, compared)
+    used = set(compared)
+    unused = [f"{name}: {roles.get(name, rest)}" for name in source.table.column_names if name not in used]
+    remarks = [*labels.remarks, *(_row_numbers(source.table, compared) if strict and not features else ())]
     X_val = y_val = None
     if other is not None:
-        y_val = column_target(other, _required(other, target, "--target"), task, like=y)
-        others = _compared(other, roles, ignore, patterns)
-        X_val = _prepared(other, others, lambda _: preparer)
-        for name, labels in preparer.unseen(other.table.select(others)).items():
-            remarks.append(f"{other.path}: column {name!r} has categories that training has not: {listed(labels)}")
+        reader = TargetReader(labels.task, strict, exact_labels, like=labels)
+        trusted = reader.column(other, _required(other, target, "--target"))
+        other, y_val = _labelled(other, trusted)[0], trusted.y
+        others = _compared(other, roles, ignored, patterns)
+        X_val = _prepared(other, others, lambda _: preparer, strict)
+        for name, unseen in preparer.unseen(other.table.select(others)).items():
+            remarks.append(f"{other.path}: column {name!r} has categories that training has not: {listed(unseen)}")
     others = [name for name in source.table.column_names if name not in (target, id_column)]
     cells = {name: source.table[name] for name in others if kind_of(source.table[name]) != "list"}
     id_name = f"id_{id_column}" if id_column in RESERVED else id_column
-    rows = Rows(target=target, id_name=id_name, ids=ids, cells=cells, image_names=images)
-    return Data(X, y, X_val, y_val, rows=rows, columns=[*preparer.describe(), *unused], remarks=remarks)
+    rows = Rows(
+        target=target, id_name=id_name, ids=ids, cells=cells, image_names=images, numbers=numbers,
+        of_rows=len(labels.labelled),
+    )  # fmt: skip
+    columns = [*preparer.describe(), *unused]
+    return Data(X, labels.y, X_val, y_val, task=labels.task, rows=rows, columns=columns, remarks=remarks)
+
+
+def _labelled(source: DataFile, target: Target) -> tuple[DataFile, Any]:
+    """The rows that have a label, and their numbers in the file; None if all have one."""
+    if target.labelled.all():
+        return source, None
+    kept = np.flatnonzero(target.labelled)
+    rows = {"table": source.table.take(kept)} if source.is_table else {"X": source.X[kept]}
+    return replace(source, **rows), kept
+
+
+def _split(source: DataFile, given: Iterable[str]) -> list[str]:
+    """Names and patterns, several in one argument or not; a column may have a comma in its name."""
+    names = set(source.table.column_names)
+    return [part.strip() for item in given for part in ([item] if item in names else item.split(","))]
+
+
+def _are_parts(source: DataFile, names: list[str], patterns: list[str]) -> bool:
+    """Whether the columns are numbers chosen by patterns, parts of one embedding: these are used as they are."""
+    by_pattern = all(re.search(r"[*?[]", pattern) for pattern in patterns)
+    return by_pattern and all(kind_of(source.table[name]) == "number" for name in names)
 
 
 def _compared(source: DataFile, roles: dict[str | None, str], ignore: Iterable[str], patterns: list[str]) -> list[str]:
@@ -140,17 +175,20 @@ def _compared(source: DataFile, roles: dict[str | None, str], ignore: Iterable[s
     return compared
 
 
-def _prepared(source: DataFile, names: list[str], fit: Callable[[Any], Any]) -> Any:
+def _prepared(source: DataFile, names: list[str], fit: Callable[[Any], Any], strict: bool) -> Any:
     table = source.table.select(names)
     try:
         return fit(table).transform(table)
     except InputError as error:
-        raise InputError(f"{source.path}: {error}") from error
+        raise InputError(f"{source.path}: {error}", drop="--strict" if strict else "") from error
 
 
 def _required(source: DataFile, name: str | None, option: str) -> str:
     if name is None:
-        raise _not_found(source, f"say which column holds the labels with {option}", "")
+        names = source.table.column_names
+        likely = next((name for name in names if name.strip().lower() in LIKELY_TARGETS), names[-1])
+        problem = str(_not_found(source, f"say which column holds the labels with {option}", ""))
+        raise InputError(problem, add=("--target", likely))
     if name not in source.table.column_names:
         raise _not_found(source, f"there is no column {name!r} ({option})", name)
     return name
@@ -177,37 +215,40 @@ def _not_found(source: DataFile, problem: str, name: str, patterns: Iterable[str
     by_lower = {known.strip().lower(): known for known in reversed(names)}
     hints = [pattern for pattern in patterns if any(fnmatchcase(known, pattern) for known in names)]
     hints += [by_lower[near] for near in get_close_matches(name.strip().lower(), list(by_lower), n=1)]
-    return InputError(f"{source.path}: {problem}; it has {has}.{f' Did you mean {hints[0]!r}?' if hints else ''}")
+    meant = f" Did you mean {hints[0]!r}?" if hints else ""
+    return InputError(f"{source.path}: {problem}; it has {has}.{meant}", instead=(name, hints[0]) if hints else None)
 
 
 def _row_numbers(table: Any, names: list[str]) -> Iterator[str]:
     """A warning for each column of whole numbers that are all different and leave no gap."""
     for name in names:
-        if pa.types.is_integer(table[name].type) and not table[name].null_count and table.num_rows >= FEW_ROWS:
-            values = table[name].to_numpy()
-            span = int(values.max()) - int(values.min())
-            if span == len(values) - 1 and len(np.unique(values)) == len(values):
-                choice = f"--id {name!r} or --ignore {name!r}"
-                yield f"warning: column {name!r} looks like a row number and counts as a feature: {choice}"
+        if names_rows("", table[name]):
+            choice = f"--id {name!r} or --ignore {name!r}"
+            yield f"warning: column {name!r} looks like a row number and counts as a feature: {choice}"
 
 
-def _from_arrays(source: DataFile, other: DataFile | None, *, target: str | None, task: str, **given: Any) -> Data:
+def _from_arrays(
+    source: DataFile, other: DataFile | None, *, target: str | None, task: Task | None, strict: bool,
+    exact_labels: bool, **given: Any,
+) -> Data:  # fmt: skip
     for name, option in COLUMN_OPTIONS.items():
         if given.get(name):
             raise InputError(f"{source.path}: {option} names columns, which arrays do not have.")
     check_features(source.X, f"{source.path}: X")
-    X, y = source.X, array_target(source, target)
-    remarks = check_target(y, f"{source.path}: the target {target or 'y'!r}", task)
-    X_val = y_val = None
+    labels = TargetReader(task, strict, exact_labels).array(source, target)
+    source, numbers = _labelled(source, labels)
+    X, X_val, y_val = source.X, None, None
     if other is not None:
         if other.y is None:
             raise InputError(f"{other.path}: has no labels; a validation file is an .npz with `X` and `y`.")
         if other.X.shape[1] != X.shape[1]:
             raise InputError(f"{other.path}: rows have {other.X.shape[1]} numbers, but {X.shape[1]} in {source.path}.")
         check_features(other.X, f"{other.path}: X")
-        X_val, y_val = other.X, array_target(other, None)
+        trusted = TargetReader(labels.task, strict, exact_labels, like=labels).array(other, None)
+        X_val, y_val = _labelled(other, trusted)[0].X, trusted.y
     columns = [f"X: {X.shape[1]:,} columns of {X.dtype}, used as they are"]
-    return Data(X, y, X_val, y_val, rows=Rows(target="y"), columns=columns, remarks=remarks)
+    rows = Rows(target=source.y_name, numbers=numbers, of_rows=len(labels.labelled))
+    return Data(X, labels.y, X_val, y_val, task=labels.task, rows=rows, columns=columns, remarks=labels.remarks)
 
 
 def write_results(columns: Any, summary: dict[str, Any], output: str, as_json: bool) -> None:

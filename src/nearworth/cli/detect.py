@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+import webbrowser
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,9 +29,11 @@ def detect(*, output: str, force: bool, as_json: bool, **given: Any) -> None:
     print_message(f"{audited.headline()}{'' if output == STDOUT else where}")
 
 
-def report(*, image_shape: str | None, output: str, force: bool, as_json: bool, **given: Any) -> None:
+def report(*, image_shape: str | None, output: str, force: bool, as_json: bool, show: bool, **given: Any) -> None:
     from nearworth.report.page import render_report
 
+    if not output:  # the page that the same command wrote before is replaced
+        output, force = f"{Path(given['train']).name.split('.')[0]}-report.html", True
     check_output(output, force, (".html", ".htm"), (given["train"], given["validation"]))
     if output == STDOUT:
         raise InputError("-o -: a report goes to a file; give a name that ends in .html.")
@@ -45,6 +49,8 @@ def report(*, image_shape: str | None, output: str, force: bool, as_json: bool, 
         print_json(audited.summary("report") | {"output": output})
     then = "decide, and export" if len(audited.suspects) else "for the pictures"
     print_message(f"{audited.headline()} Open {output} in a browser, {then}.")
+    if show:
+        webbrowser.open(Path(output).absolute().as_uri())
 
 
 class Audited(NamedTuple):
@@ -107,7 +113,7 @@ def audited(given: dict[str, Any]) -> tuple[Data, nw.LabelAudit]:
     """The data and their audit, with the answers of reviews."""
     model, reviews = pop_model(given), given.pop("review")
     data = prepare(**given)
-    audit = nw.audit_labels(data.X, data.y, X_val=data.X_val, y_val=data.y_val, **model)
+    audit = nw.audit_labels(data.X, data.y, X_val=data.X_val, y_val=data.y_val, task=data.task, **model)
     return data, answered(audit, data, reviews)
 
 

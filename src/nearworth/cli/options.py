@@ -103,18 +103,19 @@ TABLE = [
     Option(["-t", "--target"], metavar="COL", help="Column with the labels. Tables need it; npz files hold y."),
     Option(["--validation"], metavar="FILE", type=PATH, help="Trusted rows; else rows judge each other."),
     Option(["--id", "id_column"], metavar="COL", help="Column that names each row; copied to the output."),
-    Option(["--ignore"], metavar="COL", multiple=True, help="Leave columns out (repeatable; * and ? match)."),
+    Option(["--ignore"], metavar="COL,...", multiple=True, help="Leave columns out (repeatable; * and ? match)."),
     Option(
-        ["--features"], metavar="PATTERN", multiple=True,
-        help="Compare rows by these columns only, numbers as they are: --features 'emb_*'.",
+        ["--features"], metavar="COL,...", multiple=True,
+        help="Compare rows by these columns only; numbers chosen by a pattern are used as they are: 'emb_*'.",
     ),
     Option(
-        ["--missing"], type=Choice(["error", "median"]), default="error",
-        help="Refuse missing values, or fill numbers with the median.",
+        ["--missing"], type=Choice(["error", "median"]),
+        help="Refuse missing values, or fill numbers with the median (the default unless --strict).",
     ),
-    Option(
-        ["--max-categories"], type=IntRange(min=2), default=40, help="Refuse text columns with more distinct values."
-    ),
+    Option(["--na-values"], metavar="TEXT,...", multiple=True, help="What else stands for missing: -999,unknown."),
+    Option(["--max-categories"], type=IntRange(min=2), default=40, help="Group rare values of text beyond so many."),
+    Option(["--exact-labels"], is_flag=True, help="Labels as they are written: case, spaces and 'None' matter."),
+    Option(["--strict"], is_flag=True, help="Refuse what has no plain distance, instead of preparing it."),
 ]  # fmt: skip
 # Which rows of an audit are suspects.
 SELECTION = [
@@ -148,7 +149,9 @@ def model(n_neighbors: int) -> list[click.Parameter]:
     """Which values, between which distances, how exactly, and on what part of the machine."""
     return [
         neighbors(n_neighbors),
-        Option(["--task"], type=Choice(["classification", "regression"]), default="classification"),
+        Option(
+            ["--task"], type=Choice(["classification", "regression"]), help="By default what the target looks like."
+        ),
         Option(["--metric"], default="euclidean", help="Distance between rows: any name scikit-learn knows."),
         Option(
             ["--utility"], type=Choice(["soft", "original"]), default="soft",
@@ -188,8 +191,8 @@ def json(what: str = "Summary as JSON on stdout (with the rows unless -o).") -> 
 
 
 def pop_model(given: dict[str, Any]) -> dict[str, Any]:
-    """Take the parameters of `KNNShapley` out of the options; contradictions are refused before files are read."""
-    model = {name: given.pop(name) for name in MODEL} | {"task": given["task"]}  # data are read with the task, too
+    """Take the parameters of `KNNShapley` but the task out of the options; contradictions are refused at once."""
+    model = {name: given.pop(name) for name in MODEL}
     if model["search"] in ("lsh", "faiss") and model["max_error"] is None:
         raise click.UsageError(f"--search {model['search']} needs --max-error, which says how far to search.")
     return model

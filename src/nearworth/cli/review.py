@@ -55,13 +55,16 @@ def answered(audit: LabelAudit, data: Data, reviews: tuple[str, ...]) -> LabelAu
 
 def _decisions(path: str, records: list[dict[str, Any]], data: Data) -> tuple[Any, Any, int, int]:
     """Rows judged, whether they are wrong, and how many rows were drawn with which seed."""
-    from nearworth.report.content import shown
+    from nearworth.report.cells import id_text
 
     absent = [name for name in NEEDED if records and name not in records[0]]
     if absent or not records:
         raise InputError(
             f"{path}: {f'has no column {absent[0]!r}' if absent else 'is empty'}; export it from the page."
         )
+    numbers = range(len(data.y)) if data.rows.numbers is None else data.rows.numbers.tolist()
+    position = {number: index for index, number in enumerate(numbers)}  # of a row of the file among those audited
+    n_rows = data.rows.of_rows or len(data.y)
     texts = [{name: str(record[name]).strip() for name in NEEDED} for record in records]
     for text in texts:
         if not all(text[name].isdecimal() for name in ("row", "asked", "seed", "of_rows")):
@@ -71,7 +74,7 @@ def _decisions(path: str, records: list[dict[str, Any]], data: Data) -> tuple[An
                 f"{path}: the decision on row {text['row']} is {text['decision']!r}; use right, wrong, skip."
             )
         row = int(text["row"])
-        if int(text["of_rows"]) != len(data.y) or row >= len(data.y) or shown(data.y[row]) != str(text["given"]):
+        if int(text["of_rows"]) != n_rows or row not in position or id_text(data.y[position[row]]) != text["given"]:
             raise InputError(
                 f"{path}: row {row} was {text['given']!r} among {text['of_rows']} rows when it was judged. Is it the "
                 "file that the page was made from?"
@@ -81,6 +84,6 @@ def _decisions(path: str, records: list[dict[str, Any]], data: Data) -> tuple[An
         raise InputError(
             f"{path}: holds no judged row, or decisions of several reviews; give each file its own --review."
         )
-    rows = np.array([int(text["row"]) for text in judged])
+    rows = np.array([position[int(text["row"])] for text in judged])
     wrong = np.array([text["decision"] == "wrong" for text in judged])
     return rows, wrong, int(texts[0]["asked"]), int(texts[0]["seed"])

@@ -1,81 +1,200 @@
-"""Labels and targets of files as numpy arrays."""
+"""Labels and targets of files as numpy arrays: spellings of one label put together, rows without a label left out."""
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from nearworth._common.types import BoolVector
 from nearworth.tables import InputError, listed
-from nearworth.tables.columns import kind_of, missing_cells
 from nearworth.tables.read import ARRAYS, DataFile, read_labels
+from nearworth.tables.readers import NOTHING, find_reader, kind_of, missing_cells
 
 MANY_CLASSES, FEW_PER_CLASS = 20, 5
+MOST_SPELLINGS = 5  # classes whose spellings a message lists
+Task = Literal["classification", "regression"]
+AS_REGRESSION, AS_CLASSES = ("--task", "regression"), ("--task", "classification")
 
 
-def column_target(source: DataFile, name: str, task: str, like: Any = None) -> Any:
-    """A column as integers, booleans or text (text if `like` is), or as numbers for regression."""
-    where = f"{source.path}: the target {name!r}"
-    column = source.table[name]
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    kind = kind_of(column)
-    empty = missing_cells(column)
-    if kind == "text":
-        empty = empty | pc.equal(pc.utf8_trim_whitespace(pc.fill_null(column.cast(pa.string()), "")), "").to_numpy()
-    if empty.any():
-        rows = listed(np.flatnonzero(empty).tolist())
-        raise InputError(f"{where} is missing at row {rows} (0-based). Drop or fill these rows.")
-    if task == "regression":
-        if kind != "number":
-            raise InputError(f"{where} holds {kind}, but --task regression needs numbers.")
-        return _finite(column.cast(pa.float64(), safe=False).to_numpy(), where)
-    if kind == "list":
-        raise InputError(f"{where} holds lists, which cannot be labels.")
-    if kind in ("number", "truth") and (like is None or like.dtype != object):
-        exact = kind == "truth" or pa.types.is_integer(column.type)
-        return column.to_numpy() if exact else _whole(column.cast(pa.float64(), safe=False).to_numpy(), where)
-    return np.array(pc.cast(column, pa.string()).to_pylist(), dtype=object)
+@dataclass(frozen=True)
+class Target:
+    """The target of the rows that have one, as numbers for regression, else as integers, booleans or text."""
+
+    y: Any
+    task: Task
+    labelled: BoolVector  # of all rows
+    remarks: list[str] = field(default_factory=list)
+    spelling: dict[str, str] = field(default_factory=dict)  # folded text -> class
 
 
-def array_target(source: DataFile, target: str | None) -> Any:
-    """Labels beside an array: `y` of its archive, or an .npy file of their own."""
-    y = source.y
-    if target is not None and Path(target).suffix.lower() in ARRAYS:
-        y = read_labels(target)
-    elif target is not None and not (target == "y" and y is not None):
-        raise InputError(f"{source.path}: arrays have no column {target!r}; --target may name an .npy file of labels.")
-    if y is None:
-        raise InputError(f"{source.path}: has no labels. Use an .npz with `X` and `y`, or --target labels.npy.")
-    if y.ndim != 1 or len(y) != len(source.X):
-        raise InputError(f"{source.path}: y has shape {y.shape} for {len(source.X):,} rows; give one label per row.")
-    return y if y.dtype.kind != "f" else _finite(y, f"{source.path}: y")
+@dataclass(frozen=True)
+class TargetReader:
+    """How a target is read: by the task if one was asked for; `strict` guesses nothing, `exact` folds no labels."""
+
+    task: Task | None
+    strict: bool = False
+    exact: bool = False
+    like: Target | None = None  # the target of the training data, for that of the validation data
+
+    def column(self, source: DataFile, name: str) -> Target:
+        return self.read(source.table[name], f"{source.path}: the target {name!r}")
+
+    def array(self, source: DataFile, target: str | None) -> Target:
+        """Labels beside an array: `y` of its archive, or an .npy file of their own."""
+        y = source.y
+        if target is not None and Path(target).suffix.lower() in ARRAYS:
+            y = read_labels(target)
+        elif target is not None and not (target == source.y_name and y is not None):
+            hint = "--target may name an .npy file of labels"
+            raise InputError(f"{source.path}: arrays have no column {target!r}; {hint}.")
+        if y is None:
+            raise InputError(f"{source.path}: has no labels. Use an .npz with `X` and `y`, or --target labels.npy.")
+        if y.ndim != 1 or len(y) != len(source.X):
+            rows = f"{len(source.X):,} rows"
+            raise InputError(f"{source.path}: y has shape {y.shape} for {rows}; give one label per row.")
+        where = f"{source.path}: the target {target or source.y_name!r}"
+        if y.dtype.kind == "f" and self.strict:
+            _finite(y, f"{source.path}: y")
+        if y.dtype.kind in "fUT" and not self.strict:
+            cells = pa.array(y.astype(np.float64) if y.dtype.kind == "f" else y.tolist())
+            return self.read(pa.chunked_array([cells]), where)
+        return self._numbers(y, np.ones(len(y), dtype=bool), where)
+
+    def read(self, cells: Any, where: str) -> Target:
+        """The target from an Arrow column."""
+        if pa.types.is_dictionary(cells.type):
+            cells = cells.cast(cells.type.value_type)
+        kind = kind_of(cells)
+        if kind == "list":
+            raise InputError(f"{where} holds lists, which cannot be labels.")
+        if kind == "text" and not (self.strict or self.exact) and self._is_amount(read := find_reader(cells)(cells)):
+            cells, kind = read, "number"
+        labelled = ~self._missing(cells, kind)
+        if self.strict and not labelled.all():
+            rows = listed(np.flatnonzero(~labelled).tolist())
+            raise InputError(f"{where} is missing at row {rows} (0-based). Drop or fill these rows.", drop="--strict")
+        if not labelled.any():
+            raise InputError(f"{where} is empty in every row.")
+        known = cells.filter(pa.array(labelled))
+        if kind == "number" or (kind == "truth" and self.task != "regression"):
+            values = known.to_numpy() if kind == "truth" or pa.types.is_integer(known.type) else _floats(known, where)
+            if self.like is None or self.like.y.dtype != object:
+                return self._numbers(values, labelled, where)
+        if self.task == "regression":
+            raise InputError(f"{where} holds {kind}, but --task regression needs numbers.", drop="--task regression")
+        return self._text(known.cast(pa.string()).to_pylist(), labelled, where)
+
+    def _is_amount(self, cells: Any) -> bool:
+        """Whether text is read as numbers: they must be asked for, or be too many for classes."""
+        if kind_of(cells) != "number" or self.task == "classification":
+            return False
+        known = _floats(cells.drop_null(), "")
+        return self.task == "regression" or (self.like is None and _continuous(known))
+
+    def _missing(self, cells: Any, kind: str) -> BoolVector:
+        empty = missing_cells(cells)
+        if kind == "number" and not self.strict:
+            return np.asarray(empty | ~np.isfinite(cells.cast(pa.float64(), safe=False).to_numpy()))
+        if kind != "text":
+            return empty
+        text = pc.utf8_lower(pc.utf8_trim_whitespace(pc.fill_null(cells.cast(pa.string()), "")))
+        nothing = [""] if self.strict or self.exact else [*NOTHING]
+        distinct = set(pc.unique(text).to_pylist())
+        pairs = {"-": "+" in distinct, "none": len(distinct - set(nothing)) < 2}  # with "+" or "some", it is a class
+        nothing = [cell for cell in nothing if not pairs.get(cell)]
+        return np.asarray(empty | pc.is_in(text, pa.array(nothing)).to_numpy())
+
+    def _numbers(self, y: Any, labelled: BoolVector, where: str) -> Target:
+        task, remarks = self.task or (self.like.task if self.like else None), _left_out(labelled)
+        amounts = y.dtype.kind in "iuf" and _continuous(y)
+        if task is None and amounts and not self.strict:
+            found = f"{len(np.unique(y)):,} distinct numbers"
+            remarks.append(f"the target has {found}: taken as amounts (--task regression)")
+            task = "regression"
+        if task == "regression":
+            return self._checked(Target(y.astype(np.float64), task, labelled, remarks), where)
+        if y.dtype.kind == "f":
+            y = _whole(y, where)
+        if amounts and self.like is None:
+            found = f"{len(np.unique(y)):,} distinct numbers in {len(y):,} rows"
+            remarks.append(f"warning: the target has {found}: did you mean --task regression?")
+        return self._checked(Target(y, "classification", labelled, remarks), where)
+
+    def _text(self, labels: list[str], labelled: BoolVector, where: str) -> Target:
+        """Labels that differ by case and white space only are one class, spelt as in most rows."""
+        remarks, spelling = _left_out(labelled), dict(self.like.spelling) if self.like else {}
+        if not (self.exact or self.strict):
+            counts: dict[str, Counter[str]] = {}
+            for label, count in Counter(labels).items():
+                counts.setdefault(folded(label), Counter())[label] = count
+            for key, found in counts.items():
+                spelling.setdefault(key, found.most_common(1)[0][0].strip())
+            several = [found for found in counts.values() if len(found) > 1]
+            for found in several[:MOST_SPELLINGS] if self.like is None else []:
+                spelt = ", ".join(f"{label!r} ({count:,})" for label, count in found.most_common(5))
+                remarks.append(f"labels {spelt} are one class; --exact-labels keeps them apart")
+            if len(several) > MOST_SPELLINGS:
+                remarks.append(f"and so are the spellings of {len(several) - MOST_SPELLINGS:,} more classes")
+            labels = [spelling[folded(label)] for label in labels]
+        y = np.array(labels, dtype=object)
+        return self._checked(Target(y, "classification", labelled, remarks, spelling), where)
+
+    def _checked(self, target: Target, where: str) -> Target:
+        """Refuse targets from which nothing can be learnt."""
+        if self.like is not None:
+            return target
+        y, n_rows = target.y, len(target.y)
+        if n_rows == 1:
+            raise InputError(f"{where} has one row only: there is nothing to compare it with.")
+        distinct = set(y.tolist())
+        if len(distinct) == 1:
+            only = repr(next(iter(distinct)))
+            raise InputError(f"{where} is {only} in every row: with one class there is nothing to learn.")
+        if target.task == "classification" and len(distinct) == n_rows > 2:
+            advice, numeric = "Is it another column, or --task regression?", y.dtype.kind in "iuf"
+            problem = f"{where} is different in each of the {n_rows:,} rows, so no two share a class. {advice}"
+            raise InputError(problem, add=AS_REGRESSION if numeric else ())
+        return target
 
 
-def check_target(y: Any, what: str, task: str) -> list[str]:
-    """Refuse targets from which nothing can be learnt; warn of many classes of few rows each, which may be amounts."""
-    if len(y) == 1:
-        raise InputError(f"{what} has one row only: there is nothing to compare it with.")
-    distinct = set(y.tolist())
-    if len(distinct) == 1:
-        raise InputError(f"{what} is {next(iter(distinct))!r} in every row: with one class there is nothing to learn.")
-    if task == "classification" and len(distinct) == len(y) > 2:
-        advice = "Is it another column, or --task regression?"
-        raise InputError(f"{what} is different in each of the {len(y):,} rows, so no two share a class. {advice}")
-    n, amounts = len(distinct), task == "classification" and y.dtype.kind in "iuf"
-    if not amounts or n <= MANY_CLASSES or n * FEW_PER_CLASS <= len(y):
-        return []
-    return [f"warning: the target has {n:,} distinct numbers in {len(y):,} rows: did you mean --task regression?"]
+def folded(label: str) -> str:
+    """What spellings of one label have in common.
+
+    >>> folded(" New  York ") == folded("new york")
+    True
+    """
+    return " ".join(label.split()).casefold()
+
+
+def _left_out(labelled: BoolVector) -> list[str]:
+    n, rows = int((~labelled).sum()), listed(np.flatnonzero(~labelled).tolist(), 3)
+    why = "empty, or NA, ? and the like, unless --exact-labels"
+    return [f"{n:,} row{'s' * (n != 1)} without a label left out: {rows} ({why})"] if n else []
+
+
+def _continuous(values: Any) -> bool:
+    """Whether numbers look like amounts rather than classes: they have fractions, or few rows share one."""
+    distinct = len(np.unique(values))
+    many = distinct > MANY_CLASSES and distinct * FEW_PER_CLASS > len(values)
+    return many or bool(values.dtype.kind == "f" and (values != np.trunc(values)).any())
+
+
+def _floats(cells: Any, where: str) -> Any:
+    return _finite(cells.cast(pa.float64(), safe=False).to_numpy(), where)
 
 
 def _whole(values: Any, where: str) -> Any:
     broken = np.flatnonzero(_finite(values, where) != np.trunc(values))
     if len(broken):
         found = f"{values[broken[0]]:g} at row {broken[0]}"
-        raise InputError(f"{where} holds {found}: numbers with fractions are no classes. Use --task regression.")
+        problem = f"{where} holds {found}: numbers with fractions are no classes. Use --task regression."
+        raise InputError(problem, add=AS_REGRESSION, drop=" ".join(AS_CLASSES))
     return values.astype(np.int64)
 
 

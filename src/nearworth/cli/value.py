@@ -38,7 +38,7 @@ def value(
     workers = model["n_jobs"]
     if cluster == LOCAL:
         model["n_jobs"] = 1  # --jobs are workers of one thread each
-    est = nw.KNNShapley(**model, standard_errors=True, random_state=0).fit(data.X, data.y)
+    est = nw.KNNShapley(**model, task=data.task, standard_errors=True, random_state=0).fit(data.X, data.y)
     with cluster_client(cluster, workers) as client:
         valuation = est.value(
             data.X_val, data.y_val, checkpoint=checkpoint, checkpoint_interval=checkpoint_interval, executor=client,
@@ -111,16 +111,17 @@ def plan(*, what: tuple[str, ...], columns: int, classes: int, standard_errors: 
         validation = given.pop("validation")
         n_val = None if validation is None else count_rows(validation)
         data = load(what[0], **given)
-        X, y, standard_errors = data.X, data.y, True
+        X, y, task, standard_errors = data.X, data.y, data.task, True
     elif len(what) == 2 and all(size.isdecimal() and int(size) > 0 for size in what):
         for name in ("target", "validation", "id_column", "ignore", "features"):
             if given[name]:
                 raise click.UsageError(f"--{name.split('_')[0]} is about a file; sizes take -d and --classes.")
         n_train, n_val = map(int, what)
         X, y = _random_rows(n_train, columns, classes)
+        task = given["task"] or "classification"
     else:
         raise click.UsageError(f"{' '.join(what)!r} is neither one file nor two sizes, N_TRAIN and N_VAL.")
-    est = nw.KNNShapley(**model, standard_errors=standard_errors).fit(X, y)
+    est = nw.KNNShapley(**model, task=task, standard_errors=standard_errors).fit(X, y)
     click.echo(est.plan(len(y) if n_val is None else n_val, n_train=n_train))
 
 

@@ -1,8 +1,8 @@
-"""What the page says and shows, as plain data."""
+"""What the page shows, as plain data: the listed rows, their neighbours and rows drawn by lot, and counts of all."""
 
 from __future__ import annotations
 
-from collections import Counter
+import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nearworth._common.types import FloatMatrix, FloatVector, IntVector
+from nearworth._common.types import FloatVector, IntVector
+from nearworth.report.cells import Cells, id_text, take
 from nearworth.report.images import image_files, image_order, pixels
+from nearworth.report.plane import by_lot, places
 
 if TYPE_CHECKING:
     from nearworth.audit.result import LabelAudit
 
-MOST_SUSPECTS = 5_000
-MOST_POINTS = 6_000  # drawn besides the suspects
-MOST_CLASSES, MOST_TICKS, MOST_CONFUSED = 30, 500, 15
-FIT_ROWS = 5_000  # rows that the projection is fitted to
-CELL_LENGTH, MOST_CELLS = 120, 16
+MOST_SUSPECTS, MOST_NEAR = 5_000, 10
+MOST_POINTS = 4_000  # drawn besides the rows that are shown
+SAMPLE, SAMPLE_SEED = 100, 20_261
+ROOM = 5_000_000  # characters of all cells
+BINS, MOST_DECIMALS = 25, 6
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,20 @@ class Rows:
     image_folder: Path = Path()
     source: str = ""
     notes: list[str] = field(default_factory=list)
+    numbers: Any = None  # of these rows in the file, where some of it are left out
+    of_rows: int | None = None  # in the file
+
+
+class Labels:
+    """Labels as numbers into one list of their texts, the classes first."""
+
+    def __init__(self, classes: Any) -> None:
+        self.texts: dict[str, int] = {}
+        self.n_classes = len({self(label) for label in classes})
+
+    def __call__(self, label: Any) -> int:
+        text = id_text(label).encode("utf-8", "replace").decode()
+        return self.texts.setdefault(text, len(self.texts))
 
 
 class Content:
@@ -49,143 +65,142 @@ class Content:
         self.listed = self.suspects[:MOST_SUSPECTS]
         self.of_classes = audit.suggested_range is None
         self.labels, self.codes = np.unique(audit.given, return_inverse=True)
-        pairs = zip(audit.given[self.suspects], audit.suggested[self.suspects], strict=True)
-        counted = Counter((shown(given), shown(other)) for given, other in pairs if self.of_classes and given != other)
-        self.confusions = dict(sorted(counted.items(), key=lambda item: (-item[1], item[0])))  # most frequent first
+
+    def page_data(self) -> dict[str, Any]:
+        """All that the page's script reads."""
+        audit, suspects = self.audit, self.suspects
+        sample = by_lot(np.arange(len(audit)), SAMPLE, SAMPLE_SEED)
+        data = self._shown(sample)
+        count = audit.n_errors
+        data |= {
+            "source": self.rows.source,
+            "sample": np.random.default_rng(SAMPLE_SEED).permutation(sample).tolist(),  # in an order by lot
+            "nListed": len(suspects),
+            "errors": [math.floor(count.lower), math.ceil(count.upper)],
+            "errorsSaid": str(count),
+            "reviewed": getattr(count, "basis", "model") == "review",
+            "certainty": np.histogram(1.0 - audit.quality, BINS, (0.0, 1.0))[0].tolist(),
+        }
+        if self.of_classes:
+            counts = (np.bincount(codes, minlength=len(self.labels)) for codes in (self.codes, self.codes[suspects]))
+            data["classes"] = np.column_stack([*counts]).tolist()  # rows and suspects of each
+        else:
+            data |= self._targets()
+        return as_in_file(data | self._map(data), self.rows)
 
     def suspects_data(self) -> dict[str, Any]:
-        """The suspects, worst first, as lists of equal length; labels as numbers into one list."""
+        """The listed rows, worst first, as lists of equal length; `more` are their neighbours."""
+        return as_in_file(self._shown(np.arange(0)), self.rows)
+
+    def _shown(self, sample: IntVector) -> dict[str, Any]:
         audit, rows, listed = self.audit, self.rows, self.listed
-        near = [audit.nearest(int(row)) for row in listed]
-        labels: dict[str, int] = {}
-
-        def code(label: Any) -> int:
-            return labels.setdefault(shown(label), len(labels))
-
-        n_classes = len({code(label) for label in self.labels}) if self.of_classes else 0
+        code, cells = Labels(self.labels if self.of_classes else []), Cells(rows, len(audit))
+        near = [audit.nearest(int(row))[:MOST_NEAR] for row in listed]
+        order = image_order(listed, [[n.row for n in group] for group in near], sample)
+        more = np.array(order[len(listed) :], dtype=np.intp)
+        shown, room = cells.of(listed, ROOM)
         data: dict[str, Any] = {
             "row": listed.tolist(),
             "given": [code(label) for label in audit.given[listed]],
-            "suggested": [code(label) for label in audit.suggested[listed]],
-            "confidence": audit.confidence[listed].round(3).tolist(),
+            "suggested": [code(label) for label in self._suggested(listed)],
             "quality": audit.quality[listed].round(4).tolist(),
-            "value": [float(f"{value:.4g}") for value in audit.value[listed]],
-            "agreement": audit.agreement[listed].round(3).tolist(),
-            "agreementIs": self.agreement_is(),
             "why": [audit.why(int(row)) for row in listed],
-            "near": [[[n.row, code(n.label), float(f"{n.distance:.4g}")] for n in group] for group in near],
-            "cells": self._cells(),
-            "cellNames": list(rows.cells)[:MOST_CELLS],
+            "near": [[[n.row, code(n.label), float(f"{n.distance:.3g}")] for n in group] for group in near],
+            "cells": shown,
+            "cellNames": cells.names,
+            "cellsOmitted": cells.omitted,
+            "scales": cells.scales,
+            "text": cells.text is not None,
             "target": rows.target,
             "idName": rows.id_name,
-            "ofRows": len(audit),
+            "nRows": len(audit),
+            "ofRows": rows.of_rows or len(audit),
+            "more": {"row": more.tolist(), "given": [code(label) for label in audit.given[more]]},
         }
+        # The sample and the nearest neighbours come first, and are cut last.
+        n_first = len(listed) + len(sample)
+        first, room = cells.of(more[:n_first], room)
+        data["more"]["cells"] = first + cells.of(more[n_first:], room)[0]
         if rows.ids is not None:
-            data["id"] = [id_text(cell) for cell in _take(rows.ids, listed)]
-        needed = image_order(listed, [[n.row for n in group] for group in near])
+            data["id"], data["more"]["id"] = ([id_text(cell) for cell in take(rows.ids, r)] for r in (listed, more))
+        return data | self._images(order) | {"labels": list(code.texts), "nClasses": code.n_classes}
+
+    def _images(self, order: list[int]) -> dict[str, Any]:
+        rows = self.rows
         if rows.image_shape is not None:
-            data |= pixels(rows.X, rows.image_shape, needed)
-        elif rows.image_names is not None:
-            names = _take(rows.image_names, np.array(needed, dtype=np.intp))
-            data |= image_files(rows.image_folder, dict(zip(needed, map(str, names), strict=True)))
-        return data | {"labels": list(labels), "nClasses": n_classes}
+            return pixels(rows.X, rows.image_shape, order)
+        if rows.image_names is None:
+            return {}
+        names = take(rows.image_names, np.array(order, dtype=np.intp))
+        return image_files(rows.image_folder, dict(zip(order, map(str, names), strict=True)))
 
-    def _cells(self) -> list[list[str]]:
-        columns = [_take(column, self.listed) for column in list(self.rows.cells.values())[:MOST_CELLS]]
-        return [[_short(cell) for cell in cells] for cells in zip(*columns, strict=True)]
+    def _suggested(self, rows: IntVector) -> list[Any]:
+        """What is suggested for some rows; numbers as people write them."""
+        suggested, ranges = self.audit.suggested[rows], self.audit.suggested_range
+        if ranges is None:
+            return list(suggested)
+        return rounded(suggested, ranges[rows], self._finest())
 
-    def agreement_is(self) -> str:
-        """What agreement means, to compare it with the few neighbours shown."""
-        if not self.of_classes:
-            return "Agreement: 1 / (1 + distance from what neighbours suggest, in units of its usual size)."
-        return (
-            f"Agreement: share of the votes of the {self.audit.n_voters:,} nearest rows for the given label, "
-            "nearer ones counting more."
-        )
+    def _finest(self) -> float:
+        """The unit of the targets: 0.01 where they have two decimals."""
+        decimals = [len(id_text(float(y)).partition(".")[2]) for y in self.audit.given[:1_000]]
+        return float(10.0 ** -min(max(decimals, default=0), MOST_DECIMALS))
 
-    def class_table(self) -> list[dict[str, Any]]:
-        """One line per class, those with the largest share of suspects first."""
-        if not self.of_classes:
-            return []
-        sizes = np.bincount(self.codes)
-        counts = np.bincount(self.codes[self.suspects], minlength=len(sizes))
-        quality = np.bincount(self.codes, weights=self.audit.quality) / sizes
-        instead = dict(reversed(self.confusions))  # the most frequent comes last, and stays
-        return [
-            {
-                "code": c, "label": shown(self.labels[c]), "rows": int(sizes[c]), "suspects": int(counts[c]),
-                "share": counts[c] / sizes[c], "quality": quality[c], "instead": instead.get(shown(self.labels[c]), ""),
-            }
-            for c in np.argsort(-(counts / sizes), kind="stable")
-        ]  # fmt: skip
+    def _targets(self) -> dict[str, Any]:
+        """How targets are distributed, those listed besides, and where each listed one is likely to be."""
+        given, ranges = np.asarray(self.audit.given, dtype=np.float64), self.audit.suggested_range
+        assert ranges is not None
+        low, high = float(given.min()), float(given.max())
+        logs = low > 0 and high > 100 * low
+        scaled = np.log(given) if logs else given
+        edges = np.histogram_bin_edges(scaled, BINS + 15)
+        counts = [np.histogram(scaled[rows], edges)[0].tolist() for rows in (slice(None), self.suspects)]
+        within, finest = ranges[self.listed], self._finest()
+        ends = [rounded(within[:, side], within, finest) for side in (0, 1)]
+        return {
+            "targets": {"low": low, "high": high, "log": logs, "counts": counts},
+            "ranges": [*zip(*ends, strict=True)],
+        }
 
-    def matrix(self) -> dict[str, Any]:
-        """Given against suggested labels of the suspects, for the classes most involved."""
-        involved: Counter[str] = Counter()
-        for pair, count in self.confusions.items():
-            involved.update(dict.fromkeys(pair, count))
-        labels = sorted(label for label, _ in involved.most_common(MOST_CONFUSED))
-        most = max(self.confusions.values(), default=0)
-        return {"labels": labels, "counts": self.confusions, "most": most, "omitted": len(involved) - len(labels)}
-
-    def values_by_class(self) -> list[tuple[str, FloatVector, FloatVector]]:
-        """Name, values of all rows and values of suspects of each class, those with most suspects first."""
-        value, suspects = self.audit.value, self.suspects
-        if not self.of_classes:
-            return [("all rows", value, value[suspects])]
-        groups = []
-        for line in self.class_table()[:MOST_CLASSES]:
-            found = np.sort(suspects[self.codes[suspects] == line["code"]])[:MOST_TICKS]
-            groups.append((line["label"], value[self.codes == line["code"]], value[found]))
-        return groups
-
-    def rows_to_draw(self) -> IntVector:
-        """Every listed suspect, in their order, and others at random."""
-        others = np.setdiff1d(np.arange(len(self.audit)), self.listed)
-        return np.concatenate([self.listed, _sample(others, MOST_POINTS)])
+    def _map(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Places of the rows that are shown, and points for others: where, label, and for numbers the typical one."""
+        X = self.rows.X
+        if X is None or X.shape[1] < 2:
+            return {}
+        known = np.array(data["row"] + data["more"]["row"], dtype=np.intp)
+        others = by_lot(np.setdiff1d(np.arange(len(self.audit)), known), MOST_POINTS)
+        found = places(X, np.concatenate([known, others]))
+        if self.of_classes:
+            code = Labels(data["labels"])
+            about = [[code(label)] for label in self.audit.given[others]]
+        else:
+            about = np.column_stack([self.audit.given[others], self.audit.suggested[others]]).round(6).tolist()
+        points = [place + extra for place, extra in zip(found[len(known) :], about, strict=True)]
+        return {"place": found[: len(known)], "points": points}
 
 
-def project(X: Any, rows: IntVector) -> FloatMatrix:
-    """Two principal components of some rows, (len(rows), 2), fitted to a sample of all; missing values are means."""
-    from sklearn.decomposition import PCA
-    from sklearn.impute import SimpleImputer
-    from sklearn.pipeline import make_pipeline
-
-    sample = _sample(np.arange(X.shape[0]), FIT_ROWS)
-    with np.errstate(invalid="ignore"):  # the share of no variance, if all rows are alike
-        plane = make_pipeline(SimpleImputer(keep_empty_features=True), PCA(2, random_state=0)).fit(_dense(X, sample))
-    return np.asarray(plane.transform(_dense(X, rows)))
-
-
-def shown(label: Any) -> str:
-    """A label as text: 1.0 and 1 alike, as they are written in a file."""
-    return f"{label:.6g}" if isinstance(label, float | np.floating) else str(label)
+def as_in_file(data: dict[str, Any], rows: Rows) -> dict[str, Any]:
+    """The data with the row numbers of the file."""
+    if rows.numbers is None:
+        return data
+    number = rows.numbers.tolist()
+    data |= {name: [number[row] for row in data[name]] for name in ("row", "sample") if name in data}
+    data["more"]["row"] = [number[row] for row in data["more"]["row"]]
+    data["near"] = [[[number[row], *rest] for row, *rest in group] for group in data["near"]]
+    for name in {"images", "pictures"} & data.keys():
+        data[name] = {str(number[int(row)]): image for row, image in data[name].items()}
+    return data
 
 
-def id_text(cell: Any) -> str:
-    """An id as text with all of its digits; empty where there is none.
+def rounded(values: FloatVector, ranges: Any, finest: float) -> list[float]:
+    """Numbers as people write them: to a hundredth of the range in which they are, and no finer than the data.
 
-    >>> id_text(20231234567.0), id_text(0.1), id_text("x"), id_text(None)
-    ('20231234567', '0.1', 'x', '')
+    >>> rounded(np.array([91734.567, 0.23456]), np.array([[70000.0, 101000.0], [0.1, 0.4]]), 0.01)
+    [91700.0, 0.23]
     """
-    if cell is None or cell != cell:
-        return ""
-    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
-
-
-def _sample(rows: IntVector, size: int) -> IntVector:
-    return rows if len(rows) <= size else np.sort(np.random.default_rng(0).choice(rows, size, replace=False))
-
-
-def _dense(X: Any, rows: IntVector) -> FloatMatrix:
-    part = X[rows]
-    return np.asarray(part.toarray() if hasattr(part, "toarray") else part, dtype=np.float64)
-
-
-def _take(column: Any, rows: IntVector) -> list[Any]:
-    return list(column.take(rows).to_pylist() if hasattr(column, "to_pylist") else np.asarray(column)[rows].tolist())
-
-
-def _short(cell: Any) -> str:
-    text = "" if cell is None else shown(cell)
-    return text if len(text) <= CELL_LENGTH else f"{text[:CELL_LENGTH]}…"
+    widths = np.maximum(ranges[:, 1] - ranges[:, 0], 1e-300) / 100
+    units = np.maximum(10.0 ** np.floor(np.log10(widths)), finest)
+    decimals = np.maximum(-np.log10(units), 0).astype(int)
+    return [
+        round(round(v / u) * u, d) for v, u, d in zip(values.tolist(), units.tolist(), decimals.tolist(), strict=True)
+    ]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterable
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +39,10 @@ def image_files(folder: Path, names: dict[int, str]) -> dict[str, Any]:
     return {"pictures": found}
 
 
-def image_order(suspects: IntVector, near: list[list[int]]) -> list[int]:
-    """Suspects first, then the nearest of each, then the second nearest."""
-    return list(dict.fromkeys([*suspects.tolist(), *(n for group in zip(*near, strict=False) for n in group)]))
+def image_order(suspects: IntVector, near: list[list[int]], sample: Iterable[int] = ()) -> list[int]:
+    """Suspects first, then the sample, then the nearest of each, then the second nearest."""
+    turns = (int(row) for group in zip_longest(*near) for row in group if row is not None)
+    return list(dict.fromkeys([*suspects.tolist(), *map(int, sample), *turns]))
 
 
 def _read(path: Path) -> bytes:

@@ -10,17 +10,31 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from nearworth._common.files import atomic_write
 from nearworth._version import __version__
-from nearworth.report import pictures
-from nearworth.report.content import Content, Rows, project
+from nearworth.report.content import Content, Rows
 
 if TYPE_CHECKING:
     from nearworth.audit.result import LabelAudit
+
+# One script, in parts: each may use what those before it define.
+SCRIPTS = (
+    "dom",
+    "words",
+    "rows",
+    "decisions",
+    "lists",
+    "charts",
+    "compare",
+    "detail",
+    "map",
+    "panels",
+    "files",
+    "start",
+)
 
 
 def write_report(audit: LabelAudit, rows: Rows, path: str | os.PathLike[str], selection: Mapping[str, Any]) -> None:
@@ -33,24 +47,21 @@ def write_report(audit: LabelAudit, rows: Rows, path: str | os.PathLike[str], se
 def render_report(audit: LabelAudit, rows: Rows, selection: Mapping[str, Any] | None = None) -> str:
     """The report as HTML; `selection` are the keywords of `LabelAudit.suspects`."""
     content = Content(audit, rows, selection or {})
-    data = content.suspects_data()
-    drawn = _draw(content)
-    if "map" in drawn:
-        data["place"] = drawn["map"]["positions"][: len(content.listed)].round(1).tolist()
+    data = content.page_data()
     data["key"] = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
-    template, style, script = (_asset(name) for name in ("page.html.j2", "page.css", "page.js"))
+    style = _asset("page.css")
+    script = '"use strict";\n(() => {\n' + "".join(_asset(f"{name}.js") for name in SCRIPTS) + "})();\n"
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(template).render(
+    return environment.from_string(_asset("page.html.j2")).render(
         policy=policy_for(script, style),
         style=Markup(style),  # ours, not the data's
         script=Markup(script),
         data=inert_json(data),
+        listed=data,
         audit=audit,
-        content=content,
         rows=rows,
-        pictures=drawn,
-        frame=pictures,
         rule=audit.describe_selection(content.selection),
+        empty=audit.explain_empty(content.selection),
         version=__version__,
     )
 
@@ -61,37 +72,20 @@ def inert_json(data: Any) -> Markup:
     >>> str(inert_json("</script>"))
     '"\\u003c/script\\u003e"'
     """
-    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Markup(text)
-
-
-def _draw(content: Content) -> dict[str, dict[str, Any]]:
-    audit, suspects, chosen = content.audit, content.suspects, content.rows_to_draw()
-    suspect, quality, value = np.isin(chosen, suspects), audit.quality[chosen], audit.value[chosen]
-    # Where no rule sets the quality that suspects are below, it is that of the best suspect.
-    threshold = max(audit.quality[suspects].tolist(), default=None) if content.selection else audit.ISSUE
-    trimmed = np.clip(value, *np.percentile(value, [0.1, 99.9]))
-    drawn = {
-        "quality": pictures.histogram(audit.quality, threshold),
-        "values": pictures.boxes(content.values_by_class()),
-        "agreement": pictures.scatter(np.column_stack([audit.agreement[chosen], trimmed]), quality, suspect),
-    }
-    X = content.rows.X
-    if X is not None and X.shape[1] > 1:
-        drawn["map"] = pictures.scatter(project(X, chosen), quality, suspect)
-    return drawn
-
-
-def _asset(name: str) -> str:
-    return (files("nearworth.report") / name).read_text(encoding="utf-8")
 
 
 def policy_for(script: str, style: str) -> str:
     """A content security policy that allows this script and this style by their hashes, and no address."""
     allowed = f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
     return allowed + "img-src data:; base-uri 'none'; form-action 'none'"
+
+
+def _asset(name: str) -> str:
+    return (files("nearworth.report") / "web" / name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:

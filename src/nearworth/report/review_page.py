@@ -33,7 +33,7 @@ def render_review(audit: LabelAudit, rows: Rows, drawn: IntVector, seed: int, *,
     """The page as HTML; with `blind`, what the audit says about a row is shown once the row is judged."""
     data: dict[str, Any] = Drawn(audit, rows, drawn).suspects_data() | {"seed": seed, "blind": blind}
     data["key"] = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
-    assets = (files("nearworth.report") / name for name in ("review.html.j2", "page.css", "review.js"))
+    assets = (files("nearworth.report") / name for name in ("review.html.j2", "review.css", "review.js"))
     template, style, script = (asset.read_text(encoding="utf-8") for asset in assets)
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string(template).render(

@@ -2,11 +2,12 @@
 
     path --> read.py --> DataFile(table) --> prepare.py: TablePreparer --> matrix
                |                              |
-          csv_files.py <-- write.py       columns.py
+          csv_files.py <-- write.py       columns.py <-- readers.py
 
-read.py        a path to a DataFile (a table, or arrays): CSV, TSV, Parquet, Feather, npz, npy
+read.py        a path to a DataFile (a table, or arrays): CSV, TSV, JSON (or .gz), Parquet, Feather, Excel, npz, npy
 csv_files.py   CSV of any origin: dialect, parsing, the formula guard, new cells in place of old ones
-columns.py     what each kind of column becomes: numbers, categories, embedding
+readers.py     what the cells of a column stand for: numbers, dates, truth values, lists, nothing
+columns.py     what each kind of column becomes: numbers, categories, components of a text, embedding
 prepare.py     TablePreparer, the scikit-learn transformer over all columns
 write.py       columns to a file: CSV, TSV, Parquet, Feather, JSON; atomic
 
@@ -20,7 +21,25 @@ from typing import Any
 
 
 class InputError(ValueError):
-    """Bad input: the message says what was found, where, and what to do."""
+    """Bad input: the message says what was found, where, and what to do.
+
+    On the command line, a command without `drop`, with `instead[1]` for `instead[0]` and with `add` would do it.
+    """
+
+    def __init__(
+        self, message: str, *, add: Iterable[str] = (), drop: str = "", instead: tuple[str, str] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.add, self.drop, self.instead = tuple(add), drop.split(), instead
+
+    def corrected(self, arguments: Iterable[str]) -> list[str]:
+        """The arguments of a command that would do it, or none."""
+        given, size = [*arguments], len(self.drop)
+        old, new = self.instead or ("", "")
+        changed = [new if argument == old else argument for argument in given]
+        start = next((i for i in range(len(given)) if size and changed[i : i + size] == self.drop), len(given))
+        changed = [*changed[:start], *changed[start + size :], *self.add]
+        return changed if changed != given else []
 
 
 def listed(items: Iterable[Any], most: int = 5) -> str:

@@ -1,12 +1,14 @@
-"""What each kind of column becomes: numbers, 0/1 columns, an embedding, or nothing.
+"""What each kind of column becomes: numbers, 0/1 columns, an embedding, components of a text, or nothing.
 
-Each kind is a subclass of Column: `learn` makes it from a training column, or refuses it with advice, and `encode`
-writes any column as numbers. For a further kind, write a subclass and enter it in COLUMNS.
+Each kind is a subclass of Column: `learn` makes it from a training column and `encode` writes any column as numbers.
+What has no plain distance is prepared as well as can be, or left out; a strict preparer refuses it with advice.
+For a further kind, write a subclass and enter it in COLUMNS.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,29 +16,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from nearworth._common.types import BoolVector, FloatMatrix, FloatVector
+from nearworth._common.types import FloatMatrix, FloatVector
 from nearworth.tables import InputError, counted, listed
+from nearworth.tables.readers import Reader, find_reader, kind_of, odd_cells
 
 MILLISECONDS_PER_DAY = 86_400_000.0
 LONG_TEXT = 40  # characters on average: a sentence, not a name
+PROSE = 3.0  # words on average: free text, not a name
+RARE = 3  # a category of fewer rows is grouped with others
+FEW_ROWS = 10  # so few rows may well differ all by chance
+OTHER = "(other)"  # the category of rare ones
+N_TERMS, N_COMPONENTS = 20_000, 50  # of a free text
+TEXT_VARIANCE = 4.0  # a free text counts as much as four numbers
+ID_NAME = re.compile(r"(?i:(^|[^a-z])(id|ids|uuid|guid|index|idx|key|unnamed.*|ssn|phone|isbn|ean|sku)$)|[a-z]I[dD]$")
 MOSTLY = 0.5  # share of cells
 NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
-KINDS = {
-    "truth": (types.is_boolean,),
-    "number": (types.is_integer, types.is_floating, types.is_decimal),
-    "date": (types.is_date, types.is_timestamp),
-    "text": (types.is_string, types.is_large_string, types.is_string_view),
-    "list": (types.is_list, types.is_large_list, types.is_fixed_size_list),
-    "nothing": (types.is_null,),
-}
 NUMERIC = {"number": "number", "date": "date, as days", "truth": "true/false, as 1/0"}
 PLURALS = {"number": "numbers", "truth": "true/false", "date": "dates", "list": "lists"}
-
-
-def kind_of(cells: Any) -> str:
-    """What an Arrow column holds: one of KINDS or the name of its type."""
-    found = cells.type.value_type if types.is_dictionary(cells.type) else cells.type
-    return next((kind for kind, tests in KINDS.items() if any(test(found) for test in tests)), str(found))
 
 
 @dataclass(frozen=True)
@@ -50,11 +46,16 @@ class Column:
     kind: str
     words: str
     names: tuple[str, ...] = ()
+    reader: Reader | None = None  # of the cells; None where they are taken for what they are
 
     @classmethod
     def learn(cls, name: str, kind: str, cells: Any, preparer: Any) -> Column:  # noqa: ARG003
         """What an Arrow column becomes by the parameters of a TablePreparer; or a refusal with advice."""
         return _left_out(name, kind)
+
+    def read(self, cells: Any) -> Any:
+        """The cells as `encode` takes them."""
+        return cells if self.reader is None else self.reader(cells)
 
     def encode(self, cells: Any, out: FloatMatrix) -> None:
         """Write an Arrow column into `out` (rows, names)."""
@@ -73,10 +74,36 @@ class Column:
 
 
 def learn_column(name: str, cells: Any, preparer: Any) -> Column:
+    if not preparer.strict:
+        return _learn_any(name, cells, preparer)
     kind = kind_of(cells)
     if kind not in COLUMNS:
         raise InputError(f"column {name!r}: holds {kind}, which has no distance. Leave it out with --ignore {name!r}.")
     return COLUMNS[kind].learn(name, kind, cells, preparer)
+
+
+def _learn_any(name: str, cells: Any, preparer: Any) -> Column:
+    """The column by what its cells stand for; it is left out where it has nothing to compare rows by."""
+    reader = find_reader(cells, preparer.na_values)
+    read = reader(cells)
+    kind = kind_of(read)
+    why = f"{kind} has no distance" if kind not in COLUMNS else ""
+    if kind == "number" and not preparer.as_they_are:
+        why = names_rows(name, read)
+    column = _left_out(name, kind, why) if why else COLUMNS[kind].learn(name, kind, read, preparer)
+    more = [reader.words, odd_cells(cells, read, reader)] if column.names else []
+    return replace(column, reader=reader, words="; ".join(filter(None, [column.words, *more])))
+
+
+def names_rows(name: str, cells: Any) -> str:
+    """Why whole numbers name rows rather than measure them, if they do; empty otherwise."""
+    if not types.is_integer(cells.type) or cells.null_count or len(cells) < FEW_ROWS:
+        return ""
+    values = cells.to_numpy()
+    consecutive = int(values.max()) - int(values.min()) == len(values) - 1
+    if not (consecutive or ID_NAME.search(name)) or len(np.unique(values)) < len(values):
+        return ""
+    return "it numbers the rows" if consecutive else "an id, different in every row"
 
 
 def _left_out(name: str, kind: str, why: str = "every cell is empty") -> Column:
@@ -104,14 +131,19 @@ class Numbers(Column):
             centre, scale, words = 0.0, 1.0, f"{NUMERIC[kind]}, used as it is"
         elif scale == 0 and known.size == values.size:
             return _left_out(name, kind, "the same in every row")
+        names: tuple[str, ...] = (name,)
         if known.size < values.size:
             words += f", missing filled with the median {median:.6g}"
-        return cls(name, kind, words, (name,), centre, scale or 1.0, median)
+            if not (preparer.strict or preparer.as_they_are):
+                names, words = (name, f"{name} is missing"), f"{words} and marked ({values.size - known.size:,})"
+        return cls(name, kind, words, names, centre=centre, scale=scale or 1.0, median=median)
 
     def encode(self, cells: Any, out: FloatMatrix) -> None:
         values = _floats(self.name, cells, self.kind)
-        values[np.isnan(values)] = self.median
+        missing = np.isnan(values)
+        values[missing] = self.median
         out[:, 0] = (values - self.centre) / self.scale
+        out[:, 1:] = missing[:, None]
 
 
 @dataclass(frozen=True)
@@ -125,9 +157,13 @@ class Categories(Column):
         if preparer.as_they_are:
             raise InputError(f"column {name!r}: is text, but --features take numbers as they are.")
         text = _text(cells)
-        labels, odd = tuple(sorted(pc.unique(text).to_pylist())), _odd_cells(text)
-        if len(labels) == 1:
-            return _left_out(name, kind, "the same in every row") if labels[0] else _left_out(name, kind)
+        found = text.value_counts()
+        count = dict(zip(found.field(0).to_pylist(), found.field(1).to_pylist(), strict=True))
+        if len(count) == 1:
+            return _left_out(name, kind, "the same in every row") if "" not in count else _left_out(name, kind)
+        if not preparer.strict and (len(count) > preparer.max_categories or len(count) == len(text) >= FEW_ROWS):
+            return cls._learn_many(name, text, count, preparer)
+        labels, odd = tuple(sorted(count)), _odd_cells(text)
         if len(labels) > preparer.max_categories:
             raise InputError(
                 f"column {name!r}: {len(labels):,} distinct texts, more than the {preparer.max_categories} that may "
@@ -136,30 +172,102 @@ class Categories(Column):
         among = " (missing is one of them)" if "" in labels else ""
         warning = f"; most are numbers, but not {odd}: repair or empty these cells" if odd else ""
         words = f"{len(labels)} categories{among}, one 0/1 column each{warning}"
-        return cls(name, kind, words, tuple(f"{name}={label}" for label in labels), labels)
+        return cls(name, kind, words, tuple(f"{name}={label}" for label in labels), labels=labels)
+
+    @classmethod
+    def _learn_many(cls, name: str, text: Any, count: dict[str, int], preparer: Any) -> Column:
+        """Free text, categories of which rare ones are grouped, or names of rows."""
+        known = text.filter(pc.not_equal(text, ""))
+        if pc.mean(pc.count_substring_regex(known, r"\S+")).as_py() >= PROSE:
+            return FreeText.learn(name, "text", text, preparer)
+        frequent = sorted(count, key=lambda label: (-count[label], label))[: preparer.max_categories - 1]
+        labels = tuple(label for label in frequent if count[label] >= RARE)
+        if not any(labels):
+            every = "every" if len(count) == len(text) else "almost every"
+            return _left_out(name, "text", f"a different text in {every} row, as names and ids have")
+        words = f"{len(count):,} categories, a 0/1 column for each of {len(labels)} frequent ones, one for the others"
+        labels = (*labels, OTHER)
+        return cls(name, "text", words, tuple(f"{name}={label}" for label in labels), labels=labels)
 
     def encode(self, cells: Any, out: FloatMatrix) -> None:
-        codes = pc.fill_null(pc.index_in(_text(cells), value_set=pa.array(self.labels, pa.string())), -1)
+        other = len(self.labels) - 1 if self.labels[-1] == OTHER else -1
+        codes = pc.fill_null(pc.index_in(_text(cells), value_set=pa.array(self.labels, pa.string())), other)
         out[:] = codes.to_numpy()[:, None] == np.arange(len(self.labels))
 
     def unseen(self, cells: Any) -> list[str]:
+        if self.labels[-1] == OTHER:
+            return []
         return sorted(set(pc.unique(_text(cells)).to_pylist()) - set(self.labels))
+
+
+@dataclass(frozen=True)
+class FreeText(Column):
+    """Sentences: principal components of weighted counts of words, together as large as TEXT_VARIANCE numbers."""
+
+    components: Any = None  # a scikit-learn pipeline
+    centre: Any = 0.0
+    scale: float = 1.0
+
+    @classmethod
+    def learn(cls, name: str, kind: str, cells: Any, preparer: Any) -> Column:  # noqa: ARG003
+        from sklearn.decomposition import TruncatedSVD
+        from sklearn.feature_extraction.text import TfidfVectorizer
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import Normalizer
+
+        texts = _text(cells).to_pylist()
+        words = TfidfVectorizer(sublinear_tf=True, min_df=2, max_df=0.9, max_features=N_TERMS)
+        try:
+            counts = words.fit_transform(texts)
+        except ValueError:  # no word occurs twice
+            return _left_out(name, kind, "text without a word that two rows share")
+        n = min(N_COMPONENTS, counts.shape[1] - 1, len(texts) - 1)
+        if n < 1:
+            return _left_out(name, kind, "text without words to compare")
+        components = make_pipeline(words, TruncatedSVD(n, random_state=0), Normalizer())
+        matrix = components.fit_transform(texts)
+        weight = min(TEXT_VARIANCE, n)
+        scale = float(np.sqrt(matrix.var(axis=0).sum() / weight)) or 1.0
+        parts = f"{n} component{'s' * (n != 1)} of its {counts.shape[1]:,} words"
+        says = f"free text, {parts}, weighed like {weight:.0f} number{'s' * (weight != 1)}"
+        names = tuple(f"{name}~{i}" for i in range(n))
+        return cls(name, kind, says, names, components=components, centre=matrix.mean(axis=0), scale=scale)
+
+    def encode(self, cells: Any, out: FloatMatrix) -> None:
+        out[:] = (self.components.transform(_text(cells).to_pylist()) - self.centre) / self.scale
 
 
 @dataclass(frozen=True)
 class Embedding(Column):
     """A list of numbers in each cell, used as it is."""
 
+    mean: Any = None  # takes the place of missing lists, where these are allowed
+
     @classmethod
-    def learn(cls, name: str, kind: str, cells: Any, preparer: Any) -> Column:  # noqa: ARG003
+    def learn(cls, name: str, kind: str, cells: Any, preparer: Any) -> Column:
         lengths = pc.drop_null(pc.list_value_length(cells))
         if not pc.max(lengths).as_py():
             return _left_out(name, kind)
         size = int(lengths[0].as_py())
         words = f"embedding of {size} numbers, used as it is"
-        return cls(name, kind, words, tuple(f"{name}[{i}]" for i in range(size)))
+        column = cls(name, kind, words, tuple(f"{name}[{i}]" for i in range(size)))
+        if preparer.strict:
+            return column
+        matrix = np.empty((len(lengths), size))
+        try:
+            column.encode(cells.drop_null(), matrix)
+        except InputError as problem:
+            return _left_out(name, kind, str(problem).partition(": ")[2].partition(". ")[0].rstrip("."))
+        missing = f", {cells.null_count:,} missing filled with the mean" * bool(cells.null_count)
+        return replace(column, mean=matrix.mean(axis=0), words=words + missing)
 
     def encode(self, cells: Any, out: FloatMatrix) -> None:
+        if self.mean is not None and cells.null_count:
+            known = np.asarray(cells.is_valid().to_numpy(), dtype=bool)
+            filled = np.empty((int(known.sum()), out.shape[1]))
+            self.encode(cells.drop_null(), filled)
+            out[:], out[known] = self.mean, filled
+            return
         size, where = len(self.names), f"column {self.name!r}:"
         lengths = pc.fill_null(pc.list_value_length(cells), -1).to_numpy()
         wrong = np.flatnonzero(lengths != size)
@@ -201,14 +309,6 @@ def _odd_cells(text: Any) -> str:
         return ""
     odd = listed(dict.fromkeys(text.take(rows[:100]).to_pylist()))
     return f"{odd} ({counted('row', rows.tolist())})"
-
-
-def missing_cells(cells: Any) -> BoolVector:
-    """Which cells are empty: null, NaN, or text without a character."""
-    empty = pc.is_null(cells, nan_is_null=True)
-    if kind_of(cells) == "text":
-        empty = pc.or_(empty, pc.equal(_text(cells), ""))
-    return np.asarray(empty.to_numpy(), dtype=bool)
 
 
 def _text(cells: Any) -> Any:

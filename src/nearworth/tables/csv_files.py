@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import gzip
 import io
 import re
 from collections.abc import Callable, Container, Iterator
@@ -17,13 +18,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice, tee
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
-from nearworth.tables import InputError, listed
+from nearworth.tables import InputError
 
 SAMPLE = 256 * 1024
 CHUNK = 4 * 1024 * 1024
@@ -36,7 +37,7 @@ OTHER_FILES = {  # how they begin, after a byte-order mark
     rb"ARROW1": "a Feather file; name it .feather.",
     rb"PK\x03\x04": "a zip archive or an Excel workbook; save it as CSV.",
     rb"\xd0\xcf\x11\xe0": "an old Excel workbook; save it as CSV.",
-    rb"\x1f\x8b": "compressed with gzip; unpack it first.",
+    rb"\x1f\x8b": "compressed with gzip; name it .csv.gz.",
     rb"%PDF": "a PDF.",
     rb"\x93NUMPY": "a numpy array; name it .npy.",
     rb"\xff\xfe|\xfe\xff": "UTF-16 text; save it as UTF-8.",
@@ -61,9 +62,24 @@ class Dialect:
     names: tuple[str, ...]  # of columns
 
 
+def open_csv(path: Path, encoding: str | None = None) -> IO[Any]:
+    """The file as bytes, or as text in an encoding; a packed one is unpacked."""
+    opened: Callable[..., IO[Any]] = gzip.open if path.suffix.lower() == ".gz" else open
+    return opened(path, "rb") if encoding is None else opened(path, "rt", encoding=encoding, newline="")
+
+
+def suffix_of(path: Path) -> str:
+    """The last extension, or the one before .gz.
+
+    >>> suffix_of(Path("a.CSV.gz")), suffix_of(Path("a.b.parquet"))
+    ('.csv', '.parquet')
+    """
+    return Path(path.stem if path.suffix.lower() == ".gz" else path.name).suffix.lower()
+
+
 def find_dialect(path: Path) -> Dialect:
     """How the file is written, by its first rows; files that are no table are refused."""
-    with open(path, "rb") as file:
+    with open_csv(path) as file:
         sample = file.read(SAMPLE).removeprefix(codecs.BOM_UTF8)
     for beginning, what in OTHER_FILES.items():
         if re.match(beginning, sample):
@@ -72,7 +88,7 @@ def find_dialect(path: Path) -> Dialect:
         sample = sample[: sample.rfind(b"\n") + 1] or sample
     encoding, quotes = _scan(path)
     text = sample.decode(encoding, errors="ignore")
-    known = ["\t"] if path.suffix.lower() == ".tsv" else DELIMITERS
+    known = ["\t"] if suffix_of(path) == ".tsv" else DELIMITERS
     delimiter = max(known, key=lambda delimiter: _regularity(_first_rows(text, delimiter)))
     rows = _first_rows(text, delimiter)
     return Dialect(encoding, quotes, delimiter, _find_decimal(rows) if delimiter != "," else ".", tuple(rows[0]))
@@ -81,7 +97,7 @@ def find_dialect(path: Path) -> Dialect:
 def _scan(path: Path) -> tuple[str, bool]:
     """The first encoding in which the whole file can be read, and whether quotes occur."""
     for encoding in ENCODINGS:
-        with suppress(UnicodeDecodeError), open(path, encoding=encoding, newline="") as file:
+        with suppress(UnicodeDecodeError), open_csv(path, encoding) as file:
             return encoding, sum('"' in chunk for chunk in iter(lambda: file.read(CHUNK), "")) > 0
     raise AssertionError("Latin-1 decodes everything")
 
@@ -108,9 +124,6 @@ def read_csv(path: Path, dialect: Dialect, text_only: bool = False) -> Any:
     """The file as an Arrow table; column types are inferred from all rows unless only text is asked for."""
     table = _parse(path, dialect, dict.fromkeys(dialect.names, pa.string()) if text_only else {})
     names = [name.strip() for name in table.column_names]
-    blank = [number for number, name in enumerate(names, start=1) if not name]
-    if len(blank) > 1:
-        raise InputError(f"{path}: columns {listed(blank)} have no name. The first line must name every column.")
     columns = [restore_column(c) if pa.types.is_string(c.type) else c for c in table.columns]
     return pa.table(columns, names=[name or "unnamed" for name in names])  # pandas leaves row numbers without a name
 
@@ -175,14 +188,16 @@ def as_line(cells: list[str], delimiter: str) -> str:
 
 
 def replace_cells(
-    path: Path, dialect: Dialect, column: int, rows: Container[int], change: Callable[[int, str], str], n_rows: int
-) -> Iterator[bytes]:
+    path: Path, dialect: Dialect, column: int, rows: Container[int], change: Callable[[int, str], str | None],
+    n_rows: int,
+) -> Iterator[bytes]:  # fmt: skip
     """The bytes of a CSV file, record by record, with new cells in one column.
 
-    `change` is called with the row and the text of each cell in `rows`; it returns the new text.
+    `change` is called with the row and the text of each cell in `rows`; it returns the new text, or None to leave the
+    row out.
     """
     row, n_lines = -1, 0  # the header
-    with open(path, encoding=dialect.encoding, newline="") as file:
+    with open_csv(path, dialect.encoding) as file:
         lines, copies = tee(file)
         reader = csv.reader(lines, delimiter=dialect.delimiter)
         for cells in reader:
@@ -191,6 +206,9 @@ def replace_cells(
             if row in rows and cells:
                 start, end = _span(record, column, dialect.delimiter)
                 new = change(row, cells[column])
+                if new is None:
+                    row += 1
+                    continue
                 quotes = record.startswith('"', start) or not new
                 record = record[:start] + _in_quotes(new, dialect.delimiter, always=quotes) + record[end:]
             try:

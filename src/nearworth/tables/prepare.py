@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import narwhals.stable.v2 as nwl
@@ -10,10 +11,11 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from nearworth._common.types import BoolVector, FloatMatrix
+from nearworth._common.types import FloatMatrix
 from nearworth.inputs.parameters import one_of, whole_number
 from nearworth.tables import InputError, counted, listed
-from nearworth.tables.columns import Column, learn_column, missing_cells
+from nearworth.tables.columns import Column, learn_column
+from nearworth.tables.readers import missing_cells
 
 MAX_CATEGORIES = 40
 MOST_PROBLEMS = 5
@@ -23,18 +25,24 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Turn a table of mixed columns into numbers whose distances mean something.
 
     Numbers are standardised (dates are days, truth values 0 and 1), text from a short list becomes a 0/1 column for
-    each category, lists of numbers are embeddings and used as they are, columns that never change are left out.
-    Long lists of categories, free text, infinite and missing values are refused with advice. `columns_` says what
-    became of each column.
+    each category, free text some components of its words, lists of numbers are embeddings and used as they are.
+    Text such as "$1,234.50", "45 %", "31/12/2020", "yes" or "?" is taken for what it stands for. Columns that number
+    or name the rows, or never change, are left out. `describe()` says what became of each column.
 
     Parameters
     ----------
-    missing : {"error", "median"}
-        Refuse missing values, or fill numbers with the median and make missing text a category of its own.
+    missing : {"error", "median"}, optional
+        Refuse missing values, or fill numbers with the median, marked by a 0/1 column, and make missing text a category
+        of its own. By default "median", or "error" if strict.
     max_categories : int, default=40
-        Text columns with more distinct values are refused.
+        Of text columns with more distinct values, rare ones are grouped.
     as_they_are : bool, default=False
         Take all numbers as they are, as parts of an embedding.
+    strict : bool, default=False
+        Guess nothing: refuse, with advice, long lists of categories, free text, infinite numbers, and cells of other
+        types than numbers, dates, truth values, text and lists.
+    na_values : sequence of str, default=()
+        Further texts and numbers that stand for missing values, besides "?", "-", "None", "n/a" and the like.
 
     Examples
     --------
@@ -46,21 +54,28 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
            [ 1.22,  0.  ,  1.  ]])
     """
 
-    def __init__(self, missing: str = "error", max_categories: int = MAX_CATEGORIES, as_they_are: bool = False) -> None:
+    def __init__(
+        self, missing: str | None = None, max_categories: int = MAX_CATEGORIES, as_they_are: bool = False,
+        strict: bool = False, na_values: Sequence[str] = (),
+    ) -> None:  # fmt: skip
         self.missing = missing
         self.max_categories = max_categories
         self.as_they_are = as_they_are
+        self.strict = strict
+        self.na_values = na_values
 
     def fit(self, X: Any, y: Any = None) -> TablePreparer:  # noqa: ARG002
         """Learn from a training table (pandas, polars, pyarrow) what each column becomes."""
-        one_of("error", "median")("missing", self.missing)
+        if self.missing is not None:
+            one_of("error", "median")("missing", self.missing)
         whole_number(1)("max_categories", self.max_categories)
         table = _as_arrow(X)
         self.columns_: list[Column] = self._learn(table)
         self.feature_names_in_ = np.array(table.column_names, dtype=object)
         self.n_features_in_ = table.num_columns
         if not any(column.names for column in self.columns_):
-            raise InputError("no column is left to compare rows by: all are left out.")
+            reasons = "; ".join(f"{column.name!r} is {column.words}" for column in self.columns_[:MOST_PROBLEMS])
+            raise InputError(f"no column is left to compare rows by: {reasons}.")
         return self
 
     def transform(self, X: Any) -> FloatMatrix:
@@ -68,14 +83,17 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         table = _as_arrow(X)
         self._check_columns(table)
-        masks = {column.name: missing_cells(table[column.name]) for column in self.columns_ if column.names}
-        for problem in self._missing(masks):
+        used = [column for column in self.columns_ if column.names]
+        cells = {column.name: column.read(table[column.name]) for column in used}
+        for column in used:
+            column.check_kind(cells[column.name])
+        for problem in self._missing(cells):
             raise problem
         matrix = np.empty((table.num_rows, len(self.get_feature_names_out())))
         start = 0
-        for column in self.columns_:
+        for column in used:
             stop = start + len(column.names)
-            column.encode(table[column.name], matrix[:, start:stop])
+            column.encode(cells[column.name], matrix[:, start:stop])
             start = stop
         return matrix
 
@@ -92,18 +110,23 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def unseen(self, X: Any) -> dict[str, list[str]]:
         """Categories that training did not have, by column; their 0/1 columns are all 0."""
         table = _as_arrow(X)
-        found = {column.name: column.unseen(table[column.name]) for column in self.columns_}
+        found = {column.name: column.unseen(column.read(table[column.name])) for column in self.columns_}
         return {name: labels for name, labels in found.items() if labels}
 
     def _learn(self, table: Any) -> list[Column]:
         """What each column becomes; the problems of all columns are reported together."""
-        masks = {name: missing_cells(table[name]) for name in table.column_names}
-        columns, problems = [], self._missing({name: mask for name, mask in masks.items() if not mask.all()})
+        columns: list[Column] = []
+        problems: list[InputError] = []
         for name in table.column_names:
             try:
                 columns.append(learn_column(name, table[name], self))
             except InputError as problem:
                 problems.append(problem)
+        if self._refuses_missing:
+            cells = {name: table[name] for name in table.column_names}
+            cells |= {column.name: column.read(cells[column.name]) for column in columns}
+            known = {name: one for name, one in cells.items() if not missing_cells(one).all()}
+            problems = self._missing(known) + problems
         if len(problems) > 1:
             first = " ".join(f"({number}) {p}" for number, p in enumerate(problems[:MOST_PROBLEMS], start=1))
             rest = f" And {len(problems) - MOST_PROBLEMS:,} more." if len(problems) > MOST_PROBLEMS else ""
@@ -112,10 +135,16 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise problems[0]
         return columns
 
-    def _missing(self, masks: dict[str, BoolVector]) -> list[InputError]:
+    @property
+    def _refuses_missing(self) -> bool:
+        return self.strict if self.missing is None else self.missing == "error"
+
+    def _missing(self, columns: dict[str, Any]) -> list[InputError]:
         """The refusal of missing values, if they are not allowed: how many, in which columns and rows."""
-        masks = {name: mask for name, mask in masks.items() if mask.any()}
-        if self.missing != "error" or not masks:
+        if not self._refuses_missing:
+            return []
+        masks = {name: mask for name, cells in columns.items() if (mask := missing_cells(cells)).any()}
+        if not masks:
             return []
         rows = np.flatnonzero(np.logical_or.reduce(list(masks.values()))).tolist()
         count = sum(int(mask.sum()) for mask in masks.values())
@@ -135,8 +164,6 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if extra:
             verb, them = ("was", "it") if len(extra) == 1 else ("were", "them")
             raise InputError(f"{counted('column', extra)} {verb} not there in training; --ignore {them}.")
-        for column in self.columns_:
-            column.check_kind(table[column.name])
 
 
 def _as_arrow(X: Any) -> Any:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import zipfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +16,22 @@ import numpy as np
 
 from nearworth.inputs.file_rows import map_npy
 from nearworth.tables import InputError, listed
-from nearworth.tables.csv_files import find_dialect, read_csv
+from nearworth.tables.csv_files import find_dialect, read_csv, suffix_of
 
 FORMATS = {
     **dict.fromkeys((".csv", ".tsv", ".txt"), "CSV"),
     **dict.fromkeys((".parquet", ".pq"), "Parquet"),
     **dict.fromkeys((".feather", ".arrow"), "Feather"),
     **dict.fromkeys((".npz", ".npy"), "numpy"),
+    **dict.fromkeys((".jsonl", ".ndjson", ".json"), "JSON"),
+    **dict.fromkeys((".xlsx", ".xlsm"), "Excel"),
 }
 ARRAYS = (".npz", ".npy")
+PACKED = tuple(suffix for suffix, kind in FORMATS.items() if kind in ("CSV", "JSON"))  # may end in .gz
+JSON_BLOCK = 32 * 1024 * 1024  # a row must fit in one
 OTHERS = {
     **dict.fromkeys((".gz", ".bz2", ".xz", ".zst", ".zip"), "compressed; unpack it first"),
-    **dict.fromkeys((".xlsx", ".xls", ".ods"), "a workbook; save it as CSV"),
+    **dict.fromkeys((".xls", ".ods"), "a workbook; save it as .xlsx or CSV"),
     **dict.fromkeys((".pkl", ".pickle", ".joblib"), "a pickle, which could run code; save it as Parquet or CSV"),
 }
 
@@ -39,22 +44,31 @@ class DataFile:
     table: Any = None
     X: Any = None
     y: Any = None
+    _: KW_ONLY
     remarks: tuple[str, ...] = ()
+    index: Any = None  # columns in which pandas keeps the names of rows, if any
+    y_name: str = "y"
 
     @property
     def is_table(self) -> bool:
         return self.table is not None
 
 
-def read(path: str | os.PathLike[str], text_only: bool = False) -> DataFile:
-    """Read CSV, TSV, Parquet, Feather, npz (`X`, `y`) or npy, by extension; text_only leaves CSV cells as text."""
+def read(path: str | os.PathLike[str], text_only: bool = False, strict: bool = False) -> DataFile:
+    """Read a table or arrays, by extension; text_only leaves CSV cells as text; strict refuses repeated names."""
     with _opened(path) as (file, kind):
         if kind == "CSV":
-            return _read_csv(file, text_only)
+            return _checked(_read_csv(file, text_only), strict)
+        if kind in ("JSON", "Excel"):
+            return _checked(DataFile(str(file), _read_json(file) if kind == "JSON" else _read_excel(file)), strict)
         if kind != "numpy":
-            return DataFile(str(file), _check_table(file, _read_columnar(file, kind)))
-        arrays = _load_npz(file) if file.suffix.lower() == ".npz" else {"X": map_npy(file, f"{file}:")}
-        return DataFile(str(file), X=_as_matrix(file, arrays["X"]), y=arrays.get("y"))
+            table = _read_columnar(file, kind)
+            index = [name for name in table.column_names if name.startswith("__index_level_")]
+            data = DataFile(str(file), table.drop_columns(index), index=table.select(index) if index else None)
+            return _checked(data, strict)
+        if file.suffix.lower() == ".npz":
+            return _load_npz(file)
+        return DataFile(str(file), X=_as_matrix(file, map_npy(file, f"{file}:")))
 
 
 def count_rows(path: str | os.PathLike[str]) -> int:
@@ -78,7 +92,9 @@ def read_labels(path: str | os.PathLike[str]) -> Any:
 def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[Path, str]]:
     """The checked path and its format; errors of the operating system and of the file's format become InputErrors."""
     file = Path(path)
-    suffix = file.suffix.lower()
+    suffix = suffix_of(file)
+    if suffix not in PACKED:
+        suffix = file.suffix.lower()
     problems = {
         "is a directory; give one file": file.is_dir(),
         "there is no such file": not file.exists(),
@@ -112,7 +128,7 @@ def _read_csv(path: Path, text_only: bool) -> DataFile:
         "numbers have decimal commas": dialect.decimal == ",",
     }
     remarks = tuple(f"{path}: {remark}" for remark, holds in found.items() if holds)
-    return DataFile(str(path), _check_table(path, read_csv(path, dialect, text_only)), remarks=remarks)
+    return DataFile(str(path), read_csv(path, dialect, text_only), remarks=remarks)
 
 
 def _read_columnar(path: Path, kind: str) -> Any:
@@ -120,25 +136,81 @@ def _read_columnar(path: Path, kind: str) -> Any:
     import pyarrow.parquet as pq
 
     table = pq.ParquetFile(path).read() if kind == "Parquet" else feather.read_table(path)
-    return table.drop_columns([n for n in table.column_names if n.startswith("__index_level_")])  # rows of pandas
-
-
-def _check_table(path: Path, table: Any) -> Any:
-    repeated = [name for name, count in Counter(table.column_names).items() if count > 1]
-    if repeated:
-        raise InputError(f"{path}: the column name {listed(repeated)} occurs more than once. Make the names distinct.")
-    if table.num_rows == 0:
-        raise InputError(f"{path}: has {table.num_columns} column{'s' * (table.num_columns != 1)} but no rows.")
+    table.validate(full=True)  # damaged offsets would crash the process later
     return table
 
 
-def _load_npz(path: Path) -> dict[str, Any]:
+def _read_json(path: Path) -> Any:
+    """One object per line, or one array of objects."""
+    import pyarrow as pa
+    import pyarrow.json as pa_json
+
+    with pa.input_stream(str(path)) as file:
+        start = file.read(1024).lstrip(b"\xef\xbb\xbf \t\r\n")
+    with pa.input_stream(str(path)) as file:
+        if start.startswith(b"["):
+            return pa.Table.from_pylist(json.loads(file.read().decode("utf-8-sig")))
+        return pa_json.read_json(file, pa_json.ReadOptions(block_size=JSON_BLOCK))
+
+
+def _read_excel(path: Path) -> Any:
+    """The first sheet of a workbook, values in place of formulas; columns of mixed types become text."""
+    import pyarrow as pa
+
+    try:
+        from openpyxl import load_workbook  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise InputError(f"{path}: Excel needs openpyxl: pip install 'nearworth[excel]'. Or save it as CSV.") from error
+    sheet = load_workbook(path, read_only=True, data_only=True).worksheets[0]
+    rows = [row for row in sheet.iter_rows(values_only=True) if any(cell is not None for cell in row)]
+    if not rows:
+        raise InputError(f"{path}: its first sheet is empty.")
+    columns = []
+    for cells in zip(*rows[1:], strict=True) if len(rows) > 1 else ([] for _ in rows[0]):
+        try:
+            columns.append(pa.array(cells))
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            columns.append(pa.array([None if cell is None else str(cell) for cell in cells]))
+    return pa.table(columns, names=["unnamed" if name is None else str(name) for name in rows[0]])
+
+
+def _checked(data: DataFile, strict: bool) -> DataFile:
+    """The data with names that are distinct, if there are rows."""
+    path, table, count = data.path, data.table, Counter(data.table.column_names)
+    repeated = [name for name, times in count.items() if times > 1]
+    if repeated and strict:
+        raise InputError(f"{path}: the column name {listed(repeated)} occurs more than once. Make the names distinct.")
+    if table.num_rows == 0:
+        raise InputError(f"{path}: has {table.num_columns} column{'s' * (table.num_columns != 1)} but no rows.")
+    if not repeated:
+        return data
+    names: dict[str, None] = {}  # in their order
+    for name in table.column_names:
+        new, number = name, 1
+        while new in names or (number > 1 and new in count):
+            new, number = f"{name}.{number}", number + 1
+        names[new] = None
+    remark = f"{path}: the column name {listed(repeated)} occurs more than once; further ones are called NAME.1, NAME.2"
+    return replace(data, table=table.rename_columns([*names]), remarks=(*data.remarks, remark))
+
+
+def _load_npz(path: Path) -> DataFile:
+    """X and y, or else the only array of several dimensions and the only one with a number or text for each row."""
     if not zipfile.is_zipfile(path):
         raise InputError(f"{path}: is not a numpy archive (.npz).")
     with np.errstate(all="raise"), np.load(path, allow_pickle=False) as archive:
-        if "X" not in archive:
-            raise InputError(f"{path}: holds the arrays {listed(archive.files)}; nearworth needs `X` (and `y`).")
-        return {name: archive[name] for name in ("X", "y") if name in archive}
+        arrays = {name: archive[name] for name in archive.files if name in ("X", "y") or "X" not in archive}
+    matrices = ["X"] if "X" in arrays else [name for name, array in arrays.items() if array.ndim >= 2]
+    if len(matrices) != 1:
+        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "no arrays"
+        raise InputError(f"{path}: holds {shapes}; nearworth needs `X` (and `y`), or one matrix and one vector.")
+    X = arrays.pop(matrices[0])
+    labels = [name for name, array in arrays.items() if name == "y" or array.shape == X.shape[:1]]
+    labels = ["y"] if "y" in labels else labels
+    if len(labels) > 1:
+        raise InputError(f"{path}: {listed(labels)} could all be the labels; call the one that is `y`.")
+    y, y_name = (arrays[labels[0]], labels[0]) if labels else (None, "y")
+    return DataFile(str(path), X=_as_matrix(path, X), y=y, y_name=y_name)
 
 
 def _as_matrix(path: Path, X: Any) -> Any:

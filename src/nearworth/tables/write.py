@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 
 from nearworth._common.files import atomic_write
 from nearworth.tables import InputError
-from nearworth.tables.columns import kind_of
 from nearworth.tables.csv_files import guard, guard_column
+from nearworth.tables.readers import kind_of
 
 FORMATS = (".csv", ".tsv", ".parquet", ".feather", ".json")
 STDOUT = "-"

@@ -1,0 +1,159 @@
+  // ---- the chosen row and what can be done with it ----
+  function verdict(row) {
+    const given = show(labelOf(row)), best = suggested(row);
+    if (tab === "sample") return ["Is", el("b", { text: given }), "right?"];
+    if (best === null) return [isNumber ? "Given" : "Labelled", el("b", { class: "old", text: given }), "– in doubt"];
+    return [isNumber ? "Given" : "Labelled", el("b", { class: "old", text: given }), isNumber ? "– rows like it are near" : "– looks like", el("b", { class: "new", text: show(best) })];
+  }
+
+  function sentence(row) {
+    if (tab === "sample") return ["Drawn by lot, so that what you find here holds for all " + n(data.nRows) + " rows. Judge the content; what the audit says is not shown on purpose."];
+    const strong = el("b", { text: "Wrong with a probability of " + percent(wrong(row)) + ". " });
+    if (isNumber) {
+      const [low, high] = data.ranges[known.get(row)];
+      return [strong, "Rows like it mostly lie between " + number(low) + " and " + number(high) + "."];
+    }
+    const near = nearOf(row), best = suggestionOf(row), given = labelOf(row), of = (label) => near.filter((each) => labelOf(each.row) === label).length;
+    if (!near.length) return [strong];
+    const own = (of(given) || "none") + " " + show(given) + ".";
+    return [strong, best === null ? "Of its " + plural(near.length, "nearest row") + " " + own.replace(" ", of(given) === 1 ? " is labelled " : " are labelled ")
+      : of(best) + " of its " + plural(near.length, "nearest row") + (of(best) === 1 ? " is" : " are") + " labelled " + show(best) + ", " + own];
+  }
+
+  function head(row) {
+    return el("div", { class: "dhead" }, button("‹ List", () => view("list"), { class: "small backer" }),
+      el("span", { text: nameOf(row) + (idOf(row) ? " · row " + n(row) : "") + " · " + n(list().chosen + 1) + " of " + n(shown.length) }), el("span", { class: "spread" }),
+      button("↑", () => move(-1), { class: "small quiet icon", "data-keep": "previous", "aria-label": "Previous row" }),
+      button("↓", () => move(1), { class: "small quiet icon", "data-keep": "next", "aria-label": "Next row" }));
+  }
+
+  function rail(row, small) {
+    const note = el("textarea", { id: "note", "aria-label": "Note", placeholder: "Why? (N)", maxlength: "2000", "data-keep": "note", oninput: () => {
+      if (note.value) notes[row] = note.value; else delete notes[row];
+      remember();
+    } });
+    note.value = notes[row] || "";
+    const box = (title, ...content) => el("div", { class: "box" }, el("h3", { text: title }), content);
+    return el("aside", { class: "rail" },
+      tab === "labels" && box("How sure", histogram(data.certainty, wrong(row), 0.5, "surely right", "surely wrong"), el("p", { text: "All " + n(data.nRows) + " rows. The line is this row." })),
+      small && box("Where it lies", small), box("Note", note));
+  }
+
+  function drawDetail(stay) {
+    const row = chosenRow(), host = $("scrolls"), focused = document.activeElement;
+    const held = $("detail").contains(focused) ? focused.dataset.keep : null, scroll = host.scrollTop;
+    if (row === undefined) {
+      host.replaceChildren(el("div", { class: "empty" }, el("b", { text: "No row chosen." }), list().rows.length ? "Choose a row on the left, or clear the filters." : "There is nothing to decide."));
+      drawActions(null);
+      return;
+    }
+    list().row = row; // where to come back to
+    const other = tab === "sample" ? null : partnerOf(row);
+    const small = data.place && tab === "labels" ? el("canvas", { role: "img", "aria-label": "Where this row lies on the map, with its nearest rows" }) : null;
+    host.replaceChildren(el("div", { class: "grid2" }, put(el("div"), [
+      head(row), el("h2", { class: "verdict" }, verdict(row)), el("p", { class: "why" }, sentence(row)),
+      isNumber && tab === "labels" && el("div", { class: "strip" }, strip(row)),
+      pair(row, other), neighbours(row, other), cellTable(row, other), cellNote(row),
+    ]), rail(row, small)));
+    host.scrollTop = stay === true ? scroll : 0;
+    host.repaint = () => small && paintMap(small, { focus: row });
+    host.repaint();
+    drawActions(row);
+    if (held) ($("detail").querySelector('[data-keep="' + held + '"]') || $("list")).focus({ preventScroll: true });
+  }
+
+  // Another label: a list to choose from, a field that completes for many classes, a field for numbers.
+  function otherLabel(row, best) {
+    const submit = (value) => { $("list").focus({ preventScroll: true }); decide("change", value); };
+    if (!isNumber && data.nClasses <= 30) {
+      const box = el("select", { id: "other", "aria-label": "Another label", onchange: () => { if (box.value) submit(data.labels[box.value]); } },
+        el("option", { value: "", text: best === null ? "Which label?" : "Other label…" }), data.labels.slice(0, data.nClasses).map((label, c) => label !== labelOf(row) && el("option", { value: c, text: show(label) })));
+      return box;
+    }
+    const field = el("input", {
+      id: "other", type: isNumber ? "number" : "text", step: "any", list: isNumber ? null : "all-labels", autocomplete: "off", placeholder: isNumber ? "Other number" : "Other label…", "aria-label": isNumber ? "Another number" : "Another label",
+      onkeydown: (event) => {
+        if (event.key !== "Enter" || !field.value) return;
+        if (isNumber || data.labels.slice(0, data.nClasses).includes(field.value)) submit(field.value);
+        else say("No class is called " + field.value + ".");
+      },
+    });
+    return field;
+  }
+
+  function drawActions(row) {
+    const host = $("actions");
+    if (row === null) { host.replaceChildren(el("span", { class: "state", text: "Nothing to decide here." })); return; }
+    const best = suggested(row), main = tab === "sample" || best === null ? "keep" : "change", decision = decisions[row];
+    const action = (key, what, words, extra) => el("button", {
+      type: "button", class: (main === what ? "solid " : "") + (extra || "") + (decision && decision.what === what ? " chosen" : ""), "data-keep": what, "aria-keyshortcuts": key.toLowerCase(), title: words, onclick: () => act(what),
+    }, words + " ", el("kbd", { text: key }));
+    const all = {
+      change: action("C", "change", best === null ? "Change…" : "Change to " + show(best)), keep: action("K", "keep", "Keep " + show(labelOf(row))),
+      delete: action("D", "delete", "Delete row", "del"), skip: action("S", "skip", "Skip", "quiet"),
+    };
+    const order = [main, ...Object.keys(all).filter((what) => what !== main)];
+    host.replaceChildren(...order.map((what) => all[what]), otherLabel(row, best), el("span", { class: "state", text: isOpen(tab, row) ? "Open" : stateOf(row) }));
+  }
+
+  // ---- deciding ----
+  function act(what) {
+    const row = chosenRow();
+    if (row === undefined) return;
+    const best = suggested(row);
+    if (what !== "change") decide(what);
+    else if (best !== null) decide("change", best);
+    else {
+      const other = $("other");
+      other.focus();
+      if (other.showPicker) try { other.showPicker(); } catch (error) { /* only right after a click or key */ }
+    }
+  }
+
+  function decide(what, label) {
+    const row = chosenRow();
+    if (row === undefined) return;
+    if (what === "change" && label === labelOf(row)) what = "keep";
+    record([[row, decisions[row], what === "change" ? { what, label, list: tab } : { what, list: tab }]], tab);
+    const next = nextOpen();
+    pinned = null;
+    const following = next >= 0 ? shown[next] : row;
+    refilter(following);
+    reveal();
+    drawDetail();
+    const shownRows = shown.length;
+    say(next >= 0 ? nameOf(row) + (what === "change" ? " changed to " + show(label) : " " + WORD[what].toLowerCase()) + ". " + TAKE_BACK
+      : (shownRows === 1 ? "The 1 row listed is" : "All " + n(shownRows) + " rows listed are") + " decided. Export takes them with you.");
+  }
+
+  // Goes to the row of a step that was taken back or done again, whatever list or filter hides it.
+  function revisit(step, words) {
+    if (!step) { say(words === "Undone: " ? "Nothing to undo." : "Nothing to redo."); return; }
+    const row = step.entries[0][0];
+    if (tab !== step.list) open(step.list);
+    pinned = null;
+    refilter(row);
+    if (!shown.includes(row)) { list().filter = { ...EMPTY_FILTER }; drawFilters(); refilter(row); }
+    reveal();
+    drawDetail();
+    say(words + (step.entries.length === 1 ? nameOf(row) : plural(step.entries.length, "decision")) + ".");
+  }
+  const undo = () => revisit(stepBack(), "Undone: ");
+  const redo = () => revisit(stepForward(), "Done again: ");
+
+  function bulk() {
+    const rows = shown.filter((row) => isOpen(tab, row)), all = rows.every((row) => suggested(row) !== null);
+    if (!rows.length) return;
+    const run = (what) => () => {
+      dialog.close();
+      record(rows.map((row) => [row, decisions[row], { what, ...(what === "change" ? { label: suggested(row) } : {}), list: tab, all: true }]), tab);
+      refilter();
+      drawDetail();
+      say(plural(rows.length, "row") + " " + WORD[what].toLowerCase() + ". " + TAKE_BACK);
+    };
+    const main = all ? "change" : "keep", each = (verb) => verb + (rows.length === 1 ? " it" : " all " + n(rows.length));
+    const option = (what, verb) => (what !== "change" || all) && button(each(verb), run(what), { class: what === main ? "solid" : null, "data-first": what === main });
+    ask("Decide " + plural(rows.length, "row") + " at once", el("p", { text: (isFiltered() ? "These are the open rows your filters list. " : "These are all open rows of this list. ") + (all ? "Change gives each row its own suggestion. " : "") + "Rows already decided stay as they are. One undo brings all of it back." }),
+      closer("Cancel"), option("keep", "Keep"), option("delete", "Delete"), option("change", "Change"));
+  }
+

@@ -1,0 +1,302 @@
+"""Twenty awkward but honest tables: the first command, with nothing but the target, ends in a page or one sentence."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
+
+from cli.command_line import one_line, write_csv
+from nearworth.tables.read import read
+
+N = 120
+GOOD = ["the battery lasts long and charges fast", "great screen with bright colours", "works well and arrived early"]
+BAD = ["the battery died after a week", "screen broken and no refund", "arrived late and does not work at all"]
+
+
+def titanic(rng):
+    sex, kind = rng.choice(["male", "female"], N), rng.integers(1, 4, N)
+    survived = np.where(rng.random(N) < np.where(sex == "female", 0.9, 0.1), "yes", "no")
+    return {
+        "": np.arange(N), "PassengerId": np.arange(1, N + 1), "Pclass": kind,
+        "Name": [f"Nr{i}, {'Mr.' if s == 'male' else 'Mrs.'} John {i}" for i, s in enumerate(sex)], "Sex": sex,
+        "Age": [f"{a:.0f}" if rng.random() < 0.8 else "" for a in rng.normal(30, 9, N)],
+        "Ticket": [f"PC {n}" for n in rng.integers(10_000, 99_999, N)], "Fare": rng.gamma(2, 15, N).round(2),
+        "Cabin": [f"C{n}" if rng.random() < 0.3 else "" for n in rng.integers(1, 99, N)],
+        "Embarked": rng.choice(["S", "C", "Q", ""], N), "label": survived,
+    }  # fmt: skip
+
+
+def adult(rng):
+    age = rng.integers(17, 80, N)
+    return {
+        "age": age, "workclass": rng.choice(["Private", "State-gov", "?"], N), "fnlwgt": rng.integers(1e4, 1e6, N),
+        "occupation": rng.choice([f"job {i}" for i in range(60)], N), "capital.gain": rng.choice([0, 0, 0, 99999], N),
+        "label": np.where(age > 45, " >50K", rng.choice([" <=50K", " <=50K."[:6]], N)),
+    }  # fmt: skip
+
+
+def tickets(rng):
+    good = rng.random(N) < 0.5
+    return {
+        "ticket_id": [f"T-{i:05}" for i in range(N)],
+        "created": [f"{d:02}/{m:02}/2023 {h:02}:15" for d, m, h in rng.integers([1, 1, 0], [29, 13, 24], (N, 3))],
+        "body": [f"{rng.choice(GOOD if g else BAD)} number {i}" for i, g in enumerate(good)],
+        "priority": rng.choice(["Low", "high", "n/a"], N),
+        "label": [rng.choice(["Praise", "praise ", "PRAISE"] if g else ["Complaint", "complaint"]) for g in good],
+    }
+
+
+def housing(rng):
+    area = rng.normal(100, 20, N)
+    return {
+        "address": [f"{i} Main Street" for i in range(N)], "area": [f"{a:.1f} m2" for a in area],
+        "deposit": [f"{x:.0f} %" for x in rng.uniform(0, 50, N)], "built": rng.integers(1900, 2020, N),
+        "garden": rng.choice(["yes", "no"], N), "label": [f"${3000 * a:,.2f}" for a in area],
+    }  # fmt: skip
+
+
+def sensors(rng):
+    state = np.arange(N) % 3
+    reading = rng.normal(size=(N, 4)) + state[:, None]
+    return {
+        "timestamp": [f"2024-01-01T00:{i // 60:02}:{i % 60:02}Z" for i in range(N)],
+        **{f"s{j}": np.where(rng.random(N) < 0.1, "-", reading[:, j].round(3).astype(str)) for j in range(4)},
+        "firmware": ["1.2.3"] * N, "label": np.array(["ok", "warm", "hot"])[state],
+    }  # fmt: skip
+
+
+def german(rng):
+    y = np.arange(N) % 2
+    return {
+        "betrag": [f"{1000 * x:,.2f}".translate(str.maketrans(",.", ".,")) for x in rng.gamma(2, 2, N)],
+        "datum": [f"{d}.{m}.{y}" for d, m, y in rng.integers([1, 1, 1990], [29, 13, 2020], (N, 3))],
+        "größe": [f"{150 + 20 * a + b:.1f}".replace(".", ",") for a, b in zip(y, rng.normal(0, 5, N), strict=True)],
+        "label": np.array(["süß", "herb"])[y],
+    }  # fmt: skip
+
+
+def sklearn_set(load, mess=None):
+    def make(rng):
+        data = load()
+        columns = {f"f {i}": column.round(4).astype(object) for i, column in enumerate(data.data.T[:12])}
+        if mess is not None:
+            mess(columns, rng)
+        return columns | {"label": data.target}
+
+    return make
+
+
+def with_gaps(columns, rng):
+    for name in columns:
+        columns[name][rng.random(len(columns[name])) < 0.1] = rng.choice(["NA", "", "?", "None"])
+
+
+def with_ids(columns, rng):
+    n = len(columns["f 0"])
+    columns |= {"uuid": [f"{x:032x}" for x in range(n)], "Unnamed: 0": np.arange(n), "empty": [""] * n, "k": [1] * n}
+
+
+def blobs(rng, label):
+    y = np.arange(N) % 2
+    return {"a": rng.normal(size=N) + 3 * y, "b": rng.normal(size=N), "label": label(y, rng)}
+
+
+def wide(rng):
+    y = np.arange(60) % 2
+    return {f"gene {i}": (rng.normal(size=60) + y * (i < 50)).round(3) for i in range(2_000)} | {"label": y}
+
+
+def hostile(rng):
+    y = np.arange(N) % 2
+    cells = ["=1+2", "@SUM(A1)", "<script>alert(1)</script>", 'quote " and, comma', "line\nbreak", "x" * 100_000]
+    return {"cell": [cells[i % 6] for i in range(N)], "=cmd": rng.normal(size=N) + y, "label": y}
+
+
+CSVS = {
+    "titanic": titanic,
+    "adult": adult,
+    "tickets": tickets,
+    "housing": housing,
+    "sensors": sensors,
+    "iris with gaps": sklearn_set(load_iris, with_gaps),
+    "wine with ids": sklearn_set(load_wine, with_ids),
+    "cancer": sklearn_set(load_breast_cancer),
+    "diabetes, amounts": sklearn_set(load_diabetes),
+    "unlabelled": lambda rng: blobs(rng, lambda y, rng: [str(v) if rng.random() < 0.8 else "" for v in y]),
+    "labels as numbers": lambda rng: blobs(rng, lambda y, rng: [f"{v}.0" for v in y]),
+    "signs": lambda rng: blobs(rng, lambda y, rng: ["+-"[v] for v in y]),
+    "wide": wide,
+    "hostile": hostile,
+}
+
+
+def page(command, *arguments):
+    code, _, err = command("report", *arguments, "-o", "r.html", "--force")
+    assert code == 0, err
+    text = Path("r.html").read_text()
+    assert "</html>" in text
+    return err, text
+
+
+def page_data(text):
+    return json.loads(re.search(r"<script[^>]*json[^>]*>(.*?)</script>", text, re.S)[1])
+
+
+@pytest.mark.parametrize("name", CSVS)
+def test_tables_in_csv(command, tmp_path, rng, name):
+    write_csv(tmp_path / "t.csv", CSVS[name](rng))
+    err, _ = page(command, "t.csv", "-t", "label")
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("name", CSVS)
+@pytest.mark.parametrize("output", ["c.csv", "c.parquet"])
+def test_decisions_on_every_table_can_be_applied(command, tmp_path, rng, name, output):
+    write_csv(tmp_path / "t.csv", CSVS[name](rng))
+    _, text = page(command, "t.csv", "-t", "label", "--fraction", "0.05")
+    data = page_data(text)
+    assert len(data["row"]) >= 3
+    made = [
+        {"row": row, "given": data["labels"][given], "label": data["labels"][new], "of_rows": data["ofRows"]}
+        | {"decision": ("relabel", "remove", "confirm")[i % 3]}
+        for i, (row, given, new) in enumerate(zip(data["row"], data["given"], data["suggested"], strict=True))
+    ]
+    Path("d.json").write_text(json.dumps({"target": data["target"], "decisions": made}))
+    code, _, err = command("apply", "d.json", "t.csv", "-o", output)
+    assert code == 0, err
+    before, after = read("t.csv").table, read(output).table
+    n_removed = sum(decision["decision"] == "remove" for decision in made)
+    assert after.num_rows == before.num_rows - n_removed
+    rest = [name for name in before.column_names if name != "label"]
+    kept = [row for row in range(before.num_rows) if (row, "remove") not in {(d["row"], d["decision"]) for d in made}]
+    assert after.select(rest).to_pylist() == before.select(rest).take(kept).to_pylist()
+    page(command, output, "-t", "label")
+
+
+def test_german_table(command, tmp_path, rng):
+    write_csv(tmp_path / "t.csv", german(rng), delimiter=";")
+    Path("t.csv").write_bytes(Path("t.csv").read_text().encode("cp1252"))
+    err, _ = page(command, "t.csv", "-t", "label")
+    assert "betrag: number, standardised" in err
+    assert "datum: date, as days, standardised; day first" in err
+    assert "größe: number, standardised" in err
+
+
+def test_embeddings_in_parquet(command, tmp_path, rng):
+    y = np.arange(N) % 2
+    vectors = (rng.normal(size=(N, 8)) + y[:, None]).tolist()
+    vectors[3] = None
+    pq.write_table(pa.table({"text": [f"t{i}" for i in range(N)], "vec": vectors, "label": y}), "t.parquet")
+    err, _ = page(command, "t.parquet", "-t", "label")
+    assert "vec: embedding of 8 numbers, used as it is, 1 missing filled with the mean" in err
+
+
+def test_json_lines(command, tmp_path, rng):
+    columns = tickets(rng)
+    rows = [dict(zip(columns, map(str, cells), strict=True)) for cells in zip(*columns.values(), strict=True)]
+    Path("t.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    page(command, "t.jsonl", "-t", "label")
+
+
+def test_arrays_of_any_name(command, tmp_path):
+    X, y = load_digits(return_X_y=True)
+    np.savez("t.npz", images=X[:200].reshape(-1, 8, 8), classes=y[:200])
+    page(command, "t.npz")
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("a,label\n1,x\n2,x\n3,x\n", "with one class there is nothing to learn"),
+        (
+            "id,label\n" + "".join(f"{i},{'xy'[i % 2]}\n" for i in range(20)),
+            "no column is left to compare rows by: 'id' is left out: it numbers the rows",
+        ),
+        ("a,label\n", "but no rows"),
+        ("a,label\n1,x\n2,?\n3,x\n4,NA\n", "with one class there is nothing to learn"),
+        ("a,label\n1,\n2,\n", "is empty in every row"),
+    ],
+)
+def test_nothing_to_compare_is_one_sentence(command, tmp_path, content, sentence):
+    Path("t.csv").write_text(content)
+    code, _, err = command("report", "t.csv", "-t", "label")
+    assert code == 2
+    assert sentence in one_line(err)
+
+
+def test_choices_are_said_and_on_the_page(command, tmp_path, rng):
+    write_csv(tmp_path / "t.csv", titanic(rng))
+    err, text = page(command, "t.csv", "-t", "label")
+    for line in (
+        "unnamed: left out: it numbers the rows",
+        "PassengerId: left out: it numbers the rows",
+        "Name: free text",
+        "Ticket: left out: a different text in",
+        "Age: number, standardised, missing filled with the median",
+    ):
+        assert line in err
+        assert line in text
+
+
+def test_spellings_of_labels_are_one_class(command, tmp_path, rng):
+    write_csv(tmp_path / "t.csv", tickets(rng))
+    err, text = page(command, "t.csv", "-t", "label")
+    assert re.search(r"labels 'praise ' \(\d+\)|labels 'PRAISE' \(\d+\)|labels 'Praise' \(\d+\)", err)
+    assert "are one class; --exact-labels keeps them apart" in err
+    assert len(page_data(text)["labels"]) == 2
+    err, _ = page(command, "t.csv", "-t", "label", "--exact-labels")
+    assert "one class" not in err
+
+
+def test_rows_without_a_label_keep_their_numbers(command, tmp_path, rng):
+    columns = blobs(rng, lambda y, rng: [str(v) for v in y])
+    columns["a"] += np.arange(N) % 2 * 20
+    columns["label"][0] = columns["label"][5] = "NA"
+    columns["label"][40] = "1"  # wrong
+    write_csv(tmp_path / "t.csv", columns)
+    code, out, err = command("detect", "t.csv", "-t", "label", "--fraction", "0.01", "--json")
+    assert code == 0
+    assert "2 rows without a label left out: 0, 5" in err
+    assert [row["row"] for row in json.loads(out)["rows"]] == [40]
+    _, text = page(command, "t.csv", "-t", "label", "--fraction", "0.01")
+    data = page_data(text)
+    assert (data["row"], data["ofRows"]) == ([40], N)
+    made = {"row": 40, "given": "1", "decision": "relabel", "label": "0", "of_rows": data["ofRows"]}
+    Path("d.json").write_text(json.dumps({"target": "label", "decisions": [made]}))
+    assert command("apply", "d.json", "t.csv", "-o", "c.csv", "-q") == (0, "", "")
+    before, after = (Path(name).read_text().splitlines() for name in ("t.csv", "c.csv"))
+    assert [i for i, (a, b) in enumerate(zip(before, after, strict=True)) if a != b] == [41]
+
+
+def test_none_beside_one_other_label_is_a_class(command, tmp_path, rng):
+    write_csv(tmp_path / "t.csv", blobs(rng, lambda y, rng: np.where(y, "some", "None")))
+    assert "left out" not in page(command, "t.csv", "-t", "label")[0]
+
+
+def test_options_as_people_type_them(command, tmp_path, rng):
+    write_csv(tmp_path / "t.csv", titanic(rng))
+    base = ["value", "t.csv", "-t", "label", "--dry-run"]
+    _, _, err = command(*base, "--ignore", "Name,Ticket", "--ignore", "Cabin")
+    assert err.count("left out: --ignore") == 3
+    _, _, err = command(*base, "--features", "Age, Fare,Sex")
+    assert "Fare: number, standardised" in err
+    assert "Sex: 2 categories" in err
+    _, _, err = command(*base, "--na-values", "1,male")
+    assert "Pclass: number, standardised, missing filled" in err
+    assert "Sex: 2 categories (missing is one of them)" in err
+
+
+def test_validation_is_read_as_training_was(command, tmp_path, rng):
+    columns = titanic(rng)
+    write_csv(tmp_path / "t.csv", columns)
+    columns |= {"Age": ["?", *columns["Age"][1:]], "label": [f" {label.upper()}" for label in columns["label"]]}
+    write_csv(tmp_path / "v.csv", columns)
+    code, _, err = command("value", "t.csv", "-t", "label", "--validation", "v.csv", "-o", "o.csv")
+    assert code == 0, err

@@ -1,0 +1,622 @@
+"""The rules of the page, each in a real browser: keys, undo, bulk, sample, empty states, wording, export."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import time
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import nearworth as nw
+from nearworth.cli.apply import apply
+from nearworth.datasets import noisy_digits
+from nearworth.report.content import Rows
+from nearworth.report.page import render_report
+from nearworth.tables import InputError
+from nearworth.tables.read import read
+from nearworth.tables.write import write_columns
+from report.test_page import downloaded, launch, wait
+from report_pages import made_up
+
+ENTER, TAB, ESCAPE, DOWN, UP, RIGHT = "\ue007", "\ue004", "\ue00c", "\ue015", "\ue013", "\ue014"
+
+
+class Page:
+    """A page in a browser, by what a person sees and does."""
+
+    def __init__(self, browser, folder, html):
+        self.browser, self.folder = browser, folder
+        (folder / "report.html").write_text(html, encoding="utf-8")
+        for made in folder.glob("decisions*"):
+            made.unlink()
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        browser.get((folder / "report.html").as_uri())
+        browser.execute_script("localStorage.clear()")
+        browser.refresh()
+
+    def all(self, selector):
+        return self.browser.find_elements("css selector", selector)
+
+    def one(self, selector):
+        return self.browser.find_element("css selector", selector)
+
+    def text(self, selector):
+        return " ".join(self.one(selector).text.split())
+
+    def said(self):
+        return self.one("#toast").get_attribute("textContent")
+
+    def click(self, selector):
+        self.one(selector).click()
+
+    def keys(self, text):
+        for key in text:
+            self.browser.switch_to.active_element.send_keys(key)
+
+    def run(self, script):
+        return self.browser.execute_script(f"return {script}")
+
+    def row(self):
+        return int(re.search(r"[Rr]ow ([\d,]+)", self.text(".dhead")).group(1).replace(",", ""))
+
+    def saved(self, kind="csv"):
+        """The decisions that Export writes, by row."""
+        self.click("#export")
+        self.click(f"#{kind}")
+        path = downloaded(self.folder / f"decisions.{kind}")
+        if kind == "json":
+            return {record["row"]: record for record in json.loads(path.read_text())["decisions"]}
+        with open(path, newline="") as file:
+            return {int(record["row"]): record for record in csv.DictReader(file)}
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    opened = launch(tmp_path_factory.mktemp("browser"))
+    yield opened
+    opened.quit()
+
+
+@pytest.fixture
+def show(browser, tmp_path):
+    browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    browser.get_log("browser")
+    yield lambda audit, rows, **selection: Page(browser, tmp_path, render_report(audit, rows, selection))
+    assert not [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+
+
+@pytest.fixture(scope="module")
+def digits():
+    data = noisy_digits()
+    return data, nw.audit_labels(data.X, data.y, 10)
+
+
+@pytest.fixture
+def images(show, digits):
+    data, audit = digits
+    return show(audit, Rows(X=data.X, target="digit", image_shape=(8, 8), source="digits.csv"))
+
+
+@pytest.fixture
+def table(show, rng):
+    """Thirty listed rows of three classes, with a number and a word each."""
+    audit = made_up(rng, 200, 30, ["a", "b", "c"])
+    words = np.array(["red", "blue"], dtype=object)[np.arange(200) % 2]
+    return show(audit, Rows(rng.normal(size=(200, 3)), "kind", cells={"size": np.arange(200) * 10, "colour": words}))
+
+
+def test_a_key_is_the_first_letter_of_the_word_on_its_button(images, digits):
+    _, audit = digits
+    first = audit.suspects()[:4].tolist()
+    buttons = images.all("#actions button")
+    assert [b.text.replace("\n", " ") for b in buttons] == [
+        f"Change to {audit.suggested[first[0]]} C", f"Keep {audit.given[first[0]]} K", "Delete row D", "Skip S"
+    ]  # fmt: skip
+    assert all(b.text[0] == b.text[-1] == b.get_attribute("aria-keyshortcuts").upper() for b in buttons)
+    assert len(images.all("#actions .solid")) == 1
+    images.keys("ckds")
+    assert images.row() == audit.suspects()[4]  # after each decision the next open row
+    assert [s.text for s in images.all("#inner .stamp")] == ["Changed", "Kept", "Deleted", "Skipped"]
+    assert images.text("#count") == f"4 of {len(audit.suspects())} decided"
+    assert images.text("#export") == "Export 4"
+    assert images.one("#meter").get_attribute("aria-label") == "1 changed, 1 kept, 1 deleted, 1 skipped"
+    made = images.saved()
+    assert [made[row]["decision"] for row in first] == ["relabel", "confirm", "remove", "skip"]
+
+
+def test_content_first_and_the_row_beside_its_neighbour(images, digits):
+    _, audit = digits
+    row = int(audit.suspects()[0])
+    given, suggested = audit.given[row], audit.suggested[row]
+    assert images.text(".verdict") == f"Labelled {given} \N{EN DASH} looks like {suggested}"
+    near = audit.nearest(row)
+    count = sum(n.label == suggested for n in near)
+    assert f"{count} of its 10 nearest rows are labelled {suggested}" in images.text(".why")
+    partner = next(n.row for n in near if n.label == suggested)
+    titles = lambda: [b.text for b in images.all(".pair header b")]  # noqa: E731
+    assert titles() == ["This row", f"Row {partner:,}"]
+    assert len(images.all(".pair canvas")) == 2
+    assert len(images.all(".near button")) == 10
+    images.click(".near button:nth-child(7)")
+    assert titles() == ["This row", f"Row {near[6].row:,}"]
+    pressed = [b.get_attribute("aria-pressed") for b in images.all(".near button")]
+    assert pressed == ["true" if k == 6 else "false" for k in range(10)]
+    assert images.browser.switch_to.active_element.get_attribute("data-keep") == "near-6"
+    images.keys("j")
+    assert titles()[1] != f"Row {near[6].row:,}"  # pinned for that row only
+
+
+def test_undo_takes_back_step_by_step_even_after_a_reload(table):
+    rows = []
+    for key in "ckd":
+        rows.append(table.row())
+        table.keys(key)
+    table.browser.refresh()
+    assert table.text("#count") == "3 of 30 decided"
+    for expected in reversed(rows):
+        table.keys("u")
+        assert table.row() == expected
+    assert table.text("#count") == "0 of 30 decided"
+    assert not table.one("#undo").is_enabled()
+    table.keys("u")
+    assert table.said() == "Nothing to undo."
+    for _ in rows:
+        table.keys("U")
+    assert table.text("#count") == "3 of 30 decided"
+    table.keys("U")
+    assert table.said() == "Nothing to redo."
+    table.click("#undo")
+    table.keys("s")  # a new decision ends what could be done again
+    table.keys("U")
+    assert table.said() == "Nothing to redo."
+
+
+def test_undo_goes_to_the_row_whatever_hides_it(table):
+    row = table.row()
+    table.keys("k")
+    table.one("#search").send_keys("no such words")
+    assert table.text("#inner").startswith("Nothing matches. 30 rows are hidden by the filters.")
+    table.click("#tab-about")
+    table.keys("u")
+    assert table.row() == row
+    assert table.run("document.body.dataset.tab") == "labels"
+    assert table.one("#search").get_attribute("value") == ""
+    assert table.text("#count") == "0 of 30 decided"
+
+
+def test_bulk_is_of_open_listed_rows_and_one_step(table):
+    first = table.row()
+    table.keys("d")
+    label = table.run("document.querySelector('select[aria-label=\"Given label\"]').options[1].text")
+    listed = int(re.search(r"\((\d+)\)", label).group(1))
+    choose = "const s = document.querySelector('select[aria-label=\"Given label\"]'); s.selectedIndex = 1;"
+    table.browser.execute_script(choose + "s.dispatchEvent(new Event('change'))")
+    assert table.text("#count") == f"{listed} of 30 listed"
+    n_open = int(re.search(r"\d+", table.text("#bulk")).group())
+    assert n_open in (listed, listed - 1)
+    table.click("#bulk")
+    assert table.text("#dialog-title") == f"Decide {n_open} rows at once"
+    assert "open rows your filters list" in table.text("dialog")
+    assert table.browser.switch_to.active_element.text == f"Change all {n_open}"
+    table.keys(ENTER)
+    assert table.said().startswith(f"{n_open} rows changed.")
+    table.click("#clear")
+    assert table.text("#count") == f"{n_open + 1} of 30 decided"
+    table.keys("u")
+    assert table.text("#count") == "1 of 30 decided"
+    assert table.saved()[first]["decision"] == "remove"
+
+
+def test_nothing_listed_nothing_to_decide(show, rng):
+    page = show(made_up(rng, 60, 0, ["a", "b"]), Rows(rng.normal(size=(60, 2))))
+    assert page.text("#inner").startswith("No label looks wrong. That is good news, not a proof: see About")
+    assert not page.all("#actions button")
+    page.keys("ckds")
+    page.keys("e")
+    assert page.said() == "Nothing decided yet. Decide a row first: C, K, D or S."
+    assert page.text("#export") == "Export"
+
+
+def test_an_empty_list_says_why(show, rng):
+    page = show(made_up(rng, 60, 5, ["a", "b"]), Rows(rng.normal(size=(60, 2))), max_fdr=0.001)
+    assert page.text("#inner") == (
+        "No row is listed. No list can promise at most 0.1 % false alarms here; without --max-fdr 5 rows are listed."
+    )
+
+
+def test_one_and_many(show, rng):
+    page = show(made_up(rng, 60, 1, ["a", "b"]), Rows(rng.normal(size=(60, 2))))
+    page.keys("k")
+    assert page.said() == "The 1 row listed is decided. Export takes them with you."
+    page.keys("e")
+    assert page.text("#dialog-title") == "Export 1 decision"
+    page.keys(ESCAPE)
+    page.one("#search").send_keys("zzz")
+    assert "1 row is hidden by the filters." in page.text("#inner")
+
+
+def test_the_end_of_the_list(table):
+    table.keys("k" * 30)
+    assert table.said() == "All 30 rows listed are decided. Export takes them with you."
+    assert table.text("#tab-labels") == "Labels 0"
+    assert not table.one("#bulk").is_enabled()
+
+
+def test_filters_search_and_clear(table):
+    table.keys("ck")
+    table.keys("/")
+    assert table.browser.switch_to.active_element.get_attribute("id") == "search"
+    table.keys("red")
+    shown = [item.text for item in table.all("#inner .item")]
+    assert shown
+    assert all("red" in item for item in shown)
+    table.keys(ESCAPE)  # leaves the field: keys decide again
+    assert table.browser.switch_to.active_element.get_attribute("id") == "list"
+    table.click("#clear")
+    assert not table.one("#clear").is_displayed()
+    decision = "const s = document.querySelector('select[aria-label=Decision]'); s.value = 'keep';"
+    table.browser.execute_script(decision + "s.dispatchEvent(new Event('change'))")
+    assert table.text("#count") == "1 of 30 listed"
+    table.click("#clear")
+    assert table.text("#count") == "2 of 30 decided"
+
+
+def test_notes_stay_with_their_row_and_are_found(table):
+    row = table.row()
+    table.keys("n")
+    table.keys("a blurred scan, kds")  # keys are text here
+    table.keys(ESCAPE)
+    table.keys("j")
+    assert table.one("#note").get_attribute("value") == ""
+    table.browser.refresh()
+    table.one("#search").send_keys("blurred")
+    assert table.row() == row
+    table.keys(ESCAPE)
+    table.keys("k")
+    assert table.saved()[row]["note"] == "a blurred scan, kds"
+
+
+def test_differences_from_the_row_are_marked(table):
+    own = float(table.text(".cmp tbody tr:nth-child(2) .self"))
+    size = [c.text for c in table.all(".cmp tbody tr:nth-child(2) td:not(.self)")]
+    assert len(size) == 10
+    for cell in size:  # the median distance from the median of 0, 10 ... 1990 is 500
+        value = float(cell.split()[-1])
+        sign = "▲ " if value - own > 500 else "▼ " if own - value > 500 else ""
+        assert cell == sign + f"{value:.0f}"
+    colour = table.text(".cmp tbody tr:nth-child(3) .self")
+    others = [c.text for c in table.all(".cmp tbody tr:nth-child(3) td:not(.self)")]
+    assert set(others) <= {colour, "≠ red" if colour == "blue" else "≠ blue"}
+    fifth = table.all(".cmp thead button")[4].text
+    table.all(".cmp thead button")[4].click()
+    assert table.all(".cmp thead button")[0].text == fifth
+    assert table.all(".cmp thead button")[0].get_attribute("aria-pressed") == "true"
+
+
+def test_shared_words_are_marked(show, rng):
+    audit = made_up(rng, 100, 5, ["a", "b"])
+    animals = np.array(["zebra", "tiger", "otter", "horse"], dtype=object)[np.arange(100) % 4]
+    said = np.array([f"Yesterday we saw one {a} running very quickly past our house." for a in animals], dtype=object)
+    page = show(audit, Rows(rng.normal(size=(100, 2)), cells={"said": said, "n": np.arange(100)}))
+    assert page.one(".pair .prose").text == said[page.row()]
+    for _ in range(5):
+        marked = {m.text for m in page.all(".pair .side1:first-child mark")}
+        own, other = (set(p.text.rstrip(".").split()) for p in page.all(".pair .prose"))
+        assert {"Yesterday", "running", "quickly", "house"} <= marked <= own & other
+        page.keys("j")
+    assert page.text(".cmp tbody tr:nth-child(2) th") == "n"  # the other cells follow
+
+
+def test_another_label(table):
+    row = table.row()
+    given = table.text(".verdict .old")
+    options = [o.text for o in table.all("#other option")][1:]
+    assert set(options) == {"a", "b", "c"} - {given}
+    last = "const s = document.getElementById('other'); s.selectedIndex = 2;"
+    table.browser.execute_script(last + "s.dispatchEvent(new Event('change'))")
+    assert table.said().startswith(f"Row {row} changed to {options[1]}.")
+    assert table.saved()[row]["label"] == options[1]
+
+
+def test_many_classes(show, rng):
+    names = [f"class {i}" for i in range(40)]
+    audit = made_up(rng, 400, 60, names)
+    page = show(audit, Rows(rng.normal(size=(400, 2))))
+    row = page.row()
+    page.keys("o")
+    page.keys("nonsense" + ENTER)
+    assert page.said() == "No class is called nonsense."
+    page.one("#other").clear()
+    page.keys("o")
+    page.keys("class 7" + ENTER)
+    assert page.saved()[row]["label"] == "class 7"
+    page.click("#tab-classes")
+    assert not page.all(".matrix")
+    pairs = page.all(".cols > .card:last-child tbody tr")
+    assert len(pairs) == 20
+    given, suggested = page.text(".cols > .card:last-child tbody th"), page.text(".cols > .card:last-child tbody td")
+    pairs[0].find_element("css selector", "button").click()
+    assert {item.text.split("\n")[0] for item in page.all(".item .labels")} == {f"{given}→{suggested}"}
+
+
+def test_a_number_of_the_matrix_lists_its_rows(images, digits):
+    _, audit = digits
+    images.click("#tab-classes")
+    number = images.one(".matrix button")
+    count, given, suggested = re.fullmatch(
+        r"(\d+) labelled (\d), suggested (\d)", number.get_attribute("aria-label")
+    ).groups()
+    rows = audit.suspects()
+    among = (audit.given[rows] == int(given)) & (audit.suggested[rows] == int(suggested))
+    assert int(count) == among.sum()
+    number.click()
+    assert images.text("#count") == f"{count} of {len(rows)} listed"
+    assert images.row() == rows[among][0]
+
+
+def test_numbers_as_targets(show, rng):
+    X = rng.normal(size=(400, 3))
+    y = (200_000 + 50_000 * X[:, 0]).round(-2)
+    y[:10] *= 9
+    audit = nw.audit_labels(X, y, 10, task="regression")
+    page = show(audit, Rows(X, "price"))
+    row = page.row()
+    assert page.text(".verdict").startswith(f"Given {y[row]:,.0f} \N{EN DASH} rows like it are near ")
+    suggested = page.text(".verdict .new")
+    assert re.fullmatch(r"\d{2,3},\d00", suggested)
+    assert "Rows like it mostly lie between" in page.text(".why")
+    assert page.one(".strip svg").get_attribute("aria-label").endswith(f"typical {suggested}")
+    assert page.text("#tab-classes") == "Distribution"
+    assert page.text("#headline").endswith("of 400 targets look wrong.")
+    page.keys("c")
+    other = page.row()
+    page.keys("o")
+    page.keys("123.5" + ENTER)
+    made = page.saved()
+    assert made[row]["label"] == suggested.replace(",", "")
+    assert float(made[row]["given"]) == y[row]
+    assert (made[other]["decision"], made[other]["label"]) == ("relabel", "123.5")
+    page.click("#tab-classes")
+    assert len(page.all(".card svg")) == 2
+
+
+def test_the_sample_is_judged_blind_and_its_range_is_the_headline(images):
+    assert images.text("#headline").endswith("of 1,198 labels look wrong.")
+    assert not images.all("#tab-sample")
+    assert images.text("#sample") == "Review 100 rows to know how many"
+    images.click("#sample")
+    assert images.text(".verdict").startswith("Is ")
+    assert not images.all(".near button, .pair .side1:nth-child(2), .new, .box svg")
+    assert not images.one("#bulk").is_displayed()
+    assert images.text("#actions button").startswith("Keep")
+    images.keys("k" * 19)
+    assert images.text("#headline").endswith("look wrong.")
+    images.keys("d")
+    assert images.text("#sample") == "Go on: 20 of 100 reviewed"
+    low, high = 0.0088 * 1198, 0.2361 * 1198  # Wilson: 1 of 20
+    assert images.text("#headline") == f"Between {int(low)} and {int(high) + 1} of 1,198 labels are wrong."
+    images.keys("u")
+    assert images.text("#headline").endswith("look wrong.")
+    images.browser.refresh()
+    assert images.text("#tab-sample") == "Sample 81"
+
+
+def test_bulk_decisions_do_not_count_as_a_review(images):
+    images.click("#bulk")
+    images.keys(ENTER)
+    images.click("#sample")
+    assert images.text("#sample") == "Go on: 0 of 100 reviewed"
+    assert images.text("#tab-sample") == "Sample 100"
+
+
+def test_one_decision_per_row_across_lists(images, digits):
+    _, audit = digits
+    images.click("#sample")
+    drawn = images.run("JSON.parse(document.getElementById('data').textContent).sample")
+    row = next(row for row in drawn if row in audit.suspects())
+    images.one("#search").send_keys(str(row))
+    wait(lambda: images.row() == row)
+    images.keys(ESCAPE)
+    images.keys("k")
+    images.click("#tab-labels")
+    assert images.text("#count") == f"1 of {len(audit.suspects())} decided"
+    made = images.saved()
+    assert (list(made), made[row]["found_as"]) == ([row], "sample")
+
+
+def test_focus_survives_a_decision(table):
+    table.browser.execute_script("document.querySelector('[data-keep=keep]').focus()")
+    table.keys(ENTER)
+    assert table.browser.switch_to.active_element.get_attribute("data-keep") == "keep"
+    assert table.text("#count") == "1 of 30 decided"
+    table.keys(ENTER)
+    assert table.text("#count") == "2 of 30 decided"
+
+
+def test_what_a_screen_reader_needs(table):
+    chosen = lambda: table.one("#list").get_attribute("aria-activedescendant")  # noqa: E731
+    table.browser.execute_script("document.getElementById('list').focus()")
+    table.keys(DOWN + "j")
+    assert chosen() == "item-2"
+    table.keys(UP + "J" + "J")
+    assert chosen() == "item-0"
+    option = table.one("#item-1")
+    values = [option.get_attribute(name) for name in ("role", "aria-posinset", "aria-setsize", "aria-selected")]
+    assert values == ["option", "2", "30", "false"]
+    table.browser.execute_script("document.getElementById('tab-labels').focus()")
+    table.keys(RIGHT)
+    assert table.browser.switch_to.active_element.get_attribute("id") == "tab-map"
+    assert table.one("#panel").get_attribute("aria-labelledby") == "tab-map"
+    assert table.one("#toast").get_attribute("aria-live") == "polite"
+    for tab in ("map", "classes", "about", "labels"):
+        table.click(f"#tab-{tab}")
+        assert table.run(
+            "[...document.querySelectorAll('button, input, select, textarea, svg[role=img], canvas')]"
+            ".filter(e => !(e.textContent.trim() || e.ariaLabel || (e.labels && e.labels.length))).length"
+        ) == 0  # fmt: skip
+
+
+def test_keys_are_listed(table):
+    table.keys("?")
+    assert [k.text for k in table.all("dialog dt")][:5] == ["C", "K", "D", "S", "U"]
+    table.keys("k")  # no decision behind a dialog
+    table.click("#shortcuts")
+    table.click("dialog .row button")
+    assert not table.one("dialog").is_displayed()
+    table.browser.refresh()
+    table.keys("k")  # letters are no keys any more
+    assert table.text("#count") == "0 of 30 decided"
+    table.click("#help")
+    table.click("#shortcuts")
+    table.keys(ESCAPE)
+    table.keys("k")
+    assert table.text("#count") == "1 of 30 decided"
+
+
+def test_grid_and_list(images):
+    assert images.all(".item.tile")
+    images.keys("g")
+    assert not images.all(".item.tile")
+    assert images.all(".item.line canvas")
+
+
+def test_light_and_dark(table):
+    paper = lambda: table.run("getComputedStyle(document.body).backgroundColor")  # noqa: E731
+    light = paper()
+    table.click("#theme")
+    dark = paper()
+    assert dark != light
+    table.browser.refresh()
+    assert paper() == dark
+    table.click("#theme")
+    assert paper() == light
+    assert not re.search(r"light-dark\(|color-mix\(", table.run("document.querySelector('style').textContent")[2000:])
+
+
+def test_on_a_phone_list_and_row_are_two_screens(table):
+    table.browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride", {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    )
+    table.browser.refresh()
+    seen = lambda: (table.one("#list").is_displayed(), table.one("#detail").is_displayed())  # noqa: E731
+    assert seen() == (True, False)
+    table.run("document.getElementById('item-1').click()")  # it is drawn anew when the size has settled
+    assert seen() == (False, True)
+    solid, page = table.one("#actions .solid").rect, table.one("#actions").rect
+    assert solid["width"] > 0.9 * page["width"]
+    table.click("[data-keep=keep]")
+    assert seen() == (False, True)
+    table.keys("o")
+    focused = table.browser.switch_to.active_element
+    table.browser.execute_script("dispatchEvent(new Event('resize'))")  # as when the keyboard comes up
+    time.sleep(0.2)
+    assert table.browser.switch_to.active_element == focused
+    table.click(".backer")
+    assert seen() == (True, False)
+
+
+def test_on_paper(show, rng):
+    page = show(made_up(rng, 900, 400, ["a", "b"]), Rows(rng.normal(size=(900, 2))))
+    page.keys("k")
+    page.browser.execute_script("dispatchEvent(new Event('beforeprint'))")
+    assert len(page.all("#printed tbody tr")) == 300
+    lines = page.run("[...document.querySelectorAll('#printed tbody tr:first-child td')].map((c) => c.textContent)")
+    assert lines[4] == "Kept"
+    assert page.run("document.querySelector('#printed h2').textContent") == "Labels, 400 rows, the first 300 of them"
+
+
+def test_a_row_on_the_map_is_opened(images):
+    images.click("#tab-map")
+    row, x, y = images.run(
+        "(() => { const d = JSON.parse(document.getElementById('data').textContent);"
+        "const c = document.querySelector('.mapbox canvas');"
+        "const W = c.clientWidth, H = c.clientHeight, wide = Math.min(W - 80, (H - 80) * 1.5), [x, y] = d.place[5];"
+        "return [d.row[5], (W - wide) / 2 + x / 1000 * wide - W / 2, 40 + (1 - y / 1000) * (H - 80) - H / 2]; })()"
+    )
+    from selenium.webdriver import ActionChains
+
+    canvas = images.one(".mapbox canvas")
+    ActionChains(images.browser).move_to_element_with_offset(canvas, round(x), round(y)).perform()
+    assert "Click to review" in images.text(".hover")
+    ActionChains(images.browser).click().perform()
+    assert images.row() == row
+
+
+def test_a_browser_without_memory_says_so(table):
+    table.browser.execute_cdp_cmd(
+        "Page.addScriptToEvaluateOnNewDocument",
+        {"source": "if (location.hash === '#full') Storage.prototype.setItem = () => { throw new Error('full'); }"},
+    )
+    assert not table.one("#storage").is_displayed()
+    table.browser.get(table.browser.current_url + "#full")
+    table.browser.refresh()
+    assert table.one("#storage").is_displayed()
+    table.keys("k")
+    assert table.text("#count") == "1 of 30 decided"
+
+
+def test_without_scripts_the_list_is_readable(table):
+    table.browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    table.browser.refresh()
+    lines, tools = table.all(".plainly tbody tr"), table.one(".tools")
+    assert len(lines) == 30
+    assert lines[0].is_displayed()
+    assert not tools.is_displayed()
+    table.browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+def test_forgetting_can_be_undone(table):
+    table.keys("cc")
+    table.keys("e")
+    table.click("dialog .quiet")
+    assert table.text("#count") == "0 of 30 decided"
+    table.keys("u")
+    assert table.text("#count") == "2 of 30 decided"
+
+
+def test_blanks_at_the_ends_of_labels_are_seen(show, rng):
+    page = show(made_up(rng, 60, 9, ["a ", "b"]), Rows(rng.normal(size=(60, 2))))
+    assert "“a ”" in page.one(".verdict").text
+
+
+def apply_decisions(decisions, train, output):
+    """`nearworth apply`, whose errors are raised here."""
+    files = {"decisions": str(decisions), "train": str(train), "output": str(output)}
+    apply(**files, target=None, force=False, verbatim=False)
+
+
+def test_decisions_are_what_apply_reads(show, tmp_path, digits):
+    data, audit = digits
+    write_columns({f"p{i}": data.X[:, i] for i in range(64)} | {"digit": data.y}, str(tmp_path / "train.csv"))
+    page = show(audit, Rows(X=data.X, target="digit"))
+    first = page.row()
+    page.keys("cks")
+    for kind in ("csv", "json"):
+        made = page.saved(kind)
+        assert [record["decision"] for record in made.values()].count("relabel") == 1
+        assert {int(record["of_rows"]) for record in made.values()} == {len(data.y)}
+        apply_decisions(tmp_path / f"decisions.{kind}", tmp_path / "train.csv", tmp_path / f"{kind}.cleaned.csv")
+        expected = data.y.copy()
+        expected[first] = audit.suggested[first]
+        assert read(tmp_path / f"{kind}.cleaned.csv").table["digit"].to_pylist() == expected.tolist()
+
+
+def test_exported_ids_are_checked(show, tmp_path, digits):
+    data, audit = digits
+    first = audit.suspects()[0]
+    ids = np.array([f"=digit {i}, 'x'" for i in range(len(data.y))], dtype=object)
+    write_columns({"a": data.X[:, 0], "digit": data.y, "name": pa.array(ids)}, str(tmp_path / "train.csv"))
+    turned = {"a": data.X[:, 0], "digit": data.y, "name": pa.array(ids[::-1])}  # each label where it was
+    write_columns(turned, str(tmp_path / "turned.csv"))
+    page = show(audit, Rows(X=data.X, target="digit", id_name="name", ids=ids))
+    page.keys("c")
+    for kind in ("csv", "json"):
+        page.saved(kind)
+        made, out = tmp_path / f"decisions.{kind}", tmp_path / f"{kind}.csv"
+        with pytest.raises(InputError, match=f"row {first} should have the id .=digit {first},"):
+            apply_decisions(made, tmp_path / "turned.csv", out)
+        apply_decisions(made, tmp_path / "train.csv", out)
