@@ -386,6 +386,8 @@ def test_numbers_as_targets(show, rng):
 
 def test_the_sample_is_judged_blind_and_its_range_is_the_headline(images):
     assert images.text("#headline").endswith("of 1,198 labels look wrong.")
+    assert images.text("#headline").startswith("At least ")
+    assert " if the commonest label around a row is right." in images.text("#subline")
     assert not images.all("#tab-sample")
     assert images.text("#sample") == "Review 100 rows to know how many"
     images.click("#sample")

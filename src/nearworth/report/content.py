@@ -78,6 +78,7 @@ class Content:
             "nListed": len(suspects),
             "errors": [math.floor(count.lower), math.ceil(count.upper)],
             "errorsSaid": str(count),
+            "assumption": count.assumption,
             "reviewed": getattr(count, "basis", "model") == "review",
             "certainty": np.histogram(1.0 - audit.quality, BINS, (0.0, 1.0))[0].tolist(),
         }

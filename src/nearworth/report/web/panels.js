@@ -20,10 +20,13 @@
       [low, high, said, certain] = [Math.max(bad, Math.floor(low * data.nRows)), Math.ceil(high * data.nRows), "from " + plural(of, "row") + " you reviewed", true];
     }
     const verb = (count) => (certain ? (count === 1 ? " is wrong." : " are wrong.") : count === 1 ? " looks wrong." : " look wrong.");
-    const range = low >= high ? [el("em", { text: n(high) })] : low <= 0 ? ["At most ", el("em", { text: n(high) })] : ["Between ", el("em", { text: n(low) + " and " + n(high) })];
-    $("headline").replaceChildren(...range, " of " + n(data.nRows) + " " + noun + (data.nRows === 1 ? "" : "s") + verb(high));
+    const em = (text) => el("em", { text });
+    const atLeast = !certain && low > 0; // the upper end rests on an assumption, which stands beside it
+    const range = atLeast ? ["At least ", em(n(low))] : low >= high ? [em(n(high))] : low <= 0 ? ["At most ", em(n(high))] : ["Between ", em(n(low) + " and " + n(high))];
+    const ends = certain ? "" : atLeast ? "At most " + n(high) + " if " + data.assumption + ". " : "That holds if " + data.assumption + ". ";
+    $("headline").replaceChildren(...range, " of " + n(data.nRows) + " " + noun + (data.nRows === 1 ? "" : "s") + verb(atLeast ? low : high));
     const surely = data.row.filter((row) => wrong(row) > 0.9).length, more = data.nListed - nListed;
-    $("subline").textContent = !data.nListed ? "None is listed." : n(data.nListed) + " listed, " + (surely === data.nListed ? "all" : n(surely)) + " with more than 90% certainty." + (more ? " The first " + n(nListed) + " are on this page; nearworth detect writes all." : "");
+    $("subline").textContent = ends + (!data.nListed ? "None is listed." : n(data.nListed) + " listed, " + (surely === data.nListed ? "all" : n(surely)) + " with more than 90% certainty." + (more ? " The first " + n(nListed) + " are on this page; nearworth detect writes all." : ""));
     $("estimate").replaceChildren(rangeChart(low, high, said));
   }
 
