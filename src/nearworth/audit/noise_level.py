@@ -16,7 +16,7 @@ ends of the distribution inwards and leaves a sharp edge, overlap fills the midd
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
@@ -74,7 +74,7 @@ class Posterior:
     right: FloatMatrix  # P(given label is right), one line per hypothesis
     evidence: FloatMatrix  # P(true label | evidence without the given label)
     labels: FloatMatrix  # P(true label | evidence and given label)
-    models: list[NoiseModel]  # of the hypotheses
+    models: list[NoiseModel] = field(default_factory=list)  # of the hypotheses
 
     @property
     def quality(self) -> FloatVector:
