@@ -8,6 +8,7 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import average_precision_score
 
 import nearworth as nw
+from nearworth.audit import check
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +43,14 @@ def test_a_row_is_judged_on_its_own(digits):
     assert [n.row for n in many.nearest(10)] == [n.row for n in one.nearest(0)]
     assert all(n.label == y[n.row] for n in one.nearest(0))
     assert "of its 10 nearest rows" in one.why(0)
+
+
+def test_many_rows_are_looked_at_in_blocks(digits, monkeypatch):
+    X, y, _ = digits
+    audit = nw.audit_labels(X[:500], y[:500])
+    at_once = audit.check(X[500:560], y[500:560])
+    monkeypatch.setattr(check, "AT_ONCE", 2_000)  # four rows
+    np.testing.assert_allclose(audit.check(X[500:560], y[500:560]).quality, at_once.quality, atol=1e-12)
 
 
 def test_values_are_those_of_the_new_rows_for_the_audited_ones(digits):
