@@ -12,6 +12,7 @@ from html import unescape
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import nearworth as nw
@@ -131,6 +132,16 @@ def test_from_the_api(tmp_path, rng):
     shown = embedded((tmp_path / "targets.html").read_text())
     assert shown["nClasses"] == 0
     assert [float(shown["labels"][c]) for c in shown["given"]] == pytest.approx(X[shown["row"], 0], rel=1e-4)
+
+
+def test_columns_of_a_frame_keep_their_names(tmp_path, rng):
+    frame = pd.DataFrame(rng.normal(size=(60, 2)), columns=["height", "width"])
+    found = nw.audit_labels(frame, np.where(frame["height"] > 0, "yes", "no"), n_neighbors=5)
+    found.report(tmp_path / "labels.html", fraction=0.1)
+    shown = embedded((tmp_path / "labels.html").read_text())
+    assert shown["cellNames"] == ["height", "width"]
+    row = shown["row"][0]
+    assert [float(cell) for cell in shown["cells"][0]] == pytest.approx(frame.iloc[row].tolist(), rel=1e-4)
 
 
 @pytest.mark.parametrize("n_suspects", [0, 1])

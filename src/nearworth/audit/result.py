@@ -345,7 +345,8 @@ class LabelAudit:
 
         X = None if self._estimator.metric == "precomputed" else self._features.data
         id_name = None if ids is None else "id"
-        rows = Rows(X, target, id_name=id_name, ids=ids, image_shape=image_shape, source=title)
+        names = None if X is None else self._features.names
+        rows = Rows(X, target, id_name=id_name, ids=ids, names=names, image_shape=image_shape, source=title)
         write_report(self, rows, path, selection)
 
     def plot(self, ax: Any = None, *, bins: int = 40) -> Any:

@@ -23,7 +23,8 @@ class Cells:
     def __init__(self, rows: Rows, n_rows: int) -> None:
         self._columns, self._X = rows.cells, None
         if not rows.cells and rows.X is not None and not has_images(rows) and rows.X.shape[1] <= MOST_FEATURES:
-            self._columns, self._X = {f"feature {j}": j for j in range(rows.X.shape[1])}, rows.X
+            names = rows.names or [f"feature {j}" for j in range(rows.X.shape[1])]
+            self._columns, self._X = {name: j for j, name in enumerate(names)}, rows.X
         looked_at = np.unique(np.linspace(0, n_rows - 1, LOOKED_AT).astype(np.intp)) if n_rows else np.arange(0)
         known = dict(zip(self._columns, self._take(list(self._columns), looked_at), strict=True))
         lengths = {name: prose_length(cells) for name, cells in known.items()}

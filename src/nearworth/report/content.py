@@ -34,6 +34,7 @@ class Rows:
     _: KW_ONLY
     id_name: str | None = None
     ids: Any = None
+    names: tuple[str, ...] | None = None  # of the columns of X
     cells: dict[str, Any] = field(default_factory=dict)  # columns as they were in the file
     image_shape: tuple[int, ...] | None = None
     image_names: Any = None  # a file name for each row, relative to the folder
