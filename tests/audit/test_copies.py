@@ -57,6 +57,12 @@ def test_cells_of_a_coarse_table_are_no_copies(rng):
     assert exact_copies(first_duplicates(rng.normal(size=(500, 2)))) is None
 
 
+def test_inner_products_are_no_distances():
+    keys = np.array([[-4.0, 1e-9, 5.0], [-4.0, -1.0, 2.0], [-1.0, 3.0, 5.0], [1e-9, 2.0, 3.0]])
+    rows = np.array([[1, 3, 2], [0, 2, 3], [1, 3, 0], [0, 1, 2]])
+    assert near_copies(rows, keys, None) is None
+
+
 def test_contradictions():
     copies = Copies(np.array([0, 1, 0, 2, 2, 2, 3]))
     labels = np.array(["a", "b", "a", "x", "y", "x", "b"])

@@ -35,8 +35,8 @@ SCALES, WITHIN = (10, 30), 4  # neighbours whose labels are counted; so many tim
 TINY = 1e-12
 Models = Literal["auto"] | None
 SQUARED = ("euclidean", "l2", "cosine", "correlation")  # metrics whose keys grow with the square of a small distance
-SCALED = ("euclidean", "l2", "sqeuclidean", "manhattan", "l1", "cityblock", "chebyshev", "minkowski", "nan_euclidean")
-SCALE_ROWS, NO_SPREAD = 5_000, 1e-9  # rows looked at; share of the widest spread below which a column is constant
+SCALED = ("euclidean", "l2", "sqeuclidean", "manhattan", "l1", "cityblock", "chebyshev", "minkowski")
+SCALE_NUMBERS, NO_SPREAD = 2**20, 1e-9  # looked at; share of the widest spread below which a column is constant
 MOST_SPREAD = 100.0  # times the median spread of the columns, from which on we warn
 PROBABILITY_FLOOR = 0.01  # pred_probs are mixed with so much of the class shares: no model is ever that sure
 
@@ -291,7 +291,8 @@ def _warn_of_scales(estimator: KNNShapley) -> None:
     features = estimator.training_set_.features
     if features is None or features.is_sparse or estimator.metric not in SCALED or features.data.shape[1] < 2:
         return
-    spreads = np.nanstd(np.asarray(features.data[:SCALE_ROWS], dtype=np.float64), axis=0)
+    n_rows = max(2, SCALE_NUMBERS // features.data.shape[1])
+    spreads = np.asarray(features.data[:n_rows], dtype=np.float64).std(axis=0)
     widest = int(spreads.argmax())
     varying = spreads[spreads > NO_SPREAD * spreads[widest]]  # others are constant but for rounding
     usual = float(np.median(varying)) if len(varying) else 0.0

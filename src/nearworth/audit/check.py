@@ -31,8 +31,10 @@ AT_ONCE = 2**22  # keys of new rows that are looked at together
 def check_rows(audit: LabelAudit, X_new: Any, y_new: Any) -> LabelAudit:
     estimator, model = audit._estimator, audit._model
     training = estimator.training_set_
-    if model is None or training.classes is None:
-        raise ValueError("check is for audits of classes without X_val; this one is another. Audit all rows again.")
+    if model is None or training.classes is None or estimator.metric == "precomputed":
+        raise ValueError(
+            "check is for audits of classes with features and without X_val; this one is another. Audit all rows again."
+        )
     exact = {**estimator.get_params(deep=False), "search": "exact", "max_error": None, "standard_errors": False}
     codes = _known_labels(audit, y_new, check_features(X_new, "X_new").data.shape[0])
     problem = training.problem(X_new, y_new, None, exact)

@@ -61,7 +61,7 @@ def near_copies(rows: npt.NDArray[np.integer[Any]], distances: FloatMatrix, exac
     Exact copies must not be among the nearest.
     """
     n_rows, size = distances.shape
-    if size < 2:
+    if size < 2 or (distances < 0).any():  # inner products are no distances
         return exact
     found = np.where(rows >= 0, distances, np.inf)
     scale = _last_finite(found[:, :AROUND])

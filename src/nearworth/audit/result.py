@@ -213,7 +213,7 @@ class LabelAudit:
 
         Each new row is judged on its own, as if it alone had been added; new rows do not vote for each other. `value`
         is what a new row is worth, among the new ones, for predicting the audited rows. For classification, and for
-        audits without X_val.
+        audits with features and without X_val.
         """
         from nearworth.audit.check import check_rows
 
@@ -342,6 +342,9 @@ class LabelAudit:
             Which rows are listed: fraction, rule or max_fdr, as in `suspects`.
         """
         from nearworth.report import Rows, write_report
+
+        if self._audited is not None:  # its neighbours are other rows than those listed
+            raise ValueError("report is for audited rows, not for checked ones. Audit all rows together for a page.")
 
         X = None if self._estimator.metric == "precomputed" else self._features.data
         id_name = None if ids is None else "id"
