@@ -134,6 +134,9 @@ def test_directories_and_absent_files(command, tmp_path):
     assert command("report", "a.csv", "-t", "label")[0] == 0
     assert Path("a-report.html").stat().st_size > 10_000
     assert command("report", "a.csv", "-t", "label")[0] == 0  # replaces the page of the same command
+    Path("a-report.html").write_text("what somebody else wrote")
+    assert "a-report.html" in one_line(command("report", "a.csv", "-t", "label")[2])
+    assert Path("a-report.html").read_text() == "what somebody else wrote"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")

@@ -20,6 +20,8 @@ from nearworth.cli.review import answered
 from nearworth.tables import InputError
 from nearworth.tables.write import STDOUT, check_output, write_bytes
 
+BEGINNING = 8192  # bytes of a page, its title among them
+
 
 def detect(*, output: str, force: bool, as_json: bool, **given: Any) -> None:
     check_output(output, force, inputs=(given["train"], given["validation"], *given["review"]))
@@ -32,8 +34,9 @@ def detect(*, output: str, force: bool, as_json: bool, **given: Any) -> None:
 def report(*, image_shape: str | None, output: str, force: bool, as_json: bool, show: bool, **given: Any) -> None:
     from nearworth.report.page import render_report
 
-    if not output:  # the page that the same command wrote before is replaced
-        output, force = f"{Path(given['train']).name.split('.')[0]}-report.html", True
+    if not output:  # the page that the same command wrote before is replaced, and no other file
+        output = f"{Path(given['train']).name.split('.')[0]}-report.html"
+        force = force or _is_a_page(Path(output))
     check_output(output, force, (".html", ".htm"), (given["train"], given["validation"]))
     if output == STDOUT:
         raise InputError("-o -: a report goes to a file; give a name that ends in .html.")
@@ -51,6 +54,14 @@ def report(*, image_shape: str | None, output: str, force: bool, as_json: bool, 
     print_message(f"{audited.headline()} Open {output} in a browser, {then}.")
     if show:
         webbrowser.open(Path(output).absolute().as_uri())
+
+
+def _is_a_page(path: Path) -> bool:
+    """Whether a file is a report of ours."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return b"nearworth</title>" in file.read(BEGINNING)
 
 
 class Audited(NamedTuple):
