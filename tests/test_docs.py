@@ -5,7 +5,10 @@ from __future__ import annotations
 import doctest
 import inspect
 import re
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -19,10 +22,24 @@ def name(page: Path | str) -> str:
     return str(page.relative_to(ROOT)) if isinstance(page, Path) else page
 
 
-def blocks(page: Path, extra: str = "") -> list[str]:
-    """The page's examples; those below a comment `needs: PACKAGE` only for that package."""
-    found = re.findall(r"(?:^<!-- needs: (\w+) -->\n)?^```python\n(.*?)^```", page.read_text(), flags=re.M | re.S)
-    return [block for needs, block in found if needs in ("", extra)]
+class Block(NamedTuple):
+    """Python of a page, and what the page says it prints (None: nothing is said)."""
+
+    code: str
+    output: str | None
+
+
+BLOCK = re.compile(
+    r"(?:^<!-- needs: (?P<needs>\w+) -->\n)?^```python\n(?P<code>.*?)^```\n(?:\n?^```output\n(?P<output>.*?)^```$)?"
+    r"|^<!-- test\n(?P<hidden>.*?)^-->$",
+    flags=re.M | re.S,
+)
+
+
+def blocks(page: Path, extra: str = "") -> list[Block]:
+    """The page's examples and the checks hidden in comments; those below `needs: PACKAGE` only for that package."""
+    found = BLOCK.finditer(page.read_text())
+    return [Block(m["code"] or m["hidden"], m["output"]) for m in found if (m["needs"] or "") in ("", extra)]
 
 
 def extras(page: Path) -> set[str]:
@@ -42,18 +59,36 @@ def test_examples_with_other_packages(page, package, tmp_path, monkeypatch):
     run(page, blocks(page, package))
 
 
-def run(page: Path, examples: list[str]) -> None:
+CHECKER, FLAGS = doctest.OutputChecker(), doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def run(page: Path, examples: list[Block]) -> None:
     namespace: dict[str, object] = {}
-    for number, block in enumerate(examples, start=1):
+    for number, (block, output) in enumerate(examples, start=1):
+        name = f"{page.name} block {number}"
         if ">>>" in block:
-            test = doctest.DocTestParser().get_doctest(block, namespace, f"{page.name} block {number}", str(page), 0)
-            runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+            test = doctest.DocTestParser().get_doctest(block, namespace, name, str(page), 0)
+            runner = doctest.DocTestRunner(optionflags=FLAGS)
             report: list[str] = []
             runner.run(test, out=report.append, clear_globs=False)
             namespace = test.globs
             assert not runner.failures, "".join(report)
         else:
-            exec(compile(block, f"{page.name} block {number}", "exec"), namespace)
+            with redirect_stdout(StringIO()) as printed:
+                exec(compile(block, name, "exec"), namespace)
+            if output is not None:
+                right = CHECKER.check_output(output, printed.getvalue(), FLAGS)
+                assert right, f"{name} prints\n{printed.getvalue()}"
+
+
+def test_what_a_page_prints_is_compared(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("```python\nprint(1 + 1)\n```\n\n```output\n3\n```\n")
+    with pytest.raises(AssertionError, match=r"page.md block 1 prints\s+2"):
+        run(page, blocks(page))
+    page.write_text("```python\nx = 1\n```\n\n<!-- test\nassert x == 2\n-->\n")
+    with pytest.raises(AssertionError):
+        run(page, blocks(page))
 
 
 def test_links_to_files_lead_somewhere():
