@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import doctest
 import inspect
 import re
@@ -10,12 +11,14 @@ from io import StringIO
 from pathlib import Path
 from typing import NamedTuple
 
+import click
 import pytest
 
 import nearworth as nw
+from nearworth.cli import main
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted([ROOT / "README.md", ROOT / "examples" / "README.md", *(ROOT / "docs").rglob("*.md")])
 
 
 def name(page: Path | str) -> str:
@@ -109,3 +112,39 @@ def test_every_public_name_is_in_the_reference():
         public = getattr(getattr(nw, module), "__all__", ["check_searcher", "check_values"])
         missing = {part for part in public if f"{module}.{part}" not in documented and part not in documented}
         assert not missing, f"nearworth.{module} has {missing}, the reference does not"
+
+
+def test_the_example_gives_what_is_beside_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = "suspects.csv"
+    with pytest.raises(SystemExit) as left:
+        main(["detect", str(ROOT / "examples" / "wines.csv"), "-t", "grape", "--id", "bottle", "-o", found])
+    assert not left.value.code
+
+    def suspects(path):
+        with open(path, newline="") as file:
+            return [(row["bottle"], row["given"], row["suggested"]) for row in csv.DictReader(file)]
+
+    assert suspects(found) == suspects(ROOT / "examples" / "wines-suspects.csv")
+
+
+def command_lines(page: Path) -> list[str]:
+    """The lines of the page, in blocks or in sentences, that call `nearworth`."""
+    text = page.read_text()
+    blocks = re.findall(r"^```sh\n(.*?)^```", text, flags=re.M | re.S)
+    lines = [line.split("  #")[0] for block in blocks for line in block.splitlines()]
+    return [line.strip() for line in [*lines, *re.findall(r"`(nearworth [^`\n]+)`", text)] if "nearworth " in line]
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if "decisions" not in p.parts], ids=name)
+def test_commands_and_options_exist(page):
+    for line in command_lines(page):
+        words = re.findall(r"'[^']*'|\S+", line[line.index("nearworth ") :])[1:]
+        command = main.commands.get(words[0].split("|")[0], main)
+        while isinstance(command, click.Group) and command is not main and words[1:] and words[1] in command.commands:
+            words, command = words[1:], command.commands[words[1]]
+        known = {option for parameter in command.params for option in parameter.opts} | {"--help", "-h"}
+        for word in words:
+            if re.fullmatch(r"--?[a-z][a-z-]*(=.*)?", word):
+                assert word.split("=")[0] in known, f"{page.name}: {line}: there is no {word}"
+        assert command is not main or words[0].startswith("-"), f"{page.name}: {line}: there is no such command"
