@@ -133,13 +133,14 @@ def command_lines(page: Path) -> list[str]:
     text = page.read_text()
     blocks = re.findall(r"^```sh\n(.*?)^```", text, flags=re.M | re.S)
     lines = [line.split("  #")[0] for block in blocks for line in block.splitlines()]
-    return [line.strip() for line in [*lines, *re.findall(r"`(nearworth [^`\n]+)`", text)] if "nearworth " in line]
+    calls = [re.search(r"(?:^|bin/)(nearworth \S.*)", line) for line in lines]
+    return [call[1] for call in calls if call] + re.findall(r"`(nearworth [^`\n]+)`", text)
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if "decisions" not in p.parts], ids=name)
 def test_commands_and_options_exist(page):
     for line in command_lines(page):
-        words = re.findall(r"'[^']*'|\S+", line[line.index("nearworth ") :])[1:]
+        words = re.findall(r"'[^']*'|\S+", line)[1:]
         command = main.commands.get(words[0].split("|")[0], main)
         while isinstance(command, click.Group) and command is not main and words[1:] and words[1] in command.commands:
             words, command = words[1:], command.commands[words[1]]
