@@ -17,6 +17,7 @@ release = nearworth.__version__
 
 extensions = [
     "mathml",
+    "notebooks",
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
