@@ -10,7 +10,7 @@ import pytest
 DOCS = Path(__file__).parents[1] / "docs"
 
 
-@pytest.fixture()
+@pytest.fixture
 def notebook(monkeypatch):
     monkeypatch.syspath_prepend(DOCS / "_ext")
     sys.modules.pop("notebooks", None)

@@ -29,7 +29,10 @@ def example_files():
         Path(name).write_text("name,a,b,label\n" + "\n".join(rows) + "\n")
 
 
-@pytest.mark.parametrize("page", ["command-line.md", "tutorial.md", "howto/embeddings.md"])
+@pytest.mark.parametrize(
+    "page",
+    ["command-line.md", "tutorial.md", "howto/embeddings.md", "howto/tables.md", "howto/text.md", "howto/images.md"],
+)
 def test_commands_in_docs(page, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     if page == "command-line.md":
