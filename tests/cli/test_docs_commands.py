@@ -15,7 +15,8 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def blocks(page):
-    return re.findall(r"^```(\w+)(?: ([\w.]+))?\n(.*?)^```", (DOCS / page).read_text(), flags=re.M | re.S)
+    text = re.sub(r"^<!-- needs: \w+ -->\n```python\n.*?^```", "", (DOCS / page).read_text(), flags=re.M | re.S)
+    return re.findall(r"^```(\w+)(?: ([\w.]+))?\n(.*?)^```", text, flags=re.M | re.S)
 
 
 def example_files():
