@@ -13,7 +13,7 @@ The layout. There are no import cycles between folders: `tests/test_architecture
     inputs/         the one place where inputs are checked: parameters, X and y in any form, files
     engine/         TrainingSet -> Problem -> Method -> Plan -> run -> Valuation: engine/value.py has that sequence,
                     engine/classify.py shows how one query is valued
-    games/          what a rank is worth: coefficients, closed forms, ties, the definition; numpy only
+    games/          what a rank is worth: coefficients, closed forms, ties; numpy only
     neighbors/      which points are near: keys, distances, products, exact search, indexes; never sees a label
     results/        what a run gives: sums, Partial, Valuation, Detection, owners, plots
 
@@ -22,7 +22,7 @@ The layout. There are no import cycles between folders: `tests/test_architecture
     datasets/       data to try things on, and label noise        paper/     the experiment of Wang & Jia 2023
     cli/            the command line, on top of everything        _common/   what every part may use
 
-    utilities.py, testing.py    the four utilities as plain functions; checks for searchers of your own
+    utilities.py, testing.py    the definition: four utilities, all 2^n subsets; checks for searchers of your own
     curves.py                   what is lost when rows are removed by value
 
 Read first: `engine/__init__.py` for the objects, `engine/value.py`, then `engine/classify.py`.
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from nearworth.engine.plan import Plan as Plan
     from nearworth.estimator import KNNShapley as KNNShapley
     from nearworth.estimator import knn_shapley as knn_shapley
-    from nearworth.games.definition import exact_shapley as exact_shapley
     from nearworth.neighbors.faiss_search import FaissSearch as FaissSearch
     from nearworth.neighbors.graph import GraphSearch as GraphSearch
     from nearworth.neighbors.lsh import LSHSearch as LSHSearch
@@ -59,6 +58,7 @@ if TYPE_CHECKING:
     from nearworth.results.sums import Partial as Partial
     from nearworth.results.valuation import Valuation as Valuation
     from nearworth.tables.prepare import TablePreparer as TablePreparer
+    from nearworth.utilities import exact_shapley as exact_shapley
 else:  # type checkers read the imports above, which name the same things
     _PUBLIC = {
         "audit.audit": ["audit_labels"],
@@ -67,7 +67,6 @@ else:  # type checkers read the imports above, which name the same things
         "datasets.noise": ["add_label_noise"],
         "engine.plan": ["Plan"],
         "estimator": ["KNNShapley", "knn_shapley"],
-        "games.definition": ["exact_shapley"],
         "neighbors.faiss_search": ["FaissSearch"],
         "neighbors.graph": ["GraphSearch"],
         "neighbors.lsh": ["LSHSearch"],
@@ -77,6 +76,7 @@ else:  # type checkers read the imports above, which name the same things
         "results.sums": ["Partial"],
         "results.valuation": ["Valuation"],
         "tables.prepare": ["TablePreparer"],
+        "utilities": ["exact_shapley"],
     }
     _HOME = {name: f"nearworth.{module}" for module, names in _PUBLIC.items() for name in names}
     _MODULES = ("datasets", "paper", "testing", "utilities")
