@@ -19,11 +19,11 @@ The layout. There are no import cycles between folders: `tests/test_architecture
 
     audit/          which labels are wrong: votes, a model of noise, LabelAudit
     tables/         the user's tables: read, prepare, write       report/    a LabelAudit as one page to look at
-    datasets/       data to try things on, and label noise        paper/     the experiment of Wang & Jia 2023
     cli/            the command line, on top of everything        _common/   what every part may use
 
     utilities.py, testing.py    the definition: four utilities, all 2^n subsets; checks for searchers of your own
     curves.py                   what is lost when rows are removed by value
+    datasets.py, paper.py       data to try things on, and label noise; the experiment of Wang & Jia 2023
 
 Read first: `engine/__init__.py` for the objects, `engine/value.py`, then `engine/classify.py`.
 """
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from nearworth.audit.result import LabelAudit as LabelAudit
     from nearworth.curves import RemovalCurve as RemovalCurve
     from nearworth.curves import removal_curve as removal_curve
-    from nearworth.datasets.noise import add_label_noise as add_label_noise
+    from nearworth.datasets import add_label_noise as add_label_noise
     from nearworth.engine.plan import Plan as Plan
     from nearworth.estimator import KNNShapley as KNNShapley
     from nearworth.estimator import knn_shapley as knn_shapley
@@ -64,7 +64,7 @@ else:  # type checkers read the imports above, which name the same things
         "audit.audit": ["audit_labels"],
         "audit.result": ["LabelAudit"],
         "curves": ["RemovalCurve", "removal_curve"],
-        "datasets.noise": ["add_label_noise"],
+        "datasets": ["add_label_noise"],
         "engine.plan": ["Plan"],
         "estimator": ["KNNShapley", "knn_shapley"],
         "neighbors.faiss_search": ["FaissSearch"],

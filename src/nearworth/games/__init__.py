@@ -6,6 +6,6 @@
     regression.py      the closed form for squared errors          (uses the linear form of classification)
     truncation.py      classification from the k nearest ranks: sharp intervals, and how many ranks certify an error
 
-Only numpy, no geometry, no files. All of it is tested against the definition (`nearworth.utilities`). The engine runs the same
-closed forms in compiled loops with the coefficients made here, and is tested against these.
+Only numpy, no geometry, no files. All of it is tested against the definition in `nearworth.utilities`. The engine runs
+the same closed forms in compiled loops with the coefficients made here, and is tested against these.
 """
