@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nearworth.neighbors.exact import Sample, TrueDistances
-from nearworth.neighbors.searchers import check_answer
+from nearworth.neighbors.exact import Sample
+from nearworth.neighbors.keys import EuclideanKeys
+from nearworth.neighbors.searchers import as_points, check_answer
 
 ROUNDING = 1e-3  # relative to the farthest neighbour: indexes work in 32 bits, or in fewer
 
@@ -95,7 +96,7 @@ def _require(right: bool, wrong: str) -> None:
 
 def _check_order(X: Matrix, Q: Matrix, indices: Matrix) -> None:
     """The neighbours returned must come nearest first by true distances, up to rounding."""
-    far = np.sqrt(TrueDistances(X).keys(Q, indices))
+    far = np.sqrt(EuclideanKeys(as_points(X)).listed(Q, indices))
     here = np.isfinite(far)
     size = np.where(here, far, 0.0).max(axis=1) + ROUNDING * np.abs(X).max()  # 32 bits tell no more far from the origin
     falls = np.where(here[:, 1:], far[:, :-1], 0.0) - np.where(here[:, 1:], far[:, 1:], 0.0)
@@ -113,5 +114,5 @@ def _check_recall(searcher: Any, rng: np.random.Generator, wanted: float) -> Non
     X = np.repeat(centres, 50, axis=0) + rng.normal(size=(1000, 8))
     Q = centres + rng.normal(size=(20, 8))
     with _blame("well separated clusters (1000 points, 20 queries, k = 10)"):
-        found = float(Sample.of_queries(X, Q, 10).recall_of(searcher.fit(X)).mean())
+        found = float(Sample(X, 10, Q).recall_of(searcher.fit(X)).mean())
         _require(found >= wanted, f"{found:.0%} of the neighbours were found, at least {wanted:.0%} are wanted")

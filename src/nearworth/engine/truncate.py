@@ -20,7 +20,8 @@ from nearworth.engine.problem import Problem
 from nearworth.engine.run import Request, one_blas_thread
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.truncation import Tail, TruncatedClassification
-from nearworth.neighbors.exact import ExactSearch, TrueDistances, ask, recall_by_distance, search_bytes, upper_limit
+from nearworth.neighbors.exact import ExactSearch, ask, recall_by_distance, search_bytes, upper_limit
+from nearworth.neighbors.keys import EuclideanKeys
 from nearworth.neighbors.searchers import Neighbours, Searcher, as_points
 from nearworth.results.sums import Leaf
 
@@ -108,7 +109,7 @@ class SearcherSource:
         self._problem, self._searcher, self.k, self._exact = problem, searcher, k, ExactSource(problem, k)
         self._n_needed, self._n_searched = (int(min(n, problem.game.n_players)) for n in (k, k + 1))
         points = as_points(problem.keys.data)
-        self._distances = TrueDistances(points)
+        self._distances = EuclideanKeys(points)
         self.failed = np.zeros(problem.n_val, dtype=bool)
         self._listing = listing  # gets what is found, if given
         self._block, self._answers = (0, -1), Neighbours.empty(0, 0)

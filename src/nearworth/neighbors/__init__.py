@@ -2,19 +2,18 @@
 
     keys.py       what rank keys are: a batch of queries -> (Q, N), smaller is nearer, equal is a tie; the keys of a
                   metric by its name
-    cosine.py     the keys of angles
     products.py   approximate keys from a matrix product, with bounds of their errors
     quantised.py  keys as whole numbers with a tolerance, as the compiled kernels read them
     distances.py  training rows as kernels read them, and which of them are identical; exact distances and inner
                   products of all pairs, or of a few
 
-    keys ---> cosine ---> products ---> distances
-                              ^----- quantised
+    keys ---> products ---> distances
+                 ^----- quantised
 
 Nearest neighbours only, found by searchers (`fit(X)`, `search(Q, k)`), whose answers are verified:
 
     searchers.py  the contract of a searcher, Neighbours (what every search returns), checks of answers
-    exact.py      all of the nearest, of any metric; exact order and recall of what other searchers found
+    exact.py      all of the nearest, of any metric; recall of what other searchers found, and how these are tuned
     lsh.py        the paper's hash tables: how many, what they find, and Theorem 4
     faiss_search.py   an index of faiss, and the only module that imports it
     graph.py      neighbours that were found before

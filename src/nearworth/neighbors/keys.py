@@ -1,8 +1,8 @@
-"""Rank keys: what they are, and those of every metric but the angles in `cosine.py`."""
+"""Rank keys: what they are, and those of every metric."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -10,14 +10,16 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from nearworth._common.types import BoolVector, FloatMatrix
+from nearworth._common.types import BoolVector, FloatMatrix, FloatVector, IntMatrix
 from nearworth.inputs.file_rows import FileRows
 from nearworth.inputs.parameters import did_you_mean
 from nearworth.neighbors.distances import (
     EXTREME,
     Converted,
+    ExactDistances,
+    Rows,
     blocks,
-    digests,
+    distances_of_lists,
     first_duplicates,
     largest_magnitude,
     minus_inner_products,
@@ -28,10 +30,19 @@ from nearworth.neighbors.distances import (
     streamed,
 )
 from nearworth.neighbors.products import DistanceProducts, InnerProducts, Products, scale_queries
+from nearworth.neighbors.quantised import ExactKeys
+from nearworth.neighbors.searchers import Neighbours
 
 Stored: TypeAlias = npt.NDArray[Any] | FileRows
 TINY = 2.0**-430
 TOP = 480  # binary exponent of the largest number after scaling; 2**60 such squares can be added
+# Coarse beside the rounding of directions, so that equal angles nearly always share a multiple (and right angles always
+# do: sqrt(2) is a quarter of a step away from where rounding changes), and fine beside any angle that data can mean.
+GRID = 2.0**-40
+CONSTANT = 2.0**-50  # relative differences within a row that are nothing but rounding
+EXACT = 2.0**52  # fractions of whole numbers below it are told apart by floats
+LARGEST_WHOLE = 2.0**26  # the square is EXACT
+RIGHT_ANGLE = (round(2.0**0.5 / GRID) * GRID) ** 2
 
 EUCLIDEAN = ("euclidean", "l2", "sqeuclidean")
 MANHATTAN = ("manhattan", "l1", "cityblock")
@@ -50,8 +61,6 @@ def make_keys(X: Any, metric: Any, metric_params: Mapping[str, Any] | None) -> K
     if metric in EUCLIDEAN:
         return EuclideanKeys(X)
     if metric in ("cosine", "correlation"):
-        from nearworth.neighbors.cosine import CosineKeys
-
         return CosineKeys(X, centred=metric == "correlation")
     if scipy.sparse.issparse(X):
         return SparseManhattanKeys(X)
@@ -127,49 +136,72 @@ class GivenKeys(Keys):
 
 
 class EuclideanKeys(Keys):
-    """Squared distances from differences, to the bit the same of dense and of sparse rows."""
+    """Squared distances from differences, to the bit the same of dense and of sparse rows.
 
-    def __init__(self, X: Any) -> None:
-        super().__init__(readable(X))
-        self._underflow = Underflow(X)
-        if not scipy.sparse.issparse(X):
-            self.data = X
-            self.has_products = TINY <= self._underflow.largest < 2.0**EXTREME
-
-    def __call__(self, queries: Any) -> FloatMatrix:
-        rows = queries if scipy.sparse.issparse(queries) else np.ascontiguousarray(queries, dtype=np.float64)
-        keys, small = squared_distances(rows, self._points), self._underflow.concerns(rows)
-        if small.any():
-            factor = self._underflow.factor
-            keys[small] = squared_distances(rows[small] * factor, scaled(self._points, factor))
-        return keys
-
-    def products(self, *, single: bool) -> Products:
-        return DistanceProducts(self._points, lambda rows: (rows, ~self._underflow.concerns(rows)), single=single)
-
-
-class Underflow:
-    """Which queries need differences scaled by a power of two, `factor`.
-
-    Differences below 1e-154 vanish when they are squared. A difference of two floats is 0 or at least about 2**-53
-    times the larger of them, so this happens only between numbers below TINY. It matters where training rows differ
-    from each other in such numbers alone, and the query from them: then all its differences are scaled. They are still
-    told apart if they are 1e-289 times the largest number of the training set, which such a query does not exceed.
+    Differences below 1e-154 vanish when they are squared. A difference of two floats is 0 or at least about 2**-53 of
+    the larger of them, so this happens only between numbers below TINY, and matters only where training rows differ in
+    such numbers alone. If there are such rows, all differences are scaled, for queries not larger than the training
+    points. They are still told apart if they are 1e-289 times the largest number of the training set.
     """
 
     def __init__(self, X: Any) -> None:
-        self.largest, has_tiny = _magnitudes(X)
-        self.factor = 2.0 ** (TOP - np.frexp(max(self.largest, TINY))[1])
-        self._mixed: set[bytes] = set()  # rows without their tiny numbers, if these made them different rows
+        super().__init__(readable(X))
+        self._largest, has_tiny = _magnitudes(X)
+        self.exponent = int(np.frexp(self._largest)[1])  # of the largest number
+        self._factor = 1.0  # a power of two
         if has_tiny:
             rounded = _without_tiny(X) if scipy.sparse.issparse(X) else Converted(X, _without_tiny)
-            first, group = first_duplicates(X), first_duplicates(rounded)
-            self._mixed = set(digests(rounded[np.unique(group[first != first[group]])]))
+            if (first_duplicates(X) != first_duplicates(rounded)).any():
+                self._factor = 2.0 ** (TOP - max(self.exponent, int(np.frexp(TINY)[1])))
+        if not scipy.sparse.issparse(X):
+            self.data = X
+            self.has_products = TINY <= self._largest < 2.0**EXTREME
 
-    def concerns(self, queries: Any) -> BoolVector:
-        if not self._mixed:
+    def __call__(self, queries: Any) -> FloatMatrix:
+        rows = queries if scipy.sparse.issparse(queries) else np.ascontiguousarray(queries, dtype=np.float64)
+        keys, small = squared_distances(rows, self._points), self._small(rows)
+        if small.any():
+            keys[small] = squared_distances(rows[small] * self._factor, scaled(self._points, self._factor))
+        return keys
+
+    def listed(self, queries: Any, rows: IntMatrix) -> FloatMatrix:
+        """Keys of each query and its own list of training points, infinity for -1; the same as those of all pairs."""
+        queries = np.ascontiguousarray(queries, dtype=np.float64)
+        keys, small = distances_of_lists(queries, self._points, rows), self._small(queries)
+        if small.any():
+            points = scaled(self._points, self._factor)
+            keys[small] = distances_of_lists(queries[small] * self._factor, points, rows[small])
+        return keys
+
+    def order(self, queries: Any, rows: IntMatrix) -> Neighbours:
+        """Points that were found for each query, nearest first, equal ones by index."""
+        keys = self.listed(queries, rows)
+        order = np.argsort(keys, axis=1)
+        ordered = np.take_along_axis(keys, order, axis=1)
+        tied = np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
+        if len(tied):  # rare, and the slower of the two sorts
+            order[tied] = np.lexsort((rows[tied], keys[tied]), axis=1)
+        return Neighbours(np.take_along_axis(rows, order, axis=1).astype(np.intp), ordered)
+
+    def unsquared(self, queries: Any, keys: FloatMatrix) -> FloatMatrix:
+        """Distances from keys."""
+        return np.sqrt(keys) / np.where(self._small(queries), self._factor, 1.0)[:, None]
+
+    def products(self, *, single: bool) -> Products:
+        exact = ExactDistances if self._factor == 1.0 else self._exact
+        return DistanceProducts(self._points, lambda rows: (rows, np.ones(len(rows), bool)), single=single, exact=exact)
+
+    def _exact(self, query: FloatVector, points: Rows) -> ExactKeys:
+        if not self._small(query[None])[0]:
+            return ExactDistances(query, points)
+        return ExactDistances(query * self._factor, scaled(points, self._factor))
+
+    def _small(self, queries: Any) -> BoolVector:
+        """Queries whose differences are scaled."""
+        if self._factor == 1.0:
             return np.zeros(queries.shape[0], dtype=bool)
-        return np.array([digest in self._mixed for digest in digests(_without_tiny(queries))], dtype=bool)
+        largest = abs(queries).max(axis=1)
+        return np.asarray(largest.toarray().ravel() if scipy.sparse.issparse(queries) else largest) <= self._largest
 
 
 def _magnitudes(X: Any) -> tuple[float, bool]:
@@ -217,6 +249,130 @@ class NanEuclideanKeys(Keys):
                     share = squares.shape[1] / np.where(present, present, np.nan)
                     key[start : start + len(rows)] = np.nansum(squares, axis=1) * share
         return _refuse_undefined(keys, "nan_euclidean")
+
+
+class CosineKeys(Keys):
+    """Squared distances between directions, of dense or sparse rows; of `centred` rows, the correlation distance.
+
+    The direction of a row is the row divided by its length. The distance c between two directions, from 0 to 2,
+    decides: c^2 / 2 is the cosine distance, but c also tells small angles apart, where cosines all round to 1.
+    Directions are rounded, so c is off by some 1e-16, and equal angles would be ordered by rounding. Hence the
+    definition: two training rows tie if their distances c from the direction of the query are equal after rounding to a
+    multiple of GRID. Rows of small whole numbers (counts) need none of this: their cosines are compared as fractions.
+    """
+
+    def __init__(self, X: Stored | scipy.sparse.csr_array, *, centred: bool = False) -> None:
+        self._convert: Callable[[Any], Any] = partial(_scaled_rows, centred=centred)
+        dense = not scipy.sparse.issparse(X)
+        super().__init__(Converted(X, self._convert) if dense else self._convert(X))
+        self._directions = Converted(self._points, _directions) if dense else _directions(self._points)
+        self._zero = np.zeros(X.shape[0], dtype=bool)
+        self._whole, self._largest_square = True, 0.0
+        for start, rows in blocks(self._points):
+            squares = _squares(rows)
+            self._zero[start : start + rows.shape[0]] = squares == 0.0
+            self._whole &= bool(_whole(rows).all())
+            self._largest_square = max(self._largest_square, float(squares.max()))
+        self.has_products = dense and not self._zero.any()  # no product says that a zero row is at distance 1
+
+    def __call__(self, queries: Any) -> FloatMatrix:
+        rows = self._convert(queries)
+        keys = _on_grid(squared_distances(_directions(rows), self._directions))
+        keys[:, self._zero] = keys[_squares(rows) == 0.0] = RIGHT_ANGLE
+        exact = self._is_exact(rows)
+        if exact.any():
+            keys[exact] = self._fractions(rows[exact])
+        return keys
+
+    def products(self, *, single: bool) -> Products:
+        # Rounding to the grid moves a squared distance by up to 2 GRID, two by 4; once more, to be safe.
+        return DistanceProducts(
+            self._directions, self._directions_of, single=single, exact=_exact_on_grid, rounding=8.0 * GRID
+        )
+
+    def _directions_of(self, queries: Any) -> tuple[FloatMatrix, BoolVector]:
+        """Directions of queries, and for which of them these decide."""
+        rows = self._convert(queries)
+        return _directions(rows), (_squares(rows) > 0.0) & ~self._is_exact(rows)
+
+    def _is_exact(self, queries: Any) -> BoolVector:
+        """Queries whose cosines with all training rows are fractions of whole numbers that floats tell apart."""
+        if not self._whole:
+            return np.zeros(queries.shape[0], dtype=bool)
+        largest = self._largest_square * self._largest_square
+        return _whole(queries) & (largest * _squares(queries) < EXACT)
+
+    def _fractions(self, queries: Any) -> FloatMatrix:
+        """Minus the signed squares of the cosines, times |query|^2: one division, so equal fractions round alike."""
+        keys = np.empty((queries.shape[0], self._points.shape[0]))
+        for start, rows in blocks(self._points):
+            dots, squares = queries @ rows.T, _squares(rows)
+            dots = dots.toarray() if scipy.sparse.issparse(dots) else dots
+            keys[:, start : start + rows.shape[0]] = -dots * np.abs(dots) / np.where(squares > 0.0, squares, 1.0)
+        return keys
+
+
+def _scaled_rows(X: Any, centred: bool) -> Any:
+    """Rows scaled by powers of two, which rounds nothing, and centred without a division if `centred`.
+
+    Whole numbers stay whole where they are small.
+    """
+    if scipy.sparse.issparse(X):
+        exponents = np.repeat(_exponents(X), np.diff(X.indptr))
+        return scipy.sparse.csr_array((np.ldexp(X.data, exponents), X.indices, X.indptr), X.shape)
+    rows = np.array(X, dtype=np.float64, order="C")
+    if centred:
+        largest = np.abs(rows).max(axis=1)
+        rows -= rows[:, :1].copy()  # an offset drops out unrounded
+        rows[np.abs(rows).max(axis=1) <= CONSTANT * largest] = 0.0
+    rows = np.ldexp(rows, _exponents(rows)[:, None])
+    return rows * rows.shape[1] - rows.sum(axis=1, keepdims=True) if centred else rows
+
+
+def _exponents(rows: Any) -> npt.NDArray[np.int32]:
+    """Binary exponents that bring the largest number of each row near 1; 0 for small whole numbers."""
+    largest = abs(rows).max(axis=1)
+    largest = largest.toarray().ravel() if scipy.sparse.issparse(rows) else largest
+    return np.where(_whole(rows) & (largest < LARGEST_WHOLE), 0, -np.frexp(largest)[1])
+
+
+def _directions(rows: Any) -> Any:
+    """Rows of length 1; rows of zeros stay as they are."""
+    squares = _squares(rows)
+    lengths = np.sqrt(np.where(squares > 0.0, squares, 1.0))
+    if not scipy.sparse.issparse(rows):
+        return rows / lengths[:, None]
+    data = rows.data / np.repeat(lengths, np.diff(rows.indptr))
+    return scipy.sparse.csr_array((data, rows.indices, rows.indptr), rows.shape)
+
+
+def _squares(rows: Any) -> FloatVector:
+    """Squared lengths, added in one order: sparse and dense rows have the same."""
+    origin = scipy.sparse.csr_array((1, rows.shape[1])) if scipy.sparse.issparse(rows) else np.zeros((1, rows.shape[1]))
+    return np.asarray(squared_distances(origin, rows)[0])
+
+
+def _whole(rows: Any) -> BoolVector:
+    if scipy.sparse.issparse(rows):
+        fractional = scipy.sparse.csr_array((rows.data != np.trunc(rows.data), rows.indices, rows.indptr), rows.shape)
+        return np.asarray(fractional.sum(axis=1) == 0).ravel()
+    return np.asarray((rows == np.trunc(rows)).all(axis=1))
+
+
+def _on_grid(squares: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Squares of the same distances rounded to GRID, in place."""
+    for row in np.atleast_2d(squares):
+        np.sqrt(row, out=row)
+        row /= GRID
+        np.rint(row, out=row)
+        row *= GRID
+        np.square(row, out=row)
+    return squares
+
+
+def _exact_on_grid(query: FloatVector, points: Rows) -> ExactKeys:
+    distances = ExactDistances(query, points)
+    return lambda rows: _on_grid(distances(rows))
 
 
 class InnerProductKeys(Keys):
