@@ -70,7 +70,7 @@ def off_by_one(self, Q, indices, distances):
 
 
 def squeezed(self, Q, indices, distances):
-    return indices[:, : len(self._distances.data)], distances[:, : len(self._distances.points)]
+    return indices[:, : len(self._distances.data)], distances[:, : len(self._distances.data)]
 
 
 def padded_with_zero(self, Q, indices, distances):

@@ -268,9 +268,8 @@ class TruncatedEvaluator:
         matches = problem.labels[near.rows] == labels[:, None]
         n_matches = np.where(labels >= 0, self._class_sizes[labels], 0) - problem.leave_one_out
         values = self._game.rows(matches, near.starts(problem.ties), n_matches)
-        by_query = zip(*(np.stack(interval, axis=1) for interval in values), strict=True)  # value and both ends
-        for query, label, near_rows, row in zip(queries, labels.tolist(), near.rows, by_query, strict=True):
-            yield QueryValues(query, label, near_rows, *row)
+        by_query = (np.moveaxis(array, 1, 0) for array in values)
+        yield from map(QueryValues, queries, labels.tolist(), near.rows, *by_query)
 
     def _add_sums(self, rows: list[QueryValues], leaf: Leaf) -> None:
         """Add the values of queries, and both ends, to the sums of a leaf.
