@@ -49,6 +49,7 @@ MANHATTAN = ("manhattan", "l1", "cityblock")
 INNER = "inner_product"
 BOOLEAN = ("dice", "jaccard", "rogerstanimoto", "russellrao", "sokalmichener", "sokalsneath", "yule")
 WITHOUT_PARAMETERS = (*EUCLIDEAN, INNER, "cosine", "correlation", "nan_euclidean")
+SCALES = {"seuclidean": "{'V': X.var(axis=0, ddof=1)}", "mahalanobis": "{'VI': np.linalg.inv(np.cov(X.T))}"}
 SPARSE = (*EUCLIDEAN, *MANHATTAN, "cosine")
 
 
@@ -81,6 +82,8 @@ def _check_metric(metric: Any, params: Mapping[str, Any], *, sparse: bool) -> No
         known = sorted({*VALID_METRICS["brute"], *WITHOUT_PARAMETERS, *BOOLEAN, "precomputed"})
         if metric not in known:
             raise ValueError(f"metric={metric!r} is not known. {did_you_mean(metric, known)}")
+        if metric in SCALES and not params.keys() & {"V", "VI"}:  # scipy would take one from each batch of queries
+            raise ValueError(f"metric={metric!r} needs a scale, such as metric_params={SCALES[metric]}.")
     if sparse and metric not in SPARSE:
         allowed = ", ".join(map(repr, SPARSE))
         raise ValueError(f"metric={metric!r} does not work on sparse data. Use one of {allowed}, or X.toarray().")
@@ -398,7 +401,7 @@ class PairwiseKeys(Keys):
     def __init__(self, X: Stored, metric: Any, params: dict[str, Any]) -> None:
         self._metric = metric
         super().__init__(Converted(X, partial(self._convert, name="X")))
-        self._params = params | _scale_of_the_training_set(self._points, metric, params)
+        self._params = params
         if metric in BOOLEAN:
             for _ in blocks(self._points):  # all other numbers are refused here
                 pass
@@ -428,33 +431,6 @@ class PairwiseKeys(Keys):
                 f"Use {name} != 0."
             )
         return np.ascontiguousarray(rows, dtype=bool)
-
-
-def _scale_of_the_training_set(points: Converted, metric: Any, params: Mapping[str, Any]) -> dict[str, Any]:
-    """What scipy would otherwise estimate anew from each batch of queries."""
-    if metric not in ("seuclidean", "mahalanobis") or params.keys() & {"V", "VI"}:
-        return {}
-    if len(points) < 2:
-        raise ValueError(f"metric={metric!r} takes its scale from at least 2 training points, or from metric_params.")
-    if metric == "seuclidean":
-        return {"V": np.diag(_covariance(points)).copy()}
-    try:
-        return {"VI": np.linalg.inv(_covariance(points)).T}
-    except np.linalg.LinAlgError:
-        raise ValueError(
-            "metric='mahalanobis' cannot invert the covariance of X: some features depend on others. "
-            "Drop these, or give metric_params={'VI': ...}."
-        ) from None
-
-
-def _covariance(points: Converted) -> FloatMatrix:
-    """Of all columns with each other, some rows at a time."""
-    mean, total = np.zeros(points.shape[1]), np.zeros(2 * (points.shape[1],))
-    for _, rows in blocks(points):
-        mean += rows.sum(axis=0) / len(points)
-    for _, rows in blocks(points):
-        total += (rows - mean).T @ (rows - mean)
-    return total / (len(points) - 1)
 
 
 def _refuse_undefined(keys: FloatMatrix, metric: Any) -> FloatMatrix:
