@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -217,11 +217,11 @@ class PaperDataset:
     name: str
     X: npt.NDArray[Any]
     y: npt.NDArray[np.int64]
-    X_test: npt.NDArray[Any] | None
-    y_test: npt.NDArray[np.int64] | None
     source: str
     verified: bool
     stand_in: str | None
+    X_test: npt.NDArray[Any] | None = None
+    y_test: npt.NDArray[np.int64] | None = None
     balanced: bool = False
 
     @property
@@ -280,23 +280,14 @@ def load(name: str, data_home: str | os.PathLike[str] | None = None, *, balance:
             f"{source!r} does not hold the data it should: the SHA-256 of its arrays is {digest}, "
             f"not {entry.sha256}. Get the file again."
         )
+    about: dict[str, Any] = {"name": name, "source": source, "verified": verified, "stand_in": stand_in}
     X, y, *test = arrays.values()
-    dataset = PaperDataset(
-        name=name,
-        X=X.reshape(len(X), -1),  # images as rows of pixels; rows as they are, in the same memory layout
-        y=(y if test else y == 1).astype(np.int64),
-        X_test=test[0].reshape(len(test[0]), -1) if test else None,
-        y_test=test[1].astype(np.int64) if test else None,
-        source=source,
-        verified=verified,
-        stand_in=stand_in,
-    )
-    return _balanced(dataset) if balance and not test else dataset
-
-
-def _balanced(dataset: PaperDataset) -> PaperDataset:
-    X, y = balance(dataset.X, dataset.y)
-    return replace(dataset, X=X, y=y, balanced=True)
+    if test:  # images as rows of pixels
+        X, X_test = (images.reshape(len(images), -1) for images in (X, test[0]))
+        return PaperDataset(X=X, y=y.astype(np.int64), X_test=X_test, y_test=test[1].astype(np.int64), **about)
+    y = (y == 1).astype(np.int64)
+    rows = _balanced_rows(y, np.random.RandomState(SEED)) if balance else slice(None)
+    return PaperDataset(X=X[rows], y=y[rows], balanced=balance, **about)
 
 
 def balance(
@@ -308,11 +299,14 @@ def balance(
     subsampling; the digits of its table come from this oversampling. Repeated rows are exact copies: do not split the
     result and take the parts for independent.
     """
-    rng = np.random.RandomState(SEED) if rng is None else rng
+    rows = _balanced_rows(y, np.random.RandomState(SEED) if rng is None else rng)
+    return X[rows], y[rows]
+
+
+def _balanced_rows(y: npt.NDArray[np.int64], rng: np.random.RandomState) -> IntVector:
     smaller = np.flatnonzero(y == smaller_class(y))
     drawn = rng.choice(smaller, size=len(y) - 2 * len(smaller), replace=True)
-    order = np.concatenate([np.arange(len(y)), drawn])[rng.permutation(len(y) + len(drawn))]
-    return X[order], y[order]
+    return np.concatenate([np.arange(len(y)), drawn])[rng.permutation(len(y) + len(drawn))]
 
 
 def smaller_class(y: npt.NDArray[np.int64]) -> int:

@@ -119,12 +119,9 @@ def make_split(dataset: PaperDataset, protocol: Protocol = "table", n_val: int =
     """
     one_of("table", "released")("protocol", protocol)
     one_of("first", "last")("flip", flip)
-    if dataset.X_test is not None:
-        X, y, X_val, y_val = _images(dataset)
-    elif dataset.balanced:
+    if dataset.balanced:
         raise ValueError(f"{dataset.name} is balanced already. Load it with balance=False.")
-    else:
-        X, y, X_val, y_val = _table(dataset, n_val, protocol)
+    X, y, X_val, y_val = _table(dataset, n_val, protocol) if dataset.X_test is None else _images(dataset)
     flipped = (np.arange(len(y)) < N_FLIPPED)[:: 1 if flip == "first" else -1]
     rng, labels, noisy = np.random.RandomState(SEED), np.unique(y), y.copy()
     noisy[flipped] = [rng.choice(np.setdiff1d(labels, [label])) for label in y[flipped]]
@@ -136,27 +133,21 @@ def _table(dataset: PaperDataset, n_val: int, protocol: Protocol) -> Sets:
     X, y = balance(dataset.X, dataset.y, rng)
     if protocol == "released":
         train, val = np.arange(N_TRAIN), np.arange(N_TRAIN, N_TRAIN + n_val)
-        scaled = _standardised(X, train)
-        return scaled[train], y[train], scaled[val], y[val]
-    pool = np.arange(n_val, len(y))
-    scaled = _standardised(X, pool)
-    first = smaller_class(y[pool])
-    train = pool[_equally_many(y[pool], [first, 1 - first], N_TRAIN, rng)]
-    return scaled[train], y[train], scaled[:n_val], y[:n_val]
-
-
-def _standardised(X: npt.NDArray[Any], reference: IntVector) -> npt.NDArray[Any]:
-    """All rows, by the means and deviations of the reference rows."""
-    rows = X[reference]
-    return np.asarray((X - rows.mean(axis=0)) / np.maximum(rows.std(axis=0), 1e-12))
+        reference = X[train]
+    else:
+        val, pool = np.arange(n_val), np.arange(n_val, len(y))
+        first, reference = smaller_class(y[pool]), X[pool]
+        train = pool[_equally_many(y[pool], [first, 1 - first], N_TRAIN, rng)]
+    scaled = (X - reference.mean(axis=0)) / np.maximum(reference.std(axis=0), 1e-12)
+    return scaled[train], y[train], scaled[val], y[val]
 
 
 def _images(dataset: PaperDataset) -> Sets:
     rng = np.random.RandomState(SEED)
     scale = np.float32(255 if dataset.X.dtype == np.uint8 else 1)  # pixels from 0 to 1; features as they are
-    parts: Any = ((dataset.X, dataset.y, N_TRAIN), (dataset.X_test, dataset.y_test, N_VAL_IMAGES))
     sets: list[Any] = []
-    for X, y, n in parts:
+    for X, y, n in ((dataset.X, dataset.y, N_TRAIN), (dataset.X_test, dataset.y_test, N_VAL_IMAGES)):
+        assert X is not None and y is not None  # noqa: PT018
         rows = _equally_many(y, np.unique(y).tolist(), n, rng)[rng.permutation(n)]
         sets += [X[rows].astype(np.float32) / scale, y[rows]]
     return tuple(sets)

@@ -103,13 +103,6 @@ class LSHSearch(IndexSearch):
         other._truth = EuclideanKeys(check_points(X))
         return other._choose(k, None, n_queries)
 
-    @property
-    def parameters(self) -> tuple[int, int, float]:
-        """Tables, hashes and width of the tables as built."""
-        if self.tuning is None:
-            raise ValueError("LSHSearch has no tables yet. Call prepare(k) first.")
-        return self.tuning.n_tables, self.tuning.n_hashes, self.tuning.width
-
     def fingerprint(self) -> str:
         """A hash of the hash functions: equal ones give equal answers on equal points."""
         tables = self._tables
