@@ -2,13 +2,14 @@
 
     keys.py       what rank keys are: a batch of queries -> (Q, N), smaller is nearer, equal is a tie; the keys of a
                   metric by its name
+    cosine.py     the keys of angles
     products.py   approximate keys from a matrix product, with bounds of their errors
     quantised.py  keys as whole numbers with a tolerance, as the compiled kernels read them
     distances.py  training rows as kernels read them, and which of them are identical; exact distances and inner
                   products of all pairs, or of a few
 
-    keys ---> products ---> distances
-                 ^----- quantised
+    keys ---> cosine ---> products ---> distances
+                              ^----- quantised
 
 Nearest neighbours only, found by searchers (`fit(X)`, `search(Q, k)`), whose answers are verified:
 
