@@ -97,15 +97,15 @@ def _require(right: bool, wrong: str) -> None:
 def _check_order(X: Matrix, Q: Matrix, indices: Matrix) -> None:
     """The neighbours returned must come nearest first by true distances, up to rounding."""
     far = np.sqrt(EuclideanKeys(as_points(X)).listed(Q, indices))
-    known = np.where(indices < 0, 0.0, far)
-    size = known.max(axis=1) + ROUNDING * np.abs(X).max()  # 32 bits tell no more far from the origin
-    falls = np.where(indices[:, 1:] < 0, 0.0, known[:, :-1] - known[:, 1:])
+    here = np.isfinite(far)
+    size = np.where(here, far, 0.0).max(axis=1) + ROUNDING * np.abs(X).max()  # 32 bits tell no more far from the origin
+    falls = np.where(here[:, 1:], far[:, :-1], 0.0) - np.where(here[:, 1:], far[:, 1:], 0.0)
     wrong = np.flatnonzero((falls > ROUNDING * size[:, None]).any(axis=1))
-    shown = np.array2string(far[wrong[:1]], precision=4, threshold=20)
-    text = (
-        f"neighbours do not come nearest first; the true distances of those returned for query {wrong[:1]} are {shown}"
+    _require(
+        not wrong.size,
+        f"neighbours do not come nearest first; the true distances of those returned for query {wrong[:1]} are "
+        f"{np.array2string(far[wrong[:1]], precision=4, threshold=20)}",
     )
-    _require(not wrong.size, text)
 
 
 def _check_recall(searcher: Any, rng: np.random.Generator, wanted: float) -> None:

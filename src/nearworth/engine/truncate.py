@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from nearworth.engine.plan import Plan
 
 ENDS = 3  # value, lower end, upper end: the leading axis of every array here
-BLOCK = 1024  # queries put to a searcher at a time
+BLOCK = 1024  # queries put to a searcher at a time: whole leaves
 SAMPLED, CONFIDENCE = 256, 0.99  # queries that are also searched exactly, and how sure the certificate is
 
 # The nearest training points of the validation points start..stop-1 whose ranks are known: complete blocks of ties.
@@ -112,7 +113,7 @@ class SearcherSource:
         self._distances = EuclideanKeys(points)
         self.failed = np.zeros(problem.n_val, dtype=bool)
         self._listing = listing  # gets what is found, if given
-        self._block, self._answers = (0, -1), Neighbours.empty(0, 0)
+        self._answers = lru_cache(1)(lambda first: self._ask(np.arange(first, min(first + BLOCK, problem.n_val))))
         self._sampled = np.sort(rng.choice(problem.n_val, min(SAMPLED, problem.n_val), replace=False))
         self.n_sampled = len(self._sampled)
         searcher.fit(points)
@@ -185,11 +186,8 @@ class SearcherSource:
 
         Always the same blocks, wherever a run was resumed: an index may round differently in another batch.
         """
-        if not self._block[0] <= start <= stop <= self._block[1]:
-            first = start - start % BLOCK
-            last = min(max(stop, first + BLOCK), self._problem.n_val)
-            self._block, self._answers = (first, last), self._ask(np.arange(first, last))
-        return self._answers.part(np.arange(start, stop) - self._block[0])
+        first = start - start % BLOCK
+        return self._answers(first).part(np.arange(start, stop) - first)
 
     def _ask(self, queries: IntVector) -> Neighbours:
         problem, excluded = self._problem, queries if self._problem.leave_one_out else None

@@ -145,7 +145,10 @@ class LSHSearch(IndexSearch):
                     break  # more hashes find still less, and ask for more tables
                 cheapest = min(cheapest, cost)
         _, best = min(options, key=lambda option: (option[0], -option[1].recall))
-        return replace(best, theory=distances.theory(best.width, n_queries))
+        if distances.following is None:
+            return best
+        rest = {"width": best.width, "delta": self.delta, "n_queries": n_queries}
+        return replace(best, theory=Theory(distances.near[:, -1], distances.following, n_train, distances.k, **rest))
 
     def _generators(self) -> tuple[np.random.Generator, np.random.Generator]:
         """One for the sample and one for the hash functions, which so do not depend on it."""
@@ -312,13 +315,6 @@ class Distances:
         count = mean * self.k + float(self.weights @ found_in_tables(far, n_tables))
         parameters = n_tables, n_hashes, width, self.k, self.n_train
         return Tuning(*parameters, wanted=wanted, recall=mean, recall_low=low, candidates=count)
-
-    def theory(self, width: float, n_queries: int) -> Theory | None:
-        """Theorem 4, if there is a point after the K*-th."""
-        if self.following is None:
-            return None
-        kth, n_train = self.near[:, -1], self.n_train
-        return Theory(kth, self.following, n_train, self.k, width=width, delta=self._delta, n_queries=n_queries)
 
 
 @dataclass(frozen=True)
