@@ -20,6 +20,9 @@ from nearworth._common.types import FloatMatrix, IntVector
 from nearworth.inputs.parameters import as_generator, is_real, one_of
 from nearworth.inputs.targets import check_classes
 
+__all__ = ["NAMES", "DatasetUnavailableError", "NoisyDigits", "PaperDataset", "add_label_noise", "balance", "load"]
+__all__ += ["noisy_digits"]
+
 FOLDER = "NEARWORTH_DATA"
 SEED = 999  # the authors' seed, throughout their experiment
 MISSING = -1000.0  # the authors' marker; true values of the one dataset concerned are never negative

@@ -26,6 +26,9 @@ from nearworth.estimator import KNNShapley
 from nearworth.inputs.parameters import one_of, whole_number
 from nearworth.results.detection import detect
 
+__all__ = ["CELLS", "HEADER", "LEGEND", "PRINTED", "Row", "Split", "agreement", "judge", "make_split", "table1"]
+__all__ += ["write_json"]
+
 Protocol = Literal["table", "released"]
 Flip = Literal["first", "last"]
 Labels = npt.NDArray[np.int64]

@@ -28,6 +28,8 @@ import numpy.typing as npt
 
 from nearworth._common.types import Semivalue, Ties
 
+__all__ = ["original_classification", "original_regression", "soft_classification", "soft_regression"]
+
 MAX_PLAYERS = 24  # 2^24 evaluations are hours already
 
 Subset: TypeAlias = Iterable[int]

@@ -141,9 +141,9 @@ class FaissSearch(IndexSearch):
         return {name: both if given[name] is None else (given[name],) * 2 for name, both in limits.items()}
 
     def _try(self, sample: Sample, effort: dict[str, int]) -> FaissTuning:
-        self.tuning = FaissTuning(self._kind, sample.k, effort, self.recall)
+        self.tuning = tuning = FaissTuning(self._kind, sample.k, effort, self.recall)
         found = sample.recall_of(self)
-        return replace(self.tuning, recall=float(found.mean()), error=float(found.std()) / np.sqrt(len(found)))
+        return replace(tuning, recall=float(found.mean()), error=float(found.std()) / np.sqrt(len(found)))
 
     def _nearest(self, queries: FloatMatrix, k: int) -> Neighbours:
         """By true distance, of the points that faiss takes for the nearest: more than k, -1 where there are fewer."""

@@ -147,8 +147,8 @@ class LSHSearch(IndexSearch):
         _, best = min(options, key=lambda option: (option[0], -option[1].recall))
         if distances.following is None:
             return best
-        rest = {"width": best.width, "delta": self.delta, "n_queries": n_queries}
-        return replace(best, theory=Theory(distances.near[:, -1], distances.following, n_train, distances.k, **rest))
+        quantities = distances.near[:, -1], distances.following, n_train, distances.k
+        return replace(best, theory=Theory(*quantities, width=best.width, delta=self.delta, n_queries=n_queries))
 
     def _generators(self) -> tuple[np.random.Generator, np.random.Generator]:
         """One for the sample and one for the hash functions, which so do not depend on it."""
