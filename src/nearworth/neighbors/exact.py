@@ -27,6 +27,7 @@ from nearworth.neighbors.searchers import (
     Neighbours,
     Searcher,
     as_points,
+    as_searcher,
     check_answer,
     check_points,
     check_queries,
@@ -103,13 +104,7 @@ def search_bytes(n_train: int) -> int:
 
 
 def ask(
-    searcher: Any,
-    distances: EuclideanKeys,
-    queries: Any,
-    k: int,
-    *,
-    numbers: IntVector | None = None,
-    excluded: IntVector | None = None,
+    searcher: Searcher, distances: EuclideanKeys, numbers: IntVector, queries: Any, k: int, excluded: IntVector | None
 ) -> Neighbours:
     """The k nearest that a fitted searcher finds, checked and by exact squared distances.
 
@@ -117,11 +112,8 @@ def ask(
     is not wanted, so that the searcher is asked for one more.
     """
     k += excluded is not None
-    if numbers is None:
-        indices, far = searcher.search(queries, k)
-    else:
-        indices, far = searcher.search_numbered(numbers, queries, k)
-    found = check_answer(indices, far, len(distances.data), k, n_queries=len(queries), searcher=searcher)
+    answer = searcher.search_numbered(numbers, queries, k)
+    found = check_answer(*answer, len(distances.data), k, n_queries=len(queries), searcher=searcher)
     ranked = distances.order(queries, found.rows)
     return ranked if excluded is None else ranked.without(excluded)
 
@@ -163,7 +155,9 @@ class Sample:
 
     def recall_of(self, searcher: Any) -> FloatVector:
         """Share of the exact neighbours that a fitted searcher finds, for each query."""
-        return recall_by_distance(ask(searcher, self.truth, self.queries, self.k, excluded=self.rows).keys, self.keys)
+        numbers, searcher = np.arange(len(self.queries)), as_searcher(searcher)
+        found = ask(searcher, self.truth, numbers, self.queries, self.k, self.rows)
+        return recall_by_distance(found.keys, self.keys)
 
 
 @dataclass(eq=False, kw_only=True)
