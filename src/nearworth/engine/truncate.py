@@ -113,6 +113,7 @@ class SearcherSource:
         self._distances = EuclideanKeys(points)
         self.failed = np.zeros(problem.n_val, dtype=bool)
         self._listing = listing  # gets what is found, if given
+        # Always the same blocks, wherever a run was resumed: an index may round differently in another batch.
         self._answers = lru_cache(1)(lambda first: self._ask(np.arange(first, min(first + BLOCK, problem.n_val))))
         self._sampled = np.sort(rng.choice(problem.n_val, min(SAMPLED, problem.n_val), replace=False))
         self.n_sampled = len(self._sampled)
@@ -127,7 +128,8 @@ class SearcherSource:
         self._n_complete = int(np.count_nonzero(self._recall >= 1.0))
 
     def __call__(self, start: int, stop: int) -> Neighbours:
-        found, on_fail = self._ask_block(start, stop), self._searcher.on_fail
+        first, on_fail = start - start % BLOCK, self._searcher.on_fail
+        found = self._answers(first).part(np.arange(start, stop) - first)
         failed = found.sizes < self._n_needed
         self.failed[start:stop] |= failed
         if on_fail == "raise" and failed.any():
@@ -180,14 +182,6 @@ class SearcherSource:
         fingerprint = self._searcher.fingerprint
         assert fingerprint is not None
         return f"{self._searcher.name} {fingerprint()}, {self._n_complete} of {len(self._recall)} complete"
-
-    def _ask_block(self, start: int, stop: int) -> Neighbours:
-        """Searchers like many queries at a time: asks a whole block and keeps the answers to the rest of it.
-
-        Always the same blocks, wherever a run was resumed: an index may round differently in another batch.
-        """
-        first = start - start % BLOCK
-        return self._answers(first).part(np.arange(start, stop) - first)
 
     def _ask(self, queries: IntVector) -> Neighbours:
         problem, excluded = self._problem, queries if self._problem.leave_one_out else None
