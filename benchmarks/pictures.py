@@ -96,7 +96,7 @@ def time_against_error(data: Blobs, exact: nw.Valuation, out: Path) -> None:
 def recall_against_tables(data: Blobs, out: Path) -> None:
     """LSH: what the closed form predicts and what is found."""
     figure, axes = plt.subplots(figsize=(5.2, 3.6))
-    sample = Sample.of_queries(data.X, data.X_val[:200], 10)
+    sample = Sample(data.X, 10, data.X_val[:200])
     radius = float(np.median(sample.distances[:, -1]))
     counts = [5, 10, 20, 40, 80, 160]
     for n_hashes, style in ((6, "o"), (10, "s"), (14, "^")):

@@ -49,12 +49,11 @@ def ranked_matches(X, y):
 def errors(game, matches, k, tail):
     """Mean error of the near points, of the far points, and the largest half-width; intervals must hold."""
     truth = game.values(matches, np.ones(len(matches), dtype=np.intp), TieBlocks(np.ones(matches.shape, dtype=bool)))
-    row = TruncatedClassification(game, tail).rows(matches[:, :k], None, matches.sum(axis=1))
+    near, *unranked = TruncatedClassification(game, tail).rows(matches[:, :k], None, matches.sum(axis=1))
     far = [
-        np.where(matches[:, k:] == 1, match[:, None], other[:, None])
-        for match, other in zip(row.far_match, row.far_other, strict=True)
+        np.where(matches[:, k:] == 1, match[:, None], other[:, None]) for match, other in zip(*unranked, strict=True)
     ]
-    value, lower, upper = (np.concatenate(pair, axis=1) for pair in zip(row.near, far, strict=True))
+    value, lower, upper = (np.concatenate(pair, axis=1) for pair in zip(near, far, strict=True))
     assert (lower <= truth + 1e-12).all(), "an interval is violated"
     assert (truth <= upper + 1e-12).all(), "an interval is violated"
     error = np.abs(value - truth)

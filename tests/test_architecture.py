@@ -21,12 +21,10 @@ ARROWS = {
     "results": "_common inputs",
     "engine": "_common inputs games neighbors results",
     "root": "_common inputs games neighbors results engine",
-    "datasets": "_common inputs",
     "tables": "_common inputs",
     "report": "_common results",
     "audit": "_common inputs games results engine root report",
-    "paper": "_common inputs results root datasets",
-    "cli": "_common inputs games neighbors results engine root datasets tables report audit paper",
+    "cli": "_common inputs games neighbors results engine root tables report audit",
 }
 OPTIONAL = {
     "faiss": "faiss_search",

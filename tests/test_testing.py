@@ -17,7 +17,7 @@ class ThroughGraph(ExactSearch):
     """Writes the exact neighbours into a graph and reads them from there."""
 
     def search(self, Q, k):
-        return GraphSearch(*super().search(Q, k)).fit(self._distances.points).search(Q, k)
+        return GraphSearch(*super().search(Q, k)).fit(self._distances.data).search(Q, k)
 
 
 @pytest.mark.parametrize("make", [ExactSearch, ThroughGraph])
@@ -63,7 +63,7 @@ def unordered(self, Q, indices, distances):
 
 def strangers(self, Q, indices, distances):
     """The farthest points, in their right order."""
-    n_train, k = len(self._distances.points), indices.shape[1]
+    n_train, k = len(self._distances.data), indices.shape[1]
     far, keys = self.nearest(Q, n_train)
     return (far[:, -k:], keys[:, -k:]) if k < n_train else (indices, distances)
 
@@ -73,7 +73,7 @@ def off_by_one(self, Q, indices, distances):
 
 
 def squeezed(self, Q, indices, distances):
-    return indices[:, : len(self._distances.points)], distances[:, : len(self._distances.points)]
+    return indices[:, : len(self._distances.data)], distances[:, : len(self._distances.data)]
 
 
 def padded_with_zero(self, Q, indices, distances):
@@ -112,7 +112,7 @@ def test_wrong_searchers_are_caught(change):
 def test_a_crash_is_told_with_its_question():
     class Impatient(ExactSearch):
         def search(self, Q, k):
-            if k > len(self._distances.points):
+            if k > len(self._distances.data):
                 raise RuntimeError("k is too large")
             return super().search(Q, k)
 

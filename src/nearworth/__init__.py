@@ -13,17 +13,17 @@ The layout. There are no import cycles between folders: `tests/test_architecture
     inputs/         the one place where inputs are checked: parameters, X and y in any form, files
     engine/         TrainingSet -> Problem -> Method -> Plan -> run -> Valuation: engine/value.py has that sequence,
                     engine/classify.py shows how one query is valued
-    games/          what a rank is worth: coefficients, closed forms, ties, the definition; numpy only
+    games/          what a rank is worth: coefficients, closed forms, ties; numpy only
     neighbors/      which points are near: keys, distances, products, exact search, indexes; never sees a label
     results/        what a run gives: sums, Partial, Valuation, Detection, owners, plots
 
     audit/          which labels are wrong: votes, a model of noise, LabelAudit
     tables/         the user's tables: read, prepare, write       report/    a LabelAudit as one page to look at
-    datasets/       data to try things on, and label noise        paper/     the experiment of Wang & Jia 2023
     cli/            the command line, on top of everything        _common/   what every part may use
 
-    utilities.py, testing.py    the four utilities as plain functions; checks for searchers of your own
+    utilities.py, testing.py    the definition: four utilities, all 2^n subsets; checks for searchers of your own
     curves.py                   what is lost when rows are removed by value
+    datasets.py, paper.py       data to try things on, and label noise; the experiment of Wang & Jia 2023
 
 Read first: `engine/__init__.py` for the objects, `engine/value.py`, then `engine/classify.py`.
 """
@@ -44,11 +44,10 @@ if TYPE_CHECKING:
     from nearworth.audit.result import LabelAudit as LabelAudit
     from nearworth.curves import RemovalCurve as RemovalCurve
     from nearworth.curves import removal_curve as removal_curve
-    from nearworth.datasets.noise import add_label_noise as add_label_noise
+    from nearworth.datasets import add_label_noise as add_label_noise
     from nearworth.engine.plan import Plan as Plan
     from nearworth.estimator import KNNShapley as KNNShapley
     from nearworth.estimator import knn_shapley as knn_shapley
-    from nearworth.games.definition import exact_shapley as exact_shapley
     from nearworth.neighbors.faiss_search import FaissSearch as FaissSearch
     from nearworth.neighbors.graph import GraphSearch as GraphSearch
     from nearworth.neighbors.lsh import LSHSearch as LSHSearch
@@ -59,15 +58,15 @@ if TYPE_CHECKING:
     from nearworth.results.sums import Partial as Partial
     from nearworth.results.valuation import Valuation as Valuation
     from nearworth.tables.prepare import TablePreparer as TablePreparer
+    from nearworth.utilities import exact_shapley as exact_shapley
 else:  # type checkers read the imports above, which name the same things
     _PUBLIC = {
         "audit.audit": ["audit_labels"],
         "audit.result": ["LabelAudit"],
         "curves": ["RemovalCurve", "removal_curve"],
-        "datasets.noise": ["add_label_noise"],
+        "datasets": ["add_label_noise"],
         "engine.plan": ["Plan"],
         "estimator": ["KNNShapley", "knn_shapley"],
-        "games.definition": ["exact_shapley"],
         "neighbors.faiss_search": ["FaissSearch"],
         "neighbors.graph": ["GraphSearch"],
         "neighbors.lsh": ["LSHSearch"],
@@ -77,6 +76,7 @@ else:  # type checkers read the imports above, which name the same things
         "results.sums": ["Partial"],
         "results.valuation": ["Valuation"],
         "tables.prepare": ["TablePreparer"],
+        "utilities": ["exact_shapley"],
     }
     _HOME = {name: f"nearworth.{module}" for module, names in _PUBLIC.items() for name in names}
     _MODULES = ("datasets", "paper", "testing", "utilities")

@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nearworth import utilities
 from nearworth._common.types import Semivalue, Task, Ties, Utility
-from nearworth.games import definition
-from nearworth.neighbors.exact import Sample, TrueDistances
-from nearworth.neighbors.searchers import check_answer
+from nearworth.neighbors.exact import Sample
+from nearworth.neighbors.keys import EuclideanKeys
+from nearworth.neighbors.searchers import as_points, check_answer
 
 ROUNDING = 1e-3  # relative to the farthest neighbour: indexes work in 32 bits, or in fewer
 
@@ -101,7 +102,7 @@ def _require(right: bool, wrong: str) -> None:
 
 def _check_order(X: Matrix, Q: Matrix, indices: Matrix) -> None:
     """The neighbours returned must come nearest first by true distances, up to rounding."""
-    far = np.sqrt(TrueDistances(X).keys(Q, indices))
+    far = np.sqrt(EuclideanKeys(as_points(X)).listed(Q, indices))
     here = np.isfinite(far)
     size = np.where(here, far, 0.0).max(axis=1) + ROUNDING * np.abs(X).max()  # 32 bits tell no more far from the origin
     falls = np.where(here[:, 1:], far[:, :-1], 0.0) - np.where(here[:, 1:], far[:, 1:], 0.0)
@@ -119,7 +120,7 @@ def _check_recall(searcher: Any, rng: np.random.Generator, wanted: float) -> Non
     X = np.repeat(centres, 50, axis=0) + rng.normal(size=(1000, 8))
     Q = centres + rng.normal(size=(20, 8))
     with _blame("well separated clusters (1000 points, 20 queries, k = 10)"):
-        found = float(Sample.of_queries(X, Q, 10).recall_of(searcher.fit(X)).mean())
+        found = float(Sample(X, 10, Q).recall_of(searcher.fit(X)).mean())
         _require(found >= wanted, f"{found:.0%} of the neighbours were found, at least {wanted:.0%} are wanted")
 
 
@@ -160,7 +161,7 @@ def check_values(
             _game(f"{utility}_{task}", row, y, target, n_neighbors=k, ties=ties or "average")
             for row, target in zip(distances, y_val, strict=True)
         ]
-        values = np.sum([definition.exact_shapley(game, len(y), semivalue=semivalue) for game in games], axis=0)
+        values = np.sum([utilities.exact_shapley(game, len(y), semivalue=semivalue) for game in games], axis=0)
         true = (values / len(games)).astype(np.float64)
         found = _outcome(function, np.array(X, float), np.array(y), np.array(X_val, float), np.array(y_val), k)
         if np.shape(found) != true.shape or not np.allclose(found, true, rtol=0.0, atol=tolerance):
@@ -194,7 +195,7 @@ def _game(name: str, distances: list[Any], y: list[int], target: int, **keywords
     if name == "soft_classification":
         keywords["n_classes"] = len(set(y))
     labels = y if name.endswith("classification") else [Fraction(number) for number in y]
-    return lambda subset: getattr(definition, name)(subset, distances, labels, target, **keywords)
+    return lambda subset: getattr(utilities, name)(subset, distances, labels, target, **keywords)
 
 
 def _outcome(function: Callable[..., Any], *arguments: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from itertools import product
 
 import numpy as np
@@ -11,10 +12,20 @@ from definition import SEMIVALUES, UTILITIES, defined_values, paper_bound, utili
 from nearworth.games import truncation
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.ties import TieBlocks
-from nearworth.games.truncation import FarRanks, Interval, TruncatedClassification, TruncatedRows, candidates_for_error
+from nearworth.games.truncation import FarRanks, candidates_for_error
+
+Interval = namedtuple("Interval", ["value", "lower", "upper"])
+TruncatedRows = namedtuple("TruncatedRows", ["near", "far_match", "far_other"])
 
 TAILS = ("local", "minimax", "mean", "paper")
 EXACT = {"rtol": 0, "atol": 1e-13}
+
+
+class TruncatedClassification(truncation.TruncatedClassification):
+    """The same with names for what `rows` gives."""
+
+    def rows(self, *arguments):
+        return TruncatedRows(*(Interval(*ends) for ends in super().rows(*arguments)))
 
 
 def sequences(n):

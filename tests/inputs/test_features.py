@@ -236,11 +236,8 @@ def test_a_failed_fit_leaves_the_earlier_one(rng):
 
 
 def test_scales_of_metrics_that_do_not_exist():
-    twice = np.column_stack([X[:, 0], X[:, 0]])
-    with pytest.raises(ValueError, match="metric='mahalanobis' cannot invert the covariance of X"):
-        nw.KNNShapley(metric="mahalanobis").fit(twice, Y)
-    with pytest.raises(ValueError, match="metric='seuclidean' takes its scale from at least 2 training points"):
-        nw.KNNShapley(metric="seuclidean").fit(X[:1], Y[:1])
+    with pytest.raises(ValueError, match="metric='seuclidean' needs a scale, such as"):
+        nw.KNNShapley(metric="seuclidean").fit(X, Y)
     with pytest.raises(ValueError, match="metric='minkowski' gives infinity"):
         nw.KNNShapley(metric="minkowski", metric_params={"p": 3}).fit(X * 1e120, Y).value(X_VAL, Y_VAL)
     with pytest.raises(ValueError, match="metric='minkowski' does not work on these data") as error:

@@ -187,7 +187,7 @@ def test_labels_from_a_column(data, in_memory, tmp_path, kind):
         {"metric": "cosine"},
         {"metric": "correlation", "task": "regression"},
         {"metric": "inner_product"},
-        {"metric": "seuclidean"},
+        {"metric": "seuclidean", "metric_params": {"V": np.arange(1.0, 13.0)}},
         {"ties": "index"},
         {"n_candidates": 7},
         {"n_candidates": 7, "metric": "manhattan"},

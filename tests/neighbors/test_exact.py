@@ -10,11 +10,10 @@ from nearworth.neighbors.exact import (
     PRODUCT_POINTS,
     ExactSearch,
     Sample,
-    TrueDistances,
     recall_by_distance,
     upper_limit,
 )
-from nearworth.neighbors.keys import make_keys
+from nearworth.neighbors.keys import EuclideanKeys, make_keys
 from nearworth.neighbors.searchers import check_answer
 
 
@@ -29,7 +28,7 @@ def brute_force(X, Q, k):
 def test_true_distances_order_whatever_order_comes(variant, rng, scale):
     X, Q = rng.integers(-3, 4, (60, 2)) * scale, rng.integers(-3, 4, (9, 2)) * scale
     exact, far = brute_force(X, Q, 60)
-    truth = TrueDistances(X)
+    truth = EuclideanKeys(X)
     found, keys = truth.order(Q, rng.permuted(exact, axis=1))
     np.testing.assert_array_equal(found, exact)
     np.testing.assert_allclose(truth.unsquared(Q, keys), far, rtol=1e-15)
@@ -37,7 +36,7 @@ def test_true_distances_order_whatever_order_comes(variant, rng, scale):
 
 def test_true_distances_leave_missing_ones_at_the_end(rng):
     X = rng.normal(size=(9, 3))
-    found, keys = TrueDistances(X).order(X[:2], np.array([[3, 0, -1], [-1, -1, -1]]))
+    found, keys = EuclideanKeys(X).order(X[:2], np.array([[3, 0, -1], [-1, -1, -1]]))
     assert found.tolist() == [[0, 3, -1], [-1, -1, -1]]
     assert np.isinf(keys[found < 0]).all()
     assert keys[0, 0] == 0
@@ -146,14 +145,14 @@ class Forgetful(ExactSearch):
 
 def test_sample_of_queries_measures_recall(rng):
     X, Q = rng.normal(size=(300, 4)), rng.normal(size=(50, 4))
-    sample = Sample.of_queries(X, Q, 10)
+    sample = Sample(X, 10, Q)
     assert (sample.recall_of(ExactSearch().fit(X)) == 1).all()
     np.testing.assert_allclose(sample.recall_of(Forgetful().fit(X)), 0.9)
 
 
 def test_sample_of_training_points_leaves_them_out(rng):
     X = rng.normal(size=(200, 3))
-    sample = Sample.of_training(X, 5, 40, rng)
+    sample = Sample(X, 5, rows=np.sort(rng.choice(200, 40, replace=False)))
     assert sample.queries.shape == (40, 3)
     assert not (sample.indices == sample.rows[:, None]).any()
     assert (sample.distances > 0).all()
@@ -162,7 +161,7 @@ def test_sample_of_training_points_leaves_them_out(rng):
 
 
 def test_sample_of_few_points(rng):
-    sample = Sample.of_training(rng.normal(size=(3, 2)), 5, 40, rng)
+    sample = Sample(rng.normal(size=(3, 2)), 5, rows=np.arange(3))
     assert (np.isfinite(sample.keys).sum(axis=1) == 2).all()
 
 
@@ -174,4 +173,4 @@ def test_a_wrong_searcher_is_refused(rng):
 
     X = rng.normal(size=(50, 2))
     with pytest.raises(ValueError, match="Repeats.search returned a neighbour twice"):
-        Sample.of_queries(X, X[:5], 4).recall_of(Repeats().fit(X))
+        Sample(X, 4, X[:5]).recall_of(Repeats().fit(X))

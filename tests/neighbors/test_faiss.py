@@ -152,6 +152,6 @@ def test_bad_factories(points, factory):
 def test_hostile_data(rng):
     for X in (np.ones((40, 3)), rng.normal(size=(1, 4)), rng.integers(0, 2, (50, 1)), rng.random((30, 5)) < 0.5):
         searcher = FaissSearch(n_candidates=60).fit(X)
-        sample = Sample.of_queries(np.asarray(X, dtype=float), X, 60)
+        sample = Sample(np.asarray(X, dtype=float), 60, X)
         assert (sample.recall_of(searcher) == 1).all()
     assert searcher.search(np.zeros((0, 5)), 3)[0].shape == (0, 3)

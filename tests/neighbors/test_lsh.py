@@ -165,7 +165,6 @@ def test_chosen_parameters_find_what_was_asked_for(clusters, wanted):
     assert found == pytest.approx(choice.recall, abs=luck + 0.01)
     candidates = searcher.search(Q, len(X)).sizes
     assert candidates.mean() == pytest.approx(choice.candidates, rel=0.25)
-    assert searcher.parameters == (choice.n_tables, choice.n_hashes, choice.width)
 
 
 def test_most_queries_reach_the_recall_not_only_their_mean(rng):
@@ -261,22 +260,15 @@ HOSTILE = {
 def test_hostile_data(rng, kind, k):
     X = HOSTILE[kind](rng)
     searcher = LSHSearch(random_state=0).fit(X).prepare(k)
-    sample = Sample.of_queries(np.asarray(X, dtype=float), X[:: -(-len(X) // 100)], k)
+    sample = Sample(np.asarray(X, dtype=float), k, X[:: -(-len(X) // 100)])
     assert sample.recall_of(searcher).mean() >= 0.85  # 0.95 is asked for; on a few distinct points luck decides
     assert str(searcher.tuning)
 
 
 @pytest.mark.parametrize("exponent", [400, -400, -1000])
-def test_extreme_numbers_change_nothing(clusters, exponent):
-    X, Q = clusters
-    plain = LSHSearch(n_candidates=5, random_state=0).fit(X)
-    scaled = LSHSearch(n_candidates=5, random_state=0).fit(np.ldexp(X, exponent))
-    indices, distances = scaled.search(np.ldexp(Q, exponent), 5)
-    expected = plain.search(Q, 5)
-    assert (indices == expected[0]).mean() > 0.99  # the scale is taken from another sample of the same bits
-    same = indices == expected[0]
-    np.testing.assert_allclose(distances[same], np.ldexp(expected[1], exponent)[same], rtol=1e-12)
-    assert scaled.tuning.width == pytest.approx(np.ldexp(plain.tuning.width, exponent))
+def test_extreme_numbers_are_refused(clusters, exponent):
+    with pytest.raises(ValueError, match=r"X has numbers of about 2\*\*.* Rescale X"):
+        LSHSearch(n_candidates=5, random_state=0).fit(np.ldexp(clusters[0], exponent))
 
 
 def test_queries_beyond_all_measure_find_nothing(clusters):
@@ -321,8 +313,6 @@ def test_bad_questions(clusters):
         searcher.search(Q * np.nan, 5)
     with pytest.raises(ValueError, match="k must be"):
         searcher.search(Q, 0)
-    with pytest.raises(ValueError, match="no tables yet"):
-        _ = LSHSearch().fit(X).parameters
 
 
 class TestTheorem4:

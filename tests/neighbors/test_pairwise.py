@@ -43,16 +43,17 @@ def test_metrics_rank_as_scikit_learn_does(data, metric):
 
 
 @pytest.mark.parametrize("metric", ["seuclidean", "mahalanobis"])
-def test_metrics_with_a_scale_take_it_from_the_training_set(data, metric):
+def test_metrics_with_a_scale_say_what_to_give(data, metric):
     X, y, X_val, y_val = data
-    given = {"V": np.var(X, axis=0, ddof=1)} if metric == "seuclidean" else {"VI": np.linalg.inv(np.cov(X.T))}
-    values = nw.knn_shapley(X, y, X_val, y_val, metric=metric)
-    np.testing.assert_allclose(
-        values, nw.knn_shapley(X, y, X_val, y_val, metric=metric, metric_params=given), atol=1e-15
-    )
-    est = nw.KNNShapley(metric=metric).fit(X, y)
+    with pytest.raises(ValueError, match=f"metric='{metric}' needs a scale, such as metric_params=") as error:
+        nw.knn_shapley(X, y, X_val, y_val, metric=metric)
+    params = eval(str(error.value).partition("metric_params=")[2].removesuffix("."), {"X": X, "np": np})
+    D = pairwise_distances(X_val, X, metric=metric, **params)
+    expected = nw.knn_shapley(None, y, D, y_val, metric="precomputed")
+    est = nw.KNNShapley(metric=metric, metric_params=params).fit(X, y)
+    np.testing.assert_allclose(est.value(X_val, y_val).values, expected, atol=1e-15)
     one_by_one = np.mean([est.value(X_val[i : i + 1], y_val[i : i + 1]).values for i in range(40)], axis=0)
-    np.testing.assert_allclose(one_by_one, values, atol=1e-15)
+    np.testing.assert_allclose(one_by_one, expected, atol=1e-15)
 
 
 @pytest.mark.parametrize("metric", ["jaccard", "dice", "yule", "russellrao"])

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse
 
 import nearworth as nw
+from nearworth.neighbors.exact import ExactSearch
 from nearworth.neighbors.keys import make_keys
 
 
@@ -116,5 +117,8 @@ def test_tiny_numbers_in_ordinary_data_leave_the_matrix_product_alone(rng):
     X[100], X[101] = X[5], X[6]
     X[101, 1] = 3e-170
     X[6, 1] = 1e-170
-    some = usable(make_keys(X, "euclidean", None), X[[5, 6, 7, 100, 101]])
-    assert some.tolist() == [True, False, True, True, False]
+    keys, some = make_keys(X, "euclidean", None), X[[5, 6, 7, 100, 101]]
+    assert usable(keys, some).all()
+    nearest = ExactSearch().fit_keys(keys, 3_000).nearest(some, 2).rows
+    assert nearest.tolist()[1] == [6, 101]  # they differ in tiny numbers alone
+    assert nearest.tolist()[4] == [101, 6]

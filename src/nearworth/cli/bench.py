@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +17,6 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 import nearworth as nw
-from nearworth._common.memory import usable_threads
 
 CPU, WALL = time.process_time, time.perf_counter
 K = 5  # neighbours, throughout
@@ -80,12 +78,6 @@ def speed(quick: bool) -> None:
     within = best(valuing(data, n_jobs=1, max_error=0.1 / n), data)
     _print_row("within an error of 0.1/N / exact", within, ours, "below 1, aim 0.7")
 
-    wide = Blobs.make(*((10_000, 256) if quick else (50_000, 1_000)), 64)
-    packed = best(lambda: packed_sort(wide), wide, WALL, repeats=2)
-    exact = best(valuing(wide), wide, WALL)
-    sizes = f"{len(wide.X):,} x {len(wide.X_val):,}"
-    _print_row(f"threaded sort of packed keys / exact, {sizes}, all cores (wall)", packed, exact, "4 times, aim 8")
-
     small, large = Blobs.make(10_000, 512, 64), Blobs.make(100_000 if quick else 1_000_000, 256, 64)
     t_small, t_large = best(valuing(small, n_jobs=1), small), best(valuing(large, n_jobs=1), large, repeats=2)
     exponent = 1.0 + float(np.log(t_large / t_small) / np.log(len(large.X) / len(small.X)))
@@ -127,40 +119,15 @@ def multiplied(data: Blobs) -> None:
 
 def strong_user(data: Blobs) -> npt.NDArray[Any]:
     """What a good numpy user writes: blocked 32-bit distances, argsort, and Theorem 1 as one cumulative sum."""
-    return _values_by_sorting(data, lambda keys: np.argsort(keys, axis=1), block=32, n_threads=1)
-
-
-def packed_sort(data: Blobs) -> npt.NDArray[Any]:
-    """The strongest known baseline: keys and indices packed into 64-bit integers, sorted in threads."""
-    index = np.arange(len(data.X), dtype=np.uint64)
-
-    def order(keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        keys -= keys.min(axis=1, keepdims=True)  # positive floats sort like their bits
-        packed = (keys.view(np.uint32).astype(np.uint64) << np.uint64(32)) | index
-        packed.sort(axis=1)
-        return (packed & np.uint64(0xFFFFFFFF)).astype(np.intp)
-
-    return _values_by_sorting(data, order, block=16, n_threads=usable_threads(None))
-
-
-def _values_by_sorting(
-    data: Blobs, order: Callable[[npt.NDArray[Any]], npt.NDArray[Any]], block: int, n_threads: int
-) -> npt.NDArray[Any]:
     X, X_val = data.X.astype(np.float32), data.X_val.astype(np.float32)
-    norms = (X * X).sum(axis=1)
-    rank = np.arange(1, len(X))
+    norms, values, rank = (X * X).sum(axis=1), np.zeros(len(X)), np.arange(1, len(X))
     step = np.minimum(K, rank) / rank / K
-
-    def part(queries: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        values = np.zeros(len(X))
-        for some in np.split(queries, range(block, len(queries), block)):
-            for row, label in zip(order(norms - 2.0 * X_val[some] @ X.T), data.y_val[some], strict=True):
+    with threadpool_limits(1, user_api="blas"):
+        for start in range(0, len(X_val), 32):
+            order = np.argsort(norms - 2.0 * X_val[start : start + 32] @ X.T, axis=1)
+            for row, label in zip(order, data.y_val[start : start + 32], strict=True):
                 match = (data.y[row] == label).astype(np.float64)
-                phi = np.empty_like(match)
-                phi[-1] = match[-1] / max(len(row), K)
-                phi[:-1] = phi[-1] + np.cumsum(((match[:-1] - match[1:]) * step)[::-1])[::-1]
+                phi = np.full(len(row), match[-1] / max(len(row), K))
+                phi[:-1] += np.cumsum(((match[:-1] - match[1:]) * step)[::-1])[::-1]
                 values[row] += phi
-        return values
-
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(n_threads) as pool:
-        return np.asarray(sum(pool.map(part, np.array_split(np.arange(len(X_val)), n_threads)))) / len(X_val)
+    return values / len(X_val)

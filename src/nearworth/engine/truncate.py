@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -20,7 +21,8 @@ from nearworth.engine.problem import Problem
 from nearworth.engine.run import Request, one_blas_thread
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.truncation import Tail, TruncatedClassification
-from nearworth.neighbors.exact import ExactSearch, TrueDistances, ask, recall_by_distance, search_bytes, upper_limit
+from nearworth.neighbors.exact import ExactSearch, ask, recall_by_distance, search_bytes, upper_limit
+from nearworth.neighbors.keys import EuclideanKeys
 from nearworth.neighbors.searchers import Neighbours, Searcher, as_points
 from nearworth.results.sums import Leaf
 
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from nearworth.engine.plan import Plan
 
 ENDS = 3  # value, lower end, upper end: the leading axis of every array here
-BLOCK = 1024  # queries put to a searcher at a time
+BLOCK = 1024  # queries put to a searcher at a time: whole leaves
 SAMPLED, CONFIDENCE = 256, 0.99  # queries that are also searched exactly, and how sure the certificate is
 
 # The nearest training points of the validation points start..stop-1 whose ranks are known: complete blocks of ties.
@@ -108,10 +110,11 @@ class SearcherSource:
         self._problem, self._searcher, self.k, self._exact = problem, searcher, k, ExactSource(problem, k)
         self._n_needed, self._n_searched = (int(min(n, problem.game.n_players)) for n in (k, k + 1))
         points = as_points(problem.keys.data)
-        self._distances = TrueDistances(points)
+        self._distances = EuclideanKeys(points)
         self.failed = np.zeros(problem.n_val, dtype=bool)
         self._listing = listing  # gets what is found, if given
-        self._block, self._answers = (0, -1), Neighbours.empty(0, 0)
+        # Always the same blocks, wherever a run was resumed: an index may round differently in another batch.
+        self._answers = lru_cache(1)(lambda first: self._ask(np.arange(first, min(first + BLOCK, problem.n_val))))
         self._sampled = np.sort(rng.choice(problem.n_val, min(SAMPLED, problem.n_val), replace=False))
         self.n_sampled = len(self._sampled)
         searcher.fit(points)
@@ -125,7 +128,8 @@ class SearcherSource:
         self._n_complete = int(np.count_nonzero(self._recall >= 1.0))
 
     def __call__(self, start: int, stop: int) -> Neighbours:
-        found, on_fail = self._ask_block(start, stop), self._searcher.on_fail
+        first, on_fail = start - start % BLOCK, self._searcher.on_fail
+        found = self._answers(first).part(np.arange(start, stop) - first)
         failed = found.sizes < self._n_needed
         self.failed[start:stop] |= failed
         if on_fail == "raise" and failed.any():
@@ -179,21 +183,10 @@ class SearcherSource:
         assert fingerprint is not None
         return f"{self._searcher.name} {fingerprint()}, {self._n_complete} of {len(self._recall)} complete"
 
-    def _ask_block(self, start: int, stop: int) -> Neighbours:
-        """Searchers like many queries at a time: asks a whole block and keeps the answers to the rest of it.
-
-        Always the same blocks, wherever a run was resumed: an index may round differently in another batch.
-        """
-        if not self._block[0] <= start <= stop <= self._block[1]:
-            first = start - start % BLOCK
-            last = min(max(stop, first + BLOCK), self._problem.n_val)
-            self._block, self._answers = (first, last), self._ask(np.arange(first, last))
-        return self._answers.part(np.arange(start, stop) - self._block[0])
-
     def _ask(self, queries: IntVector) -> Neighbours:
         problem, excluded = self._problem, queries if self._problem.leave_one_out else None
-        points, k = problem.queries[queries], self._n_searched
-        return ask(self._searcher, self._distances, points, k, numbers=queries, excluded=excluded)
+        points = problem.queries[queries]
+        return ask(self._searcher, self._distances, queries, points, self._n_searched, excluded)
 
     def _replace_by_exact(self, found: Neighbours, start: int, stop: int, failed: BoolVector) -> None:
         """Put exact neighbours in the place of those of sampled queries, and of those where the search failed."""
@@ -267,9 +260,8 @@ class TruncatedEvaluator:
         matches = problem.labels[near.rows] == labels[:, None]
         n_matches = np.where(labels >= 0, self._class_sizes[labels], 0) - problem.leave_one_out
         values = self._game.rows(matches, near.starts(problem.ties), n_matches)
-        by_query = zip(*(np.stack(interval, axis=1) for interval in values), strict=True)  # value and both ends
-        for query, label, near_rows, row in zip(queries, labels.tolist(), near.rows, by_query, strict=True):
-            yield QueryValues(query, label, near_rows, *row)
+        by_query = (np.moveaxis(array, 1, 0) for array in values)
+        yield from map(QueryValues, queries, labels.tolist(), near.rows, *by_query)
 
     def _add_sums(self, rows: list[QueryValues], leaf: Leaf) -> None:
         """Add the values of queries, and both ends, to the sums of a leaf.

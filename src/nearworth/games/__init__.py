@@ -5,8 +5,7 @@
     classification.py  the closed form for matches                 (uses coefficients, ties)
     regression.py      the closed form for squared errors          (uses the linear form of classification)
     truncation.py      classification from the k nearest ranks: sharp intervals, and how many ranks certify an error
-    definition.py      the four utilities as plain functions, and a semivalue from all 2^n subsets
 
-Only numpy, no geometry, no files. The last module uses none of the others: they are tested against it. The engine
-runs the same closed forms in compiled loops with the coefficients made here, and is tested against these.
+Only numpy, no geometry, no files. All of it is tested against the definition in `nearworth.utilities`. The engine runs
+the same closed forms in compiled loops with the coefficients made here, and is tested against these.
 """

@@ -36,7 +36,7 @@ falling parts; behind a rank it is the same window pushed to that rank. Each ans
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -54,14 +54,6 @@ STEPS = 6
 FLAT = 30.0  # log-odds beyond this are certainty
 
 
-class TruncatedRows(NamedTuple):
-    """Values of Q queries: of the near points in rank order (Q, k), and of any far point of each query (Q,)."""
-
-    near: Interval
-    far_match: Interval
-    far_other: Interval
-
-
 class TruncatedClassification:
     """One game seen through k ranked neighbours per query; k may change from call to call."""
 
@@ -71,29 +63,32 @@ class TruncatedClassification:
         self._ranks = FarRanks(game.weights)
         self._curves: dict[int, RateCurve] = {}
 
-    def rows(self, matches: npt.NDArray[Any], first: BoolMatrix | None, n_matches: npt.NDArray[Any]) -> TruncatedRows:
-        """Values and intervals of Q queries with `n_matches` matches (Q,) among all players, near and far.
+    def rows(
+        self, matches: npt.NDArray[Any], first: BoolMatrix | None, n_matches: npt.NDArray[Any]
+    ) -> tuple[npt.NDArray[np.float64], FloatMatrix, FloatMatrix]:
+        """Values of Q queries: of the near points in rank order (3, Q, k), of a far match and of another far point.
 
-        `matches` (Q, k) says whether the label at each of the k nearest ranks is the query's, and `first` (Q, k) where
-        a block of tied ranks begins, None without ties. No block may reach beyond rank k.
+        The last two are (3, Q): a value, and the lower and upper end that the true one certainly lies between. There
+        are `n_matches` matches (Q,) among all players. `matches` (Q, k) says whether the label at each of the k nearest
+        ranks is the query's, and `first` (Q, k) where a block of tied ranks begins, None without ties. No block may
+        reach beyond rank k.
         """
         u = np.asarray(matches, dtype=np.float64)
         k = u.shape[1]
         far = np.asarray(n_matches, dtype=np.intp) - u.sum(axis=1).astype(np.intp)
         assert ((far >= 0) & (far <= self.game.n_players - k)).all(), "matches and n_matches count every player once"
         ties = TieBlocks(np.ones(u.shape, dtype=bool) if first is None else first)
-        of_match, of_other = (
-            np.broadcast_to(x, far.shape) for x in self.game.added(np.asarray(n_matches, dtype=np.float64))
-        )
+        added = self.game.added(np.asarray(n_matches, dtype=np.float64))
+        of_match, of_other = (np.broadcast_to(x, far.shape) for x in added)
         # Not known: the near points' loss to far matches, and a far point's value without what the soft utility adds.
-        unknown = (self._ranks.lost(k, far), self._ranks.match(k, far), self._ranks.other(k, far))
-        lost, match, other = self._filled_in(unknown, ties.total(u) / ties.size, far, of_match, of_other)
+        lower, upper = self._ranks.ends(k, far)
+        value = self._filled_in(lower, upper, ties.total(u) / ties.size, far, of_match, of_other)
         weights = RankWeights(self.game.weights.worth[:k], self.game.weights.loss[:k])
         known = linear_values(u, weights, ties) + np.where(u > 0, of_match[:, None], of_other[:, None])
-        near = known - lost.value[:, None]
-        below, above = lost.upper - lost.value, lost.value - lost.lower
-        ends = Interval(near, near - below[:, None], near + above[:, None])
-        return TruncatedRows(ends, match.plus(of_match), other.plus(of_other))
+        near = known - value[0][:, None]
+        below, above = upper[0] - value[0], value[0] - lower[0]
+        _, match, other = np.stack([value, lower, upper], axis=1)
+        return np.stack([near, near - below[:, None], near + above[:, None]]), match + of_match, other + of_other
 
     def worst_error(self, k: int) -> float:
         """The largest certified error over all label sequences, when k neighbours are ranked.
@@ -112,29 +107,28 @@ class TruncatedClassification:
             lone_other = self.game.added(n - 1)[1] - ranks.total_loss(rank, n)
             return float(max(lone_match - constant, constant - lone_other))
         # The loss is widest when half of the far points match (it is concave in their number), a far point for one.
-        half = ranks.lost(k, (n - k) // 2)
-        width = max(ranks.total_loss(k + 1, n), half.upper - half.lower if k else 0.0)
+        lower, upper = ranks.ends(k, (n - k) // 2)
+        width = max(ranks.total_loss(k + 1, n), upper[0] - lower[0] if k else 0.0)
         return float(width / 2 if self.tail == "minimax" else width)
 
     def _filled_in(
-        self, unknown: tuple[Interval, ...], rates: FloatMatrix, far: IntVector, of_match: Any, of_other: Any
-    ) -> tuple[Interval, ...]:
-        """The same intervals around the values that `tail` takes; `rates` are match rates by rank."""
+        self, lower: FloatMatrix, upper: FloatMatrix, rates: FloatMatrix, far: IntVector, of_match: Any, of_other: Any
+    ) -> FloatMatrix:
+        """The values between these ends that `tail` takes; `rates` are match rates by rank."""
         k = rates.shape[1]
         if self.tail == "minimax":
-            return tuple(each.around(each.lower + (each.upper - each.lower) / 2) for each in unknown)
-        if self.tail == "local" and 0 < k < self.game.n_players:
-            if k not in self._curves:
-                self._curves[k] = RateCurve(self._ranks, k)
-            expected = self._curves[k].expected(rates[:, k // 2 :], far)
-            return tuple(interval.around(value) for interval, value in zip(unknown, expected, strict=True))
+            return lower + (upper - lower) / 2
         if self.tail == "paper" and k < self.game.n_players:
             constant = self._far_constant()
             last = rates[:, -1] if k else np.zeros(len(rates))
             lost = last * (self._ranks.worth[k] + of_match - of_other) + of_other - constant
-            values = (lost, constant - of_match, constant - of_other)
-            return tuple(interval._replace(value=value) for interval, value in zip(unknown, values, strict=True))
-        return unknown
+            return np.stack([lost, constant - of_match, constant - of_other])
+        values = self._ranks.means(k, far)
+        if self.tail == "local" and 0 < k < self.game.n_players:
+            if k not in self._curves:
+                self._curves[k] = RateCurve(self._ranks, k)
+            values = self._curves[k].expected(rates[:, k // 2 :], far)
+        return np.clip(values, lower, upper)
 
     def _far_constant(self) -> float:
         """What tail "paper" gives to every far point: (1/2 - 1/C)/N for the soft-label Shapley value."""
@@ -149,22 +143,6 @@ def candidates_for_error(game: ClassificationGame, max_error: float, tail: Tail 
     truncated = TruncatedClassification(game, tail)
     choices = range(1, game.n_players + 1)
     return choices[bisect_left(choices, True, key=lambda k: truncated.worst_error(k) <= max_error)]
-
-
-class Interval(NamedTuple):
-    """A value and the two ends it certainly lies between; three numbers, or three arrays of one shape."""
-
-    value: Any
-    lower: Any
-    upper: Any
-
-    def plus(self, shift: Any) -> Interval:
-        """The same interval elsewhere."""
-        return Interval(self.value + shift, self.lower + shift, self.upper + shift)
-
-    def around(self, value: Any) -> Interval:
-        """The same ends around another value, which is moved between them where it is not."""
-        return Interval(np.clip(value, self.lower, self.upper), self.lower, self.upper)
 
 
 class FarRanks:
@@ -182,26 +160,22 @@ class FarRanks:
         # The window reaches a rank left of the peak once it has room for it, and for all that lose at least as much.
         self._joins = np.arange(2, len(rising) + 2) + at_least_as_large
 
-    def lost(self, after: int, matches: Any) -> Interval:
-        """What every nearer point loses to the far matches."""
-        mean = self.total_loss(after, self.n_players) * (matches / max(self.n_players - after, 1))
-        lower = self.smallest_losses(matches, after)
-        return Interval(mean, lower, self.largest_losses(matches, after)).around(mean)
+    def ends(self, after: int, matches: Any) -> tuple[FloatMatrix, FloatMatrix]:
+        """The least and the most that nearer points lose to the far matches, a far match and another one are worth."""
+        matches, second = np.asarray(matches), min(after + 1, self.n_players)
+        behind, last, nothing = self.n_players - second, self.worth[-1], np.zeros(matches.shape)
+        spared = behind - np.maximum(matches - 1, 0)
+        to_others = -self.largest_losses(np.minimum(matches, behind), second)
+        lower = self.smallest_losses(matches, after), last + nothing, to_others
+        upper = self.largest_losses(matches, after), last + self.largest_losses(spared, second), nothing
+        return np.stack(lower), np.stack(upper)
 
-    def match(self, after: int, matches: Any) -> Interval:
-        """Value of a far match."""
-        second = min(after + 1, self.n_players)
-        others = np.maximum(np.asarray(matches) - 1, 0)
-        lower = self.worth[-1] + np.zeros(np.shape(others))
-        upper = lower + self.largest_losses(self.n_players - second - others, second)
-        mean = self.mean_worth(after, self.n_players) - others * self._mean_loss(after)
-        return Interval(lower, lower, upper).around(mean)
-
-    def other(self, after: int, matches: Any) -> Interval:
-        """Value of a far point that does not match."""
-        second = min(after + 1, self.n_players)
-        lower = -self.largest_losses(np.minimum(matches, self.n_players - second), second)
-        return Interval(lower, lower, np.zeros_like(lower)).around(-matches * self._mean_loss(after))
+    def means(self, after: int, matches: IntVector) -> FloatMatrix:
+        """The means of the same three over all orders of the far points."""
+        n_far, mean_worth = self.n_players - after, self.mean_worth(after, self.n_players)
+        mean_loss = max(mean_worth - self.worth[-1], 0.0) / max(n_far - 1, 1)  # of one far point to one other
+        lost = self.total_loss(after, self.n_players) * (matches / max(n_far, 1))
+        return np.stack([lost, mean_worth - np.maximum(matches - 1, 0) * mean_loss, -matches * mean_loss])
 
     def mean_worth(self, after: Any, last: Any) -> Any:
         """Mean of c over the ranks after+1..last."""
@@ -221,11 +195,6 @@ class FarRanks:
         rest = self.n_players - after - np.asarray(count)
         start = self._window(rest, after)
         return (self.worth[after] - self.worth[start]) + (self.worth[start + rest] - self.worth[-1])
-
-    def _mean_loss(self, after: int) -> Any:
-        """What one far point loses to one other, on average over both their ranks."""
-        others = max(self.n_players - after - 1, 1)
-        return max(self.mean_worth(after, self.n_players) - self.worth[-1], 0.0) / others
 
     def _window(self, count: Any, after: Any) -> Any:
         """The rank before the window of `count` ranks with the largest losses."""
@@ -256,7 +225,7 @@ class RateCurve:
         self._worth = ranks.mean_worth(start, end)
         self._lost_inside = self._worth - ranks.worth[end]
 
-    def expected(self, local_rates: FloatMatrix, far_matches: IntVector) -> tuple[FloatVector, ...]:
+    def expected(self, local_rates: FloatMatrix, far_matches: IntVector) -> FloatMatrix:
         """Expected loss to the far matches, value of a far match and of another far point, one of each per query.
 
         Given are match rates at the last ranked points and the number of matches among all unranked ones.
@@ -270,7 +239,7 @@ class RateCurve:
         behind = np.cumsum(lost[:, ::-1], axis=1)[:, ::-1] - lost + rates * self._lost_inside
         matches, others = rates * self._sizes, (1.0 - rates) * self._sizes
         of_match = (matches * (self._worth - behind)).sum(axis=1) / matches.sum(axis=1)
-        return lost.sum(axis=1), of_match, -(others * behind).sum(axis=1) / others.sum(axis=1)
+        return np.stack([lost.sum(axis=1), of_match, -(others * behind).sum(axis=1) / others.sum(axis=1)])
 
     def _rates(self, local: FloatVector, far: FloatVector) -> FloatMatrix:
         """Match rate of each cell (Q, cells): Newton's method for the slope, in log-odds, where it is nearly linear."""

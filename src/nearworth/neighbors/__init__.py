@@ -14,7 +14,7 @@
 Nearest neighbours only, found by searchers (`fit(X)`, `search(Q, k)`), whose answers are verified:
 
     searchers.py  the contract of a searcher, Neighbours (what every search returns), checks of answers
-    exact.py      all of the nearest, of any metric; exact order and recall of what other searchers found
+    exact.py      all of the nearest, of any metric; recall of what other searchers found, and how these are tuned
     lsh.py        the paper's hash tables: how many, what they find, and Theorem 4
     faiss_search.py   an index of faiss, and the only module that imports it
     graph.py      neighbours that were found before

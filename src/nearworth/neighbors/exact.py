@@ -2,14 +2,15 @@
 
 ExactSearch     one pass over the training points: quantised keys from a matrix product drop nearly all of them,
                 exact keys of the others decide. What other searchers are measured against.
-TrueDistances   exact distances of chosen pairs: they put in order what other searchers found.
 ask             the answer of a searcher, checked and in exact order.
 Sample          queries with their exact neighbours: the recall of a searcher, and what it says about other queries.
+IndexSearch     what searchers that are tuned to a recall have in common.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -17,15 +18,26 @@ import numpy as np
 import numpy.typing as npt
 
 from nearworth._common import native
-from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix, IntVector
-from nearworth.neighbors.distances import ExactDistances, distances_of_lists, scaled
+from nearworth._common.memory import usable_threads
+from nearworth._common.types import FloatMatrix, FloatVector, IntVector
+from nearworth.inputs.parameters import whole_number
 from nearworth.neighbors.keys import EuclideanKeys, Keys
 from nearworth.neighbors.products import Products
-from nearworth.neighbors.searchers import Neighbours, Searcher, as_points, check_answer
+from nearworth.neighbors.searchers import (
+    Neighbours,
+    Searcher,
+    as_points,
+    as_searcher,
+    check_answer,
+    check_points,
+    check_queries,
+    check_share,
+)
 
 PRODUCT_POINTS = 2048  # from here on, a matrix product and what it leaves ambiguous are faster than exact keys
 BATCH, BLOCK_PAIRS = 64, 2**21
 QKEYS, LEAST_BATCH = 2**22, 16  # qkeys made at a time; queries for which rows are read together, at least
+SAMPLED_QUERIES, TOGETHER = 128, 256  # queries that an index is tuned on, and that are put to it at a time
 
 
 class ExactSearch(Searcher):
@@ -40,7 +52,7 @@ class ExactSearch(Searcher):
 
     def fit(self, X: Any) -> Self:
         """Take the training points, for Euclidean distances."""
-        self._distances = TrueDistances(X)
+        self._distances = EuclideanKeys(as_points(X))
         return self.fit_keys(self._distances, len(X))
 
     def fit_keys(self, keys: Keys, n_train: int) -> Self:
@@ -91,50 +103,8 @@ def search_bytes(n_train: int) -> int:
     return (4 * _product_batch(n_train) + 4 + 8) * n_train
 
 
-class TrueDistances(EuclideanKeys):
-    """Squared distances of chosen pairs, equal to the bit to those of all pairs."""
-
-    def __init__(self, X: Any) -> None:
-        super().__init__(as_points(X))
-
-    @property
-    def points(self) -> npt.NDArray[Any]:
-        return self.data  # type: ignore[no-any-return]
-
-    def keys(self, queries: Any, indices: IntMatrix) -> FloatMatrix:
-        """Squared distances of each query to its own list of points, infinity for -1; scaled as those of all pairs."""
-        queries, factor = np.ascontiguousarray(queries, dtype=np.float64), self._underflow.factor
-        keys = distances_of_lists(queries, self.points, indices)
-        for q in np.flatnonzero(self._underflow.concerns(queries)):
-            there = indices[q] >= 0
-            exact = ExactDistances(queries[q] * factor, scaled(self.points, factor))
-            keys[q, there] = exact(indices[q][there].astype(np.int32))
-        return keys
-
-    def order(self, queries: Any, indices: IntMatrix) -> Neighbours:
-        """The points found for each query, by squared distance and then index."""
-        keys = self.keys(queries, indices)
-        order = np.argsort(keys, axis=1)
-        ordered = np.take_along_axis(keys, order, axis=1)
-        tied = np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
-        if len(tied):  # rare, and the slower of the two sorts
-            order[tied] = np.lexsort((indices[tied], keys[tied]), axis=1)
-        return Neighbours(np.take_along_axis(indices, order, axis=1).astype(np.intp), ordered)
-
-    def unsquared(self, queries: Any, keys: FloatMatrix) -> FloatMatrix:
-        """Distances from squared ones."""
-        small = self._underflow.concerns(np.asarray(queries, dtype=np.float64))
-        return np.sqrt(keys) / np.where(small, self._underflow.factor, 1.0)[:, None]
-
-
 def ask(
-    searcher: Any,
-    distances: TrueDistances,
-    queries: Any,
-    k: int,
-    *,
-    numbers: IntVector | None = None,
-    excluded: IntVector | None = None,
+    searcher: Searcher, distances: EuclideanKeys, numbers: IntVector, queries: Any, k: int, excluded: IntVector | None
 ) -> Neighbours:
     """The k nearest that a fitted searcher finds, checked and by exact squared distances.
 
@@ -142,11 +112,8 @@ def ask(
     is not wanted, so that the searcher is asked for one more.
     """
     k += excluded is not None
-    if numbers is None:
-        indices, far = searcher.search(queries, k)
-    else:
-        indices, far = searcher.search_numbered(numbers, queries, k)
-    found = check_answer(indices, far, len(distances.points), k, n_queries=len(queries), searcher=searcher)
+    answer = searcher.search_numbered(numbers, queries, k)
+    found = check_answer(*answer, len(distances.data), k, n_queries=len(queries), searcher=searcher)
     ranked = distances.order(queries, found.rows)
     return ranked if excluded is None else ranked.without(excluded)
 
@@ -169,32 +136,18 @@ def upper_limit(misses: int, n: int, confidence: float = 0.99) -> float:
     return 1.0 if misses == n else float(beta.ppf(confidence, misses + 1, n - misses))
 
 
-@dataclass(frozen=True)
 class Sample:
-    """Queries with their exact neighbours: indices and squared distances, (S, k)."""
+    """Queries with their exact neighbours, `indices` and squared distances `keys`, (S, k).
 
-    truth: TrueDistances
-    queries: FloatMatrix
-    indices: IntMatrix
-    keys: FloatMatrix
-    rows: IntVector | None  # if the queries are training points: which, each excluded from its own neighbours
+    The queries are as given, or the training points in `rows`, each without itself.
+    """
 
-    @classmethod
-    def of_queries(cls, X: npt.NDArray[Any], queries: npt.NDArray[Any], k: int) -> Self:
-        """Queries that are no training points."""
-        truth, rows = TrueDistances(X), np.ascontiguousarray(queries, dtype=np.float64)
-        return cls(truth, rows, *_exact(truth).nearest(rows, k), None)
-
-    @classmethod
-    def of_training(cls, X: npt.NDArray[Any], k: int, size: int, rng: np.random.Generator) -> Self:
-        """Training points drawn at random, with the nearest of the others."""
-        rows = np.sort(rng.choice(len(X), min(size, len(X)), replace=False)).astype(np.intp)
-        truth, queries = TrueDistances(X), np.ascontiguousarray(X[rows], dtype=np.float64)
-        return cls(truth, queries, *_exact(truth).nearest(queries, k + 1).without(rows), rows)
-
-    @property
-    def k(self) -> int:
-        return int(self.indices.shape[1])
+    def __init__(self, X: Any, k: int, queries: Any = None, *, rows: IntVector | None = None) -> None:
+        self.truth, self.k, self.rows = EuclideanKeys(as_points(X)), k, rows
+        self.queries = np.ascontiguousarray(self.truth.data[rows] if queries is None else queries, dtype=np.float64)
+        # Without a copy in single precision, which would not pay for a few queries.
+        found = ExactSearch(single=False).fit_keys(self.truth, len(X)).nearest(self.queries, k + (rows is not None))
+        self.indices, self.keys = found if rows is None else found.without(rows)
 
     @property
     def distances(self) -> FloatMatrix:
@@ -202,12 +155,71 @@ class Sample:
 
     def recall_of(self, searcher: Any) -> FloatVector:
         """Share of the exact neighbours that a fitted searcher finds, for each query."""
-        return recall_by_distance(ask(searcher, self.truth, self.queries, self.k, excluded=self.rows).keys, self.keys)
+        numbers, searcher = np.arange(len(self.queries)), as_searcher(searcher)
+        found = ask(searcher, self.truth, numbers, self.queries, self.k, self.rows)
+        return recall_by_distance(found.keys, self.keys)
 
 
-def _exact(truth: TrueDistances) -> ExactSearch:
-    """Without a copy in single precision, which would not pay for a few queries."""
-    return ExactSearch(single=False).fit_keys(truth, len(truth.points))
+@dataclass(eq=False, kw_only=True)
+class IndexSearch(Searcher):
+    """A searcher that makes an index of the training points and tunes it to a recall, on a sample of queries.
+
+    Subclasses have `_build()`, which begins with `_points`, `_tune(k, queries)`, which returns the tuning, and
+    `_nearest(queries, k)`: neighbours of a few queries with squared distances, in any thread.
+    """
+
+    recall: float = 0.95
+    n_candidates: int | None = None
+    n_threads: int | None = None
+
+    def __post_init__(self) -> None:
+        check_share("recall", self.recall)
+        for name in ("n_candidates", "n_threads"):
+            whole_number(1, or_none=True)(name, getattr(self, name))
+
+    def fit(self, X: Any) -> Self:
+        """Take the training points; tune the index if it is known for how many neighbours."""
+        self._truth, self.tuning = EuclideanKeys(check_points(X)), None
+        self._build()
+        return self if self.n_candidates is None else self.prepare(self.n_candidates)
+
+    def prepare(self, k: int, queries: Any = None) -> Self:
+        """Choose what was not given, for k neighbours, from `queries` or from training points among themselves."""
+        whole_number(1)("k", k)
+        self.tuning = self._tune(k, queries)
+        return self
+
+    def search(self, Q: Any, k: int) -> Neighbours:
+        """About the k nearest by true distance; -1 where fewer are found."""
+        queries = check_queries(Q, self._points.shape[1], k)
+        if self.tuning is None:
+            self.prepare(k)
+        blocks = np.split(queries, range(TOGETHER, len(queries), TOGETHER))
+        with ThreadPoolExecutor(min(usable_threads(self.n_threads), len(blocks))) as pool:
+            parts = list(pool.map(lambda block: self._nearest(block, k), blocks))
+        rows, squares = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return Neighbours(rows, self._truth.unsquared(queries, squares))
+
+    @property
+    def _points(self) -> npt.NDArray[Any]:
+        return self._truth.data  # type: ignore[no-any-return]
+
+    def _sample(self, k: int, queries: Any, rng: np.random.Generator) -> Sample:
+        points = self._points
+        if queries is None:
+            size = min(SAMPLED_QUERIES, len(points))
+            return Sample(points, k, rows=np.sort(rng.choice(len(points), size, replace=False)))
+        rows = check_queries(queries, points.shape[1], k)
+        return Sample(points, k, rows[:: -(-len(rows) // SAMPLED_QUERIES)])
+
+    def _build(self) -> None:
+        raise NotImplementedError
+
+    def _tune(self, k: int, queries: Any) -> Any:
+        raise NotImplementedError
+
+    def _nearest(self, queries: FloatMatrix, k: int) -> Neighbours:
+        raise NotImplementedError
 
 
 def smallest(keys: FloatVector, rows: npt.NDArray[Any], k: int) -> tuple[IntVector, FloatVector]:

@@ -8,28 +8,28 @@ This is the only module that imports faiss.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from nearworth._common.memory import usable_threads
-from nearworth._common.types import FloatMatrix, IntMatrix
+from nearworth._common.types import FloatMatrix
 from nearworth.inputs.features import fingerprint
 from nearworth.inputs.parameters import condition, whole_number
-from nearworth.neighbors.exact import Sample, TrueDistances
-from nearworth.neighbors.searchers import Neighbours, Searcher, check_points, check_queries, check_share
+from nearworth.neighbors.exact import IndexSearch, Sample
+from nearworth.neighbors.searchers import Neighbours
 
 FLAT_POINTS, LISTS_POINTS, CODED_COLUMNS, MOST_CODES = 20_000, 500_000, 8, 64
 TRAINING_ROWS, TRAINING_PER_LIST, TRAINING_ROUNDS = 16_384, 64, 10
-SAMPLED_QUERIES, MOST_EF, MOST_FETCHED = 128, 8192, 16_384
+MOST_EF, MOST_FETCHED = 8192, 16_384
 SPARE = 8  # points fetched on top, because 32 bits confuse a few at the border
-ROWS_AT_ONCE, BLOCK, PART = 2**16, 2048, 64  # rows added, queries per fetch, and per thread that ranks what was fetched
+ROWS_AT_ONCE = 2**16  # that are added
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class FaissTuning:
     factory: str
     k: int
     effort: dict[str, int]
-    recall: float
-    error: float  # standard error of the recall
     wanted: float
+    recall: float = math.nan
+    error: float = math.nan  # standard error of the recall
 
     @property
     def warning(self) -> str | None:
@@ -57,7 +57,7 @@ class FaissTuning:
 
 
 @dataclass(eq=False)
-class FaissSearch(Searcher):
+class FaissSearch(IndexSearch):
     """Neighbours from a faiss index, ranked by true distances.
 
     Parameters
@@ -78,49 +78,46 @@ class FaissSearch(Searcher):
 
     factory: str = "auto"
     _: KW_ONLY
-    recall: float = 0.95
     nprobe: int | None = None
     ef_search: int | None = None
     overfetch: int | None = None
-    n_candidates: int | None = None
-    n_threads: int | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         condition(lambda v: isinstance(v, str), 'text such as "auto", "Flat" or "HNSW32"')("factory", self.factory)
-        check_share("recall", self.recall)
-        for name in ("nprobe", "ef_search", "overfetch", "n_candidates", "n_threads"):
+        for name in ("nprobe", "ef_search", "overfetch"):
             whole_number(1, or_none=True)(name, getattr(self, name))
 
-    def fit(self, X: Any) -> Self:
-        """Build the index."""
-        points = check_points(X)
-        self._truth, self.tuning = TrueDistances(points), None
-        self._effort: dict[str, int] = {}  # none chosen yet
+    def fingerprint(self) -> str:
+        """A hash of the index and the efforts: equal ones give equal answers."""
+        return fingerprint(self.tuning.effort, import_faiss().serialize_index(self._index))
+
+    def _build(self) -> None:
+        faiss, points = import_faiss(), self._points
         self._centre = points.mean(axis=0, dtype=np.float64)
         spread = float(np.abs(np.stack([points.min(axis=0), points.max(axis=0)]) - self._centre).max())
         self._scale = -int(np.frexp(spread)[1])
         self._kind = automatic_factory(*points.shape) if self.factory == "auto" else self.factory
+        n_training = TRAINING_ROWS
         try:
-            self._build(points)
+            self._index = faiss.index_factory(points.shape[1], self._kind)
+            lists = faiss.try_extract_index_ivf(self._index)
+            if lists is not None:
+                n_training = max(n_training, TRAINING_PER_LIST * lists.nlist)
+                lists.cp.niter, lists.cp.min_points_per_centroid = TRAINING_ROUNDS, 1
+            some = np.random.default_rng(0).choice(len(points), min(n_training, len(points)), replace=False)
+            with _threads(faiss, usable_threads(self.n_threads)):
+                self._index.train(self._narrow(points[np.sort(some)]))
+                for start in range(0, len(points), ROWS_AT_ONCE):
+                    self._index.add(self._narrow(points[start : start + ROWS_AT_ONCE]))
         except RuntimeError as error:
             reason = str(error).splitlines()[0].split("Error: ")[-1][:200]
             size = f"{len(points):,} points of {points.shape[1]} columns"
             raise ValueError(f"factory={self._kind!r} does not work for {size}: {reason}") from error
-        return self if self.n_candidates is None else self.prepare(self.n_candidates)
 
-    def prepare(self, k: int, queries: Any = None) -> Self:
-        """Choose the efforts for k neighbours, from a sample of the queries or of training points among themselves.
-
-        Of the efforts that are not given, the one that helps most is doubled until the sample has the recall.
-        """
-        whole_number(1)("k", k)
-        points = self._truth.points
-        if queries is None:
-            sample = Sample.of_training(points, k, SAMPLED_QUERIES, np.random.default_rng(0))
-        else:
-            rows = check_queries(queries, points.shape[1], k)
-            sample = Sample.of_queries(points, rows[:: -(-len(rows) // SAMPLED_QUERIES)], k)
-        limits = self._limits(k)
+    def _tune(self, k: int, queries: Any) -> FaissTuning:
+        """Of the efforts that are not given, the one that helps most is doubled until the sample has the recall."""
+        sample, limits = self._sample(k, queries, np.random.default_rng(0)), self._limits(k)
         tried = [self._try(sample, {name: least for name, (least, _) in limits.items()})]
         while tried[-1].recall - 2.0 * tried[-1].error < self.recall:
             effort = tried[-1].effort
@@ -130,42 +127,7 @@ class FaissSearch(Searcher):
                 tried.append(max(tried, key=lambda tuning: tuning.recall))
                 break
             tried.append(max(options, key=lambda tuning: tuning.recall))
-        self.tuning = tried[-1]
-        self._effort = self.tuning.effort
-        return self
-
-    def search(self, Q: Any, k: int) -> Neighbours:
-        """About the k nearest by true distance; -1 where the index finds fewer."""
-        points, threads = self._truth.points, usable_threads(self.n_threads)
-        queries = check_queries(Q, points.shape[1], k)
-        if not self._effort:
-            self.prepare(k)
-        parts: list[Neighbours] = []
-        with ThreadPoolExecutor(threads) as pool:
-            for start in range(0, max(1, len(queries)), BLOCK):
-                block = queries[start : start + BLOCK]
-                fetched, cuts = self._fetch(block, k, threads), range(PART, len(block), PART)
-                ordered = pool.map(self._truth.order, np.split(block, cuts), np.split(fetched, cuts))
-                parts += [some.resized(k) for some in ordered]
-        rows, squares = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return Neighbours(rows, self._truth.unsquared(queries, squares))
-
-    def fingerprint(self) -> str:
-        """A hash of the index and the efforts: equal ones give equal answers."""
-        return fingerprint(self._effort, import_faiss().serialize_index(self._index))
-
-    def _build(self, points: npt.NDArray[Any]) -> None:
-        faiss = import_faiss()
-        self._index, n_training = faiss.index_factory(points.shape[1], self._kind), TRAINING_ROWS
-        lists = faiss.try_extract_index_ivf(self._index)
-        if lists is not None:
-            n_training = max(n_training, TRAINING_PER_LIST * lists.nlist)
-            lists.cp.niter, lists.cp.min_points_per_centroid = TRAINING_ROUNDS, 1
-        some = np.random.default_rng(0).choice(len(points), min(n_training, len(points)), replace=False)
-        with _threads(faiss, usable_threads(self.n_threads)):
-            self._index.train(self._narrow(points[np.sort(some)]))
-            for start in range(0, len(points), ROWS_AT_ONCE):
-                self._index.add(self._narrow(points[start : start + ROWS_AT_ONCE]))
+        return tried[-1]
 
     def _limits(self, k: int) -> dict[str, tuple[int, int]]:
         """The least and the most of each effort that the index knows; both as given where it is given."""
@@ -179,22 +141,22 @@ class FaissSearch(Searcher):
         return {name: both if given[name] is None else (given[name],) * 2 for name, both in limits.items()}
 
     def _try(self, sample: Sample, effort: dict[str, int]) -> FaissTuning:
-        self._effort = effort
+        self.tuning = tuning = FaissTuning(self._kind, sample.k, effort, self.recall)
         found = sample.recall_of(self)
-        mean, error = float(found.mean()), float(found.std()) / np.sqrt(len(found))
-        return FaissTuning(self._kind, sample.k, effort, recall=mean, error=error, wanted=self.recall)
+        return replace(tuning, recall=float(found.mean()), error=float(found.std()) / np.sqrt(len(found)))
 
-    def _fetch(self, queries: FloatMatrix, k: int, threads: int) -> IntMatrix:
-        """Points that faiss takes for the nearest of each query, more than k; -1 where there are fewer."""
-        faiss, effort = import_faiss(), self._effort
-        count = min(len(self._truth.points), effort["overfetch"] * k + SPARE)
+    def _nearest(self, queries: FloatMatrix, k: int) -> Neighbours:
+        """By true distance, of the points that faiss takes for the nearest: more than k, -1 where there are fewer."""
+        faiss, effort = import_faiss(), self.tuning.effort
+        count = min(len(self._points), effort["overfetch"] * k + SPARE)
         space = faiss.ParameterSpace()
         if "nprobe" in effort:
             space.set_index_parameter(self._index, "nprobe", effort["nprobe"])
         if "ef_search" in effort:
             space.set_index_parameter(self._index, "efSearch", max(effort["ef_search"], count))
-        with _threads(faiss, threads):
-            return np.asarray(self._index.search(self._narrow(queries), count)[1], dtype=np.intp)
+        with _threads(faiss, 1):  # those of a search are our own
+            fetched = np.asarray(self._index.search(self._narrow(queries), count)[1], dtype=np.intp)
+        return self._truth.order(queries, fetched).resized(k)
 
     def _narrow(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         with np.errstate(over="ignore"):  # a query too far out finds nothing in particular

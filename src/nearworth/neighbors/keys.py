@@ -10,14 +10,16 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from nearworth._common.types import BoolVector, FloatMatrix
+from nearworth._common.types import BoolVector, FloatMatrix, FloatVector, IntMatrix
 from nearworth.inputs.file_rows import FileRows
 from nearworth.inputs.parameters import did_you_mean
 from nearworth.neighbors.distances import (
     EXTREME,
     Converted,
+    ExactDistances,
+    Rows,
     blocks,
-    digests,
+    distances_of_lists,
     first_duplicates,
     largest_magnitude,
     minus_inner_products,
@@ -28,6 +30,8 @@ from nearworth.neighbors.distances import (
     streamed,
 )
 from nearworth.neighbors.products import DistanceProducts, InnerProducts, Products, scale_queries
+from nearworth.neighbors.quantised import ExactKeys
+from nearworth.neighbors.searchers import Neighbours
 
 Stored: TypeAlias = npt.NDArray[Any] | FileRows
 TINY = 2.0**-430
@@ -38,6 +42,7 @@ MANHATTAN = ("manhattan", "l1", "cityblock")
 INNER = "inner_product"
 BOOLEAN = ("dice", "jaccard", "rogerstanimoto", "russellrao", "sokalmichener", "sokalsneath", "yule")
 WITHOUT_PARAMETERS = (*EUCLIDEAN, INNER, "cosine", "correlation", "nan_euclidean")
+SCALES = {"seuclidean": "{'V': X.var(axis=0, ddof=1)}", "mahalanobis": "{'VI': np.linalg.inv(np.cov(X.T))}"}
 SPARSE = (*EUCLIDEAN, *MANHATTAN, "cosine")
 
 
@@ -72,6 +77,8 @@ def _check_metric(metric: Any, params: Mapping[str, Any], *, sparse: bool) -> No
         known = sorted({*VALID_METRICS["brute"], *WITHOUT_PARAMETERS, *BOOLEAN, "precomputed"})
         if metric not in known:
             raise ValueError(f"metric={metric!r} is not known. {did_you_mean(metric, known)}")
+        if metric in SCALES and not params.keys() & {"V", "VI"}:  # scipy would take one from each batch of queries
+            raise ValueError(f"metric={metric!r} needs a scale, such as metric_params={SCALES[metric]}.")
     if sparse and metric not in SPARSE:
         allowed = ", ".join(map(repr, SPARSE))
         raise ValueError(f"metric={metric!r} does not work on sparse data. Use one of {allowed}, or X.toarray().")
@@ -127,49 +134,72 @@ class GivenKeys(Keys):
 
 
 class EuclideanKeys(Keys):
-    """Squared distances from differences, to the bit the same of dense and of sparse rows."""
+    """Squared distances from differences, to the bit the same of dense and of sparse rows.
 
-    def __init__(self, X: Any) -> None:
-        super().__init__(readable(X))
-        self._underflow = Underflow(X)
-        if not scipy.sparse.issparse(X):
-            self.data = X
-            self.has_products = TINY <= self._underflow.largest < 2.0**EXTREME
-
-    def __call__(self, queries: Any) -> FloatMatrix:
-        rows = queries if scipy.sparse.issparse(queries) else np.ascontiguousarray(queries, dtype=np.float64)
-        keys, small = squared_distances(rows, self._points), self._underflow.concerns(rows)
-        if small.any():
-            factor = self._underflow.factor
-            keys[small] = squared_distances(rows[small] * factor, scaled(self._points, factor))
-        return keys
-
-    def products(self, *, single: bool) -> Products:
-        return DistanceProducts(self._points, lambda rows: (rows, ~self._underflow.concerns(rows)), single=single)
-
-
-class Underflow:
-    """Which queries need differences scaled by a power of two, `factor`.
-
-    Differences below 1e-154 vanish when they are squared. A difference of two floats is 0 or at least about 2**-53
-    times the larger of them, so this happens only between numbers below TINY. It matters where training rows differ
-    from each other in such numbers alone, and the query from them: then all its differences are scaled. They are still
-    told apart if they are 1e-289 times the largest number of the training set, which such a query does not exceed.
+    Differences below 1e-154 vanish when they are squared. A difference of two floats is 0 or at least about 2**-53 of
+    the larger of them, so this happens only between numbers below TINY, and matters only where training rows differ in
+    such numbers alone. If there are such rows, all differences are scaled, for queries not larger than the training
+    points. They are still told apart if they are 1e-289 times the largest number of the training set.
     """
 
     def __init__(self, X: Any) -> None:
-        self.largest, has_tiny = _magnitudes(X)
-        self.factor = 2.0 ** (TOP - np.frexp(max(self.largest, TINY))[1])
-        self._mixed: set[bytes] = set()  # rows without their tiny numbers, if these made them different rows
+        super().__init__(readable(X))
+        self._largest, has_tiny = _magnitudes(X)
+        self.exponent = int(np.frexp(self._largest)[1])  # of the largest number
+        self._factor = 1.0  # a power of two
         if has_tiny:
             rounded = _without_tiny(X) if scipy.sparse.issparse(X) else Converted(X, _without_tiny)
-            first, group = first_duplicates(X), first_duplicates(rounded)
-            self._mixed = set(digests(rounded[np.unique(group[first != first[group]])]))
+            if (first_duplicates(X) != first_duplicates(rounded)).any():
+                self._factor = 2.0 ** (TOP - max(self.exponent, int(np.frexp(TINY)[1])))
+        if not scipy.sparse.issparse(X):
+            self.data = X
+            self.has_products = TINY <= self._largest < 2.0**EXTREME
 
-    def concerns(self, queries: Any) -> BoolVector:
-        if not self._mixed:
+    def __call__(self, queries: Any) -> FloatMatrix:
+        rows = queries if scipy.sparse.issparse(queries) else np.ascontiguousarray(queries, dtype=np.float64)
+        keys, small = squared_distances(rows, self._points), self._small(rows)
+        if small.any():
+            keys[small] = squared_distances(rows[small] * self._factor, scaled(self._points, self._factor))
+        return keys
+
+    def listed(self, queries: Any, rows: IntMatrix) -> FloatMatrix:
+        """Keys of each query and its own list of training points, infinity for -1; the same as those of all pairs."""
+        queries = np.ascontiguousarray(queries, dtype=np.float64)
+        keys, small = distances_of_lists(queries, self._points, rows), self._small(queries)
+        if small.any():
+            points = scaled(self._points, self._factor)
+            keys[small] = distances_of_lists(queries[small] * self._factor, points, rows[small])
+        return keys
+
+    def order(self, queries: Any, rows: IntMatrix) -> Neighbours:
+        """Points that were found for each query, nearest first, equal ones by index."""
+        keys = self.listed(queries, rows)
+        order = np.argsort(keys, axis=1)
+        ordered = np.take_along_axis(keys, order, axis=1)
+        tied = np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
+        if len(tied):  # rare, and the slower of the two sorts
+            order[tied] = np.lexsort((rows[tied], keys[tied]), axis=1)
+        return Neighbours(np.take_along_axis(rows, order, axis=1).astype(np.intp), ordered)
+
+    def unsquared(self, queries: Any, keys: FloatMatrix) -> FloatMatrix:
+        """Distances from keys."""
+        return np.sqrt(keys) / np.where(self._small(queries), self._factor, 1.0)[:, None]
+
+    def products(self, *, single: bool) -> Products:
+        exact = ExactDistances if self._factor == 1.0 else self._exact
+        return DistanceProducts(self._points, lambda rows: (rows, np.ones(len(rows), bool)), single=single, exact=exact)
+
+    def _exact(self, query: FloatVector, points: Rows) -> ExactKeys:
+        if not self._small(query[None])[0]:
+            return ExactDistances(query, points)
+        return ExactDistances(query * self._factor, scaled(points, self._factor))
+
+    def _small(self, queries: Any) -> BoolVector:
+        """Queries whose differences are scaled."""
+        if self._factor == 1.0:
             return np.zeros(queries.shape[0], dtype=bool)
-        return np.array([digest in self._mixed for digest in digests(_without_tiny(queries))], dtype=bool)
+        largest = abs(queries).max(axis=1)
+        return np.asarray(largest.toarray().ravel() if scipy.sparse.issparse(queries) else largest) <= self._largest
 
 
 def _magnitudes(X: Any) -> tuple[float, bool]:
@@ -242,7 +272,7 @@ class PairwiseKeys(Keys):
     def __init__(self, X: Stored, metric: Any, params: dict[str, Any]) -> None:
         self._metric = metric
         super().__init__(Converted(X, partial(self._convert, name="X")))
-        self._params = params | _scale_of_the_training_set(self._points, metric, params)
+        self._params = params
         if metric in BOOLEAN:
             for _ in blocks(self._points):  # all other numbers are refused here
                 pass
@@ -272,33 +302,6 @@ class PairwiseKeys(Keys):
                 f"Use {name} != 0."
             )
         return np.ascontiguousarray(rows, dtype=bool)
-
-
-def _scale_of_the_training_set(points: Converted, metric: Any, params: Mapping[str, Any]) -> dict[str, Any]:
-    """What scipy would otherwise estimate anew from each batch of queries."""
-    if metric not in ("seuclidean", "mahalanobis") or params.keys() & {"V", "VI"}:
-        return {}
-    if len(points) < 2:
-        raise ValueError(f"metric={metric!r} takes its scale from at least 2 training points, or from metric_params.")
-    if metric == "seuclidean":
-        return {"V": np.diag(_covariance(points)).copy()}
-    try:
-        return {"VI": np.linalg.inv(_covariance(points)).T}
-    except np.linalg.LinAlgError:
-        raise ValueError(
-            "metric='mahalanobis' cannot invert the covariance of X: some features depend on others. "
-            "Drop these, or give metric_params={'VI': ...}."
-        ) from None
-
-
-def _covariance(points: Converted) -> FloatMatrix:
-    """Of all columns with each other, some rows at a time."""
-    mean, total = np.zeros(points.shape[1]), np.zeros(2 * (points.shape[1],))
-    for _, rows in blocks(points):
-        mean += rows.sum(axis=0) / len(points)
-    for _, rows in blocks(points):
-        total += (rows - mean).T @ (rows - mean)
-    return total / (len(points) - 1)
 
 
 def _refuse_undefined(keys: FloatMatrix, metric: Any) -> FloatMatrix:

@@ -19,28 +19,27 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from nearworth._common import native
-from nearworth._common.memory import usable_threads
 from nearworth._common.types import FloatMatrix, FloatVector
 from nearworth.inputs.features import fingerprint
 from nearworth.inputs.parameters import as_generator, one_of, positive_or_none, seed, whole_number
-from nearworth.neighbors.distances import EXTREME, ExactDistances, largest_magnitude, squared_distances
-from nearworth.neighbors.exact import Sample, smallest
-from nearworth.neighbors.searchers import Neighbours, OnFail, Searcher, check_points, check_queries, check_share
+from nearworth.neighbors.distances import EXTREME, ExactDistances, squared_distances
+from nearworth.neighbors.exact import IndexSearch, Sample, smallest
+from nearworth.neighbors.keys import EuclideanKeys
+from nearworth.neighbors.searchers import Neighbours, OnFail, check_points, check_share
 
 # Products are made of panels of one shape: a BLAS rounds other shapes differently, and a hash is a rounded number.
 PANEL = 256
 NARROW_ERROR, UNIT_32 = 1e-3, 2.0**-24  # 32 bits will do if they are off by less than this share of a hash's width
 LARGEST_CODE = 2.0**40  # far out, floats get too coarse for codes (or are no numbers): one bucket for all of it
-SAMPLED_QUERIES, EXPECTED_QUERIES = 128, 10_000
+EXPECTED_QUERIES = 10_000
 WIDTHS = (1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0, 12.0, 24.0, 48.0)  # times the distance of the K*-th
 MOST_HASHES = 40
 LEAST_TABLES = 32  # with fewer, the recall of one draw of hash functions is a matter of luck
@@ -50,7 +49,7 @@ EXACT_ADVANTAGE = 20  # points that exact search looks at in the time that one c
 
 
 @dataclass(eq=False)
-class LSHSearch(Searcher):
+class LSHSearch(IndexSearch):
     """Neighbours among the points that share a bucket with the query in any of L tables of M hashes.
 
     Parameters
@@ -85,80 +84,51 @@ class LSHSearch(Searcher):
     n_hashes: int | None = None
     width: float | None = None
     _: KW_ONLY
-    recall: float = 0.95
     delta: float = 0.1
-    n_candidates: int | None = None
-    n_threads: int | None = None
     random_state: Any = None
     on_fail: OnFail = "exact"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         one_of("exact", "partial", "raise")("on_fail", self.on_fail)
-        for name in ("n_tables", "n_hashes", "n_candidates", "n_threads"):
+        for name in ("n_tables", "n_hashes"):
             whole_number(1, or_none=True)(name, getattr(self, name))
         positive_or_none("width", self.width)
-        check_share("recall", self.recall)
         check_share("delta", self.delta)
         seed("random_state", self.random_state)
-
-    def fit(self, X: Any) -> Self:
-        """Take the training points; build the tables if it is known for how many neighbours."""
-        self._take(X)
-        return self if self.n_candidates is None else self.prepare(self.n_candidates)
 
     def predict(self, X: Any, k: int, n_queries: int) -> Tuning:
         """The tables that would be chosen for these training points, and Theorem 4's quantities; builds nothing."""
         other = copy(self)
-        other._take(X)
-        return other._tune(k, None, n_queries)
-
-    def prepare(self, k: int, queries: Any = None) -> Self:
-        """Choose what was not given, for k neighbours, and build the tables.
-
-        Distances are sampled from `queries` if there are any, else from training points among themselves. The work of
-        building is weighed against as many queries as given, else 10,000.
-        """
-        whole_number(1)("k", k)
-        self.tuning = self._tune(k, queries, EXPECTED_QUERIES if queries is None else len(queries))
-        n_tables, n_hashes, width = self.parameters
-        scaled = float(np.ldexp(width, self._scale))
-        self._tables = HashTables(self._points, n_tables, n_hashes, scaled, self._generators()[1])
-        return self
-
-    def search(self, Q: Any, k: int) -> Neighbours:
-        """The k nearest of the points that collide with each query; -1 where fewer do."""
-        queries = np.ldexp(check_queries(Q, self._points.shape[1], k), self._scale)
-        if self.tuning is None:
-            self.prepare(k)
-        blocks = [queries[start : start + PANEL] for start in range(0, max(1, len(queries)), PANEL)]
-        with ThreadPoolExecutor(min(usable_threads(self.n_threads), len(blocks))) as pool:
-            parts = list(pool.map(lambda block: self._tables.nearest(block, k), blocks))
-        indices, squares = (np.concatenate(part) for part in zip(*parts, strict=True))
-        found = Neighbours(indices, np.ldexp(np.sqrt(squares), -self._scale))
-        return found.first(np.isfinite(squares).sum(axis=1))  # of a query too far away, distances are no numbers
-
-    @property
-    def parameters(self) -> tuple[int, int, float]:
-        """Tables, hashes and width of the tables as built."""
-        if self.tuning is None:
-            raise ValueError("LSHSearch has no tables yet. Call prepare(k) first.")
-        return self.tuning.n_tables, self.tuning.n_hashes, self.tuning.width
+        other._truth = EuclideanKeys(check_points(X))
+        return other._choose(k, None, n_queries)
 
     def fingerprint(self) -> str:
         """A hash of the hash functions: equal ones give equal answers on equal points."""
         tables = self._tables
         return fingerprint(tables.vectors, tables.offsets, tables.factors, tables.centre)
 
-    def _take(self, X: Any) -> None:
-        points = check_points(X)
-        exponent = -int(np.frexp(largest_magnitude(points))[1])
-        self._scale = exponent if abs(exponent) >= EXTREME else 0  # squares of ordinary numbers fit into floats
-        self._points = np.ldexp(points.astype(np.float64), self._scale) if self._scale else points
-        self.tuning = None
+    def _build(self) -> None:
+        exponent = self._truth.exponent
+        if abs(exponent) >= EXTREME:
+            raise ValueError(f"X has numbers of about 2**{exponent}, whose squares LSHSearch cannot take. Rescale X.")
 
-    def _tune(self, k: int, queries: Any, n_queries: int) -> Tuning:
+    def _tune(self, k: int, queries: Any) -> Tuning:
+        """Build the tables; their work is weighed against as many queries as given, else 10,000."""
+        tuning = self._choose(k, queries, EXPECTED_QUERIES if queries is None else len(queries))
+        shape = tuning.n_tables, tuning.n_hashes, tuning.width
+        self._tables = HashTables(self._points, *shape, self._generators()[1])
+        return tuning
+
+    def _nearest(self, queries: FloatMatrix, k: int) -> Neighbours:
+        found = self._tables.nearest(queries, k)
+        return found.first(np.isfinite(found.keys).sum(axis=1))  # of a query too far away, distances are no numbers
+
+    def _choose(self, k: int, queries: Any, n_queries: int) -> Tuning:
         """The cheapest tables that reach the recall, else those that find most; what was given stays as it is."""
-        distances, (n_train, n_columns) = self._sampled(k, queries), self._points.shape
+        rng, (n_train, n_columns) = self._generators()[0], self._points.shape
+        # One neighbour more than K*: Theorem 4 needs its distance.
+        distances = Distances(self._sample(k + 1, queries, rng), rng, self.delta)
         most_tables, cheapest = max(1, min(MOST_TABLES, MOST_ENTRIES // n_train)), math.inf
         options: list[tuple[float, Tuning]] = []
         for width in [distances.typical() * multiple for multiple in WIDTHS] if self.width is None else [self.width]:
@@ -175,16 +145,10 @@ class LSHSearch(Searcher):
                     break  # more hashes find still less, and ask for more tables
                 cheapest = min(cheapest, cost)
         _, best = min(options, key=lambda option: (option[0], -option[1].recall))
-        return replace(best, theory=distances.theory(best.width, n_queries))
-
-    def _sampled(self, k: int, queries: Any) -> Distances:
-        points, rng, unit = self._points, self._generators()[0], float(np.ldexp(1.0, -self._scale))
-        # One neighbour more than K*: Theorem 4 needs its distance.
-        if queries is None:
-            return Distances(Sample.of_training(points, k + 1, SAMPLED_QUERIES, rng), rng, self.delta, unit)
-        rows = np.ldexp(check_queries(queries, points.shape[1], k), self._scale)
-        sample = Sample.of_queries(points, rows[:: -(-len(rows) // SAMPLED_QUERIES)], k + 1)
-        return Distances(sample, rng, self.delta, unit)
+        if distances.following is None:
+            return best
+        quantities = distances.near[:, -1], distances.following, n_train, distances.k
+        return replace(best, theory=Theory(*quantities, width=best.width, delta=self.delta, n_queries=n_queries))
 
     def _generators(self) -> tuple[np.random.Generator, np.random.Generator]:
         """One for the sample and one for the hash functions, which so do not depend on it."""
@@ -256,10 +220,7 @@ def collision_probability(distance: Any, width: float) -> FloatVector:
     far = np.asarray(distance, dtype=np.float64)
     with np.errstate(divide="ignore", over="ignore"):
         t = np.minimum(width / far, 1e100)
-    # 1 - exp(-t^2/2) through expm1, and a series where both terms cancel
-    closed = erf(t / np.sqrt(2.0)) + np.sqrt(2.0 / np.pi) * np.expm1(-0.5 * t * t) / np.maximum(t, 1e-300)
-    series = t / np.sqrt(2.0 * np.pi) * (1.0 - t * t / 12.0)
-    return np.asarray(np.where(t < 1e-3, series, closed))
+    return np.asarray(erf(t / np.sqrt(2.0)) + np.sqrt(2.0 / np.pi) * np.expm1(-0.5 * t * t) / np.maximum(t, 1e-300))
 
 
 def found_in_tables(together: Any, n_tables: int) -> Any:
@@ -315,18 +276,18 @@ class Theory:
 class Distances:
     """Sampled distances: of the K* nearest, of the next one, and of all others, `weights` points per query each.
 
-    The sample is of queries that ask for one neighbour more than K*. Distances are multiplied by `unit`. A share
-    `delta` of the queries may find less than is wanted.
+    The sample is of queries that ask for one neighbour more than K*. A share `delta` of them may find less than is
+    wanted.
     """
 
-    def __init__(self, sample: Sample, rng: np.random.Generator, delta: float, unit: float = 1.0) -> None:
-        points, distances = sample.truth.points, unit * sample.distances
+    def __init__(self, sample: Sample, rng: np.random.Generator, delta: float) -> None:
+        points, distances = sample.truth.data, sample.distances
         others = len(points) - (sample.rows is not None)
         k = min(sample.k - 1, others)
         ranks = np.unique(np.linspace(0, max(0, k - 1), SAMPLED_RANKS).astype(np.intp))
         near = distances[:, ranks] if k else np.zeros((len(distances), 1))  # the only point is its own neighbour
         some = np.sort(rng.choice(len(points), min(SAMPLED_POINTS, len(points)), replace=False))
-        pool = unit * np.sqrt(squared_distances(sample.queries, points[some]))
+        pool = np.sqrt(squared_distances(sample.queries, points[some]))
         pool = np.sort(pool[pool > near[:, -1:]])
         # A few stand for all, more of them where distances are small: near points collide most often.
         edges = np.unique(np.geomspace(1, len(pool) + 1, FAR_DISTANCES).astype(np.intp)) - 1
@@ -354,13 +315,6 @@ class Distances:
         count = mean * self.k + float(self.weights @ found_in_tables(far, n_tables))
         parameters = n_tables, n_hashes, width, self.k, self.n_train
         return Tuning(*parameters, wanted=wanted, recall=mean, recall_low=low, candidates=count)
-
-    def theory(self, width: float, n_queries: int) -> Theory | None:
-        """Theorem 4, if there is a point after the K*-th."""
-        if self.following is None:
-            return None
-        kth, n_train = self.near[:, -1], self.n_train
-        return Theory(kth, self.following, n_train, self.k, width=width, delta=self._delta, n_queries=n_queries)
 
 
 @dataclass(frozen=True)

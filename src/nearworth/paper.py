@@ -3,8 +3,8 @@
     for row in table1("folder with the data"):
         print(row)
 
-Here are the digits of the paper, what ours may be without being wrong, and ours, row by row. `protocol.py` makes the
-training and validation sets as the authors' code did.
+`make_split` draws training and validation sets as the authors' code does: all randomness comes from numpy's legacy
+generator with the authors' seed, so the rows are the authors' rows. `judge` compares our cells with the printed ones.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
+
 from nearworth._common.files import atomic_write
-from nearworth._common.types import BoolVector, FloatVector, Ties
-from nearworth.datasets import NAMES, DatasetUnavailableError, load
+from nearworth._common.types import BoolVector, FloatVector, IntVector, Ties
+from nearworth.datasets import NAMES, SEED, DatasetUnavailableError, PaperDataset, balance, load, smaller_class
 from nearworth.estimator import KNNShapley
 from nearworth.inputs.parameters import one_of, whole_number
-from nearworth.paper.protocol import N_VAL, N_VAL_IMAGES, Protocol, Split, make_split
 from nearworth.results.detection import detect
 
-__all__ = [
-    "CELLS",
-    "HEADER",
-    "LEGEND",
-    "PRINTED",
-    "Row",
-    "Split",
-    "agreement",
-    "judge",
-    "make_split",
-    "table1",
-    "write_json",
-]
+__all__ = ["CELLS", "HEADER", "LEGEND", "PRINTED", "Row", "Split", "agreement", "judge", "make_split", "table1"]
+__all__ += ["write_json"]
 
+Protocol = Literal["table", "released"]
+Flip = Literal["first", "last"]
+Labels = npt.NDArray[np.int64]
+Sets = tuple[npt.NDArray[Any], Labels, npt.NDArray[Any], Labels]  # X, y, X_val, y_val
+
+N_TRAIN = 2_000
+N_FLIPPED = 200
+N_VAL = 200  # of tables
+N_VAL_IMAGES = 2_000
 Verdict = Literal["=", "~", "c", "x"]
 
 # Utility and rule: R for ranking, C for cluster.
@@ -90,6 +90,76 @@ LEGEND = (
     "= the printed digits   ~ within what the order of tied distances spans (ours is the average over all orders)\n"
     "c optimal clusters, where the paper's k-means stopped early   x differs   * not the authors' data"
 )
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Training and validation rows: `y` holds the noisy labels, `flipped` is True where they are wrong."""
+
+    X: npt.NDArray[Any]
+    y: Labels
+    X_val: npt.NDArray[Any]
+    y_val: Labels
+    flipped: BoolVector
+
+
+def make_split(dataset: PaperDataset, protocol: Protocol = "table", n_val: int = N_VAL, flip: Flip = "first") -> Split:
+    """The 2,000 training rows with 200 wrong labels, and the validation rows, of one dataset.
+
+    Parameters
+    ----------
+    dataset : PaperDataset
+        As `load(name, balance=False)` gives it; the balancing of tables is a step of the protocol.
+    protocol : {"table", "released"}
+        For tables; images have one protocol only. "table" gives the printed digits: validation rows first, training
+        rows drawn class by class from the rest, so that all flipped labels come from one class. "released" is what
+        the published code runs: the first rows train, the next ones validate.
+    n_val : int
+        Number of validation rows of tables; images have 2,000.
+    flip : {"first", "last"}
+        Which 200 training rows get a wrong label. The paper's are the first; "last" are, in the protocol "table", rows
+        of the other class.
+    """
+    one_of("table", "released")("protocol", protocol)
+    one_of("first", "last")("flip", flip)
+    if dataset.balanced:
+        raise ValueError(f"{dataset.name} is balanced already. Load it with balance=False.")
+    X, y, X_val, y_val = _table(dataset, n_val, protocol) if dataset.X_test is None else _images(dataset)
+    flipped = (np.arange(len(y)) < N_FLIPPED)[:: 1 if flip == "first" else -1]
+    rng, labels, noisy = np.random.RandomState(SEED), np.unique(y), y.copy()
+    noisy[flipped] = [rng.choice(np.setdiff1d(labels, [label])) for label in y[flipped]]
+    return Split(X, noisy, X_val, y_val, flipped)
+
+
+def _table(dataset: PaperDataset, n_val: int, protocol: Protocol) -> Sets:
+    rng = np.random.RandomState(SEED)
+    X, y = balance(dataset.X, dataset.y, rng)
+    if protocol == "released":
+        train, val = np.arange(N_TRAIN), np.arange(N_TRAIN, N_TRAIN + n_val)
+        reference = X[train]
+    else:
+        val, pool = np.arange(n_val), np.arange(n_val, len(y))
+        first, reference = smaller_class(y[pool]), X[pool]
+        train = pool[_equally_many(y[pool], [first, 1 - first], N_TRAIN, rng)]
+    scaled = (X - reference.mean(axis=0)) / np.maximum(reference.std(axis=0), 1e-12)
+    return scaled[train], y[train], scaled[val], y[val]
+
+
+def _images(dataset: PaperDataset) -> Sets:
+    rng = np.random.RandomState(SEED)
+    scale = np.float32(255 if dataset.X.dtype == np.uint8 else 1)  # pixels from 0 to 1; features as they are
+    sets: list[Any] = []
+    for X, y, n in ((dataset.X, dataset.y, N_TRAIN), (dataset.X_test, dataset.y_test, N_VAL_IMAGES)):
+        assert X is not None and y is not None  # noqa: PT018
+        rows = _equally_many(y, np.unique(y).tolist(), n, rng)[rng.permutation(n)]
+        sets += [X[rows].astype(np.float32) / scale, y[rows]]
+    return tuple(sets)
+
+
+def _equally_many(y: Labels, labels: list[int], n: int, rng: np.random.RandomState) -> IntVector:
+    """`n` row numbers, equally many of each label, one label after the other."""
+    parts = [rng.choice(np.flatnonzero(y == label), size=n // len(labels), replace=False) for label in labels]
+    return np.concatenate(parts)
 
 
 def judge(dataset: str, cell: str, score: float) -> Verdict:

@@ -1,7 +1,7 @@
 """Data to try things on.
 
-Here are the thirteen datasets of Wang & Jia's Table 1: which they are, what they hash to, and `load`, from a local
-folder or from OpenML. `noise.py` has labels made wrong on purpose: for data of your own, and digits to try things on.
+`add_label_noise` makes labels of your data wrong on purpose, `noisy_digits` is a small set made that way, and `load`
+has the thirteen datasets of Wang & Jia's Table 1, from a local folder or from OpenML.
 """
 
 from __future__ import annotations
@@ -9,26 +9,19 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from nearworth.datasets.noise import NoisyDigits, add_label_noise, noisy_digits
-from nearworth.inputs.parameters import one_of
+from nearworth._common.types import FloatMatrix, IntVector
+from nearworth.inputs.parameters import as_generator, is_real, one_of
+from nearworth.inputs.targets import check_classes
 
-__all__ = [
-    "NAMES",
-    "DatasetUnavailableError",
-    "NoisyDigits",
-    "PaperDataset",
-    "add_label_noise",
-    "balance",
-    "load",
-    "noisy_digits",
-]
+__all__ = ["NAMES", "DatasetUnavailableError", "NoisyDigits", "PaperDataset", "add_label_noise", "balance", "load"]
+__all__ += ["noisy_digits"]
 
 FOLDER = "NEARWORTH_DATA"
 SEED = 999  # the authors' seed, throughout their experiment
@@ -39,6 +32,122 @@ OPENML_SAMPLED = (
     "the whole dataset of OpenML, of which the authors used a sample of 10,000 rows that is not published there"
 )
 Arrays = dict[str, npt.NDArray[Any]]
+Noise = Literal["uniform", "pair", "class-dependent"]
+
+
+def add_label_noise(
+    y: Any, fraction: float = 0.1, kind: Noise = "uniform", random_state: Any = None
+) -> npt.NDArray[Any]:
+    """A copy of y with some labels changed, each to a wrong one.
+
+    A changed label always differs from the true one, so `add_label_noise(y, ...) != y` is the mask of the changed rows.
+
+    Parameters
+    ----------
+    y : array, series or list
+        True labels: whole numbers, booleans, text or any one kind; at least two classes.
+    fraction : float
+        Share of the labels to change: exactly round(fraction * N) rows, if the limit below allows.
+    kind : {"uniform", "pair", "class-dependent"}
+        "uniform": rows drawn from all alike; every wrong class equally likely.
+        "pair": rows drawn from all alike; each class turns into the next one in order, the last into the first.
+        "class-dependent": every true class has its own share of changed rows, drawn at random, never more than half of
+        them, and its own preferences among the wrong classes. `fraction` holds over all classes, 0.5 at most.
+    random_state : int, generator or None
+        Which rows, which labels, and for "class-dependent" also which shares and preferences.
+
+    Returns
+    -------
+    ndarray
+        One label per row, of y's dtype where y is a numpy array.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> y = np.array(["cat", "dog", "cow", "cat", "dog"])
+    >>> noisy = add_label_noise(y, 0.4, "pair", random_state=0)
+    >>> int((noisy != y).sum())
+    2
+    """
+    one_of("uniform", "pair", "class-dependent")("kind", kind)
+    classes = check_classes(y, "y")
+    n_classes = len(classes.labels)
+    largest = 0.5 if kind == "class-dependent" else 1.0
+    if not is_real(fraction) or not 0 <= fraction <= largest:
+        raise ValueError(f"fraction must be a number from 0 to {largest:g} for kind={kind!r}; got {fraction!r}.")
+    count = round(float(fraction) * len(classes.codes))
+    if count and n_classes < 2:
+        raise ValueError(
+            f"y has one class only ({classes.labels.tolist()[0]!r}): there is no wrong label. Give two or more."
+        )
+    rng = as_generator(random_state)
+    noisy = classes.codes.copy()
+    weights = 1.0 - np.eye(n_classes)  # of the labels to draw, for each true class
+    if kind == "class-dependent":
+        rows = _class_rows(classes.codes, count, rng)
+        weights *= rng.exponential(size=weights.shape)  # normalised, a distribution drawn uniformly
+    else:
+        rows = rng.choice(len(noisy), size=count, replace=False)
+        weights = np.roll(np.eye(n_classes), 1, axis=1) if kind == "pair" else weights
+    noisy[rows] = _draw(weights[noisy[rows]], rng)
+    labels, dtype = classes.labels[noisy], getattr(y, "dtype", None)
+    return labels.astype(dtype) if isinstance(dtype, np.dtype) else labels  # arrays of text lose their dtype on the way
+
+
+class NoisyDigits(NamedTuple):
+    """Handwritten digits, some of whose training labels were changed to a wrong one."""
+
+    X: FloatMatrix
+    y: npt.NDArray[np.int64]
+    X_val: FloatMatrix
+    y_val: npt.NDArray[np.int64]
+    flipped: IntVector
+
+
+def noisy_digits(fraction: float = 0.1, random_state: int = 0) -> NoisyDigits:
+    """scikit-learn's 1,797 digits (8 x 8 pixels): two thirds to train on, with wrong labels, one third to validate.
+
+    >>> digits = noisy_digits()
+    >>> digits.X.shape, digits.X_val.shape, len(digits.flipped)
+    ((1198, 64), (599, 64), 120)
+    """
+    from sklearn.datasets import load_digits
+
+    X, y = load_digits(return_X_y=True)
+    rng = np.random.default_rng(random_state)
+    order = rng.permutation(len(y))
+    train, val = order[: len(y) * 2 // 3], order[len(y) * 2 // 3 :]
+    flipped = np.sort(rng.choice(len(train), size=round(fraction * len(train)), replace=False))
+    noisy = y[train].copy()
+    noisy[flipped] = (noisy[flipped] + rng.integers(1, 10, size=len(flipped))) % 10
+    return NoisyDigits(X[train], noisy, X[val], y[val], flipped)
+
+
+def _draw(weights: FloatMatrix, rng: np.random.Generator) -> IntVector:
+    """One class per row, with probabilities in proportion to the row's weights; weight 0 is never drawn."""
+    cumulative = np.cumsum(weights, axis=1)
+    # In (0, total]: the first class whose cumulative weight is at least this has positive weight.
+    levels = (1.0 - rng.random(len(weights))) * cumulative[:, -1]
+    return np.asarray(np.argmax(cumulative >= levels[:, None], axis=1))
+
+
+def _class_rows(codes: IntVector, count: int, rng: np.random.Generator) -> IntVector:
+    """Rows to change, a share of its own from each class and never more than half of one."""
+    sizes = np.bincount(codes)
+    wanted = _spread(count, sizes // 2, sizes * rng.random(len(sizes)), rng)
+    members = (np.flatnonzero(codes == code) for code in range(len(sizes)))
+    chosen = [rng.choice(rows, size=n, replace=False) for rows, n in zip(members, wanted, strict=True)]
+    return np.concatenate(chosen)
+
+
+def _spread(count: int, room: IntVector, weights: npt.NDArray[np.float64], rng: np.random.Generator) -> IntVector:
+    """`count` divided at random in proportion to the weights, each share at most its `room`; all room if it is less."""
+    given = np.zeros_like(room)
+    while (rest := min(count, int(room.sum())) - int(given.sum())) > 0:
+        open_weights = np.where(given < room, np.maximum(weights, np.finfo(float).tiny), 0.0)
+        more = rng.multinomial(rest, open_weights / open_weights.sum())
+        given = np.minimum(given + more, room)
+    return given
 
 
 @dataclass(frozen=True)
@@ -61,6 +170,7 @@ class Entry:
 
     @property
     def file(self) -> str:
+        """Its name in a local folder."""
         return f"{self.name}{self.subset}.npz"
 
     @property
@@ -110,11 +220,11 @@ class PaperDataset:
     name: str
     X: npt.NDArray[Any]
     y: npt.NDArray[np.int64]
-    X_test: npt.NDArray[Any] | None
-    y_test: npt.NDArray[np.int64] | None
     source: str
     verified: bool
     stand_in: str | None
+    X_test: npt.NDArray[Any] | None = None
+    y_test: npt.NDArray[np.int64] | None = None
     balanced: bool = False
 
     @property
@@ -173,23 +283,14 @@ def load(name: str, data_home: str | os.PathLike[str] | None = None, *, balance:
             f"{source!r} does not hold the data it should: the SHA-256 of its arrays is {digest}, "
             f"not {entry.sha256}. Get the file again."
         )
+    about: dict[str, Any] = {"name": name, "source": source, "verified": verified, "stand_in": stand_in}
     X, y, *test = arrays.values()
-    dataset = PaperDataset(
-        name=name,
-        X=X.reshape(len(X), -1),  # images as rows of pixels; rows as they are, in the same memory layout
-        y=(y if test else y == 1).astype(np.int64),
-        X_test=test[0].reshape(len(test[0]), -1) if test else None,
-        y_test=test[1].astype(np.int64) if test else None,
-        source=source,
-        verified=verified,
-        stand_in=stand_in,
-    )
-    return _balanced(dataset) if balance and not test else dataset
-
-
-def _balanced(dataset: PaperDataset) -> PaperDataset:
-    X, y = balance(dataset.X, dataset.y)
-    return replace(dataset, X=X, y=y, balanced=True)
+    if test:  # images as rows of pixels
+        X, X_test = (images.reshape(len(images), -1) for images in (X, test[0]))
+        return PaperDataset(X=X, y=y.astype(np.int64), X_test=X_test, y_test=test[1].astype(np.int64), **about)
+    y = (y == 1).astype(np.int64)
+    rows = _balanced_rows(y, np.random.RandomState(SEED)) if balance else slice(None)
+    return PaperDataset(X=X[rows], y=y[rows], balanced=balance, **about)
 
 
 def balance(
@@ -201,11 +302,14 @@ def balance(
     subsampling; the digits of its table come from this oversampling. Repeated rows are exact copies: do not split the
     result and take the parts for independent.
     """
-    rng = np.random.RandomState(SEED) if rng is None else rng
+    rows = _balanced_rows(y, np.random.RandomState(SEED) if rng is None else rng)
+    return X[rows], y[rows]
+
+
+def _balanced_rows(y: npt.NDArray[np.int64], rng: np.random.RandomState) -> IntVector:
     smaller = np.flatnonzero(y == smaller_class(y))
     drawn = rng.choice(smaller, size=len(y) - 2 * len(smaller), replace=True)
-    order = np.concatenate([np.arange(len(y)), drawn])[rng.permutation(len(y) + len(drawn))]
-    return X[order], y[order]
+    return np.concatenate([np.arange(len(y)), drawn])[rng.permutation(len(y) + len(drawn))]
 
 
 def smaller_class(y: npt.NDArray[np.int64]) -> int:

@@ -10,7 +10,7 @@ import pytest
 
 from nearworth import exact_shapley
 from nearworth import utilities as u
-from nearworth.games.definition import subset_weights
+from nearworth.utilities import subset_weights
 
 DISTANCES = [1, 2, 3, 4]
 LABELS = ["a", "b", "a", "a"]
