@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Iterator
@@ -23,12 +24,20 @@ FILES = {
 
 def usable_threads(n_jobs: int | None) -> int:
     """As scikit-learn counts: None and -1 for all cores that this process may use, -2 for all but one."""
-    import joblib
-
-    cores = int(joblib.cpu_count())
+    cores = _cores()
     if n_jobs is None:
         return cores
     return int(n_jobs) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))
+
+
+def _cores(groups: Path = Path("/sys/fs/cgroup")) -> int:
+    """Cores that this process may use: of the machine, by its affinity, and by the quota of its container."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    files = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+    quota = _text(groups / "cpu.max").split() or [_text(groups / "cpu" / name).strip() for name in files]
+    if all(number.isdigit() for number in quota):  # no limit is "max", or -1
+        cores = min(cores, -(-int(quota[0]) // int(quota[1])))
+    return max(1, min(cores, int(os.environ.get("LOKY_MAX_CPU_COUNT", cores))))  # joblib's own limit
 
 
 def default_budget() -> int:

@@ -25,14 +25,13 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse
 
 from nearworth._common.files import atomic_write
 from nearworth.engine.classify import SharedTraining
 from nearworth.engine.plan import Method, make_plan
 from nearworth.engine.problem import PRECOMPUTED, Problem, TrainingSet
 from nearworth.engine.run import Request, Span, run_steps
-from nearworth.inputs.features import Features, fingerprint, row_chunks
+from nearworth.inputs.features import Features, fingerprint, is_sparse, row_chunks
 from nearworth.inputs.file_rows import FileRows, open_npy
 from nearworth.results.origin import Origin, describe, kernel
 from nearworth.results.sums import Partial
@@ -189,7 +188,7 @@ def _prepared(job: Job) -> tuple[Problem, SharedTraining]:
 
 
 def _store_points(points: Any, place: Path) -> ArrayFile:
-    if scipy.sparse.issparse(points):
+    if is_sparse(points):
         parts = [_store(getattr(points, name), place / f"{name}.npy") for name in ("data", "indices", "indptr")]
         return partial(_open_sparse, parts, points.shape)
     path = place / "points.npy"
@@ -222,6 +221,8 @@ def _store(array: npt.NDArray[Any], path: Path) -> ArrayFile:
 
 
 def _open_sparse(parts: list[ArrayFile], shape: tuple[int, int]) -> Any:
+    import scipy.sparse
+
     return scipy.sparse.csr_array(tuple(_opened(part) for part in parts), shape=shape)
 
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.engine.nearest_lists import NearestLists
@@ -222,6 +221,8 @@ def one_blas_thread() -> Iterator[None]:
     """Our threads call the BLAS, which must not start threads of its own meanwhile."""
     with _BlasLimit.lock:
         if _BlasLimit.runs == 0:
+            from threadpoolctl import ThreadpoolController
+
             _BlasLimit.controller = _BlasLimit.controller or ThreadpoolController()
             _BlasLimit.limit = _BlasLimit.controller.limit(limits=1, user_api="blas")
         _BlasLimit.runs += 1

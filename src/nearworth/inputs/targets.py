@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-import narwhals.stable.v2 as nwl
 import numpy as np
 import numpy.typing as npt
 
@@ -130,15 +129,15 @@ def _column(y: Any, name: str, n_rows: int | None, missing: str = "missing value
     """One value per row as a numpy array; missing ones are refused: nulls, None, pandas' NA, and objects like NaN."""
     if y is None:
         raise ValueError(f"This estimator requires {name} to be passed, but the target {name} is None.")
-    native = as_narwhals(y, name)
-    if isinstance(native, nwl.DataFrame):
-        if len(native.columns) != 1:
-            raise ValueError(f"{name} is a frame of {len(native.columns)} columns; give one column.")
-        native = native.get_column(native.columns[0])
-    if isinstance(native, nwl.Series):
-        refuse_rows(native.is_null().to_numpy(), name, missing)
-        native = native.to_numpy()
-    column = _array(native, name)
+    series = as_narwhals(y, name)
+    if series is not None and len(series.shape) == 2:
+        if len(series.columns) != 1:
+            raise ValueError(f"{name} is a frame of {len(series.columns)} columns; give one column.")
+        series = series.get_column(series.columns[0])
+    if series is not None:
+        refuse_rows(series.is_null().to_numpy(), name, missing)
+        y = series.to_numpy()
+    column = _array(y, name)
     if column.ndim == 2 and column.shape[-1] == 1:
         column = column.ravel()
     if column.ndim != 1:

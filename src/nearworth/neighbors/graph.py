@@ -6,10 +6,9 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse
 
 from nearworth._common.types import IntVector
-from nearworth.inputs.features import fingerprint
+from nearworth.inputs.features import fingerprint, is_sparse
 from nearworth.neighbors.searchers import MISSING, Neighbours, Searcher, check_answer
 
 
@@ -57,7 +56,7 @@ class GraphSearch(Searcher):
 
         What is stored counts, zeros included: a stored zero is a duplicate, an absent entry no neighbour.
         """
-        if not scipy.sparse.issparse(graph):
+        if not is_sparse(graph):
             raise TypeError(f"graph must be a scipy sparse matrix of distances; got {type(graph).__name__}.")
         csr = graph.tocsr()
         counts = np.diff(csr.indptr)

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse
 
 from nearworth._common.types import BoolVector, FloatMatrix
+from nearworth.inputs.features import is_sparse
 from nearworth.inputs.file_rows import FileRows
 from nearworth.inputs.parameters import did_you_mean
 from nearworth.neighbors.distances import (
@@ -46,14 +46,14 @@ def make_keys(X: Any, metric: Any, metric_params: Mapping[str, Any] | None) -> K
     params = dict(metric_params or {})
     if metric == "precomputed":
         return GivenKeys()
-    _check_metric(metric, params, sparse=scipy.sparse.issparse(X))
+    _check_metric(metric, params, sparse=is_sparse(X))
     if metric in EUCLIDEAN:
         return EuclideanKeys(X)
     if metric in ("cosine", "correlation"):
         from nearworth.neighbors.cosine import CosineKeys
 
         return CosineKeys(X, centred=metric == "correlation")
-    if scipy.sparse.issparse(X):
+    if is_sparse(X):
         return SparseManhattanKeys(X)
     if metric == INNER:
         return InnerProductKeys(X)
@@ -106,7 +106,7 @@ class Keys:
     @property
     def width(self) -> int:
         """Numbers in a dense query, of which a few copies are made; 0 for others."""
-        return 0 if self._points is None or scipy.sparse.issparse(self._points) else int(self._points.shape[1])
+        return 0 if self._points is None or is_sparse(self._points) else int(self._points.shape[1])
 
     @property
     def streamed(self) -> bool:
@@ -132,12 +132,12 @@ class EuclideanKeys(Keys):
     def __init__(self, X: Any) -> None:
         super().__init__(readable(X))
         self._underflow = Underflow(X)
-        if not scipy.sparse.issparse(X):
+        if not is_sparse(X):
             self.data = X
             self.has_products = TINY <= self._underflow.largest < 2.0**EXTREME
 
     def __call__(self, queries: Any) -> FloatMatrix:
-        rows = queries if scipy.sparse.issparse(queries) else np.ascontiguousarray(queries, dtype=np.float64)
+        rows = queries if is_sparse(queries) else np.ascontiguousarray(queries, dtype=np.float64)
         keys, small = squared_distances(rows, self._points), self._underflow.concerns(rows)
         if small.any():
             factor = self._underflow.factor
@@ -162,7 +162,7 @@ class Underflow:
         self.factor = 2.0 ** (TOP - np.frexp(max(self.largest, TINY))[1])
         self._mixed: set[bytes] = set()  # rows without their tiny numbers, if these made them different rows
         if has_tiny:
-            rounded = _without_tiny(X) if scipy.sparse.issparse(X) else Converted(X, _without_tiny)
+            rounded = _without_tiny(X) if is_sparse(X) else Converted(X, _without_tiny)
             first, group = first_duplicates(X), first_duplicates(rounded)
             self._mixed = set(digests(rounded[np.unique(group[first != first[group]])]))
 
@@ -178,7 +178,7 @@ def _magnitudes(X: Any) -> tuple[float, bool]:
         return largest_magnitude(X), False
     largest, has_tiny = 0.0, False
     for _, rows in blocks(X):
-        sizes = np.abs(rows.data if scipy.sparse.issparse(rows) else rows)
+        sizes = np.abs(rows.data if is_sparse(rows) else rows)
         largest = max(largest, float(np.fmax.reduce(sizes, axis=None, initial=0.0)))
         has_tiny |= bool(((sizes > 0.0) & (sizes < TINY)).any())
     return largest, has_tiny
