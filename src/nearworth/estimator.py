@@ -6,7 +6,8 @@ It has the manners of one without inheriting them: loading scikit-learn takes 1.
 from __future__ import annotations
 
 from dataclasses import replace
-from inspect import signature
+from functools import cache
+from inspect import Parameter, signature
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,7 @@ from nearworth.engine.problem import TrainingSet, make_training_set
 from nearworth.engine.value import CHECKPOINT_INTERVAL, Options, partial_sums, value
 from nearworth.games.truncation import Tail
 from nearworth.inputs.parameters import check_parameters, whole_number
-from nearworth.results.origin import describe
-from nearworth.results.sums import CHUNK, Partial
+from nearworth.results.sums import CHUNK, Partial, describe
 from nearworth.results.valuation import Valuation
 
 
@@ -255,7 +255,7 @@ class KNNShapley:
     @classmethod
     def _get_param_names(cls) -> list[str]:
         """As scikit-learn's BaseEstimator, whose methods below ask for it."""
-        return sorted(list(signature(cls.__init__).parameters)[1:])
+        return sorted(_constructor(cls))  # type: ignore[arg-type]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name; with `deep`, those of a searcher that has some too, as `search__name`."""
@@ -270,7 +270,7 @@ class KNNShapley:
         return BaseEstimator.set_params(self, **parameters)  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
-        usual, here = signature(type(self).__init__).parameters, self.get_params(deep=False)
+        usual, here = _constructor(type(self)), self.get_params(deep=False)  # type: ignore[arg-type]
         shown = (f"{name}={each!r}" for name, each in here.items() if repr(each) != repr(usual[name].default))
         return f"{type(self).__name__}({', '.join(shown)})"
 
@@ -301,6 +301,12 @@ class KNNShapley:
         tags.input_tags.pairwise = self.metric == "precomputed"
         tags.input_tags.allow_nan = self.metric == "nan_euclidean"
         return tags
+
+
+@cache
+def _constructor(kind: Any) -> dict[str, Parameter]:
+    """The parameters of a class, with their defaults."""
+    return dict(signature(kind).parameters)
 
 
 def knn_shapley(

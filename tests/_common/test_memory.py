@@ -148,12 +148,12 @@ def test_a_limit_is_known_where_the_machine_says_nothing(system):
 
 def test_the_default_budget_is_a_share_of_it(system, monkeypatch):
     monkeypatch.setattr(memory, "free_memory", lambda: 4 * 10**8)
-    memory._recently_free.cache_clear()
+    memory._recent.cache_clear()
     assert default_budget() == 10**8
     monkeypatch.setattr(memory, "free_memory", lambda: None)
-    memory._recently_free.cache_clear()
+    memory._recent.cache_clear()
     assert default_budget() == 10**9
-    memory._recently_free.cache_clear()
+    memory._recent.cache_clear()
 
 
 def test_here():

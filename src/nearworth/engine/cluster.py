@@ -33,8 +33,7 @@ from nearworth.engine.problem import PRECOMPUTED, Problem, TrainingSet
 from nearworth.engine.run import Request, Span, run_steps
 from nearworth.inputs.features import Features, fingerprint, is_sparse, row_chunks
 from nearworth.inputs.file_rows import FileRows, open_npy
-from nearworth.results.origin import Origin, describe, kernel
-from nearworth.results.sums import Partial
+from nearworth.results.sums import Partial, describe
 
 SHARDS_PER_WORKER, WAITING_PER_WORKER = 8, 2
 UNKNOWN_WORKERS = 16
@@ -114,7 +113,6 @@ def run_on(
                 done = waiting.pop(future)
                 with _naming(done, "A worker failed on"):
                     part = future.result()
-                summed.origin.warn_of_kernels([part.origin])
                 summed.absorb(part)
                 yield done.n_points
 
@@ -165,7 +163,7 @@ def work(job: Job, span: Span, points: Mapping[str, Any]) -> Partial:
     problem = replace(problem, **points)
     plan = make_plan(problem.training, job.parameters, job.method, span.n_points)
     evaluators = job.method.evaluators(problem, plan, shared=shared)
-    request, sums = Request(spread=bool(job.parameters["standard_errors"])), Partial(Origin(kernel=kernel()))
+    request, sums = Request(spread=bool(job.parameters["standard_errors"])), Partial()
     deque(run_steps(problem, plan.threads, request, evaluators, sums, span), maxlen=0)
     return sums
 

@@ -193,7 +193,8 @@ class SearcherSource:
     def _ask(self, queries: IntVector) -> Neighbours:
         problem, excluded = self._problem, queries if self._problem.leave_one_out else None
         points, k = problem.queries[queries], self._n_searched
-        return ask(self._searcher, self._distances, points, k, numbers=queries, excluded=excluded)
+        with one_blas_thread():
+            return ask(self._searcher, self._distances, points, k, numbers=queries, excluded=excluded)
 
     def _replace_by_exact(self, found: Neighbours, start: int, stop: int, failed: BoolVector) -> None:
         """Put exact neighbours in the place of those of sampled queries, and of those where the search failed."""

@@ -36,7 +36,12 @@ class Classes:
         values, kind = _labels(y, name, n_rows)
         if kind != self.kind:
             raise TypeError(f"{name} holds {kind}, but y in fit held {self.kind}. Use the same kind for both.")
-        codes = _codes(values, self.labels.tolist())
+        if kind == NUMBER:  # whole numbers of 64 bits, whatever their type
+            known, wanted = self.labels.astype(np.int64), values.astype(np.int64)
+            codes = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+            codes[known[codes] != wanted] = -1
+        else:
+            codes = _codes(values, self.labels.tolist())
         return codes, list(dict.fromkeys(values[codes < 0].tolist()))
 
 

@@ -36,6 +36,8 @@ RIGHT_ANGLE = (round(2.0**0.5 / GRID) * GRID) ** 2
 class CosineKeys(Keys):
     """Squared distances between directions, of dense or sparse rows; of `centred` rows, the correlation distance."""
 
+    uses_blas = True  # for whole numbers
+
     def __init__(self, X: Any, *, centred: bool = False) -> None:
         self._convert: Callable[[Any], Any] = partial(_scaled_rows, centred=centred)
         dense = not is_sparse(X)

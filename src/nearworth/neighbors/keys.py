@@ -90,6 +90,7 @@ class Keys:
     """
 
     has_products = False
+    uses_blas = False  # for exact keys; products are our own
     data: Any = None  # dense training rows, if nearest neighbours are those of a searcher: by Euclidean distance
 
     def __init__(self, points: Any = None) -> None:
@@ -238,6 +239,8 @@ class InnerProductKeys(Keys):
 
 class PairwiseKeys(Keys):
     """Any other metric, through scikit-learn."""
+
+    uses_blas = True
 
     def __init__(self, X: Stored, metric: Any, params: dict[str, Any]) -> None:
         self._metric = metric

@@ -20,10 +20,9 @@ from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.inputs.parameters import condition, is_whole
 from nearworth.inputs.targets import check_classes, check_owners
 from nearworth.results.detection import Detection, detect
-from nearworth.results.origin import GAME, Origin
 from nearworth.results.owners import OwnerValues, sum_by_owner
 from nearworth.results.plots import plot_values, plot_values_by_class
-from nearworth.results.sums import Moments, Partial
+from nearworth.results.sums import GAME, Moments, Origin, Partial
 from nearworth.results.typical_error import TypicalError
 
 # Parameters that a valuation describes itself by.
