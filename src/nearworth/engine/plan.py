@@ -199,12 +199,13 @@ class Plan:
         with one_blas_thread():
             method = self.method if (self.method.n_candidates or 0) < trial.n_train else Method()
             evaluator = method.evaluators(trial, alike)()
-            leaf = Leaf(trial.n_train, spread=False)
-            deque(evaluator.add(leaf, 0, min(2, trial.n_val), Request()), maxlen=0)  # warms up
+            request = Request(spread=bool(trial.parameters["standard_errors"]))
+            leaf = request.leaf(trial.n_train)
+            deque(evaluator.add(leaf, 0, min(2, trial.n_val), request), maxlen=0)  # warms up
             started, done = time.perf_counter(), 0
             while done < trial.n_val and time.perf_counter() - started < TRIAL_SECONDS:
                 step = min(alike.batch, trial.n_val - done)
-                deque(evaluator.add(leaf, done, done + step, Request()), maxlen=0)
+                deque(evaluator.add(leaf, done, done + step, request), maxlen=0)
                 done += step
             spent = time.perf_counter() - started
         ratio = self.n_train * self.n_val / (trial.n_train * done)

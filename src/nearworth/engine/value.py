@@ -6,7 +6,7 @@ The estimator, the audit and its explanations all come through here.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from numbers import Integral
@@ -138,7 +138,7 @@ class _ValuationRun:
     def __init__(self, problem: Problem, options: Options, nearest: NearestLists | None = None) -> None:
         self.problem, self.options, self.nearest = problem, options, nearest
         self.parameters, self.spread = problem.parameters, bool(problem.parameters["standard_errors"])
-        self._use(choose_method(problem.training, self.parameters, problem.n_val))
+        self._use(self._choose(self.parameters))
         if self.method.searcher is not None:
             self._evaluate(self.method.searcher)
         self.validation = SELF if problem.leave_one_out else self._validation_fingerprint()
@@ -165,8 +165,11 @@ class _ValuationRun:
         self.source = SearcherSource(self.problem, searcher, self.method.n_candidates, rng, self.nearest)
         self.typical_error = error = self._estimate_error(rng)
         if self.parameters["search"] == "auto" and wanted is not None and error.interval[1] > wanted:
-            exact = choose_method(self.problem.training, {**self.parameters, "search": "exact"}, self.problem.n_val)
+            exact = self._choose({**self.parameters, "search": "exact"})
             self._use(replace(exact, reason=f"an index has a typical error of {error}"))
+
+    def _choose(self, parameters: Mapping[str, Any]) -> Method:
+        return choose_method(self.problem.training, parameters, self.problem.n_val, self.problem.game.n_players)
 
     def valuation(self) -> Valuation:
         problem, training = self.problem, self.problem.training

@@ -28,6 +28,11 @@ def is_sparse(data: Any) -> bool:
     return issparse is not None and bool(issparse(data))
 
 
+def is_masked(data: Any) -> bool:
+    """Whether it is a masked array of numpy, the module of which is loaded then."""
+    return "numpy.ma" in sys.modules and np.ma.isMaskedArray(data)
+
+
 @dataclass(frozen=True)
 class Features:
     """A matrix of numbers: dense, in the dtype it was given in and on disk if it was there, or CSR."""
@@ -109,7 +114,7 @@ def _from_frame(frame: Any, name: str) -> Features:
 def _from_array(X: Any, name: str) -> npt.NDArray[Any] | FileRows:
     if isinstance(X, FileRows):
         return X
-    masked = int(np.ma.getmaskarray(X).sum()) if np.ma.isMaskedArray(X) else 0
+    masked = int(np.ma.getmaskarray(X).sum()) if is_masked(X) else 0
     if masked:
         raise ValueError(f"{name} is a masked array with {masked} masked entries. Drop or fill these.")
     try:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nearworth._common.types import FloatVector, IntVector
-from nearworth.inputs.features import as_narwhals, refuse_rows
+from nearworth.inputs.features import as_narwhals, is_masked, refuse_rows
 from nearworth.inputs.parameters import is_whole
 
 # Values of regression grow like squares of targets, their spread like fourth powers, times squares of weights:
@@ -159,7 +159,7 @@ def _column(y: Any, name: str, n_rows: int | None, missing: str = "missing value
 
 
 def _array(y: Any, name: str) -> npt.NDArray[Any]:
-    if np.ma.isMaskedArray(y):
+    if is_masked(y):
         refuse_rows(np.ma.getmaskarray(y).ravel(), name, "masked entries")
     if isinstance(y, list | tuple):
         # numpy would turn [1, "a"] into text and [1, None] into objects; keep what was given.
