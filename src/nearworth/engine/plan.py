@@ -24,7 +24,7 @@ from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
 from nearworth.games.truncation import Tail, candidates_for_error
 from nearworth.neighbors.exact import PRODUCT_POINTS as SEARCH_POINTS
-from nearworth.neighbors.products import products_memory
+from nearworth.neighbors.quantised import products_memory
 from nearworth.neighbors.searchers import Searcher, as_searcher
 from nearworth.results.sums import CHUNK, Leaf
 from nearworth.results.typical_error import sample_sizes

@@ -21,8 +21,7 @@ from nearworth._common.types import BoolVector, FloatMatrix, FloatVector
 from nearworth.inputs.features import is_sparse
 from nearworth.neighbors.distances import Converted, ExactDistances, Rows, blocks, squared_distances
 from nearworth.neighbors.keys import Keys
-from nearworth.neighbors.products import DistanceProducts, Products
-from nearworth.neighbors.quantised import ExactKeys
+from nearworth.neighbors.quantised import DistanceProducts, ExactKeys, Products
 
 # Coarse beside the rounding of directions, so that equal angles nearly always share a multiple (and right angles always
 # do: sqrt(2) is a quarter of a step away from where rounding changes), and fine beside any angle that data can mean.

@@ -20,7 +20,7 @@ from nearworth._common import native
 from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix, IntVector
 from nearworth.neighbors.distances import ExactDistances, distances_of_lists, scaled
 from nearworth.neighbors.keys import EuclideanKeys, Keys
-from nearworth.neighbors.products import Products
+from nearworth.neighbors.quantised import Products
 from nearworth.neighbors.searchers import Neighbours, Searcher, as_points, check_answer
 
 PRODUCT_POINTS = 2048  # from here on, a matrix product and what it leaves ambiguous are faster than exact keys

@@ -27,7 +27,7 @@ from nearworth.neighbors.distances import (
     squared_distances,
     streamed,
 )
-from nearworth.neighbors.products import DistanceProducts, InnerProducts, Products, scale_queries
+from nearworth.neighbors.quantised import DistanceProducts, InnerProducts, Products, scale_queries
 
 Stored: TypeAlias = npt.NDArray[Any] | FileRows
 TINY = 2.0**-430
@@ -85,7 +85,7 @@ class Keys:
     alone: to the bit the same whatever else is in its batch, and whether the numbers are stored dense or sparse, in
     memory or in a file, in 32 bits or in 64.
 
-    Where `has_products`, a matrix product gives approximate keys much faster (`products.py`). They never decide: points
+    Where `has_products`, a matrix product gives approximate keys much faster (quantised.py). They never decide: points
     that they cannot tell apart are compared by exact keys of the pair, which rank as those of `keys(queries)`.
     """
 
