@@ -227,8 +227,9 @@ class DistanceProducts:
         """The qkeys of a batch of queries, in `space`; order[i] is the training row at position i."""
         queries, usable = self._prepare(queries)
         norms, level, longest = self._norms
-        usable = usable & (np.abs(queries).max(axis=1, initial=0.0) < LARGEST_64)
-        centred = np.where(usable[:, None], queries - self._centre, 0.0)
+        usable = usable & (np.maximum(queries.max(axis=1), -queries.min(axis=1)) < LARGEST_64)
+        centred = queries - self._centre
+        centred[~usable] = 0.0
         squares = np.einsum("ij,ij->i", centred, centred)
         usable &= squares < LARGEST_32**2 if single else True
         centred[~usable], squares = 0.0, np.where(usable, squares, 0.0)
@@ -242,7 +243,8 @@ class DistanceProducts:
         points, centre = self._copy if single else (self._points, self._centre)
         qkeys = space[: len(queries)]
         lines = scale, MARGIN - low * scale
-        multiply(points, norms, centre, -2.0 * centred, lines, order, positions, qkeys, single=single)
+        centred *= -2.0
+        multiply(points, norms, centre, centred, lines, order, positions, qkeys, single=single)
         return QuantisedKeys(qkeys=qkeys, tolerance=width, usable=usable, **self._source(queries))
 
     def _error(self, lengths: FloatVector, *, single: bool) -> FloatVector:
