@@ -123,6 +123,26 @@ def test_import_is_light():
     assert not loaded & heavy
 
 
+@pytest.mark.parametrize(
+    ("call", "not_needed"),
+    [
+        (
+            "KNNShapley().fit(X, y).value(X, y)",
+            "scipy sklearn pandas polars pyarrow narwhals joblib threadpoolctl tqdm",
+        ),
+        ("audit_labels(X, y).suspects()", "sklearn pandas polars pyarrow narwhals joblib scipy.stats tqdm"),
+    ],
+)
+def test_a_first_call_loads_no_more_than_it_needs(call, not_needed):
+    """scikit-learn, and pandas which it loads where it is installed, take a second."""
+    data = (
+        "import sys, numpy as np, nearworth as nw; X = np.random.default_rng(0).normal(size=(80, 3)); y = X[:, 0] > 0"
+    )
+    code = f"{data}; nw.{call}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert not set(done.stdout.split()) & set(not_needed.split())
+
+
 def test_optional_libraries_are_imported_in_one_place_each():
     for library, home in OPTIONAL.items():
         assert [path.stem for path in SOURCE.rglob("*.py") if library in set(imports(path))] == [home]

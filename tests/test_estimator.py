@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn import set_config
+from sklearn import config_context, set_config
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.decomposition import PCA
@@ -16,12 +17,17 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.validation import check_is_fitted
 
 import nearworth as nw
 from nearworth.inputs.parameters import PARAMETERS
 
+with warnings.catch_warnings():  # it has the manners of a BaseEstimator without being one: decision 022
+    warnings.filterwarnings("ignore", "Estimator KNNShapley does not inherit from `sklearn.base.BaseEstimator`")
+    scikit_learns_checks = parametrize_with_checks([nw.KNNShapley(), nw.KNNShapley(task="regression")])
 
-@parametrize_with_checks([nw.KNNShapley(), nw.KNNShapley(task="regression")])
+
+@scikit_learns_checks
 def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
 
@@ -86,6 +92,33 @@ def test_last_step_of_a_pipeline(iris):
     by_hand = make_pipeline(StandardScaler(), PCA(2, random_state=0))
     expected = nw.knn_shapley(by_hand.fit_transform(X), y, by_hand.transform(X_val), y_val, 4)
     np.testing.assert_array_equal(values, expected)
+
+
+def test_scikit_learn_shows_routes_and_sets_it_as_its_own(iris):
+    X, _, y, _ = iris
+    pipe = make_pipeline(StandardScaler(), nw.KNNShapley(3))
+    assert "KNNShapley" in pipe._repr_html_()
+    assert repr(pipe.set_params(knnshapley__n_neighbors=9)[-1]) == "KNNShapley(n_neighbors=9)"
+    with config_context(enable_metadata_routing=True):
+        pipe.fit(X, y).get_metadata_routing()
+    check_is_fitted(pipe[-1])
+    with pytest.raises(NotFittedError):
+        check_is_fitted(clone(pipe[-1]))
+
+
+class Inner:
+    def fit(self, X): ...
+
+    def search(self, Q, k): ...
+
+    def get_params(self, deep=True):
+        return {"depth": 3}
+
+
+def test_parameters_of_a_searcher_are_parameters_too():
+    est = nw.KNNShapley(search=Inner(), n_candidates=2)
+    assert est.get_params()["search__depth"] == 3
+    assert "search__depth" not in est.get_params(deep=False)
 
 
 @pytest.mark.parametrize("output", ["pandas", "polars"])

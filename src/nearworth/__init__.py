@@ -52,9 +52,9 @@ if TYPE_CHECKING:
     from nearworth.neighbors.graph import GraphSearch as GraphSearch
     from nearworth.neighbors.lsh import LSHSearch as LSHSearch
     from nearworth.results.detection import Detection as Detection
-    from nearworth.results.origin import Origin as Origin
     from nearworth.results.owners import OwnerValue as OwnerValue
     from nearworth.results.owners import OwnerValues as OwnerValues
+    from nearworth.results.sums import Origin as Origin
     from nearworth.results.sums import Partial as Partial
     from nearworth.results.valuation import Valuation as Valuation
     from nearworth.tables.prepare import TablePreparer as TablePreparer
@@ -71,9 +71,8 @@ else:  # type checkers read the imports above, which name the same things
         "neighbors.graph": ["GraphSearch"],
         "neighbors.lsh": ["LSHSearch"],
         "results.detection": ["Detection"],
-        "results.origin": ["Origin"],
         "results.owners": ["OwnerValue", "OwnerValues"],
-        "results.sums": ["Partial"],
+        "results.sums": ["Origin", "Partial"],
         "results.valuation": ["Valuation"],
         "tables.prepare": ["TablePreparer"],
         "utilities": ["exact_shapley"],

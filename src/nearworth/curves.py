@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from nearworth._common.frames import make_frame
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
+from nearworth._common.warnings import warn_user
 from nearworth.inputs.parameters import as_generator, is_real, whole_number
 from nearworth.inputs.targets import check_targets
 from nearworth.results.plots import plot_removal
@@ -129,9 +129,7 @@ def removal_curve(
     found = dict(zip(rest, Parallel(n_jobs=n_jobs)(delayed(score)(rows) for rows in rest.values()), strict=True))
     scores = np.array([[found[key] for key in row] for row in keys], dtype=np.float64)
     if np.isnan(scores).any():
-        warnings.warn(
-            "Where only one class was left the model could not be fitted; the score there is NaN.", stacklevel=2
-        )
+        warn_user("Where only one class was left the model could not be fitted; the score there is NaN.")
     return RemovalCurve(shares, scores[0], scores[1], scores[2:], _scoring_name(model, scoring))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from nearworth._common import memory
@@ -148,17 +150,40 @@ def test_a_limit_is_known_where_the_machine_says_nothing(system):
 
 def test_the_default_budget_is_a_share_of_it(system, monkeypatch):
     monkeypatch.setattr(memory, "free_memory", lambda: 4 * 10**8)
-    memory._recently_free.cache_clear()
+    memory._recent.cache_clear()
     assert default_budget() == 10**8
     monkeypatch.setattr(memory, "free_memory", lambda: None)
-    memory._recently_free.cache_clear()
+    memory._recent.cache_clear()
     assert default_budget() == 10**9
-    memory._recently_free.cache_clear()
+    memory._recent.cache_clear()
 
 
 def test_here():
     free = free_memory()
     assert free is None or free >= 0
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"cpu.max": "max 100000\n"}, 64),
+        ({"cpu.max": "250000 100000\n"}, 3),
+        ({"cpu.max": "1000 100000\n"}, 1),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, 64),
+        ({"cpu/cpu.cfs_quota_us": "400000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 4),
+        ({"cpu.max": "garbage"}, 64),
+        ({}, 64),
+    ],
+)
+def test_cores_of_a_container(tmp_path, monkeypatch, files, expected):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: range(64), raising=False)
+    monkeypatch.delenv("LOKY_MAX_CPU_COUNT", raising=False)
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert memory._cores(tmp_path) == expected
+    monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "2")
+    assert memory._cores(tmp_path) == min(2, expected)
 
 
 def test_threads_are_counted_as_scikit_learn_counts_them():

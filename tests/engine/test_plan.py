@@ -13,7 +13,7 @@ from nearworth.engine.plan import Method
 from nearworth.engine.regress import RegressionEvaluator
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
-from nearworth.neighbors.products import products_memory
+from nearworth.neighbors.quantised import products_memory
 from nearworth.results.sums import Leaf
 
 N, D = 50_000, 12
@@ -100,6 +100,31 @@ def test_the_plan_is_an_upper_bound_and_not_a_wild_one(rng, parameters, standard
     _, peak = allocated(lambda: est.value(X_val, y_val))
     assert peak <= planned <= 80_000_000
     assert planned <= 4 * peak
+
+
+def test_the_trial_of_a_plan_does_what_the_run_will_do(rng, monkeypatch):
+    asked = []
+
+    class Watching:
+        def add(self, leaf, start, stop, request):
+            asked.append((request.spread, "shift" in leaf.arrays))
+            yield stop - start
+
+    monkeypatch.setattr("nearworth.engine.plan.Method.evaluators", lambda *_: Watching)
+    X, y = rng.normal(size=(300, 2)), rng.integers(0, 2, 300)
+    for spread in (False, True):
+        nw.KNNShapley(standard_errors=spread).fit(X, y).plan(10)
+        assert set(asked) == {(spread, spread)}
+        asked.clear()
+
+
+def test_leave_one_out_ranks_enough_for_the_players_there_are(rng):
+    """Of N points one takes no part: candidates that are all of the others rank everything."""
+    X, y = rng.normal(size=(60, 2)), rng.integers(0, 2, 60)
+    assert nw.KNNShapley(n_candidates=59).fit(X, y).value().error_bound == 0.0
+    np.testing.assert_array_equal(
+        nw.KNNShapley(n_candidates=59).fit(X, y).value().values, nw.KNNShapley().fit(X, y).value().values
+    )
 
 
 def test_methods_print_themselves():

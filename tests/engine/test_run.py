@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -56,6 +57,67 @@ def test_max_memory_is_kept(rng, task, semivalue, standard_errors, tied, n, budg
     finally:
         tracemalloc.stop()
     assert peak < budget
+
+
+@pytest.mark.parametrize("parameters", [{}, {"task": "regression"}, {"n_candidates": 9}, {"metric": "cosine"}])
+@pytest.mark.parametrize("standard_errors", [False, True])
+def test_small_problems_start_no_thread_and_have_the_same_bits(rng, monkeypatch, parameters, standard_errors):
+    X, y = rng.integers(0, 5, (40, 3)), rng.integers(0, 3, 40)
+    est = nw.KNNShapley(5, standard_errors=standard_errors, **parameters).fit(X, y)
+    T, t = rng.integers(0, 5, (300, 3)), rng.integers(0, 3, 300)
+    asked = [(T, t), ()]
+    with monkeypatch.context() as patch:
+        patch.setattr("nearworth.engine.plan.THREAD_WORK", 0)
+        patch.setattr("nearworth.engine.problem.Problem.has_quick_leaves", False)
+        threaded = [est.set_params(n_jobs=jobs).value(*each) for each in asked for jobs in (1, 3)]
+    monkeypatch.setattr("threading.Thread.start", lambda _thread: pytest.fail("a thread was started"))
+    here = [est.set_params(n_jobs=None).value(*each) for each in asked for _ in range(2)]
+    for one, other in zip(here, threaded, strict=True):
+        np.testing.assert_array_equal(one.values, other.values)
+        np.testing.assert_array_equal(one.standard_errors, other.standard_errors)
+
+
+def test_an_error_in_a_leaf_is_raised_with_and_without_threads(rng, monkeypatch):
+    def metric(a, b):
+        return np.nan if 7.0 in (a[0], b[0]) else 1.0
+
+    X, y = rng.integers(0, 5, (40, 3)), rng.integers(0, 2, 40)
+    est = nw.KNNShapley(metric=metric).fit(X, y)
+    T = np.vstack([X, [[7, 0, 0]]])
+    for quick in (True, False):
+        monkeypatch.setattr("nearworth.engine.problem.Problem.has_quick_leaves", quick)
+        with pytest.raises(ValueError, match="gives NaN"):
+            est.value(T, np.zeros(41, dtype=int))
+
+
+FORK = """
+import os, sys
+import numpy as np, nearworth as nw
+from threadpoolctl import threadpool_info, threadpool_limits
+
+def blas():
+    return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+def fork(done, total):
+    if not children:
+        children.append(os.fork())
+        if not children[0]:
+            os._exit(blas() != before)
+
+X, y = np.random.default_rng(0).normal(size=(900, 3)), np.arange(900) % 2
+children, est = [], nw.KNNShapley(metric="mahalanobis", progress=fork, n_jobs=2).fit(X, y)
+with threadpool_limits(2, user_api="blas"):
+    before = blas()
+    est.value(X, y)
+    assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 0
+    assert blas() == before
+"""
+
+
+def test_a_child_forked_during_a_run_has_all_blas_threads():
+    if not hasattr(os, "fork"):
+        pytest.skip("no fork here")
+    subprocess.run([sys.executable, "-W", "ignore", "-c", FORK], check=True, timeout=120)
 
 
 def test_progress_function(problem):

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import nearworth as nw
+from nearworth.inputs.targets import check_classes
 
 X = np.arange(12.0).reshape(6, 2)
 Y = np.array([0, 1, 0, 1, 0, 1])
@@ -120,6 +121,23 @@ def test_targets_of_every_kind(data, make):
     y, y_val = np.arange(60.0) % 2, np.arange(8.0) % 2
     expected = nw.knn_shapley(X, y, X_val, y_val, task="regression")
     np.testing.assert_array_equal(nw.knn_shapley(X, make(y), X_val, make(y_val), task="regression"), expected)
+
+
+@pytest.mark.parametrize("fitted", [np.int8, np.uint64, np.int64, np.float32, np.float64, bool])
+@pytest.mark.parametrize("given", [np.int16, np.uint64, np.int64, np.float64, bool])
+def test_codes_of_numbers_of_any_type(fitted, given):
+    classes = check_classes(np.array([1, 0, 1], dtype=fitted), "y")
+    codes, unseen = classes.encode(np.array([0, 1, 1], dtype=given), "y_val", 3)
+    assert codes.tolist() == [0, 1, 1]
+    assert not unseen
+
+
+def test_codes_of_large_and_unseen_numbers():
+    large = [2**53, 2**53 + 1, -(2**63), 2**63 - 1]
+    classes = check_classes(np.array(large), "y")
+    codes, unseen = classes.encode(np.array([2**53 + 2, -5, *large, 2**62]), "y_val", 7)
+    assert [classes.labels[code] if code >= 0 else None for code in codes] == [None, None, *large, None]
+    assert unseen == [2**53 + 2, -5, 2**62]
 
 
 def test_weights_and_owners_from_series(data):

@@ -205,7 +205,7 @@ def test_only_the_last_part_may_be_short(rng):
 
 
 def test_parts_of_other_origins_are_refused_with_what_differs(rng):
-    origin = nw.Origin(training="a", version="1", parameters={"n_neighbors": 5, "ties": "index"}, kernel="x")
+    origin = nw.Origin(training="a", version="1", parameters={"n_neighbors": 5, "ties": "index"})
     a, _ = parts(rng, 128, origin=origin)
     for change, message in (
         ({"training": "b"}, "differ in the training data"),
@@ -214,8 +214,6 @@ def test_parts_of_other_origins_are_refused_with_what_differs(rng):
     ):
         with pytest.raises(ValueError, match=message):
             a.merge(parts(rng, 128, origin=replace(origin, **change))[1])
-    with pytest.warns(UserWarning, match="unlike processors"):
-        a.merge(parts(rng, 128, origin=replace(origin, kernel="y"))[1])
 
 
 def test_every_flipped_bit_and_every_missing_byte_is_seen(rng, tmp_path):

@@ -16,7 +16,7 @@ import pytest
 
 import nearworth as nw
 from nearworth._common.files import read_archive, write_archive
-from nearworth.results.origin import GAME
+from nearworth.results.sums import GAME
 
 
 @pytest.fixture

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
@@ -23,24 +24,32 @@ FILES = {
 
 def usable_threads(n_jobs: int | None) -> int:
     """As scikit-learn counts: None and -1 for all cores that this process may use, -2 for all but one."""
-    import joblib
-
-    cores = int(joblib.cpu_count())
+    cores = _recent(int(time.monotonic()))[0]
     if n_jobs is None:
         return cores
     return int(n_jobs) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))
 
 
+def _cores(groups: Path = Path("/sys/fs/cgroup")) -> int:
+    """Cores that this process may use: of the machine, by its affinity, and by the quota of its container."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    files = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+    quota = _text(groups / "cpu.max").split() or [_text(groups / "cpu" / name).strip() for name in files]
+    if all(number.isdigit() for number in quota):  # no limit is "max", or -1
+        cores = min(cores, -(-int(quota[0]) // int(quota[1])))
+    return max(1, min(cores, int(os.environ.get("LOKY_MAX_CPU_COUNT", cores))))  # joblib's own limit
+
+
 def default_budget() -> int:
     """Bytes to work with if `max_memory` is not given."""
-    free = _recently_free(int(time.monotonic()))
+    free = _recent(int(time.monotonic()))[1]
     return FALLBACK_BUDGET if free is None else int(BUDGET_SHARE * free)
 
 
 @lru_cache(maxsize=1)
-def _recently_free(_second: int) -> int | None:
-    """Read at most once a second: the files of control groups take a millisecond, as long as a small valuation."""
-    return free_memory()
+def _recent(_second: int) -> tuple[int, int | None]:
+    """Cores and free memory, read at most once a second: the files take longer than a small valuation."""
+    return _cores(), free_memory()
 
 
 def free_memory(proc: Path = PROC) -> int | None:
@@ -59,7 +68,12 @@ class Memory:
     per_query: int = 0
 
     def __add__(self, other: Memory) -> Memory:
-        return Memory(*(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
+        return Memory(
+            self.preparing + other.preparing,
+            self.shared + other.shared,
+            self.per_thread + other.per_thread,
+            self.per_query + other.per_query,
+        )
 
     def total(self, threads: int = 1, batch: int = 1) -> int:
         """With so many threads, each at work on so many queries at a time."""

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import nnls
-from scipy.stats import t as student
+from scipy.special import beta
 
 from nearworth._common.types import FloatMatrix, FloatVector
 from nearworth.audit.error_count import ErrorCount
@@ -149,9 +149,9 @@ def _fit(voters: Voters, targets: FloatVector, space: Space, predict: Predict | 
     scale += _typical(sizes)  # half from the neighbours, half from all
     # The width from the median, which a minority of wrong targets hardly moves.
     scale *= max(float(np.median(sizes / scale)), 1e-9) / MEDIAN_SIZE
-    if_right = student.pdf(residuals / scale, RIGHT_FREEDOM) / scale
+    if_right = _student_density(residuals / scale, RIGHT_FREEDOM) / scale
     spread = WRONG_WIDTH * width
-    if_wrong = (1.0 - FAR_SHARE) * student.pdf((points - centre) / spread, WRONG_FREEDOM) / spread
+    if_wrong = (1.0 - FAR_SHARE) * _student_density((points - centre) / spread, WRONG_FREEDOM) / spread
     if_wrong += FAR_SHARE * _far_density(targets) / slope
     return _Fit(space, suggested, scale, sizes, np.stack([if_right, if_wrong]))
 
@@ -160,6 +160,11 @@ def _joined(layers: FloatMatrix, near: FloatVector) -> FloatVector:
     """The sum of suggestions with weights, none negative, that comes nearest to the targets; never all nought."""
     weights = nnls(layers, near)[0]
     return np.asarray(layers @ weights if weights.any() else layers.mean(axis=1))
+
+
+def _student_density(points: FloatVector, freedom: int) -> FloatVector:
+    """Student's t, written out: scipy.stats would take longer to load than an audit takes."""
+    return np.asarray((1.0 + points**2 / freedom) ** (-0.5 * (freedom + 1)) / (freedom**0.5 * beta(0.5, freedom / 2)))
 
 
 def _far_density(targets: FloatVector) -> FloatVector:
@@ -186,7 +191,7 @@ def _slips(fit: _Fit, targets: FloatVector) -> tuple[list[float], FloatMatrix]:
 
 def _slip_density(fit: _Fit, targets: FloatVector, factor: float) -> FloatVector:
     meant, space = targets / factor, fit.space
-    density = student.pdf((space.of(meant) - fit.suggested) / fit.scale, RIGHT_FREEDOM) / fit.scale
+    density = _student_density((space.of(meant) - fit.suggested) / fit.scale, RIGHT_FREEDOM) / fit.scale
     return np.asarray(density * space.slope(meant) / (abs(factor) * space.slope(targets)))
 
 

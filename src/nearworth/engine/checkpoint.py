@@ -11,13 +11,12 @@ from __future__ import annotations
 import os
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from nearworth.results.origin import RUN
-from nearworth.results.sums import Partial
+from nearworth._common.warnings import warn_user
+from nearworth.results.sums import RUN, Partial
 
 NAME, LOCK = "progress.part", "lock"
 _held: set[tuple[int, int, int]] = set()  # locks of this process, to which the system grants the same lock again
@@ -25,15 +24,12 @@ _held: set[tuple[int, int, int]] = set()  # locks of this process, to which the 
 
 @contextmanager
 def checkpointed(
-    folder: str | os.PathLike[str] | None, beginning: Partial, interval: float
+    folder: str | os.PathLike[str], beginning: Partial, interval: float
 ) -> Iterator[tuple[Partial, Callable[[Partial], object]]]:
     """Sums to go on with, and what to call after each leaf, to write them every `interval` seconds and at the end.
 
-    Sums are those of the folder if it has some, else the beginning. Without a folder nothing is written.
+    Sums are those of the folder if it has some, else the beginning.
     """
-    if folder is None:
-        yield beginning, lambda _summed: None
-        return
     place = Path(folder)
     if place.exists() and not place.is_dir():
         raise ValueError(f"checkpoint must be a folder; {str(folder)!r} is a file.")
@@ -70,10 +66,9 @@ class _Writer:
             self._saved_points = partial.n_points
         except Exception as error:  # a full disk must not end the run
             if not self._warned:
-                warnings.warn(
+                warn_user(
                     f"The checkpoint in {str(self._folder)!r} could not be written ({error}). The run goes on; what "
-                    f"was saved before ({self._saved_points:,} validation points) is still there.",
-                    stacklevel=2,
+                    f"was saved before ({self._saved_points:,} validation points) is still there."
                 )
             self._warned = True
 
@@ -91,7 +86,6 @@ def _load(folder: Path, beginning: Partial) -> Partial:
             f"checkpoint {str(folder)!r} belongs to another run; it differs in {'; '.join(different)} (there "
             "and here). Use another folder, or delete this one to begin anew."
         )
-    partial.origin.warn_of_kernels([beginning.origin])
     return partial
 
 

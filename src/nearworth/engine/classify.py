@@ -28,8 +28,7 @@ from nearworth.engine.run import Request
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.ties import TieBlocks
 from nearworth.neighbors.keys import Keys
-from nearworth.neighbors.products import Products
-from nearworth.neighbors.quantised import QuantisedKeys, quantise_exact
+from nearworth.neighbors.quantised import Products, QuantisedKeys, quantise_exact
 from nearworth.neighbors.searchers import Neighbours
 from nearworth.results.sums import Leaf
 

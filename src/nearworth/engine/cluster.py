@@ -25,17 +25,15 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse
 
 from nearworth._common.files import atomic_write
 from nearworth.engine.classify import SharedTraining
 from nearworth.engine.plan import Method, make_plan
 from nearworth.engine.problem import PRECOMPUTED, Problem, TrainingSet
 from nearworth.engine.run import Request, Span, run_steps
-from nearworth.inputs.features import Features, fingerprint, row_chunks
+from nearworth.inputs.features import Features, fingerprint, is_sparse, row_chunks
 from nearworth.inputs.file_rows import FileRows, open_npy
-from nearworth.results.origin import Origin, describe, kernel
-from nearworth.results.sums import Partial
+from nearworth.results.sums import Partial, describe
 
 SHARDS_PER_WORKER, WAITING_PER_WORKER = 8, 2
 UNKNOWN_WORKERS = 16
@@ -115,7 +113,6 @@ def run_on(
                 done = waiting.pop(future)
                 with _naming(done, "A worker failed on"):
                     part = future.result()
-                summed.origin.warn_of_kernels([part.origin])
                 summed.absorb(part)
                 yield done.n_points
 
@@ -166,7 +163,7 @@ def work(job: Job, span: Span, points: Mapping[str, Any]) -> Partial:
     problem = replace(problem, **points)
     plan = make_plan(problem.training, job.parameters, job.method, span.n_points)
     evaluators = job.method.evaluators(problem, plan, shared=shared)
-    request, sums = Request(spread=bool(job.parameters["standard_errors"])), Partial(Origin(kernel=kernel()))
+    request, sums = Request(spread=bool(job.parameters["standard_errors"])), Partial()
     deque(run_steps(problem, plan.threads, request, evaluators, sums, span), maxlen=0)
     return sums
 
@@ -189,7 +186,7 @@ def _prepared(job: Job) -> tuple[Problem, SharedTraining]:
 
 
 def _store_points(points: Any, place: Path) -> ArrayFile:
-    if scipy.sparse.issparse(points):
+    if is_sparse(points):
         parts = [_store(getattr(points, name), place / f"{name}.npy") for name in ("data", "indices", "indptr")]
         return partial(_open_sparse, parts, points.shape)
     path = place / "points.npy"
@@ -222,6 +219,8 @@ def _store(array: npt.NDArray[Any], path: Path) -> ArrayFile:
 
 
 def _open_sparse(parts: list[ArrayFile], shape: tuple[int, int]) -> Any:
+    import scipy.sparse
+
     return scipy.sparse.csr_array(tuple(_opened(part) for part in parts), shape=shape)
 
 

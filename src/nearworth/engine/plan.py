@@ -24,7 +24,7 @@ from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
 from nearworth.games.truncation import Tail, candidates_for_error
 from nearworth.neighbors.exact import PRODUCT_POINTS as SEARCH_POINTS
-from nearworth.neighbors.products import products_memory
+from nearworth.neighbors.quantised import products_memory
 from nearworth.neighbors.searchers import Searcher, as_searcher
 from nearworth.results.sums import CHUNK, Leaf
 from nearworth.results.typical_error import sample_sizes
@@ -36,6 +36,7 @@ PRODUCT_QUERIES = 8  # from here on, the preparation of a matrix product pays
 GOOD_BATCH = 32  # queries from which on a product is efficient
 SHARED_PASS = 8  # queries that must share a pass over a file before a second thread makes passes of its own
 QUERY_COPIES = 6  # of a query, while it is converted, centred and multiplied
+PAIR_WORK, THREAD_WORK = 32, 2**20  # operations: of a pair beside its differences; of a leaf, for threads to help
 TRIAL_POINTS, TRIAL_QUERIES, TRIAL_SECONDS = 32_768, 64, 0.3
 THREAD_GAIN = 0.85  # of what a further thread would add if memory were not shared
 
@@ -198,12 +199,13 @@ class Plan:
         with one_blas_thread():
             method = self.method if (self.method.n_candidates or 0) < trial.n_train else Method()
             evaluator = method.evaluators(trial, alike)()
-            leaf = Leaf(trial.n_train, spread=False)
-            deque(evaluator.add(leaf, 0, min(2, trial.n_val), Request()), maxlen=0)  # warms up
+            request = Request(spread=bool(trial.parameters["standard_errors"]))
+            leaf = request.leaf(trial.n_train)
+            deque(evaluator.add(leaf, 0, min(2, trial.n_val), request), maxlen=0)  # warms up
             started, done = time.perf_counter(), 0
             while done < trial.n_val and time.perf_counter() - started < TRIAL_SECONDS:
                 step = min(alike.batch, trial.n_val - done)
-                deque(evaluator.add(leaf, done, done + step, Request()), maxlen=0)
+                deque(evaluator.add(leaf, done, done + step, request), maxlen=0)
                 done += step
             spent = time.perf_counter() - started
         ratio = self.n_train * self.n_val / (trial.n_train * done)
@@ -246,8 +248,9 @@ def make_plan(
             f"max_memory={max_memory:,} bytes is too little for {n_train:,} training points: "
             f"one validation point at a time needs {by_pair.total():,}. Raise max_memory or leave it None."
         )
-    # Searchers have threads of their own.
-    wanted = 1 if method.searcher is not None else min(usable_threads(parameters["n_jobs"]), leaves)
+    # Searchers have threads of their own; small leaves are done before another thread has begun.
+    small = CHUNK * n_train * (keys.width + PAIR_WORK) < THREAD_WORK
+    wanted = 1 if method.searcher is not None or small else min(usable_threads(parameters["n_jobs"]), leaves)
     with_copy = memory(by_product=True, single=True)
     products = worthwhile and by_product.total() <= allowed
     single = products and not keys.streamed and with_copy.total(wanted, min(GOOD_BATCH, n_val)) <= allowed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -17,10 +18,10 @@ from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
 from nearworth.inputs.features import Features, check_features, check_same_features, fingerprint
 from nearworth.inputs.parameters import parse_bytes
-from nearworth.inputs.sources import open_pair
 from nearworth.inputs.targets import Classes, check_classes, check_targets, check_weights
 from nearworth.neighbors.distances import first_duplicates, first_equal
 from nearworth.neighbors.keys import Keys, make_keys
+from nearworth.results.sums import CHUNK
 
 PRECOMPUTED = "precomputed"
 NOBODY: IntVector = np.zeros(0, dtype=np.intp)
@@ -127,6 +128,11 @@ class Problem:
             return batch
         return min(batch, max(1, INTERRUPT_EVERY // (self.n_train * int(self.queries.shape[1]))))
 
+    @property
+    def has_quick_leaves(self) -> bool:
+        """Whether a run is interrupted soon enough if it stops after a leaf only."""
+        return not self.keys.streamed and self.interruptible(CHUNK) == CHUNK
+
     def exact_keys(self, start: int, stop: int, batch: int) -> Iterator[tuple[int, FloatVector]]:
         """Exact keys of queries one after the other, made a few at a time so that a run can be interrupted."""
         step = self.interruptible(batch)
@@ -185,7 +191,7 @@ class TrainingSet:
         if X_val is None:
             queries, labels = self._own_points(), self.labels
         else:
-            X_val, y_val = open_pair(X_val, y_val, ("X_val", "y_val"), budget(parameters))
+            X_val, y_val = _opened(X_val, y_val, ("X_val", "y_val"), parameters)
             queries = self._check_queries(X_val)
             labels = self._check_query_labels(y_val, queries.data.shape[0])
         weights = check_weights(sample_weight, len(labels))
@@ -292,7 +298,7 @@ class TrainingSet:
 def make_training_set(X: Any, y: Any, parameters: Mapping[str, Any]) -> TrainingSet:
     """Check the training set and build its geometry."""
     task, metric = parameters["task"], parameters["metric"]
-    X, y = open_pair(X, y, ("X", "y"), budget(parameters))
+    X, y = _opened(X, y, ("X", "y"), parameters)
     features = None if metric == PRECOMPUTED and X is None else _check_points(X, "X", metric)
     n_rows = None if features is None else features.data.shape[0]
     classes = None if task == "regression" else check_classes(y, "y", n_rows)
@@ -311,6 +317,15 @@ def make_training_set(X: Any, y: Any, parameters: Mapping[str, Any]) -> Training
         classes=classes,
         fingerprint=fingerprint(data, labels, names),
     )
+
+
+def _opened(X: Any, y: Any, names: tuple[str, str], parameters: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Rows and labels of files, datasets and the like; arrays and lists as they are."""
+    if type(X) in (np.ndarray, list) and not isinstance(y, str | os.PathLike):
+        return X, y
+    from nearworth.inputs.sources import open_pair
+
+    return open_pair(X, y, names, budget(parameters))
 
 
 def _check_points(X: Any, name: str, metric: Any) -> Features:

@@ -7,14 +7,13 @@ import queue
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.engine.nearest_lists import NearestLists
@@ -91,7 +90,9 @@ class Span:
     def of(cls, n_val: int, offset: int = 0, opened: Leaf | None = None, done: Partial | None = None) -> Span:
         """All leaves of so many validation points, except those that are done."""
         numbers = range(offset // CHUNK, -(-(offset + n_val) // CHUNK))
-        return cls(tuple(leaf for leaf in numbers if done is None or leaf not in done), n_val, offset, opened)
+        ranges = [] if done is None else done.ranges
+        finished = {leaf for first, stop in ranges for leaf in range(first // CHUNK, -(-stop // CHUNK))}
+        return cls(tuple(leaf for leaf in numbers if leaf not in finished), n_val, offset, opened)
 
     def points(self, leaf: int) -> tuple[int, int]:
         """The validation points of a leaf, as the problem numbers them."""
@@ -123,66 +124,74 @@ def run_steps(
 ) -> Generator[int, None, None]:  # fmt: skip
     """Add the leaves of a span to a part; yields numbers of points that are finished, and 0 after each leaf.
 
-    Threads take leaves from a queue and send messages to this one: a number of finished points, a (number, Leaf) pair,
-    or an exception. This one only waits for messages, so Ctrl-C reaches it at once; the others stop after the current
-    query, also when this generator is closed.
+    With threads, this one only waits for what they send, so Ctrl-C reaches it at once; the others stop after the
+    current query, also when this generator is closed. A single thread is not started where leaves take no time.
     """
-    left: queue.SimpleQueue[int | None] = queue.SimpleQueue()
-    for number in (*span.leaves, *[None] * threads):
-        left.put(number)
 
-    def work(messages: queue.Queue[Any], stop: threading.Event) -> None:
+    def work(leaves: Iterable[int]) -> Iterator[Any]:
+        """Numbers of finished points, and after the points of a leaf its number and sums."""
         evaluator = make_evaluator()
-        for number in iter(left.get, None):
+        for number in leaves:
             leaf = span.begin(number) or request.leaf(problem.n_train)
-            for finished in evaluator.add(leaf, *span.points(number), request):
-                if stop.is_set():
-                    return
-                if finished:
-                    messages.put(finished)
-            messages.put((number, leaf))
+            yield from evaluator.add(leaf, *span.points(number), request)
+            yield number, leaf
 
-    waiting = len(span.leaves)
-    with _started(work, threads if waiting else 0) as messages:
-        while waiting:
-            message = messages.get()
-            if isinstance(message, BaseException):
-                raise message
+    here = threads == 1 and problem.has_quick_leaves
+    limit = one_blas_thread() if problem.keys.uses_blas else nullcontext()
+    with limit, nullcontext(work(span.leaves)) if here else _threaded(work, span.leaves, threads) as messages:
+        for message in messages:
             if isinstance(message, int):
                 yield message
             else:
                 partial.add_leaf(*message)
-                waiting -= 1
                 yield 0
 
 
 @contextmanager
-def _started(work: Callable[..., None], count: int) -> Iterator[queue.Queue[Any]]:
-    """Messages of threads, which end on exit: none survives to be forked or shared."""
-    messages: queue.Queue[Any] = queue.Queue(maxsize=8)
+def _threaded(
+    work: Callable[[Iterable[int]], Iterator[Any]], leaves: Sequence[int], count: int
+) -> Iterator[Iterator[Any]]:
+    """What threads send while they take leaves from a queue. They end on exit: none survives to be forked or shared."""
+    left: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+    for number in (*leaves, *[None] * count):
+        left.put(number)
+    sent: queue.Queue[Any] = queue.Queue(maxsize=8)
     stop = threading.Event()
     threads: list[threading.Thread] = []
 
     def worker() -> None:
         try:
-            work(messages, stop)
+            for message in work(iter(left.get, None)):
+                if stop.is_set():
+                    return
+                sent.put(message)
+            sent.put(None)
         except BaseException as error:
-            messages.put(error)
+            sent.put(error)
 
-    with one_blas_thread():
-        try:
-            for _ in range(count):
-                thread = threading.Thread(target=worker, daemon=True)
-                thread.start()
-                threads.append(thread)
-            yield messages
-        finally:
-            stop.set()
-            for thread in threads:
-                while thread.is_alive():
-                    with suppress(queue.Empty):
-                        messages.get_nowait()  # a worker may be waiting for room in the queue
-                    thread.join(0.01)
+    def messages() -> Iterator[Any]:
+        at_work = count
+        while at_work:
+            message = sent.get()
+            if isinstance(message, BaseException):
+                raise message
+            at_work -= message is None
+            if message is not None:
+                yield message
+
+    try:
+        for _ in range(count):
+            thread = threading.Thread(target=worker, daemon=True)
+            thread.start()
+            threads.append(thread)
+        yield messages()
+    finally:
+        stop.set()
+        for thread in threads:
+            while thread.is_alive():
+                with suppress(queue.Empty):
+                    sent.get_nowait()  # a worker may be waiting for room in the queue
+                thread.join(0.01)
 
 
 @contextmanager
@@ -222,6 +231,8 @@ def one_blas_thread() -> Iterator[None]:
     """Our threads call the BLAS, which must not start threads of its own meanwhile."""
     with _BlasLimit.lock:
         if _BlasLimit.runs == 0:
+            from threadpoolctl import ThreadpoolController
+
             _BlasLimit.controller = _BlasLimit.controller or ThreadpoolController()
             _BlasLimit.limit = _BlasLimit.controller.limit(limits=1, user_api="blas")
         _BlasLimit.runs += 1
@@ -235,7 +246,9 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def _forget_runs() -> None:
-    """A forked child has none of its parent's threads, nor their locks."""
+    """A forked child has none of its parent's threads, nor their locks, and the BLAS to itself."""
+    if _BlasLimit.runs:
+        _BlasLimit.limit.restore_original_limits()
     _BlasLimit.lock, _BlasLimit.runs = threading.Lock(), 0
 
 

@@ -186,7 +186,8 @@ class SearcherSource:
     def _ask(self, queries: IntVector) -> Neighbours:
         problem, excluded = self._problem, queries if self._problem.leave_one_out else None
         points = problem.queries[queries]
-        return ask(self._searcher, self._distances, queries, points, self._n_searched, excluded)
+        with one_blas_thread():
+            return ask(self._searcher, self._distances, queries, points, self._n_searched, excluded)
 
     def _replace_by_exact(self, found: Neighbours, start: int, stop: int, failed: BoolVector) -> None:
         """Put exact neighbours in the place of those of sampled queries, and of those where the search failed."""

@@ -6,8 +6,8 @@ The estimator, the audit and its explanations all come through here.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
@@ -17,8 +17,6 @@ import numpy as np
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth._common.warnings import warn_user
 from nearworth._version import __version__
-from nearworth.engine.checkpoint import checkpointed
-from nearworth.engine.cluster import run_on
 from nearworth.engine.nearest_lists import NearestLists
 from nearworth.engine.plan import Method, Plan, check_fits, choose_method, make_plan
 from nearworth.engine.problem import Problem, budget
@@ -28,8 +26,7 @@ from nearworth.inputs.features import fingerprint
 from nearworth.inputs.parameters import as_generator, condition, is_real
 from nearworth.inputs.targets import check_rows
 from nearworth.neighbors.searchers import Neighbours, Searcher
-from nearworth.results.origin import PARTS, SELF, Origin, ValidationSet, describe, kernel
-from nearworth.results.sums import Leaf, Moments, Partial
+from nearworth.results.sums import PARTS, SELF, Leaf, Moments, Origin, Partial, ValidationSet, describe
 from nearworth.results.typical_error import TypicalError, estimate_error, sample_sizes
 from nearworth.results.valuation import Valuation
 
@@ -141,7 +138,7 @@ class _ValuationRun:
     def __init__(self, problem: Problem, options: Options, nearest: NearestLists | None = None) -> None:
         self.problem, self.options, self.nearest = problem, options, nearest
         self.parameters, self.spread = problem.parameters, bool(problem.parameters["standard_errors"])
-        self._use(choose_method(problem.training, self.parameters, problem.n_val))
+        self._use(self._choose(self.parameters))
         if self.method.searcher is not None:
             self._evaluate(self.method.searcher)
         self.validation = SELF if problem.leave_one_out else self._validation_fingerprint()
@@ -168,8 +165,11 @@ class _ValuationRun:
         self.source = SearcherSource(self.problem, searcher, self.method.n_candidates, rng, self.nearest)
         self.typical_error = error = self._estimate_error(rng)
         if self.parameters["search"] == "auto" and wanted is not None and error.interval[1] > wanted:
-            exact = choose_method(self.problem.training, {**self.parameters, "search": "exact"}, self.problem.n_val)
+            exact = self._choose({**self.parameters, "search": "exact"})
             self._use(replace(exact, reason=f"an index has a typical error of {error}"))
+
+    def _choose(self, parameters: Mapping[str, Any]) -> Method:
+        return choose_method(self.problem.training, parameters, self.problem.n_val, self.problem.game.n_players)
 
     def valuation(self) -> Valuation:
         problem, training = self.problem, self.problem.training
@@ -216,8 +216,8 @@ class _ValuationRun:
 
     def sum_up(self, request: Request) -> tuple[Partial, int]:
         """Sums over the validation points, and how many of these came from a checkpoint."""
-        options, (base, opened, offset) = self.options, self._beginning()
-        with checkpointed(options.checkpoint, base, float(options.checkpoint_interval)) as (summed, on_leaf):
+        base, opened, offset = self._beginning()
+        with self._checkpoint(base) as (summed, on_leaf):
             if self.source is not None:  # what it failed on goes into the checkpoint too
                 summed.attach({"failed": self.source.failed, "excess": request.excess})
             span = Span.of(self.problem.n_val, offset, opened, summed)
@@ -225,19 +225,31 @@ class _ValuationRun:
                 self._run(request, summed, span, on_leaf)
         return summed, self.problem.n_val - span.n_points
 
-    def _run(self, request: Request, summed: Partial, span: Span, on_leaf: Callable[[Partial], object]) -> None:
+    def _checkpoint(self, base: Partial) -> Any:
+        """Sums to go on with, and what to call after each leaf, if anything."""
+        options = self.options
+        if options.checkpoint is None:
+            return nullcontext((base, None))
+        from nearworth.engine.checkpoint import checkpointed
+
+        return checkpointed(options.checkpoint, base, float(options.checkpoint_interval))
+
+    def _run(self, request: Request, summed: Partial, span: Span, on_leaf: Callable[[Partial], object] | None) -> None:
         """Add what is still to come, here or on an executor, and say how far it is."""
         problem, options, done = self.problem, self.options, self.problem.n_val - span.n_points
         if options.executor is None:
             steps = run_steps(problem, self.plan.threads, request, self._evaluators(), summed, span)
         else:
+            from nearworth.engine.cluster import run_on
+
             steps = run_on(options.executor, problem, self.method, summed, span, options.scratch)
         with progress_report(self.parameters["progress"], problem.n_val, done) as report, closing(steps):
             for finished in steps:
                 done += finished
                 if finished:
                     report(done, problem.n_val)
-                on_leaf(summed)
+                if on_leaf is not None:
+                    on_leaf(summed)
 
     def _evaluators(self) -> Callable[[], Evaluator]:
         return self.method.evaluators(self.problem, self.plan, self.source)
@@ -323,7 +335,6 @@ class _ValuationRun:
             tail=None if method.n_candidates is None else method.tail,
             search=None if searched is None else searched.identity(),
             weights=fingerprint(problem.weights) if problem.leave_one_out else None,
-            kernel=kernel(),
         )
 
 

@@ -169,8 +169,8 @@ def classification_correction(presence: Presence, n_players: int, n_neighbors: i
     m = min(n_neighbors, n_players)
     p = size_distribution(presence, n_players - 1)
     s = np.arange(1, m, dtype=np.float64)  # coalition sizes 1..m-1
-    own = p[: m - 1] @ (1.0 / s - 1.0 / m)
-    other = -(p[1:m] @ (1.0 / (s + 1.0))) / max(n_players - 1, 1)
+    own = (p[: m - 1] * (1.0 / s - 1.0 / m)).sum()  # no BLAS, which rounds as the processor likes
+    other = -(p[1:m] / (s + 1.0)).sum() / max(n_players - 1, 1)
     return ClassificationCorrection(float(own), float(other), float(p[0]))
 
 
@@ -196,8 +196,8 @@ def regression_correction(presence: Presence, n_players: int, n_neighbors: int) 
     two = one * (s - 1.0) / max(n_players - 2, 1)
     return RegressionCorrection(
         own=float(gain.sum()),
-        cross=float(gain @ ((s - 1.0) / max(n_players - 1, 1))),
-        others=-float(drop @ one),
-        pairs=-float(drop @ two),
+        cross=float((gain * ((s - 1.0) / max(n_players - 1, 1))).sum()),
+        others=-float((drop * one).sum()),
+        pairs=-float((drop * two).sum()),
         empty=float(p[0]),
     )

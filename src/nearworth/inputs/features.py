@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any, cast
+from typing import Any
 
-import narwhals.stable.v2 as nwl
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse
 
 from nearworth._common import native
 from nearworth._common.warnings import warn_user
@@ -23,17 +22,28 @@ NAMED = 5  # rows or columns in a message
 BLOCK = 1024  # numbers that a fingerprint adds up
 
 
+def is_sparse(data: Any) -> bool:
+    """Whether it is a sparse matrix of scipy, which need not be loaded to say that it is not."""
+    issparse = getattr(sys.modules.get("scipy.sparse"), "issparse", None)
+    return issparse is not None and bool(issparse(data))
+
+
+def is_masked(data: Any) -> bool:
+    """Whether it is a masked array of numpy, the module of which is loaded then."""
+    return "numpy.ma" in sys.modules and np.ma.isMaskedArray(data)
+
+
 @dataclass(frozen=True)
 class Features:
     """A matrix of numbers: dense, in the dtype it was given in and on disk if it was there, or CSR."""
 
-    data: npt.NDArray[Any] | FileRows | scipy.sparse.csr_array
+    data: Any  # ndarray, FileRows or scipy.sparse.csr_array
     names: tuple[str, ...] | None = None  # of columns
     backend: str | None = None  # library of the frame it was
 
     @property
     def is_sparse(self) -> bool:
-        return bool(scipy.sparse.issparse(self.data))
+        return is_sparse(self.data)
 
 
 def check_features(X: Any, name: str, *, allow_nan: bool = False) -> Features:
@@ -42,18 +52,24 @@ def check_features(X: Any, name: str, *, allow_nan: bool = False) -> Features:
         raise ValueError(f"{name} is None. Give a two-dimensional array, a frame or a sparse matrix.")
     if isinstance(X, Features):  # opened by `sources`, not yet checked
         features = replace(X, data=_from_array(X.data, name))
-    elif scipy.sparse.issparse(X):
+    elif is_sparse(X):
         features = Features(_from_sparse(X, name))
     else:
         frame = as_narwhals(X, name)
-        features = _from_frame(frame, name) if isinstance(frame, nwl.DataFrame) else Features(_from_array(X, name))
+        features = (
+            Features(_from_array(X, name)) if frame is None or len(frame.shape) == 1 else _from_frame(frame, name)
+        )
     _check_shape(features.data, name)
     _check_numbers(features, name, allow_nan)
     return features
 
 
 def as_narwhals(data: Any, name: str) -> Any:
-    """A frame or series as narwhals wraps it; anything else unchanged."""
+    """A frame or series as narwhals wraps it; None for anything else."""
+    if isinstance(data, np.ndarray | list | tuple):  # most data: narwhals need not be loaded
+        return None
+    import narwhals.stable.v2 as nwl
+
     try:
         wrapped = nwl.from_native(data, allow_series=True, pass_through=True)
         if isinstance(wrapped, nwl.LazyFrame):
@@ -62,7 +78,7 @@ def as_narwhals(data: Any, name: str) -> Any:
             _ = wrapped.columns  # where some versions look for duplicates
     except nwl.exceptions.DuplicateError:
         raise ValueError(f"{name} has two columns of one name. Rename one.") from None
-    return wrapped
+    return wrapped if isinstance(wrapped, nwl.DataFrame | nwl.Series) else None
 
 
 def check_label_column(label: str, columns: Iterable[str], name: str) -> None:
@@ -82,7 +98,7 @@ def refuse_rows(mask: npt.ArrayLike, name: str, what: str, first: int = 0) -> No
         raise ValueError(f"{name} has {what} at row{many} {listed}{more}. Drop these rows or fill them in.")
 
 
-def _from_frame(frame: nwl.DataFrame[Any], name: str) -> Features:
+def _from_frame(frame: Any, name: str) -> Features:
     from nearworth.inputs.arrow import read_table  # loads pyarrow
 
     if len({isinstance(column, str) for column in frame.columns}) > 1:
@@ -98,7 +114,7 @@ def _from_frame(frame: nwl.DataFrame[Any], name: str) -> Features:
 def _from_array(X: Any, name: str) -> npt.NDArray[Any] | FileRows:
     if isinstance(X, FileRows):
         return X
-    masked = int(np.ma.getmaskarray(X).sum()) if np.ma.isMaskedArray(X) else 0
+    masked = int(np.ma.getmaskarray(X).sum()) if is_masked(X) else 0
     if masked:
         raise ValueError(f"{name} is a masked array with {masked} masked entries. Drop or fill these.")
     try:
@@ -115,7 +131,9 @@ def _from_array(X: Any, name: str) -> npt.NDArray[Any] | FileRows:
     return array.astype(np.float64) if array.dtype.itemsize > 8 else array
 
 
-def _from_sparse(X: Any, name: str) -> scipy.sparse.csr_array:
+def _from_sparse(X: Any, name: str) -> Any:
+    import scipy.sparse
+
     _check_dtype(X.dtype, name)
     matrix = scipy.sparse.csr_array(X, dtype=np.float64, copy=True)
     matrix.sum_duplicates()  # which also sorts
@@ -170,7 +188,7 @@ def _check_numbers(features: Features, name: str, allow_nan: bool) -> None:
 
 def _strange_number(features: Features, name: str, value: Any, row: int, column: int, more: str) -> str:
     if features.is_sparse:  # a row of the stored numbers, none of which is 0
-        row, column = (int(numbers[row]) for numbers in cast("Any", features.data).nonzero())
+        row, column = (int(numbers[row]) for numbers in features.data.nonzero())
     where = f"row {row}, column {column if features.names is None else repr(features.names[column])}{more}"
     if np.isnan(value):
         return f"{name} contains NaN at {where}. Drop these rows or fill them in."
@@ -221,7 +239,7 @@ def fingerprint(*parts: Any) -> str:
     """
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
-        if scipy.sparse.issparse(part):
+        if is_sparse(part):
             digest.update(f"sparse{part.shape}{fingerprint(part.indptr, part.indices, part.data)}".encode())
         elif isinstance(part, np.ndarray | FileRows) and part.dtype.kind in "biuf":
             digest.update(f"dense{part.shape}".encode())

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import Any
 
-import narwhals.stable.v2 as nwl
 import numpy as np
 
 from nearworth._common.memory import default_budget
@@ -114,7 +113,7 @@ def _naming(argument: str) -> Iterator[None]:
 
 def _split_frame(X: Any, label: str, names: tuple[str, str]) -> tuple[Any, Any]:
     frame = as_narwhals(X, names[0])
-    if not isinstance(frame, nwl.DataFrame):
+    if frame is None or len(frame.shape) == 1:
         raise ValueError(
             f"{names[1]}={label!r} names a column, but {names[0]} has no named columns. "
             "Give one label per row, or the path of a .npy file."

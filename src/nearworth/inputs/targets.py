@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-import narwhals.stable.v2 as nwl
 import numpy as np
 import numpy.typing as npt
 
 from nearworth._common.types import FloatVector, IntVector
-from nearworth.inputs.features import as_narwhals, refuse_rows
+from nearworth.inputs.features import as_narwhals, is_masked, refuse_rows
 from nearworth.inputs.parameters import is_whole
 
 # Values of regression grow like squares of targets, their spread like fourth powers, times squares of weights:
@@ -37,7 +36,12 @@ class Classes:
         values, kind = _labels(y, name, n_rows)
         if kind != self.kind:
             raise TypeError(f"{name} holds {kind}, but y in fit held {self.kind}. Use the same kind for both.")
-        codes = _codes(values, self.labels.tolist())
+        if kind == NUMBER:  # whole numbers of 64 bits, whatever their type
+            known, wanted = self.labels.astype(np.int64), values.astype(np.int64)
+            codes = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+            codes[known[codes] != wanted] = -1
+        else:
+            codes = _codes(values, self.labels.tolist())
         return codes, list(dict.fromkeys(values[codes < 0].tolist()))
 
 
@@ -130,15 +134,15 @@ def _column(y: Any, name: str, n_rows: int | None, missing: str = "missing value
     """One value per row as a numpy array; missing ones are refused: nulls, None, pandas' NA, and objects like NaN."""
     if y is None:
         raise ValueError(f"This estimator requires {name} to be passed, but the target {name} is None.")
-    native = as_narwhals(y, name)
-    if isinstance(native, nwl.DataFrame):
-        if len(native.columns) != 1:
-            raise ValueError(f"{name} is a frame of {len(native.columns)} columns; give one column.")
-        native = native.get_column(native.columns[0])
-    if isinstance(native, nwl.Series):
-        refuse_rows(native.is_null().to_numpy(), name, missing)
-        native = native.to_numpy()
-    column = _array(native, name)
+    series = as_narwhals(y, name)
+    if series is not None and len(series.shape) == 2:
+        if len(series.columns) != 1:
+            raise ValueError(f"{name} is a frame of {len(series.columns)} columns; give one column.")
+        series = series.get_column(series.columns[0])
+    if series is not None:
+        refuse_rows(series.is_null().to_numpy(), name, missing)
+        y = series.to_numpy()
+    column = _array(y, name)
     if column.ndim == 2 and column.shape[-1] == 1:
         column = column.ravel()
     if column.ndim != 1:
@@ -155,7 +159,7 @@ def _column(y: Any, name: str, n_rows: int | None, missing: str = "missing value
 
 
 def _array(y: Any, name: str) -> npt.NDArray[Any]:
-    if np.ma.isMaskedArray(y):
+    if is_masked(y):
         refuse_rows(np.ma.getmaskarray(y).ravel(), name, "masked entries")
     if isinstance(y, list | tuple):
         # numpy would turn [1, "a"] into text and [1, None] into objects; keep what was given.

@@ -16,13 +16,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse
 
 from nearworth._common.types import BoolVector, FloatMatrix, FloatVector
+from nearworth.inputs.features import is_sparse
 from nearworth.neighbors.distances import Converted, ExactDistances, Rows, blocks, squared_distances
-from nearworth.neighbors.keys import Keys, Stored
-from nearworth.neighbors.products import DistanceProducts, Products
-from nearworth.neighbors.quantised import ExactKeys
+from nearworth.neighbors.keys import Keys
+from nearworth.neighbors.quantised import DistanceProducts, ExactKeys, Products
 
 # Coarse beside the rounding of directions, so that equal angles nearly always share a multiple (and right angles always
 # do: sqrt(2) is a quarter of a step away from where rounding changes), and fine beside any angle that data can mean.
@@ -36,9 +35,11 @@ RIGHT_ANGLE = (round(2.0**0.5 / GRID) * GRID) ** 2
 class CosineKeys(Keys):
     """Squared distances between directions, of dense or sparse rows; of `centred` rows, the correlation distance."""
 
-    def __init__(self, X: Stored | scipy.sparse.csr_array, *, centred: bool = False) -> None:
+    uses_blas = True  # for whole numbers
+
+    def __init__(self, X: Any, *, centred: bool = False) -> None:
         self._convert: Callable[[Any], Any] = partial(_scaled_rows, centred=centred)
-        dense = not scipy.sparse.issparse(X)
+        dense = not is_sparse(X)
         super().__init__(Converted(X, self._convert) if dense else self._convert(X))
         self._directions = Converted(self._points, _directions) if dense else _directions(self._points)
         self._zero = np.zeros(X.shape[0], dtype=bool)
@@ -82,7 +83,7 @@ class CosineKeys(Keys):
         keys = np.empty((queries.shape[0], self._points.shape[0]))
         for start, rows in blocks(self._points):
             dots, squares = queries @ rows.T, _squares(rows)
-            dots = dots.toarray() if scipy.sparse.issparse(dots) else dots
+            dots = dots.toarray() if is_sparse(dots) else dots
             keys[:, start : start + rows.shape[0]] = -dots * np.abs(dots) / np.where(squares > 0.0, squares, 1.0)
         return keys
 
@@ -92,9 +93,9 @@ def _scaled_rows(X: Any, centred: bool) -> Any:
 
     Whole numbers stay whole where they are small.
     """
-    if scipy.sparse.issparse(X):
+    if is_sparse(X):
         exponents = np.repeat(_exponents(X), np.diff(X.indptr))
-        return scipy.sparse.csr_array((np.ldexp(X.data, exponents), X.indices, X.indptr), X.shape)
+        return type(X)((np.ldexp(X.data, exponents), X.indices, X.indptr), X.shape)
     rows = np.array(X, dtype=np.float64, order="C")
     if centred:
         largest = np.abs(rows).max(axis=1)
@@ -107,7 +108,7 @@ def _scaled_rows(X: Any, centred: bool) -> Any:
 def _exponents(rows: Any) -> npt.NDArray[np.int32]:
     """Binary exponents that bring the largest number of each row near 1; 0 for small whole numbers."""
     largest = abs(rows).max(axis=1)
-    largest = largest.toarray().ravel() if scipy.sparse.issparse(rows) else largest
+    largest = largest.toarray().ravel() if is_sparse(rows) else largest
     return np.where(_whole(rows) & (largest < LARGEST_WHOLE), 0, -np.frexp(largest)[1])
 
 
@@ -115,21 +116,21 @@ def _directions(rows: Any) -> Any:
     """Rows of length 1; rows of zeros stay as they are."""
     squares = _squares(rows)
     lengths = np.sqrt(np.where(squares > 0.0, squares, 1.0))
-    if not scipy.sparse.issparse(rows):
+    if not is_sparse(rows):
         return rows / lengths[:, None]
     data = rows.data / np.repeat(lengths, np.diff(rows.indptr))
-    return scipy.sparse.csr_array((data, rows.indices, rows.indptr), rows.shape)
+    return type(rows)((data, rows.indices, rows.indptr), rows.shape)
 
 
 def _squares(rows: Any) -> FloatVector:
     """Squared lengths, added in one order: sparse and dense rows have the same."""
-    origin = scipy.sparse.csr_array((1, rows.shape[1])) if scipy.sparse.issparse(rows) else np.zeros((1, rows.shape[1]))
+    origin = type(rows)((1, rows.shape[1])) if is_sparse(rows) else np.zeros((1, rows.shape[1]))
     return np.asarray(squared_distances(origin, rows)[0])
 
 
 def _whole(rows: Any) -> BoolVector:
-    if scipy.sparse.issparse(rows):
-        fractional = scipy.sparse.csr_array((rows.data != np.trunc(rows.data), rows.indices, rows.indptr), rows.shape)
+    if is_sparse(rows):
+        fractional = type(rows)((rows.data != np.trunc(rows.data), rows.indices, rows.indptr), rows.shape)
         return np.asarray(fractional.sum(axis=1) == 0).ravel()
     return np.asarray((rows == np.trunc(rows)).all(axis=1))
 

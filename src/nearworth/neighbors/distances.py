@@ -15,10 +15,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse
 
 from nearworth._common import native
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
+from nearworth.inputs.features import is_sparse
 from nearworth.inputs.file_rows import FileRows
 
 EXTREME = 300  # binary exponents whose squares come near the limits of floats
@@ -71,14 +71,14 @@ def readable(X: Any) -> Any:
 
 def blocks(points: Any) -> Iterator[tuple[int, Any]]:
     """All rows, some at a time, each block with the number of its first row; sparse rows are one block."""
-    step = points.shape[0] if scipy.sparse.issparse(points) else max(4, BLOCK // max(1, points.shape[1]))
+    step = points.shape[0] if is_sparse(points) else max(4, BLOCK // max(1, points.shape[1]))
     for start in range(0, points.shape[0], step):
         yield start, points[start : start + step]
 
 
 def scaled(rows: Any, factor: float) -> Any:
     """Rows times a power of two, which rounds nothing; dense ones are scaled when they are read."""
-    if scipy.sparse.issparse(rows):
+    if is_sparse(rows):
         return rows * factor
     return Converted(rows, lambda some: some.astype(np.float64) * factor)
 
@@ -101,7 +101,7 @@ def first_equal(*columns: npt.NDArray[Any]) -> IntVector:
 
 def digests(X: Any) -> Iterator[bytes]:
     """A hash of each row, the same for all numeric types; sparse rows have other hashes than dense ones."""
-    if scipy.sparse.issparse(X):
+    if is_sparse(X):
         columns = X.indices.astype(np.int64, copy=False)
         for a, b in pairwise(X.indptr.tolist()):
             yield blake2b(columns[a:b].tobytes() + X.data[a:b].tobytes(), digest_size=DIGEST).digest()
@@ -117,7 +117,7 @@ def largest_magnitude(X: Any) -> float:
 
 def squared_distances(queries: Any, points: Any) -> FloatMatrix:
     """Squared distances of every query and point, (Q, N), both dense or both sparse."""
-    if scipy.sparse.issparse(points):
+    if is_sparse(points):
         return sparse_distances(queries, points, 2)
     return _all_pairs(queries, points)
 
@@ -149,7 +149,7 @@ def distances_of_lists(queries: FloatMatrix, points: npt.NDArray[Any], rows: npt
     return np.where(rows < 0, np.inf, found)
 
 
-def sparse_distances(queries: scipy.sparse.csr_array, points: scipy.sparse.csr_array, power: int) -> FloatMatrix:
+def sparse_distances(queries: Any, points: Any, power: int) -> FloatMatrix:
     """Sums of |difference|^power, power 1 or 2, of every pair of sparse rows, (Q, N).
 
     Absolute differences are added in the order of the columns, as scipy adds those of dense rows.
@@ -163,7 +163,7 @@ def sparse_distances(queries: scipy.sparse.csr_array, points: scipy.sparse.csr_a
     return out
 
 
-def _csr_arrays(X: scipy.sparse.csr_array) -> tuple[Any, Any, Any]:
+def _csr_arrays(X: Any) -> tuple[Any, Any, Any]:
     return X.indptr.astype(np.int64), X.indices.astype(np.int32, copy=False), X.data.astype(np.float64, copy=False)
 
 
@@ -212,7 +212,7 @@ def _tree(sums: FloatMatrix) -> FloatVector:
     return sums[:, 0]
 
 
-def _sparse_row(query: scipy.sparse.csr_array, points: scipy.sparse.csr_array, power: int, out: FloatVector) -> None:
+def _sparse_row(query: Any, points: Any, power: int, out: FloatVector) -> None:
     step = max(1, BLOCK // max(1, query.nnz))
     for start in range(0, len(out), step):
         some = points[start : start + step]

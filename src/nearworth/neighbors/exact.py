@@ -22,7 +22,7 @@ from nearworth._common.memory import usable_threads
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.inputs.parameters import whole_number
 from nearworth.neighbors.keys import EuclideanKeys, Keys
-from nearworth.neighbors.products import Products
+from nearworth.neighbors.quantised import Products
 from nearworth.neighbors.searchers import (
     Neighbours,
     Searcher,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse
 
 from nearworth._common.types import IntVector
-from nearworth.inputs.features import fingerprint
+from nearworth._common.warnings import warn_user
+from nearworth.inputs.features import fingerprint, is_sparse
 from nearworth.neighbors.searchers import MISSING, Neighbours, Searcher, check_answer
 
 
@@ -57,15 +56,14 @@ class GraphSearch(Searcher):
 
         What is stored counts, zeros included: a stored zero is a duplicate, an absent entry no neighbour.
         """
-        if not scipy.sparse.issparse(graph):
+        if not is_sparse(graph):
             raise TypeError(f"graph must be a scipy sparse matrix of distances; got {type(graph).__name__}.")
         csr = graph.tocsr()
         counts = np.diff(csr.indptr)
         if csr.nnz and counts.max() > 1 and (csr.data == 1).all():
-            warnings.warn(
+            warn_user(
                 "every distance in the graph is 1, as in a graph of connections, so all neighbours are tied. "
-                "scikit-learn makes distances with mode='distance'.",
-                stacklevel=2,
+                "scikit-learn makes distances with mode='distance'."
             )
         there = np.arange(counts.max(initial=0)) < counts[:, None]
         indices, distances = Neighbours.empty(*there.shape)

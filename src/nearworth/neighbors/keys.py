@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse
 
 from nearworth._common.types import BoolVector, FloatMatrix, FloatVector, IntMatrix
+from nearworth.inputs.features import is_sparse
 from nearworth.inputs.file_rows import FileRows
 from nearworth.inputs.parameters import did_you_mean
 from nearworth.neighbors.distances import (
@@ -29,8 +29,7 @@ from nearworth.neighbors.distances import (
     squared_distances,
     streamed,
 )
-from nearworth.neighbors.products import DistanceProducts, InnerProducts, Products, scale_queries
-from nearworth.neighbors.quantised import ExactKeys
+from nearworth.neighbors.quantised import DistanceProducts, ExactKeys, InnerProducts, Products, scale_queries
 from nearworth.neighbors.searchers import Neighbours
 
 Stored: TypeAlias = npt.NDArray[Any] | FileRows
@@ -51,14 +50,14 @@ def make_keys(X: Any, metric: Any, metric_params: Mapping[str, Any] | None) -> K
     params = dict(metric_params or {})
     if metric == "precomputed":
         return GivenKeys()
-    _check_metric(metric, params, sparse=scipy.sparse.issparse(X))
+    _check_metric(metric, params, sparse=is_sparse(X))
     if metric in EUCLIDEAN:
         return EuclideanKeys(X)
     if metric in ("cosine", "correlation"):
         from nearworth.neighbors.cosine import CosineKeys
 
         return CosineKeys(X, centred=metric == "correlation")
-    if scipy.sparse.issparse(X):
+    if is_sparse(X):
         return SparseManhattanKeys(X)
     if metric == INNER:
         return InnerProductKeys(X)
@@ -92,11 +91,12 @@ class Keys:
     alone: to the bit the same whatever else is in its batch, and whether the numbers are stored dense or sparse, in
     memory or in a file, in 32 bits or in 64.
 
-    Where `has_products`, a matrix product gives approximate keys much faster (`products.py`). They never decide: points
+    Where `has_products`, a matrix product gives approximate keys much faster (quantised.py). They never decide: points
     that they cannot tell apart are compared by exact keys of the pair, which rank as those of `keys(queries)`.
     """
 
     has_products = False
+    uses_blas = False  # for exact keys; products are our own
     data: Any = None  # dense training rows, if nearest neighbours are those of a searcher: by Euclidean distance
 
     def __init__(self, points: Any = None) -> None:
@@ -113,7 +113,7 @@ class Keys:
     @property
     def width(self) -> int:
         """Numbers in a dense query, of which a few copies are made; 0 for others."""
-        return 0 if self._points is None or scipy.sparse.issparse(self._points) else int(self._points.shape[1])
+        return 0 if self._points is None or is_sparse(self._points) else int(self._points.shape[1])
 
     @property
     def streamed(self) -> bool:
@@ -148,15 +148,15 @@ class EuclideanKeys(Keys):
         self.exponent = int(np.frexp(self._largest)[1])  # of the largest number
         self._factor = 1.0  # a power of two
         if has_tiny:
-            rounded = _without_tiny(X) if scipy.sparse.issparse(X) else Converted(X, _without_tiny)
+            rounded = _without_tiny(X) if is_sparse(X) else Converted(X, _without_tiny)
             if (first_duplicates(X) != first_duplicates(rounded)).any():
                 self._factor = 2.0 ** (TOP - max(self.exponent, int(np.frexp(TINY)[1])))
-        if not scipy.sparse.issparse(X):
+        if not is_sparse(X):
             self.data = X
             self.has_products = TINY <= self._largest < 2.0**EXTREME
 
     def __call__(self, queries: Any) -> FloatMatrix:
-        rows = queries if scipy.sparse.issparse(queries) else np.ascontiguousarray(queries, dtype=np.float64)
+        rows = queries if is_sparse(queries) else np.ascontiguousarray(queries, dtype=np.float64)
         keys, small = squared_distances(rows, self._points), self._small(rows)
         if small.any():
             keys[small] = squared_distances(rows[small] * self._factor, scaled(self._points, self._factor))
@@ -199,7 +199,7 @@ class EuclideanKeys(Keys):
         if self._factor == 1.0:
             return np.zeros(queries.shape[0], dtype=bool)
         largest = abs(queries).max(axis=1)
-        return np.asarray(largest.toarray().ravel() if scipy.sparse.issparse(queries) else largest) <= self._largest
+        return np.asarray(largest.toarray().ravel() if is_sparse(queries) else largest) <= self._largest
 
 
 def _magnitudes(X: Any) -> tuple[float, bool]:
@@ -208,7 +208,7 @@ def _magnitudes(X: Any) -> tuple[float, bool]:
         return largest_magnitude(X), False
     largest, has_tiny = 0.0, False
     for _, rows in blocks(X):
-        sizes = np.abs(rows.data if scipy.sparse.issparse(rows) else rows)
+        sizes = np.abs(rows.data if is_sparse(rows) else rows)
         largest = max(largest, float(np.fmax.reduce(sizes, axis=None, initial=0.0)))
         has_tiny |= bool(((sizes > 0.0) & (sizes < TINY)).any())
     return largest, has_tiny
@@ -268,6 +268,8 @@ class InnerProductKeys(Keys):
 
 class PairwiseKeys(Keys):
     """Any other metric, through scikit-learn."""
+
+    uses_blas = True
 
     def __init__(self, X: Stored, metric: Any, params: dict[str, Any]) -> None:
         self._metric = metric

@@ -1,34 +1,58 @@
 """Keys as whole numbers of 30 bits ("qkeys"), with a tolerance: what the compiled kernels read.
 
-multiply            from one matrix product (products.py knows its error)
-quantise_exact      from exact keys: the only error is that of quantising
-QuantisedKeys.nearest    the nearest points of each query
+DistanceProducts, InnerProducts    from one matrix product
+quantise_exact                     from exact keys: the only error is that of quantising
+QuantisedKeys.nearest              the nearest points of each query
 
 Points stand in an order of the caller's choice: `order[i]` is the training row at position i.
+
+|x - t|^2 = |x|^2 - 2 x.t + |t|^2, and |t|^2 changes no rank. The product is made of centred data by native/product.c,
+in single or in double precision. Its order of summation is known, so errors are bounded by what the operations can do
+(docs/mathematics.md). Keys that differ by no more than a tolerance are compared by exact ones, so the precision shows
+in no value.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from nearworth._common import native
+from nearworth._common.memory import Memory
 from nearworth._common.types import BoolVector, FloatMatrix, FloatVector
-from nearworth.neighbors.distances import Rows
+from nearworth.neighbors.distances import (
+    Converted,
+    ExactDistances,
+    Rows,
+    blocks,
+    minus_inner_products_with,
+    squared_distances,
+    streamed,
+)
 from nearworth.neighbors.searchers import Neighbours
 
 ExactKeys: TypeAlias = Callable[[npt.NDArray[np.int32]], FloatVector]  # exact keys of the training points in these rows
 IntVector32: TypeAlias = npt.NDArray[np.int32]
 IntMatrix32: TypeAlias = npt.NDArray[np.int32]
+Prepare: TypeAlias = Callable[[FloatMatrix], tuple[FloatMatrix, BoolVector]]
 # Finite keys quantise to MARGIN .. TOP - MARGIN and a tolerance is at most MARGIN / 2. Infinite keys are clipped to 0
 # and TOP, so they are ambiguous only among themselves.
 TOP, MARGIN = 2**30, 2**20
 UNIT_64 = 2.0**-53
 PANEL = 2**18  # numbers in the rows that are read at a time from what is no plain array
+UNIT_32 = 2.0**-24
+PLACE_ERROR = 132  # of two qkeys together, from the last two operations in single precision and from truncation
+# Lengths of points between which squares and products are good single-precision numbers.
+SMALLEST_32, LARGEST_32 = 1e-12, 1e15
+LARGEST_64 = 1e90
+SAMPLE = 4096  # rows whose mean is the centre, if so many are read at a time; any centre is right, a middle one best
+PRODUCT_TOP = 600  # binary exponent of the largest product of a query's and a point's numbers
+SPACE = 100  # numbers of working memory per query beside its own, at most (product_space)
 
 
 @dataclass(kw_only=True)
@@ -144,3 +168,154 @@ def line(low: FloatVector, high: FloatVector, tolerance: FloatVector) -> tuple[F
         scale = np.minimum((TOP - 2 * MARGIN) / (high - low), 0.25 * MARGIN / (tolerance + extra))
     scale = np.minimum(np.where(np.isfinite(scale), scale, 1.0), 1e290)  # keys all but equal: one qkey for all
     return scale, (tolerance * scale + np.ceil(2.0 * extra * scale) + 3.0).astype(np.int32)
+
+
+class DistanceProducts:
+    """qkeys of squared distances. Where `single` and it serves, they can be made in single precision.
+
+    `prepare` gives queries as they are compared with the points, and which of them products serve. `exact` makes the
+    exact keys of a query; where these are rounded squared distances, `rounding` widens the tolerances.
+    """
+
+    def __init__(
+        self,
+        points: Rows,
+        prepare: Prepare,
+        *,
+        single: bool,
+        exact: Callable[[FloatVector, Rows], ExactKeys] = ExactDistances,
+        rounding: float = 0.0,
+    ) -> None:
+        self._points, self._prepare, self._exact, self._rounding = points, prepare, exact, rounding
+        self._wants_single = single and not streamed(points)  # fetching single rows of a file is slow
+
+    @cached_property
+    def _centre(self) -> FloatVector:
+        n_train, width = self._points.shape
+        size = min(SAMPLE, panel_rows(width), n_train)
+        sample = self._points[np.linspace(0, n_train - 1, size).astype(np.intp)]
+        centre = np.asarray(sample, dtype=np.float64).mean(axis=0)
+        # Differences of single-precision numbers are rounded once, in single precision as well.
+        return np.asarray(centre.astype(np.float32) if sample.dtype == np.float32 else centre, dtype=np.float64)
+
+    @cached_property
+    def _norms(self) -> tuple[FloatVector, float, float]:
+        """Squared lengths around the centre, minus a level in their middle; the level; the longest length."""
+        norms = squared_distances(self._centre[None, :], self._points)[0]
+        level, longest = float(np.median(norms)), float(np.sqrt(norms.max()))
+        norms -= level
+        return norms, level, longest
+
+    @property
+    def single_precision(self) -> bool:
+        return self._wants_single and SMALLEST_32 < self._norms[2] < LARGEST_32
+
+    @cached_property
+    def _copy(self) -> tuple[Rows, FloatVector]:
+        """What products in single precision read, with its centre: a centred copy of rows that must be converted."""
+        points, step = self._points, panel_rows(self._points.shape[1])
+        if not isinstance(points, Converted):
+            return points, self._centre
+        copy = np.empty(points.shape, dtype=np.float32)
+        for start in range(0, len(points), step):
+            copy[start : start + step] = points[start : start + step] - self._centre
+        return copy, np.zeros(points.shape[1])
+
+    def __call__(
+        self, queries: FloatMatrix, order: IntVector32, positions: IntVector32, space: IntMatrix32, *, single: bool
+    ) -> QuantisedKeys:
+        """The qkeys of a batch of queries, in `space`; order[i] is the training row at position i."""
+        queries, usable = self._prepare(queries)
+        norms, level, longest = self._norms
+        usable = usable & (np.maximum(queries.max(axis=1), -queries.min(axis=1)) < LARGEST_64)
+        centred = queries - self._centre
+        centred[~usable] = 0.0
+        squares = np.einsum("ij,ij->i", centred, centred)
+        usable &= squares < LARGEST_32**2 if single else True
+        centred[~usable], squares = 0.0, np.where(usable, squares, 0.0)
+        low, reach = -squares - level, (longest + np.sqrt(squares)) ** 2
+        tolerance = 2.0 * self._error(np.sqrt(squares), single=single) + self._rounding
+        if single:
+            scale = np.minimum((TOP - 2 * MARGIN) / reach, 0.25 * MARGIN / tolerance).astype(np.float32).astype(float)
+            width = np.ceil(1.001 * tolerance * scale).astype(np.int32) + PLACE_ERROR
+        else:
+            scale, width = line(low, low + reach, tolerance)
+        points, centre = self._copy if single else (self._points, self._centre)
+        qkeys = space[: len(queries)]
+        lines = scale, MARGIN - low * scale
+        centred *= -2.0
+        multiply(points, norms, centre, centred, lines, order, positions, qkeys, single=single)
+        return QuantisedKeys(qkeys=qkeys, tolerance=width, usable=usable, **self._source(queries))
+
+    def _error(self, lengths: FloatVector, *, single: bool) -> FloatVector:
+        """How far a key may be off, for queries of these lengths: by the product, and by double precision before it."""
+        (norms, _, longest), width = self._norms, len(self._centre)
+        both = longest + lengths
+        roundings = native.call("product_roundings", width) + 3  # of a sum; of the point, the query and the last sum
+        spread = max(float(norms.max()), -float(norms.min()))
+        unit = UNIT_32 if single else UNIT_64
+        product = unit * (2.0 * roundings * longest * lengths + 2.0 * spread)
+        offset = np.abs(self._centre).max(initial=0.0) + both  # coordinates before they are centred
+        before = UNIT_64 * ((width + 16.0) * both**2 + 8.0 * np.sqrt(width) * offset * both)
+        return np.asarray(1.001 * (product + before) + (np.finfo(np.float32).tiny if single else 0.0))
+
+    def _source(self, queries: FloatMatrix) -> dict[str, Any]:
+        """Where exact keys come from: points in memory, or functions of the metric."""
+        points = self._points
+        if self._exact is ExactDistances and isinstance(points, np.ndarray) and points.flags.c_contiguous:
+            return {"queries": np.ascontiguousarray(queries), "points": points}
+        return {"exact": [self._exact(query, points) for query in queries]}
+
+
+class InnerProducts:
+    """qkeys of inner products, in double precision; the error bound comes from the longest training point.
+
+    No number of the points is larger than 2**exponent.
+    """
+
+    single_precision = False
+
+    def __init__(self, points: Rows, exponent: int) -> None:
+        self._points, self._exponent = points, exponent
+        self._no_norms, self._no_centre = np.zeros(len(points)), np.zeros(points.shape[1])
+        self._longest = 0.0  # of the points divided by 2**exponent, lest squares vanish
+        for _, rows in blocks(points):
+            units = np.ldexp(rows.astype(np.float64), -exponent)
+            self._longest = max(self._longest, float(np.sqrt(np.einsum("ij,ij->i", units, units).max())))
+
+    def __call__(
+        self, queries: FloatMatrix, order: IntVector32, positions: IntVector32, space: IntMatrix32, *, single: bool
+    ) -> QuantisedKeys:
+        assert not single
+        scaled, top = scale_queries(queries, self._exponent)
+        units = np.ldexp(scaled, self._exponent - top)
+        high = np.ldexp(self._longest * np.sqrt((units * units).sum(axis=1)), top)
+        scale, tolerance = line(-high, high, 2.0 * (2.0 * queries.shape[1] + 4.0) * UNIT_64 * high)
+        qkeys, lines = space[: len(queries)], (scale, MARGIN + high * scale)
+        multiply(self._points, self._no_norms, self._no_centre, -scaled, lines, order, positions, qkeys, single=False)
+        exact: list[ExactKeys] = [partial(minus_inner_products_with, query, self._points) for query in scaled]
+        return QuantisedKeys(qkeys=qkeys, tolerance=tolerance, usable=np.ones(len(queries), dtype=bool), exact=exact)
+
+
+Products: TypeAlias = DistanceProducts | InnerProducts
+
+
+def scale_queries(queries: FloatMatrix, exponent: int) -> tuple[FloatMatrix, int]:
+    """Queries scaled by powers of two, so that their products with numbers up to 2**exponent reach 2**top and no more.
+
+    Then none vanishes that could matter beside the largest. Returns `top` too.
+    """
+    top = min(PRODUCT_TOP, 1000 + exponent)  # queries themselves must not overflow
+    own = np.frexp(np.abs(queries).max(axis=1, keepdims=True))[1]
+    return np.ldexp(queries, top - exponent - own), top
+
+
+def products_memory(n_train: int, width: int, *, copied: bool) -> Memory:
+    """Bytes of norms (more while they are made) and of a float32 copy; of rows read from a file; of packed queries."""
+    rows = min(n_train, panel_rows(width))
+    return Memory(
+        preparing=2 * 8 * n_train,
+        shared=8 * n_train + 32 * width + 2**15 + (4 * n_train * width if copied else 0),
+        per_thread=2 * 8 * rows * width + 3 * 8 * n_train,
+        per_query=8 * (4 * width + SPACE),
+    )

@@ -4,7 +4,8 @@ Validation points are numbered; every CHUNK consecutive ones form a `Leaf`, summ
 holds are its `Moments`, and these are added pairwise along a fixed binary tree: node (level, i) holds leaves i 2^level
 to (i+1) 2^level - 1 and is always left child plus right child. A `Partial` keeps the largest complete nodes it has, so
 the work done in order needs memory for log2(leaves) nodes, and partials may be merged in any order and grouping. The
-last leaf may be short: it stays apart, as running sums, so that further points can be added to it.
+last leaf may be short: it stays apart, as running sums, so that further points can be added to it. The `Origin` of a
+Partial says which data and parameters it belongs to, and so whether two may be merged.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ import operator
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
+from fractions import Fraction
 from functools import reduce
-from typing import Any, TypeAlias
+from types import CodeType, MappingProxyType
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +27,7 @@ import numpy.typing as npt
 from nearworth._common import native
 from nearworth._common.files import Arrays, check_arrays, read_archive, write_archive
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
-from nearworth.results.origin import Origin
+from nearworth.inputs.features import fingerprint
 
 CHUNK = 64  # validation points of a leaf
 LARGEST_LEVEL = 48  # of a file's nodes: more validation points than anything can hold
@@ -33,6 +36,10 @@ OF_MOMENTS = (("total",), ("centre", "spread"), ("ends",), ("error",))
 OF_LEAF = (("total",), ("shift", "first", "second"), ("sums", "near", "far"), ("error",))
 WITH_SPREAD = ("total", "shift", "first", "second")  # in the order that the kernels take them
 N_ROWS = {"ends": 2, "sums": 3, "near": 3, "far": 3}  # the others are vectors
+
+SELF = "self"  # stands for the fingerprint of validation points that are the training points themselves
+TYPES = {"version": str, "parameters": dict, "n_train": int, "training": str}
+WORDS = {"training": "the training data", "validation": "the validation data", "weights": "the weights"}
 
 Node: TypeAlias = tuple[int, int]
 
@@ -60,16 +67,15 @@ class Moments:
 
     def __add__(self, other: Moments) -> Moments:
         numbers = [mine + theirs for mine, theirs in zip(self.numbers, other.numbers, strict=True)]
-        mine, theirs = self.arrays, other.arrays
         sums: dict[str, Any] = {"total": self.total + other.total}
-        if {"centre", "spread"} <= mine.keys() & theirs.keys():
+        if self.centre is not None and other.centre is not None:
             share = other.weight_squares / numbers[-1] if numbers[-1] > 0 else 0.0
-            away = theirs["centre"] - mine["centre"]
-            sums["centre"] = mine["centre"] + share * away
-            sums["spread"] = mine["spread"] + theirs["spread"] + (share * self.weight_squares) * away**2
-        if {"ends"} & (mine.keys() | theirs.keys()):
+            away = other.centre - self.centre
+            sums["centre"] = self.centre + share * away
+            sums["spread"] = self.spread + other.spread + (share * self.weight_squares) * away**2  # type: ignore[operator]
+        if self.ends is not None or other.ends is not None:
             sums["ends"] = self._ends_or_values() + other._ends_or_values()
-        elif errors := [each["error"] for each in (mine, theirs) if "error" in each]:
+        elif errors := [each.error for each in (self, other) if each.error is not None]:
             sums["error"] = sum(errors[1:], errors[0])
         return Moments(*numbers, **sums)
 
@@ -208,6 +214,104 @@ class Leaf:
         return leaf
 
 
+class ValidationSet(NamedTuple):
+    """Validation points that came in together: number of the first among all, how many, hash of the data."""
+
+    start: int
+    n_points: int
+    fingerprint: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """Which data and parameters sums belong to. Fields that are empty are not known.
+
+    Fingerprints are compared and written, never taken apart: any object will do that equals and prints as its hash.
+    `ranked` is how many neighbours were ranked (None for all), `search` what a searcher must be to find the same again,
+    and `weights` the fingerprint of weights that are not part of a validation set.
+    """
+
+    version: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    n_train: int = 0
+    n_classes: int | None = None
+    training: str = ""
+    validation: tuple[ValidationSet, ...] = ()
+    standard_errors: bool = False
+    ranked: int | None = None
+    tail: str | None = None
+    search: str | None = None
+    weights: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
+
+    @property
+    def n_val(self) -> int:
+        """Number of validation points."""
+        return sum(each.n_points for each in self.validation)
+
+    @property
+    def is_leave_one_out(self) -> bool:
+        """Whether the training points were valued on each other."""
+        return any(each.fingerprint == SELF for each in self.validation)
+
+    def differences(self, other: Origin, names: Sequence[str]) -> list[str]:
+        """In which of these fields two origins differ, in words: see GAME, PARTS and RUN."""
+        found = []
+        for name in names:
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if name == "parameters":
+                keys = sorted(key for key in {*mine, *theirs} if mine.get(key) != theirs.get(key))
+                found += [f"{key}: {mine.get(key)!r} and {theirs.get(key)!r}" for key in keys]
+            elif mine != theirs:
+                # Another version may have hashed the same data to another fingerprint.
+                unsure = " (fingerprints of these versions cannot be compared)" if self.version != other.version else ""
+                found.append(WORDS[name] + unsure if name in WORDS else f"{name}: {mine!r} and {theirs!r}")
+        return found
+
+    def shares_validation(self, other: Origin) -> bool:
+        mine, theirs = ({each.fingerprint for each in origin.validation} for origin in (self, other))
+        return not mine.isdisjoint(theirs)
+
+    def merge(self, others: Sequence[Origin]) -> Origin:
+        """The origin of the whole that these are parts of; a ValueError if they are not."""
+        for other in others:
+            if different := self.differences(other, PARTS):
+                raise ValueError(f"These parts do not belong together; they differ in {'; '.join(different)}.")
+        sets = {each.start: each for origin in (self, *others) for each in origin.validation}
+        return replace(self, validation=tuple(sets[start] for start in sorted(sets)))
+
+    def followed_by(self, other: Origin) -> Origin:
+        """The origin of the sum of two: the validation points of the other come after these."""
+        later = (each._replace(start=each.start + self.n_val) for each in other.validation)
+        both = self.standard_errors and other.standard_errors
+        return replace(self, validation=(*self.validation, *later), standard_errors=both)
+
+    def to_json(self) -> dict[str, Any]:
+        plain = {name: getattr(self, name) for name in RUN}
+        return plain | {"parameters": dict(self.parameters), "validation": [[*each] for each in self.validation]}
+
+    @classmethod
+    def from_json(cls, known: Mapping[str, Any]) -> Origin:
+        """What `to_json` gave; a ValueError if it cannot have been that."""
+        sets = tuple(ValidationSet(*each) for each in known["validation"])
+        wrong = [name for name, kind in TYPES.items() if not isinstance(known[name], kind)]
+        if wrong or any([type(x) for x in each] != [int, int, str] for each in sets):
+            raise ValueError(f"its origin has a wrong {wrong[0] if wrong else 'validation set'}.")
+        fields = {name: each for name, each in known.items() if name != "kernel"}  # which older files have
+        return cls(**{**fields, "validation": sets})
+
+    def __reduce__(self) -> Any:
+        return Origin.from_json, (self.to_json(),)
+
+
+# What must agree: between valuations to be added, parts to be merged, a checkpoint and the run that takes it up.
+GAME = ("parameters", "training")
+PARTS = tuple(name for name in Origin.__dataclass_fields__ if name != "validation")
+RUN = (*PARTS, "validation")
+
+
 class Partial:
     """A part of the sum over validation points: add, merge, finish; save and load.
 
@@ -234,9 +338,6 @@ class Partial:
     def n_points(self) -> int:
         """How many validation points are in."""
         return sum(stop - first for first, stop in _spans(self._nodes))
-
-    def __contains__(self, leaf: int) -> bool:
-        return any((level, leaf >> level) in self._nodes for level in range(LARGEST_LEVEL + 1))
 
     def add_leaf(self, number: int, leaf: Leaf) -> None:
         """Add a leaf, which stays open if it is short; only the last one may be."""
@@ -380,3 +481,28 @@ def _check_state(numbers: Sequence[Any], arrays: Arrays, groups: Sequence[Sequen
     if "far" in arrays:
         columns["far"] = arrays["far"].shape[-1]  # one per class
     check_arrays(arrays, {name: (N_ROWS[name], n) if name in N_ROWS else (n,) for name, n in columns.items()})
+
+
+def describe(value: Any) -> Any:
+    """A parameter as JSON can hold it, the same in every process."""
+    if callable(value):
+        body = repr(value)
+        if code := getattr(value, "__code__", None):
+            closure = [describe(cell.cell_contents) for cell in value.__closure__ or ()]
+            body = fingerprint(_contents(code), value.__defaults__, closure)[:8]
+        return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}#{body}"
+    if isinstance(value, Fraction):
+        return float(value)
+    if isinstance(value, tuple | list):
+        return [describe(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): describe(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return fingerprint(value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _contents(code: CodeType) -> list[Any]:
+    """What a function does, without the addresses that the repr of inner functions holds."""
+    constants = [_contents(part) if isinstance(part, CodeType) else repr(part) for part in code.co_consts]
+    return [code.co_code, code.co_names, constants]

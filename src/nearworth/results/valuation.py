@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import warnings
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
@@ -17,13 +16,13 @@ import numpy.typing as npt
 from nearworth._common.files import Arrays, check_arrays, read_archive, write_archive
 from nearworth._common.frames import make_frame
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
+from nearworth._common.warnings import warn_user
 from nearworth.inputs.parameters import condition, is_whole
 from nearworth.inputs.targets import check_classes, check_owners
 from nearworth.results.detection import Detection, detect
-from nearworth.results.origin import GAME, Origin
 from nearworth.results.owners import OwnerValues, sum_by_owner
 from nearworth.results.plots import plot_values, plot_values_by_class
-from nearworth.results.sums import Moments, Partial
+from nearworth.results.sums import GAME, Moments, Origin, Partial
 from nearworth.results.typical_error import TypicalError
 
 # Parameters that a valuation describes itself by.
@@ -198,10 +197,9 @@ class Valuation:
         if self._moments_by_group is not None:
             errors = self._errors_of(self._moments_by_group(codes))
         elif self.standard_errors is not None:
-            warnings.warn(
+            warn_user(
                 "Standard errors of owners' totals need the data, which a loaded or added-up valuation no longer has: "
-                "they are NaN. Call sum_by on the valuation that value() returned.",
-                stacklevel=2,
+                "they are NaN. Call sum_by on the valuation that value() returned."
             )
         errors = np.full(len(labels), np.nan) if errors is None else errors
         return sum_by_owner(labels, codes, np.stack([self.values, self.lower, self.upper]), errors, self.backend)
