@@ -144,7 +144,7 @@ def product_space(rng):
 
 @case
 def product_qkeys(rng):
-    """Some rows of any type, in any order and to any places."""
+    """Some rows of any type, in any order, to any places or one after the other."""
     n, n_queries, width, extra = size(rng, least=1), size(rng, 65, least=1), size(rng, 600), size(rng, 33)
     points, factors = rows(rng, n, width), rng.normal(size=(n_queries, width))
     centre = numbers(rng, width).astype(np.float32).astype(np.float64)
@@ -165,7 +165,10 @@ def product_qkeys(rng):
         assert (np.abs(arrays["qkeys"][:, places] - expected) <= error + (256.0 if single else 2.0)).all()
         assert (np.delete(arrays["qkeys"], places, axis=1) == -5).all()
 
-    return Case([points, some, places, norms, centre, factors, scales, offsets, single, scratch, before], check)
+    given = places
+    if rng.integers(2):
+        given, places = None, np.arange(len(some))
+    return Case([points, some, given, norms, centre, factors, scales, offsets, single, scratch, before], check)
 
 
 @case
