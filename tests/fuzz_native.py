@@ -282,14 +282,14 @@ def certified_cut(rng):
 @case
 def hash_numbers(rng):
     n, start = size(rng), size(rng)
-    keys, values = rng.integers(0, 2**64, (2, features.BLOCK), dtype=np.uint64), numbers(rng, n)
+    keys, values = rng.integers(0, 2**64, (2, features.BLOCK), dtype=np.uint64), rows(rng, n, 1)[:, 0]
     start += int(rng.integers(0, 2)) * (features.BLOCK - n // 2)  # across the border of two blocks
     sums = rng.integers(0, 2**64, ((start + n) // features.BLOCK + 1, 2), dtype=np.uint64)
 
     def check(result, arrays):
         expected = sums.copy()
         if n:
-            features.hash_numbers(values, start, keys, expected)
+            features.hash_numbers(values.astype(np.float64), start, keys, expected)
         np.testing.assert_array_equal(arrays["sums"], expected)
 
     return Case([values, start, keys, sums], check)

@@ -71,7 +71,7 @@ certified_cut(matches:u4[c] others:u4[c] total:f8[t] worth:f8[t+1] max_error:f8 
 add_with_spread(total:f8[n]! shift:f8[n]! first:f8[n]! second:f8[n]! values:f8[n] weight:f8 fresh:i4)
 
 # hash.c
-hash_numbers(numbers:f8[n] start:i8 keys:u8[2,b] sums:u8[c,2]!)
+hash_numbers(numbers:any[n] start:i8 keys:u8[2,b] sums:u8[c,2]!)
 
 # nearest.c
 nearest_lists(qkeys:i4[q,s] tolerances:i4[q] excluded:i4[q,e] row_of:i4[n] queries:f8?[q,d] points:any?[m,d]
