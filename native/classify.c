@@ -29,9 +29,9 @@ typedef struct {
     float slope1, offset1, slope2, offset2, top;
 } Map;
 
-/* Listed points whose order qkeys leave open: items start..end-1. */
+/* Listed points whose order qkeys leave open: items start..end-1, and the number of the first pivot among them. */
 typedef struct {
-    int64_t start, end;
+    int64_t start, end, pivot;
 } Run;
 
 /* Working arrays of one thread. An item is a listed point: its qkey, and in the lower half its position. */
@@ -42,12 +42,16 @@ typedef struct {
     int32_t *links;             /* by cell: pivots whose tolerance reaches from it to the next */
     uint8_t *mixed;             /* by cell: whether its group holds both statuses, so that order matters */
     uint64_t *items, *spare;    /* near to far once they are sorted */
+    int32_t *pivots;            /* which items are pivots, near to far */
     double *value;              /* of each item */
     Run *runs;
     double *distance, *exact;   /* exact distances by row, where wanted; of the wanted rows, then of one run */
     int32_t *rows;              /* the wanted rows */
     uint64_t *wanted;           /* a bit for each row */
-    int64_t n_items, n_taken;   /* items of the query at hand; exact distances of all queries */
+    int64_t n_items, n_pivots;  /* of the query at hand */
+    int64_t end_mixed;          /* behind the last cell that is mixed */
+    int needless;               /* last bits of qkeys by which items are not sorted */
+    int64_t n_taken;            /* exact distances, of all queries */
 } Scratch;
 
 typedef struct {
@@ -108,6 +112,7 @@ static int64_t lay_out(char *memory, Scratch *s, int64_t n, int64_t n_cells)
     s->mixed = take(&memory, n_cells + 2, sizeof(uint8_t));
     s->items = take(&memory, n + 1, sizeof(uint64_t));
     s->spare = take(&memory, n + 1, sizeof(uint64_t));
+    s->pivots = take(&memory, n + 1, sizeof(int32_t));
     s->value = take(&memory, n, sizeof(double));
     s->runs = take(&memory, n / 2 + 1, sizeof(Run));
     s->distance = take(&memory, n, sizeof(double));
@@ -219,6 +224,7 @@ static int64_t find_groups(const Query *query, Scratch *s)
 {
     const uint32_t *matches = s->counts[MATCH], *others = s->counts[OTHER];
     int64_t listed = 0;
+    s->end_mixed = 0;
     if (query->cut > 0)
         s->links[query->cut - 1] = 0; /* what the cut separates is part of the certificate */
     for (int64_t c = 0, end; c < query->cut;) {
@@ -227,6 +233,7 @@ static int64_t find_groups(const Query *query, Scratch *s)
             n_matches += matches[end], n_others += others[end];
         bool mixed = n_matches && n_others;
         listed += mixed ? n_matches + n_others : 0;
+        s->end_mixed = mixed ? end : s->end_mixed;
         for (; c < end; c++)
             s->mixed[c] = mixed;
     }
@@ -247,54 +254,64 @@ static int needless_bits(int32_t tolerance)
     return bits;
 }
 
-/* List the points of mixed groups, near to far. Items have qkeys without needless bits. */
-static void list_items(const int32_t *qkeys, const Query *query, const uint16_t *cell, Scratch *s)
+static bool any_below(const uint16_t *cell, int64_t count, int64_t limit)
 {
-    int needless = needless_bits(query->tolerance);
-    int64_t count = 0;
-    for (int64_t i = 0; i < query->n; i++) {
-        s->items[count] = (uint64_t)(qkeys[i] >> needless) << 32 | (uint64_t)i;
-        count += s->mixed[cell[i]];
-    }
-    if (sort_items(s->items, s->spare, count) != s->items) {
-        uint64_t *sorted = s->spare;
-        s->spare = s->items;
-        s->items = sorted;
-    }
+    uint16_t any = 0;
+    for (int64_t i = 0; i < count; i++)
+        any |= cell[i] < (uint16_t)limit;
+    return any;
 }
 
-/* Whether an item may be as near as an earlier one, or nearer. */
-static inline bool close_to(uint64_t earlier, uint64_t later, uint64_t tolerance)
+/* List the points of mixed groups, near to far but for needless bits; and which of them are pivots. */
+static void list_items(const int32_t *qkeys, const Query *query, const uint16_t *cell, Scratch *s)
 {
-    return (later >> 32) - (earlier >> 32) <= tolerance;
+    int64_t count = 0;
+    for (int64_t start = 0; start < query->n; start += STRETCH) {
+        int64_t end = start + STRETCH < query->n ? start + STRETCH : query->n;
+        if (!any_below(cell + start, end - start, s->end_mixed))
+            continue;
+        for (int64_t i = start; i < end; i++) {
+            s->items[count] = (uint64_t)qkeys[i] << 32 | (uint64_t)i;
+            count += s->mixed[cell[i]];
+        }
+    }
+    s->needless = needless_bits(query->tolerance);
+    uint64_t *sorted = sort_items(s->items, s->spare, count, 32 + s->needless);
+    s->spare = sorted == s->items ? s->spare : s->items;
+    s->items = sorted;
+    s->n_pivots = 0;
+    for (int64_t i = 0; i < count; i++) {
+        s->pivots[s->n_pivots] = (int32_t)i;
+        s->n_pivots += status_of(query, position_of(sorted[i])) == query->pivots;
+    }
 }
 
 /* Runs of items that are within tolerance of pivots: what is between two runs is surely before or behind their pivots.
  * Two pivots belong to one run if an item between them is within tolerance of both. Returns the number of runs that hold
  * both statuses. */
-static int64_t find_runs(const Query *query, const uint64_t *items, int64_t n, Run *runs)
+static int64_t find_runs(const Query *query, Scratch *s)
 {
-    uint64_t tolerance = ((uint64_t)query->tolerance >> needless_bits(query->tolerance)) + 1;
-    int64_t n_runs = 0, n_pivots = 0;
-    Run run = {0, 0};
-    for (int64_t i = 0; i < n; i++) {
-        if (status_of(query, position_of(items[i])) != query->pivots)
-            continue;
-        int64_t start = i;
-        while (start > run.end && close_to(items[start - 1], items[i], tolerance))
+    const uint64_t *items = s->items;
+    int shift = 32 + s->needless;
+    uint64_t tolerance = ((uint64_t)query->tolerance >> s->needless) + 1;
+    int64_t n_runs = 0;
+    Run run = {0, 0, 0};
+    for (int64_t k = 0; k < s->n_pivots; k++) {
+        int64_t i = s->pivots[k], start = i;
+        uint64_t qkey = items[i] >> shift;
+        while (start > run.end && qkey - (items[start - 1] >> shift) <= tolerance)
             start--;
-        if (i >= run.end && !(start == run.end && start > 0 && close_to(items[start - 1], items[i], tolerance))) {
-            runs[n_runs] = run;
-            n_runs += run.end - run.start > n_pivots;
-            run.start = start, run.end = i + 1, n_pivots = 0;
+        if (i >= run.end && !(start == run.end && start > 0 && qkey - (items[start - 1] >> shift) <= tolerance)) {
+            s->runs[n_runs] = run;
+            n_runs += run.end - run.start > k - run.pivot;
+            run.start = start, run.end = i + 1, run.pivot = k;
         }
         run.end = run.end > i ? run.end : i + 1;
-        while (run.end < n && close_to(items[i], items[run.end], tolerance))
+        while (run.end < s->n_items && (items[run.end] >> shift) - qkey <= tolerance)
             run.end++;
-        n_pivots++;
     }
-    runs[n_runs] = run;
-    return n_runs + (run.end - run.start > n_pivots);
+    s->runs[n_runs] = run;
+    return n_runs + (run.end - run.start > s->n_pivots - run.pivot);
 }
 
 static inline void want(uint64_t *wanted, int32_t row) { wanted[row >> 6] |= UINT64_C(1) << (row & 63); }
@@ -325,7 +342,7 @@ static void compute_distances(const Query *query, int64_t n_runs, Source *source
 }
 
 /* Put the items of one run in the order of exact distances, then of rows. */
-static void order_run(Run run, bool by_index, const int32_t *row_of, const int32_t *place_of, Scratch *s)
+static void order_run(const Query *query, Run run, const int32_t *row_of, const int32_t *place_of, Scratch *s)
 {
     int64_t size = run.end - run.start;
     uint64_t *items = s->items + run.start;
@@ -335,19 +352,21 @@ static void order_run(Run run, bool by_index, const int32_t *row_of, const int32
     }
     sort_pairs(s->exact, s->rows, size);
     for (int64_t i = 0; i < size; i++) {
-        bool tied = !by_index && i > 0 && s->exact[i] == s->exact[i - 1];
+        bool tied = !query->by_index && i > 0 && s->exact[i] == s->exact[i - 1];
         items[i] = (uint64_t)place_of[s->rows[i]] | (tied ? TIED : 0);
+        if (status_of(query, position_of(items[i])) == query->pivots)
+            s->pivots[run.pivot++] = (int32_t)(run.start + i);
     }
 }
 
 /* Put all items in the order of exact distances, where it matters. */
 static void resolve(const Query *query, Source *source, const int32_t *row_of, const int32_t *place_of, Scratch *s)
 {
-    int64_t n_runs = find_runs(query, s->items, s->n_items, s->runs);
+    int64_t n_runs = find_runs(query, s);
     if (n_runs > 0)
         compute_distances(query, n_runs, source, row_of, s);
     for (int64_t r = 0; r < n_runs; r++)
-        order_run(s->runs[r], query->by_index, row_of, place_of, s);
+        order_run(query, s->runs[r], row_of, place_of, s);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- values */
@@ -374,22 +393,35 @@ static int64_t scan_ties(Scan *scan, const Query *query, int64_t end, Scratch *s
     return first;
 }
 
-/* Values of the items start..end-1, far to near. */
-static void scan_items(Scan *begun, const Query *query, int64_t start, int64_t end, Scratch *s)
+/* The value of items that all have one status. */
+static void scan_alike(Scan *scan, enum status status, int64_t start, int64_t end, Scratch *s)
 {
-    const uint64_t *items = s->items;
-    Query own = *query;
-    Scan scan = *begun; /* copies stay in registers: no store to a value can change them */
-    while (end > start)
-        if (items[end - 1] & TIED) {
-            *begun = scan;
-            end = scan_ties(begun, query, end, s);
-            scan = *begun;
+    if (start == end)
+        return;
+    double value = next_points(scan, status, end - start);
+    for (int64_t i = start; i < end; i++)
+        s->value[i] = value;
+}
+
+/* Values of the items start..end-1, far to near, from pivot to pivot: points between two pivots have one value. */
+static void scan_items(Scan *scan, const Query *query, int64_t start, int64_t end, Scratch *s)
+{
+    enum status between = query->pivots == MATCH ? OTHER : MATCH;
+    while (s->n_pivots > 0 && s->pivots[s->n_pivots - 1] >= start) {
+        int64_t pivot = s->pivots[s->n_pivots - 1], after = pivot + 1;
+        while (after < end && s->items[after] & TIED)
+            after++;
+        scan_alike(scan, between, after, end, s);
+        if (after > pivot + 1 || s->items[pivot] & TIED) {
+            end = scan_ties(scan, query, after, s);
         } else {
-            end--;
-            s->value[end] = next_points(&scan, status_of(&own, position_of(items[end])), 1);
+            scan_alike(scan, query->pivots, pivot, after, s);
+            end = pivot;
         }
-    *begun = scan;
+        while (s->n_pivots > 0 && s->pivots[s->n_pivots - 1] >= end)
+            s->n_pivots--;
+    }
+    scan_alike(scan, between, start, end, s);
 }
 
 /* Values of the cells that need not be resolved for this error, and where they begin. Returns the certified error. */

@@ -48,8 +48,8 @@ typedef struct {
 /* Exact keys of k chosen of n rows. */
 void exact_distances(Source *source, const int32_t *rows, double *out, int64_t n, int64_t k);
 
-/* Items in the order of their upper halves; equal ones keep theirs. Returns where they are then: `items` or `spare`. */
-uint64_t *sort_items(uint64_t *items, uint64_t *spare, int64_t n);
+/* Items in the order of their bits from `shift` on; equal ones keep theirs. Returns where they are: `items` or `spare`. */
+uint64_t *sort_items(uint64_t *items, uint64_t *spare, int64_t n, int shift);
 
 /* Pairs in place by key, then by point. */
 void sort_pairs(double *keys, int32_t *points, int64_t size);
