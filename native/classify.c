@@ -36,9 +36,9 @@ typedef struct {
 
 /* Working arrays of one thread. An item is a listed point: its qkey, and in the lower half its position. */
 typedef struct {
-    uint16_t *cell[2];          /* the cell of each point, of two queries */
-    double *table[2][2];        /* value of each cell, of two queries, by status */
-    uint32_t *counts[2];        /* by status and cell */
+    uint16_t *cell[2];          /* of each point, of two queries: cells of others, of matches, of excluded points */
+    double *table[2][2];        /* value of each cell, of two queries, by status; matches stand behind others */
+    uint32_t *counts[2];        /* by status and cell; in the same way */
     int32_t *links;             /* by cell: pivots whose tolerance reaches from it to the next */
     uint8_t *mixed;             /* by cell: whether its group holds both statuses, so that order matters */
     uint64_t *items, *spare;    /* near to far once they are sorted */
@@ -104,12 +104,13 @@ static int64_t lay_out(char *memory, Scratch *s, int64_t n, int64_t n_cells)
     char *start = memory;
     for (int i = 0; i < 2; i++) {
         s->cell[i] = take(&memory, n + 64, sizeof(uint16_t));
-        s->counts[i] = take(&memory, n_cells + 2, sizeof(uint32_t));
-        for (int status = 0; status < 2; status++)
-            s->table[i][status] = take(&memory, n_cells + 2, sizeof(double));
+        s->table[i][OTHER] = take(&memory, 2 * n_cells + 1, sizeof(double));
+        s->table[i][MATCH] = s->table[i][OTHER] + n_cells;
     }
+    s->counts[OTHER] = take(&memory, 2 * n_cells + 1, sizeof(uint32_t));
+    s->counts[MATCH] = s->counts[OTHER] + n_cells;
     s->links = take(&memory, n_cells + 2, sizeof(int32_t));
-    s->mixed = take(&memory, n_cells + 2, sizeof(uint8_t));
+    s->mixed = take(&memory, 2 * n_cells + 1, sizeof(uint8_t));
     s->items = take(&memory, n + 1, sizeof(uint64_t));
     s->spare = take(&memory, n + 1, sizeof(uint64_t));
     s->pivots = take(&memory, n + 1, sizeof(int32_t));
@@ -169,12 +170,13 @@ static Map make_map(const int32_t *qkeys, const Query *query, bool certified)
     return map;
 }
 
-static void count_cells(const int32_t *qkeys, const Map *map, int64_t start, int64_t stop, uint16_t *cell, uint32_t *counts)
+static void count_cells(const int32_t *qkeys, const Map *map, int64_t start, int64_t stop, int64_t before, uint16_t *cell,
+                        uint32_t *counts)
 {
     for (; start < stop; start += STRETCH) {
         int64_t end = start + STRETCH < stop ? start + STRETCH : stop;
         for (int64_t i = start; i < end; i++)
-            cell[i] = cell_of(map, qkeys[i]);
+            cell[i] = (uint16_t)(cell_of(map, qkeys[i]) + before);
         for (int64_t i = start; i < end; i++)
             counts[cell[i]]++;
     }
@@ -183,16 +185,16 @@ static void count_cells(const int32_t *qkeys, const Map *map, int64_t start, int
 /* Excluded points go to a cell of their own behind the last, which counts for nothing and has the value 0. */
 static void put_in_cells(const int32_t *qkeys, const Query *query, const Map *map, uint16_t *cell, Scratch *s)
 {
+    memset(s->counts[OTHER], 0, (size_t)(2 * query->n_cells + 1) * sizeof **s->counts);
     for (int status = 0; status < 2; status++) {
         Ranges points = points_of(query, status);
-        memset(s->counts[status], 0, (size_t)(query->n_cells + 1) * sizeof *s->counts[status]);
         for (int r = 0; r < 2; r++)
-            count_cells(qkeys, map, points.start[r], points.stop[r], cell, s->counts[status]);
+            count_cells(qkeys, map, points.start[r], points.stop[r], status == MATCH ? query->n_cells : 0, cell, s->counts[OTHER]);
     }
     for (int64_t e = 0; e < query->n_excluded; e++) {
         int64_t i = query->excluded[e];
-        s->counts[status_of(query, i)][cell[i]]--;
-        cell[i] = (uint16_t)query->n_cells;
+        s->counts[OTHER][cell[i]]--;
+        cell[i] = (uint16_t)(2 * query->n_cells);
     }
 }
 
@@ -210,7 +212,7 @@ static void link_cells(const int32_t *qkeys, const Query *query, const Map *map,
                 high[j] = cell_of(map, qkeys[i + j] + query->tolerance);
             }
             for (int64_t j = 0; j < count; j++)
-                if (low[j] != high[j] && cell[i + j] < query->n_cells) {
+                if (low[j] != high[j] && cell[i + j] < 2 * query->n_cells) {
                     links[low[j]]++;
                     links[high[j]]--;
                 }
@@ -237,7 +239,8 @@ static int64_t find_groups(const Query *query, Scratch *s)
         for (; c < end; c++)
             s->mixed[c] = mixed;
     }
-    memset(s->mixed + query->cut, 0, (size_t)(query->n_cells + 1 - query->cut));
+    memset(s->mixed + query->cut, 0, (size_t)(2 * query->n_cells + 1 - query->cut));
+    memcpy(s->mixed + query->n_cells, s->mixed, (size_t)query->cut);
     return listed;
 }
 
@@ -254,11 +257,12 @@ static int needless_bits(int32_t tolerance)
     return bits;
 }
 
-static bool any_below(const uint16_t *cell, int64_t count, int64_t limit)
+/* Whether any of these points may be in a mixed cell. */
+static bool any_mixed(const uint16_t *cell, int64_t count, uint16_t n_cells, uint16_t end_mixed)
 {
     uint16_t any = 0;
     for (int64_t i = 0; i < count; i++)
-        any |= cell[i] < (uint16_t)limit;
+        any |= (uint16_t)(cell[i] < n_cells ? cell[i] : cell[i] - n_cells) < end_mixed;
     return any;
 }
 
@@ -268,7 +272,7 @@ static void list_items(const int32_t *qkeys, const Query *query, const uint16_t 
     int64_t count = 0;
     for (int64_t start = 0; start < query->n; start += STRETCH) {
         int64_t end = start + STRETCH < query->n ? start + STRETCH : query->n;
-        if (!any_below(cell + start, end - start, s->end_mixed))
+        if (!any_mixed(cell + start, end - start, (uint16_t)query->n_cells, (uint16_t)s->end_mixed))
             continue;
         for (int64_t i = start; i < end; i++) {
             s->items[count] = (uint64_t)qkeys[i] << 32 | (uint64_t)i;
@@ -444,7 +448,7 @@ static void scan_cells(Scan *scan, const Query *query, double *const table[2], S
 {
     const uint32_t *matches = s->counts[MATCH], *others = s->counts[OTHER];
     int64_t end = s->n_items, start = end;
-    table[MATCH][query->n_cells] = table[OTHER][query->n_cells] = 0.0;
+    table[MATCH][query->n_cells] = 0.0; /* of excluded points */
     for (int64_t c = query->cut - 1; c >= 0; c--) {
         table[MATCH][c] = table[OTHER][c] = 0.0;
         if (s->mixed[c]) { /* its points are listed */
@@ -466,10 +470,8 @@ static void weigh(double weight, int64_t n_cells, double *const table[2], Scratc
 {
     if (weight == 1.0)
         return;
-    for (int64_t c = 0; c <= n_cells; c++) {
-        table[MATCH][c] *= weight;
+    for (int64_t c = 0; c < 2 * n_cells; c++)
         table[OTHER][c] *= weight;
-    }
     for (int64_t i = 0; i < s->n_items; i++)
         s->value[i] *= weight;
 }
@@ -495,24 +497,11 @@ static double value_query(const int32_t *qkeys, Query *query, const Certificate 
     return error;
 }
 
-/* Add the values of listed points, or set them. */
-static void fold_listed(double *out, const Scratch *s, bool set)
+/* Add the values of listed points. */
+static void fold_listed(double *out, const Scratch *s)
 {
-    for (int64_t i = 0; i < s->n_items; i++) {
-        double *sum = out + position_of(s->items[i]);
-        *sum = set ? s->value[i] : *sum + s->value[i];
-    }
-}
-
-static int by_size(int64_t *edges)
-{
-    for (int a = 1; a < 5; a++)
-        for (int b = a; b > 0 && edges[b - 1] > edges[b]; b--) {
-            int64_t edge = edges[b];
-            edges[b] = edges[b - 1];
-            edges[b - 1] = edge;
-        }
-    return 5;
+    for (int64_t i = 0; i < s->n_items; i++)
+        out[position_of(s->items[i])] += s->value[i];
 }
 
 /* Look-ups are faster one by one than as gathered vectors. */
@@ -522,29 +511,17 @@ static int by_size(int64_t *edges)
 #define ONE_BY_ONE
 #endif
 
-/* Add the tables of two queries, of the first before the second. */
-ONE_BY_ONE static void fold_two(double *restrict out, const Query *queries, const Scratch *s)
+/* Add the table of one query, or those of two, of the first before the second. */
+ONE_BY_ONE static void fold(double *restrict out, const Scratch *s, int64_t n, bool two)
 {
-    int64_t edges[6] = {0, queries[0].first_match, queries[0].end_match, queries[1].first_match, queries[1].end_match, queries[0].n};
     const uint16_t *restrict cell0 = s->cell[0], *restrict cell1 = s->cell[1];
-    int count = by_size(edges);
-    for (int e = 0; e < count; e++) {
-        const double *table0 = s->table[0][status_of(queries, edges[e])], *table1 = s->table[1][status_of(queries + 1, edges[e])];
-        for (int64_t i = edges[e]; i < edges[e + 1]; i++)
+    const double *table0 = s->table[0][OTHER], *table1 = s->table[1][OTHER];
+    if (two)
+        for (int64_t i = 0; i < n; i++)
             out[i] = (out[i] + table0[cell0[i]]) + table1[cell1[i]];
-    }
-}
-
-/* Add the table of one query, or set it. */
-static void fold_one(double *restrict out, const Query *query, const Scratch *s, int number, bool set)
-{
-    int64_t edges[4] = {0, query->first_match, query->end_match, query->n};
-    const uint16_t *restrict cell = s->cell[number];
-    for (int e = 0; e < 3; e++) {
-        const double *table = s->table[number][status_of(query, edges[e])];
-        for (int64_t i = edges[e]; i < edges[e + 1]; i++)
-            out[i] = set ? table[cell[i]] : out[i] + table[cell[i]];
-    }
+    else
+        for (int64_t i = 0; i < n; i++)
+            out[i] += table0[cell0[i]];
 }
 
 /* A block of queries. `total` gets weight * value added, query after query; or `values`, where given, each query's values.
@@ -566,7 +543,6 @@ EXPORT int64_t classify_block(const int32_t *qkeys, const int32_t *tolerances, c
 {
     (void)n_starts, (void)n_ranks, (void)n_rows, (void)n_memory;
     Scratch s;
-    Query pair[2];
     Certificate certificate = {max_error, certain, cumulative};
     lay_out(memory + (64 - (uintptr_t)memory % 64) % 64, &s, n, n_cells);
     memset(s.wanted, 0, (size_t)(n / 64 + 1) * sizeof *s.wanted);
@@ -579,17 +555,13 @@ EXPORT int64_t classify_block(const int32_t *qkeys, const int32_t *tolerances, c
         Source source = {points, type, width, queries ? queries + q * width : NULL, given ? given + q * n : NULL, ask, q, false};
         Scan scan = begin_scan(worth, loss, constants[2 * q], constants[2 * q + 1], few, n - n_excluded);
         errors[q] = value_query(qkeys + q * stride, &query, &certificate, &source, row_of, place_of, &scan, number, &s);
-        pair[number] = query;
         if (source.failed)
             return -1;
         weigh(values ? 1.0 : weights[q], n_cells, s.table[number], &s);
-        if (values)
-            fold_one(values + q * n, &query, &s, 0, true);
-        else if (number == 1)
-            fold_two(total, pair, &s);
-        fold_listed(values ? values + q * n : total, &s, values != NULL);
-        if (!values && number == 0 && q + 1 == n_queries)
-            fold_one(total, &query, &s, 0, false);
+        double *out = values ? memset(values + q * n, 0, (size_t)n * sizeof *values) : total;
+        if (number == 1 || values || q + 1 == n_queries)
+            fold(out, &s, n, number == 1);
+        fold_listed(out, &s);
     }
     return s.n_taken;
 }

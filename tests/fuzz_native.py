@@ -299,18 +299,6 @@ def hash_numbers(rng):
 
 
 @case
-def rows_distances(rng):
-    n, width = size(rng, least=1), size(rng, 129)
-    query, points, some = numbers(rng, width), rows(rng, n, width), rng.integers(0, n, size(rng)).astype(np.int32)
-
-    def check(result, arrays):
-        with numpy_forms():
-            np.testing.assert_array_equal(arrays["out"], distances.ExactDistances(query, points)(some))
-
-    return Case([query, points, some, Space(some.shape)], check)
-
-
-@case
 def listed_pairs(rng):
     """Rows that are not there give infinity."""
     n, width, shape = size(rng, least=1), size(rng, 129), (size(rng, 33), size(rng, 65))

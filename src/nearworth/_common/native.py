@@ -53,7 +53,6 @@ classify_block(qkeys:i4[q,s] tolerances:i4[q] labels:i4[q] excluded:i4[q,e] cons
     errors:f8[q]! memory:u1[b]!) -> i8
 
 # distances.c
-rows_distances(query:f8[d] points:any[n,d] rows:i4[k] out:f8[k]!)
 listed_pairs(queries:f8[q,d] points:any[n,d] rows:i4[q,k] product:i4 out:f8[q,k]!)
 all_pairs(queries:f8[q,d] points:any[m,d] first:i8 product:i4 out:f8[q,n]!)
 sparse_distances(out:f8[q,n]! q_start:i8[q+1] q_column:i4[a] q_value:f8[a] x_start:i8[n+1] x_column:i4[b]
