@@ -29,25 +29,29 @@ typedef struct {
     float slope1, offset1, slope2, offset2, top;
 } Map;
 
-/* Listed points whose order qkeys leave open: items start..end-1. */
+/* Listed points whose order qkeys leave open: items start..end-1, and the number of the first pivot among them. */
 typedef struct {
-    int64_t start, end;
+    int64_t start, end, pivot;
 } Run;
 
 /* Working arrays of one thread. An item is a listed point: its qkey, and in the lower half its position. */
 typedef struct {
-    uint16_t *cell[2];          /* the cell of each point, of two queries */
-    double *table[2][2];        /* value of each cell, of two queries, by status */
-    uint32_t *counts[2];        /* by status and cell */
+    uint16_t *cell[2];          /* of each point, of two queries: cells of others, of matches, of excluded points */
+    double *table[2][2];        /* value of each cell, of two queries, by status; matches stand behind others */
+    uint32_t *counts[2];        /* by status and cell; in the same way */
     int32_t *links;             /* by cell: pivots whose tolerance reaches from it to the next */
     uint8_t *mixed;             /* by cell: whether its group holds both statuses, so that order matters */
     uint64_t *items, *spare;    /* near to far once they are sorted */
+    int32_t *pivots;            /* which items are pivots, near to far */
     double *value;              /* of each item */
     Run *runs;
     double *distance, *exact;   /* exact distances by row, where wanted; of the wanted rows, then of one run */
     int32_t *rows;              /* the wanted rows */
     uint64_t *wanted;           /* a bit for each row */
-    int64_t n_items, n_taken;   /* items of the query at hand; exact distances of all queries */
+    int64_t n_items, n_pivots;  /* of the query at hand */
+    int64_t end_mixed;          /* behind the last cell that is mixed */
+    int needless;               /* last bits of qkeys by which items are not sorted */
+    int64_t n_taken;            /* exact distances, of all queries */
 } Scratch;
 
 typedef struct {
@@ -100,14 +104,16 @@ static int64_t lay_out(char *memory, Scratch *s, int64_t n, int64_t n_cells)
     char *start = memory;
     for (int i = 0; i < 2; i++) {
         s->cell[i] = take(&memory, n + 64, sizeof(uint16_t));
-        s->counts[i] = take(&memory, n_cells + 2, sizeof(uint32_t));
-        for (int status = 0; status < 2; status++)
-            s->table[i][status] = take(&memory, n_cells + 2, sizeof(double));
+        s->table[i][OTHER] = take(&memory, 2 * n_cells + 1, sizeof(double));
+        s->table[i][MATCH] = s->table[i][OTHER] + n_cells;
     }
+    s->counts[OTHER] = take(&memory, 2 * n_cells + 1, sizeof(uint32_t));
+    s->counts[MATCH] = s->counts[OTHER] + n_cells;
     s->links = take(&memory, n_cells + 2, sizeof(int32_t));
-    s->mixed = take(&memory, n_cells + 2, sizeof(uint8_t));
+    s->mixed = take(&memory, 2 * n_cells + 1, sizeof(uint8_t));
     s->items = take(&memory, n + 1, sizeof(uint64_t));
     s->spare = take(&memory, n + 1, sizeof(uint64_t));
+    s->pivots = take(&memory, n + 1, sizeof(int32_t));
     s->value = take(&memory, n, sizeof(double));
     s->runs = take(&memory, n / 2 + 1, sizeof(Run));
     s->distance = take(&memory, n, sizeof(double));
@@ -164,12 +170,13 @@ static Map make_map(const int32_t *qkeys, const Query *query, bool certified)
     return map;
 }
 
-static void count_cells(const int32_t *qkeys, const Map *map, int64_t start, int64_t stop, uint16_t *cell, uint32_t *counts)
+static void count_cells(const int32_t *qkeys, const Map *map, int64_t start, int64_t stop, int64_t before, uint16_t *cell,
+                        uint32_t *counts)
 {
     for (; start < stop; start += STRETCH) {
         int64_t end = start + STRETCH < stop ? start + STRETCH : stop;
         for (int64_t i = start; i < end; i++)
-            cell[i] = cell_of(map, qkeys[i]);
+            cell[i] = (uint16_t)(cell_of(map, qkeys[i]) + before);
         for (int64_t i = start; i < end; i++)
             counts[cell[i]]++;
     }
@@ -178,16 +185,16 @@ static void count_cells(const int32_t *qkeys, const Map *map, int64_t start, int
 /* Excluded points go to a cell of their own behind the last, which counts for nothing and has the value 0. */
 static void put_in_cells(const int32_t *qkeys, const Query *query, const Map *map, uint16_t *cell, Scratch *s)
 {
+    memset(s->counts[OTHER], 0, (size_t)(2 * query->n_cells + 1) * sizeof **s->counts);
     for (int status = 0; status < 2; status++) {
         Ranges points = points_of(query, status);
-        memset(s->counts[status], 0, (size_t)(query->n_cells + 1) * sizeof *s->counts[status]);
         for (int r = 0; r < 2; r++)
-            count_cells(qkeys, map, points.start[r], points.stop[r], cell, s->counts[status]);
+            count_cells(qkeys, map, points.start[r], points.stop[r], status == MATCH ? query->n_cells : 0, cell, s->counts[OTHER]);
     }
     for (int64_t e = 0; e < query->n_excluded; e++) {
         int64_t i = query->excluded[e];
-        s->counts[status_of(query, i)][cell[i]]--;
-        cell[i] = (uint16_t)query->n_cells;
+        s->counts[OTHER][cell[i]]--;
+        cell[i] = (uint16_t)(2 * query->n_cells);
     }
 }
 
@@ -205,7 +212,7 @@ static void link_cells(const int32_t *qkeys, const Query *query, const Map *map,
                 high[j] = cell_of(map, qkeys[i + j] + query->tolerance);
             }
             for (int64_t j = 0; j < count; j++)
-                if (low[j] != high[j] && cell[i + j] < query->n_cells) {
+                if (low[j] != high[j] && cell[i + j] < 2 * query->n_cells) {
                     links[low[j]]++;
                     links[high[j]]--;
                 }
@@ -219,6 +226,7 @@ static int64_t find_groups(const Query *query, Scratch *s)
 {
     const uint32_t *matches = s->counts[MATCH], *others = s->counts[OTHER];
     int64_t listed = 0;
+    s->end_mixed = 0;
     if (query->cut > 0)
         s->links[query->cut - 1] = 0; /* what the cut separates is part of the certificate */
     for (int64_t c = 0, end; c < query->cut;) {
@@ -227,10 +235,12 @@ static int64_t find_groups(const Query *query, Scratch *s)
             n_matches += matches[end], n_others += others[end];
         bool mixed = n_matches && n_others;
         listed += mixed ? n_matches + n_others : 0;
+        s->end_mixed = mixed ? end : s->end_mixed;
         for (; c < end; c++)
             s->mixed[c] = mixed;
     }
-    memset(s->mixed + query->cut, 0, (size_t)(query->n_cells + 1 - query->cut));
+    memset(s->mixed + query->cut, 0, (size_t)(2 * query->n_cells + 1 - query->cut));
+    memcpy(s->mixed + query->n_cells, s->mixed, (size_t)query->cut);
     return listed;
 }
 
@@ -247,54 +257,65 @@ static int needless_bits(int32_t tolerance)
     return bits;
 }
 
-/* List the points of mixed groups, near to far. Items have qkeys without needless bits. */
-static void list_items(const int32_t *qkeys, const Query *query, const uint16_t *cell, Scratch *s)
+/* Whether any of these points may be in a mixed cell. */
+static bool any_mixed(const uint16_t *cell, int64_t count, uint16_t n_cells, uint16_t end_mixed)
 {
-    int needless = needless_bits(query->tolerance);
-    int64_t count = 0;
-    for (int64_t i = 0; i < query->n; i++) {
-        s->items[count] = (uint64_t)(qkeys[i] >> needless) << 32 | (uint64_t)i;
-        count += s->mixed[cell[i]];
-    }
-    if (sort_items(s->items, s->spare, count) != s->items) {
-        uint64_t *sorted = s->spare;
-        s->spare = s->items;
-        s->items = sorted;
-    }
+    uint16_t any = 0;
+    for (int64_t i = 0; i < count; i++)
+        any |= (uint16_t)(cell[i] < n_cells ? cell[i] : cell[i] - n_cells) < end_mixed;
+    return any;
 }
 
-/* Whether an item may be as near as an earlier one, or nearer. */
-static inline bool close_to(uint64_t earlier, uint64_t later, uint64_t tolerance)
+/* List the points of mixed groups, near to far but for needless bits; and which of them are pivots. */
+static void list_items(const int32_t *qkeys, const Query *query, const uint16_t *cell, Scratch *s)
 {
-    return (later >> 32) - (earlier >> 32) <= tolerance;
+    int64_t count = 0;
+    for (int64_t start = 0; start < query->n; start += STRETCH) {
+        int64_t end = start + STRETCH < query->n ? start + STRETCH : query->n;
+        if (!any_mixed(cell + start, end - start, (uint16_t)query->n_cells, (uint16_t)s->end_mixed))
+            continue;
+        for (int64_t i = start; i < end; i++) {
+            s->items[count] = (uint64_t)qkeys[i] << 32 | (uint64_t)i;
+            count += s->mixed[cell[i]];
+        }
+    }
+    s->needless = needless_bits(query->tolerance);
+    uint64_t *sorted = sort_items(s->items, s->spare, count, 32 + s->needless);
+    s->spare = sorted == s->items ? s->spare : s->items;
+    s->items = sorted;
+    s->n_pivots = 0;
+    for (int64_t i = 0; i < count; i++) {
+        s->pivots[s->n_pivots] = (int32_t)i;
+        s->n_pivots += status_of(query, position_of(sorted[i])) == query->pivots;
+    }
 }
 
 /* Runs of items that are within tolerance of pivots: what is between two runs is surely before or behind their pivots.
  * Two pivots belong to one run if an item between them is within tolerance of both. Returns the number of runs that hold
  * both statuses. */
-static int64_t find_runs(const Query *query, const uint64_t *items, int64_t n, Run *runs)
+static int64_t find_runs(const Query *query, Scratch *s)
 {
-    uint64_t tolerance = ((uint64_t)query->tolerance >> needless_bits(query->tolerance)) + 1;
-    int64_t n_runs = 0, n_pivots = 0;
-    Run run = {0, 0};
-    for (int64_t i = 0; i < n; i++) {
-        if (status_of(query, position_of(items[i])) != query->pivots)
-            continue;
-        int64_t start = i;
-        while (start > run.end && close_to(items[start - 1], items[i], tolerance))
+    const uint64_t *items = s->items;
+    int shift = 32 + s->needless;
+    uint64_t tolerance = ((uint64_t)query->tolerance >> s->needless) + 1;
+    int64_t n_runs = 0;
+    Run run = {0, 0, 0};
+    for (int64_t k = 0; k < s->n_pivots; k++) {
+        int64_t i = s->pivots[k], start = i;
+        uint64_t qkey = items[i] >> shift;
+        while (start > run.end && qkey - (items[start - 1] >> shift) <= tolerance)
             start--;
-        if (i >= run.end && !(start == run.end && start > 0 && close_to(items[start - 1], items[i], tolerance))) {
-            runs[n_runs] = run;
-            n_runs += run.end - run.start > n_pivots;
-            run.start = start, run.end = i + 1, n_pivots = 0;
+        if (i >= run.end && !(start == run.end && start > 0 && qkey - (items[start - 1] >> shift) <= tolerance)) {
+            s->runs[n_runs] = run;
+            n_runs += run.end - run.start > k - run.pivot;
+            run.start = start, run.end = i + 1, run.pivot = k;
         }
         run.end = run.end > i ? run.end : i + 1;
-        while (run.end < n && close_to(items[i], items[run.end], tolerance))
+        while (run.end < s->n_items && (items[run.end] >> shift) - qkey <= tolerance)
             run.end++;
-        n_pivots++;
     }
-    runs[n_runs] = run;
-    return n_runs + (run.end - run.start > n_pivots);
+    s->runs[n_runs] = run;
+    return n_runs + (run.end - run.start > s->n_pivots - run.pivot);
 }
 
 static inline void want(uint64_t *wanted, int32_t row) { wanted[row >> 6] |= UINT64_C(1) << (row & 63); }
@@ -325,7 +346,7 @@ static void compute_distances(const Query *query, int64_t n_runs, Source *source
 }
 
 /* Put the items of one run in the order of exact distances, then of rows. */
-static void order_run(Run run, bool by_index, const int32_t *row_of, const int32_t *place_of, Scratch *s)
+static void order_run(const Query *query, Run run, const int32_t *row_of, const int32_t *place_of, Scratch *s)
 {
     int64_t size = run.end - run.start;
     uint64_t *items = s->items + run.start;
@@ -335,19 +356,21 @@ static void order_run(Run run, bool by_index, const int32_t *row_of, const int32
     }
     sort_pairs(s->exact, s->rows, size);
     for (int64_t i = 0; i < size; i++) {
-        bool tied = !by_index && i > 0 && s->exact[i] == s->exact[i - 1];
+        bool tied = !query->by_index && i > 0 && s->exact[i] == s->exact[i - 1];
         items[i] = (uint64_t)place_of[s->rows[i]] | (tied ? TIED : 0);
+        if (status_of(query, position_of(items[i])) == query->pivots)
+            s->pivots[run.pivot++] = (int32_t)(run.start + i);
     }
 }
 
 /* Put all items in the order of exact distances, where it matters. */
 static void resolve(const Query *query, Source *source, const int32_t *row_of, const int32_t *place_of, Scratch *s)
 {
-    int64_t n_runs = find_runs(query, s->items, s->n_items, s->runs);
+    int64_t n_runs = find_runs(query, s);
     if (n_runs > 0)
         compute_distances(query, n_runs, source, row_of, s);
     for (int64_t r = 0; r < n_runs; r++)
-        order_run(s->runs[r], query->by_index, row_of, place_of, s);
+        order_run(query, s->runs[r], row_of, place_of, s);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- values */
@@ -374,22 +397,35 @@ static int64_t scan_ties(Scan *scan, const Query *query, int64_t end, Scratch *s
     return first;
 }
 
-/* Values of the items start..end-1, far to near. */
-static void scan_items(Scan *begun, const Query *query, int64_t start, int64_t end, Scratch *s)
+/* The value of items that all have one status. */
+static void scan_alike(Scan *scan, enum status status, int64_t start, int64_t end, Scratch *s)
 {
-    const uint64_t *items = s->items;
-    Query own = *query;
-    Scan scan = *begun; /* copies stay in registers: no store to a value can change them */
-    while (end > start)
-        if (items[end - 1] & TIED) {
-            *begun = scan;
-            end = scan_ties(begun, query, end, s);
-            scan = *begun;
+    if (start == end)
+        return;
+    double value = next_points(scan, status, end - start);
+    for (int64_t i = start; i < end; i++)
+        s->value[i] = value;
+}
+
+/* Values of the items start..end-1, far to near, from pivot to pivot: points between two pivots have one value. */
+static void scan_items(Scan *scan, const Query *query, int64_t start, int64_t end, Scratch *s)
+{
+    enum status between = query->pivots == MATCH ? OTHER : MATCH;
+    while (s->n_pivots > 0 && s->pivots[s->n_pivots - 1] >= start) {
+        int64_t pivot = s->pivots[s->n_pivots - 1], after = pivot + 1;
+        while (after < end && s->items[after] & TIED)
+            after++;
+        scan_alike(scan, between, after, end, s);
+        if (after > pivot + 1 || s->items[pivot] & TIED) {
+            end = scan_ties(scan, query, after, s);
         } else {
-            end--;
-            s->value[end] = next_points(&scan, status_of(&own, position_of(items[end])), 1);
+            scan_alike(scan, query->pivots, pivot, after, s);
+            end = pivot;
         }
-    *begun = scan;
+        while (s->n_pivots > 0 && s->pivots[s->n_pivots - 1] >= end)
+            s->n_pivots--;
+    }
+    scan_alike(scan, between, start, end, s);
 }
 
 /* Values of the cells that need not be resolved for this error, and where they begin. Returns the certified error. */
@@ -412,7 +448,7 @@ static void scan_cells(Scan *scan, const Query *query, double *const table[2], S
 {
     const uint32_t *matches = s->counts[MATCH], *others = s->counts[OTHER];
     int64_t end = s->n_items, start = end;
-    table[MATCH][query->n_cells] = table[OTHER][query->n_cells] = 0.0;
+    table[MATCH][query->n_cells] = 0.0; /* of excluded points */
     for (int64_t c = query->cut - 1; c >= 0; c--) {
         table[MATCH][c] = table[OTHER][c] = 0.0;
         if (s->mixed[c]) { /* its points are listed */
@@ -434,10 +470,8 @@ static void weigh(double weight, int64_t n_cells, double *const table[2], Scratc
 {
     if (weight == 1.0)
         return;
-    for (int64_t c = 0; c <= n_cells; c++) {
-        table[MATCH][c] *= weight;
+    for (int64_t c = 0; c < 2 * n_cells; c++)
         table[OTHER][c] *= weight;
-    }
     for (int64_t i = 0; i < s->n_items; i++)
         s->value[i] *= weight;
 }
@@ -463,24 +497,11 @@ static double value_query(const int32_t *qkeys, Query *query, const Certificate 
     return error;
 }
 
-/* Add the values of listed points, or set them. */
-static void fold_listed(double *out, const Scratch *s, bool set)
+/* Add the values of listed points. */
+static void fold_listed(double *out, const Scratch *s)
 {
-    for (int64_t i = 0; i < s->n_items; i++) {
-        double *sum = out + position_of(s->items[i]);
-        *sum = set ? s->value[i] : *sum + s->value[i];
-    }
-}
-
-static int by_size(int64_t *edges)
-{
-    for (int a = 1; a < 5; a++)
-        for (int b = a; b > 0 && edges[b - 1] > edges[b]; b--) {
-            int64_t edge = edges[b];
-            edges[b] = edges[b - 1];
-            edges[b - 1] = edge;
-        }
-    return 5;
+    for (int64_t i = 0; i < s->n_items; i++)
+        out[position_of(s->items[i])] += s->value[i];
 }
 
 /* Look-ups are faster one by one than as gathered vectors. */
@@ -490,29 +511,17 @@ static int by_size(int64_t *edges)
 #define ONE_BY_ONE
 #endif
 
-/* Add the tables of two queries, of the first before the second. */
-ONE_BY_ONE static void fold_two(double *restrict out, const Query *queries, const Scratch *s)
+/* Add the table of one query, or those of two, of the first before the second. */
+ONE_BY_ONE static void fold(double *restrict out, const Scratch *s, int64_t n, bool two)
 {
-    int64_t edges[6] = {0, queries[0].first_match, queries[0].end_match, queries[1].first_match, queries[1].end_match, queries[0].n};
     const uint16_t *restrict cell0 = s->cell[0], *restrict cell1 = s->cell[1];
-    int count = by_size(edges);
-    for (int e = 0; e < count; e++) {
-        const double *table0 = s->table[0][status_of(queries, edges[e])], *table1 = s->table[1][status_of(queries + 1, edges[e])];
-        for (int64_t i = edges[e]; i < edges[e + 1]; i++)
+    const double *table0 = s->table[0][OTHER], *table1 = s->table[1][OTHER];
+    if (two)
+        for (int64_t i = 0; i < n; i++)
             out[i] = (out[i] + table0[cell0[i]]) + table1[cell1[i]];
-    }
-}
-
-/* Add the table of one query, or set it. */
-static void fold_one(double *restrict out, const Query *query, const Scratch *s, int number, bool set)
-{
-    int64_t edges[4] = {0, query->first_match, query->end_match, query->n};
-    const uint16_t *restrict cell = s->cell[number];
-    for (int e = 0; e < 3; e++) {
-        const double *table = s->table[number][status_of(query, edges[e])];
-        for (int64_t i = edges[e]; i < edges[e + 1]; i++)
-            out[i] = set ? table[cell[i]] : out[i] + table[cell[i]];
-    }
+    else
+        for (int64_t i = 0; i < n; i++)
+            out[i] += table0[cell0[i]];
 }
 
 /* A block of queries. `total` gets weight * value added, query after query; or `values`, where given, each query's values.
@@ -534,7 +543,6 @@ EXPORT int64_t classify_block(const int32_t *qkeys, const int32_t *tolerances, c
 {
     (void)n_starts, (void)n_ranks, (void)n_rows, (void)n_memory;
     Scratch s;
-    Query pair[2];
     Certificate certificate = {max_error, certain, cumulative};
     lay_out(memory + (64 - (uintptr_t)memory % 64) % 64, &s, n, n_cells);
     memset(s.wanted, 0, (size_t)(n / 64 + 1) * sizeof *s.wanted);
@@ -547,17 +555,13 @@ EXPORT int64_t classify_block(const int32_t *qkeys, const int32_t *tolerances, c
         Source source = {points, type, width, queries ? queries + q * width : NULL, given ? given + q * n : NULL, ask, q, false};
         Scan scan = begin_scan(worth, loss, constants[2 * q], constants[2 * q + 1], few, n - n_excluded);
         errors[q] = value_query(qkeys + q * stride, &query, &certificate, &source, row_of, place_of, &scan, number, &s);
-        pair[number] = query;
         if (source.failed)
             return -1;
         weigh(values ? 1.0 : weights[q], n_cells, s.table[number], &s);
-        if (values)
-            fold_one(values + q * n, &query, &s, 0, true);
-        else if (number == 1)
-            fold_two(total, pair, &s);
-        fold_listed(values ? values + q * n : total, &s, values != NULL);
-        if (!values && number == 0 && q + 1 == n_queries)
-            fold_one(total, &query, &s, 0, false);
+        double *out = values ? memset(values + q * n, 0, (size_t)n * sizeof *values) : total;
+        if (number == 1 || values || q + 1 == n_queries)
+            fold(out, &s, n, number == 1);
+        fold_listed(out, &s);
     }
     return s.n_taken;
 }

@@ -90,10 +90,8 @@ INLINE int64_t row_offset(const int32_t *rows, int64_t i, int64_t n, int64_t byt
     return rows[i] < 0 || rows[i] >= n ? 0 : rows[i] * bytes;
 }
 
-/* The sums of one query with k chosen rows. Infinity for rows outside 0..n-1, which stand for points that were not
- * found. */
-static void sum_rows(const double *query, const char *points, int32_t type, const int32_t *rows, bool product,
-                     double *out, int64_t width, int64_t n, int64_t k)
+void sum_rows(const double *query, const char *points, int32_t type, const int32_t *rows, bool product, double *out,
+              int64_t width, int64_t n, int64_t k)
 {
     int64_t bytes = width * item_size[type], fetched = bytes < FETCHED ? bytes : FETCHED;
     for (int64_t i = 0; i < k; i += FOUR) {
@@ -109,16 +107,10 @@ static void sum_rows(const double *query, const char *points, int32_t type, cons
         out[i] = rows[i] < 0 || rows[i] >= n ? INFINITY : out[i];
 }
 
-EXPORT void rows_distances(const double *query, const void *points, int32_t type, const int32_t *rows, double *out,
-                           int64_t width, int64_t n, int64_t k)
-{
-    sum_rows(query, points, type, rows, false, out, width, n, k);
-}
-
 void exact_distances(Source *source, const int32_t *rows, double *out, int64_t n, int64_t k)
 {
     if (source->points)
-        rows_distances(source->query, source->points, source->type, rows, out, source->width, n, k);
+        sum_rows(source->query, source->points, source->type, rows, false, out, source->width, n, k);
     else if (source->given)
         for (int64_t i = 0; i < k; i++)
             out[i] = source->given[rows[i]];

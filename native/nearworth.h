@@ -28,11 +28,10 @@ void read_numbers(const void *numbers, int32_t type, int64_t count, double *rest
  * native.py raises it again. */
 typedef int32_t (*callback)(int64_t query, int64_t n_rows, const int32_t *rows, double *out);
 
-/* Squared Euclidean distances from differences, in double precision, to k chosen of n rows; infinity for rows outside
- * 0..n-1. Column j goes to sum number j mod 8, and the eight sums are added as a tree: the same bits on every processor,
- * for dense and for sparse rows, of one pair or of many. */
-EXPORT void rows_distances(const double *query, const void *points, int32_t type, const int32_t *rows, double *out,
-                           int64_t width, int64_t n, int64_t k);
+/* Squared Euclidean distances from differences, or inner products, of a query with k chosen of n rows (distances.c).
+ * Infinity for rows outside 0..n-1, which stand for points that were not found. */
+void sum_rows(const double *query, const char *points, int32_t type, const int32_t *rows, bool product, double *out,
+              int64_t width, int64_t n, int64_t k);
 
 /* Where the exact keys of one query come from: points in memory, a row of given keys, or a function of the caller. */
 typedef struct {
@@ -48,8 +47,8 @@ typedef struct {
 /* Exact keys of k chosen of n rows. */
 void exact_distances(Source *source, const int32_t *rows, double *out, int64_t n, int64_t k);
 
-/* Items in the order of their upper halves; equal ones keep theirs. Returns where they are then: `items` or `spare`. */
-uint64_t *sort_items(uint64_t *items, uint64_t *spare, int64_t n);
+/* Items in the order of their bits from `shift` on; equal ones keep theirs. Returns where they are: `items` or `spare`. */
+uint64_t *sort_items(uint64_t *items, uint64_t *spare, int64_t n, int shift);
 
 /* Pairs in place by key, then by point. */
 void sort_pairs(double *keys, int32_t *points, int64_t size);

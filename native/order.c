@@ -33,13 +33,13 @@ static void sort_by_digit(const uint64_t *items, uint64_t *sorted, int64_t n, in
         sorted[starts[items[i] >> shift & (values - 1)]++] = items[i];
 }
 
-uint64_t *sort_items(uint64_t *items, uint64_t *spare, int64_t n)
+uint64_t *sort_items(uint64_t *items, uint64_t *spare, int64_t n, int shift)
 {
     uint64_t differ = 0;
     for (int64_t i = 1; i < n; i++)
         differ |= items[i] ^ items[0];
     int bits = n < MANY ? SHORT : LONG;
-    for (int shift = 32; shift < 64 && differ >> shift; shift += bits) {
+    for (; shift < 64 && differ >> shift; shift += bits) {
         sort_by_digit(items, spare, n, shift, bits);
         uint64_t *sorted = spare;
         spare = items;
@@ -169,7 +169,7 @@ int64_t order_points(const double *keys, int64_t n, bool by_index, uint64_t *ite
         items[m] = cell_of(cells, keys[i]) << 32 | (uint64_t)i;
         m += !isnan(keys[i]);
     }
-    uint64_t *sorted = sort_items(items, spare, m);
+    uint64_t *sorted = sort_items(items, spare, m, 32);
     double *few = (double *)(sorted == items ? spare : items);
     for (int64_t i = 0; i < m; i++)
         order[i] = (int32_t)sorted[i], first[i] = 1;

@@ -18,7 +18,6 @@ enum {
     COLUMNS = 256,  /* converted at a time, and the longest block of a sum */
     WIDEST = 16,    /* the most numbers in a vector: queries are filled up to a multiple of it */
     LINE = 64,      /* bytes of a cache line */
-    FETCHED = 512,  /* bytes of a row that are prefetched; the processor sees the rest coming */
 };
 #define TOP 1073741824.0f
 
@@ -31,6 +30,16 @@ enum {
 #else
 #define BYTES 16
 #define VECTORS 2
+#endif
+
+typedef int32_t four __attribute__((vector_size(16), aligned(4), may_alias));
+
+#ifdef __clang__
+#define PICK(A, B, ...) __builtin_shufflevector(A, B, __VA_ARGS__)
+#define UNROLLED _Pragma("clang loop unroll(full)")
+#else
+#define PICK(A, B, ...) __builtin_shuffle(A, B, (four){__VA_ARGS__})
+#define UNROLLED _Pragma("GCC unroll 8")
 #endif
 
 /* Columns of a block: about as many as there are blocks, so that sums are rounded least. */
@@ -57,13 +66,14 @@ EXPORT int64_t product_space(int64_t n_queries, int64_t width)
     return padded(n_queries) * (width + 2 * ROWS + 2);
 }
 
-/* One product: all rows listed with all queries. */
+/* One product: all rows listed with all queries. The qkeys of row number i go to place places[i] of each query, or to i. */
 typedef struct {
     const char *points;
     int32_t type;
-    const int32_t *rows;
+    const int32_t *rows, *places;
     const double *centre, *norms, *scales, *offsets;
-    int64_t n_rows, n_points, n_queries, width;
+    int32_t *qkeys;
+    int64_t n_rows, n_queries, width, stride;
 } Product;
 
 /* Rows `first`.. of the list, or fewer than ROWS at its end. */
@@ -72,14 +82,43 @@ static int64_t rows_from(const Product *product, int64_t first)
     return product->n_rows - first < ROWS ? product->n_rows - first : ROWS;
 }
 
-/* A listed row from some column on; a row ahead of it is prefetched. */
+/* A listed row from some column on. */
 static const void *find_row(const Product *p, int64_t number, int64_t column)
 {
-    int64_t bytes = p->width * item_size[p->type];
-    if (column == 0 && number + ROWS < p->n_rows)
-        for (int64_t offset = 0; offset < bytes && offset < FETCHED; offset += LINE)
-            __builtin_prefetch(p->points + p->rows[number + ROWS] * bytes + offset);
-    return p->points + p->rows[number] * bytes + column * item_size[p->type];
+    return p->points + (p->rows[number] * p->width + column) * item_size[p->type];
+}
+
+/* Prefetch where qkeys of rows from `first` on will be written: the processor does not see it coming. */
+static void fetch_qkeys(const Product *p, int64_t first, int64_t query, int64_t end)
+{
+    for (; query < end && !p->places; query++)
+        for (int64_t i = first; i < first + ROWS && i < p->n_rows; i += LINE / 4)
+            __builtin_prefetch(p->qkeys + query * p->stride + i, 1);
+}
+
+/* The qkeys of four rows and four queries change from rows of queries to rows of points. */
+static inline void turn(const int32_t *from, int64_t pitch, int32_t *to, int64_t stride)
+{
+    four a = *(const four *)from, b = *(const four *)(from + pitch);
+    four c = *(const four *)(from + 2 * pitch), d = *(const four *)(from + 3 * pitch);
+    four ab = PICK(a, b, 0, 4, 1, 5), cd = PICK(c, d, 0, 4, 1, 5);
+    *(four *)to = PICK(ab, cd, 0, 1, 4, 5);
+    *(four *)(to + stride) = PICK(ab, cd, 2, 3, 6, 7);
+    ab = PICK(a, b, 2, 6, 3, 7), cd = PICK(c, d, 2, 6, 3, 7);
+    *(four *)(to + 2 * stride) = PICK(ab, cd, 0, 1, 4, 5);
+    *(four *)(to + 3 * stride) = PICK(ab, cd, 2, 3, 6, 7);
+}
+
+/* Write the qkeys of `count` rows from `first` on, made row after row. */
+static void write_qkeys(const Product *p, const int32_t *made, int64_t first, int64_t count)
+{
+    int64_t pitch = padded(p->n_queries), rows = p->places ? 0 : count / 4 * 4, queries = p->n_queries / 4 * 4;
+    for (int64_t q = 0; q < queries; q += 4)
+        for (int64_t i = 0; i < rows; i += 4)
+            turn(made + i * pitch + q, pitch, p->qkeys + q * p->stride + first + i, p->stride);
+    for (int64_t q = 0; q < p->n_queries; q++)
+        for (int64_t i = q < queries ? rows : 0; i < count; i++)
+            p->qkeys[q * p->stride + (p->places ? p->places[first + i] : first + i)] = made[i * pitch + q];
 }
 
 #define REAL float
@@ -92,19 +131,20 @@ static const void *find_row(const Product *p, int64_t number, int64_t column)
 #include "product_tile.h"
 
 /* qkeys of a block of queries with some rows: the number of row rows[i], whose squared length minus a level is norms[i],
- * goes to place places[i] of each query. `factors` are queries, centred and multiplied by -2. */
+ * goes to place places[i] of each query, or to i. `factors` are queries, centred and multiplied by -2. */
 EXPORT void product_qkeys(const void *points, int32_t type, const int32_t *rows, const int32_t *places,
                           const double *norms, const double *centre, const double *factors, const double *scales,
                           const double *offsets, int32_t single, double *space, int32_t *qkeys, int64_t n_points,
                           int64_t width, int64_t n_rows, int64_t n_queries, int64_t n_space, int64_t stride)
 {
-    if (n_space < product_space(n_queries, width))
+    (void)n_points;
+    if (n_space < product_space(n_queries, width) || (!places && n_rows > stride))
         return;
-    Product product = {points, type, rows, centre, norms, scales, offsets, n_rows, n_points, n_queries, width};
+    Product product = {points, type, rows, places, centre, norms, scales, offsets, qkeys, n_rows, n_queries, width, stride};
     if (single)
-        multiply_single(&product, factors, places, (float *)space, qkeys, stride);
+        multiply_single(&product, factors, (float *)space);
     else
-        multiply_double(&product, factors, places, space, qkeys, stride);
+        multiply_double(&product, factors, space);
 }
 
 /* qkeys of exact keys: (key - low) * scale + MARGIN, between 0 and TOP. Column j goes to place places[j]. */

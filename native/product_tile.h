@@ -38,27 +38,29 @@ static inline __attribute__((always_inline)) void NAME(add_block)(const REAL *po
     NAME(vector) some[GROUP][VECTORS] = {0};
     for (int64_t j = 0; j < columns; j++) {
         NAME(vector) query[VECTORS];
-#pragma GCC unroll 8
+UNROLLED
         for (int v = 0; v < count; v++)
             query[v] = *(const NAME(vector) *)(queries + (v * width + j) * LANES);
-#pragma GCC unroll 8
+UNROLLED
         for (int r = 0; r < GROUP; r++)
-#pragma GCC unroll 8
+UNROLLED
             for (int v = 0; v < count; v++)
                 some[r][v] += points[r * row + j] * query[v];
     }
-#pragma GCC unroll 8
+UNROLLED
     for (int r = 0; r < GROUP; r++)
-#pragma GCC unroll 8
+UNROLLED
         for (int v = 0; v < count; v++)
             *(NAME(vector) *)(sums + r * pitch + v * LANES) += some[r][v];
 }
 
-/* Add up to COLUMNS columns of ROWS rows and all queries to their sums. */
-static void NAME(add_columns)(const Product *p, const REAL *points, const REAL *queries, int64_t columns, REAL *sums)
+/* Add up to COLUMNS columns of ROWS rows from `first` on and all queries to their sums. */
+static void NAME(add_columns)(const Product *p, int64_t first, const REAL *points, const REAL *queries, int64_t columns,
+                              REAL *sums)
 {
     int64_t pitch = padded(p->n_queries), block = block_size(p->width);
-    for (int g = 0; g < ROWS; g += GROUP)
+    for (int g = 0; g < ROWS; g += GROUP) {
+        fetch_qkeys(p, first, g * p->n_queries / ROWS, (g + GROUP) * p->n_queries / ROWS);
         for (int64_t v = 0, count; v < pitch / LANES; v += count) {
             count = pitch / LANES - v >= VECTORS ? VECTORS : 1;
             for (int64_t start = 0; start < columns; start += block) {
@@ -70,6 +72,7 @@ static void NAME(add_columns)(const Product *p, const REAL *points, const REAL *
                     NAME(add_block)(x, columns, t, p->width, some, 1, sums + g * pitch + v * LANES, pitch);
             }
         }
+    }
 }
 
 /* The sums of one row become qkeys. */
@@ -83,8 +86,7 @@ static void NAME(quantise)(const REAL *restrict sums, REAL norm, const REAL *res
     }
 }
 
-static void NAME(multiply)(const Product *p, const double *factors, const int32_t *places, REAL *space, int32_t *qkeys,
-                           int64_t stride)
+static void NAME(multiply)(const Product *p, const double *factors, REAL *space)
 {
     int64_t pitch = padded(p->n_queries);
     REAL points[ROWS * COLUMNS], *queries = space, *sums = space + pitch * p->width;
@@ -101,14 +103,12 @@ static void NAME(multiply)(const Product *p, const double *factors, const int32_
             int64_t columns = p->width - start < COLUMNS ? p->width - start : COLUMNS;
             for (int64_t i = 0; i < ROWS; i++)
                 NAME(read_centred)(p, first + i, start, columns, points + i * columns);
-            NAME(add_columns)(p, points, queries + start * LANES, columns, sums);
+            NAME(add_columns)(p, first, points, queries + start * LANES, columns, sums);
         }
         int64_t count = rows_from(p, first);
         for (int64_t i = 0; i < count; i++)
             NAME(quantise)(sums + i * pitch, (REAL)p->norms[first + i], scales, offsets, pitch, made + i * pitch);
-        for (int64_t q = 0; q < p->n_queries; q++)
-            for (int64_t i = 0; i < count; i++)
-                qkeys[q * stride + places[first + i]] = made[i * pitch + q];
+        write_qkeys(p, made, first, count);
     }
 }
 #undef LANES

@@ -42,7 +42,7 @@ EXPORT void nearest_colliding(const double *queries, const uint64_t *codes, cons
 {
     for (int64_t q = 0; q < n_queries; q++) {
         int64_t count = collect(q, codes, hashes, rows, seen, candidates, n_queries, n_tables, n);
-        rows_distances(queries + q * width, points, type, candidates, distances, width, n, count);
+        sum_rows(queries + q * width, points, type, candidates, false, distances, width, n, count);
         int64_t found = k < count ? k : count;
         if (found < count)
             select_nearest(distances, candidates, count, found);

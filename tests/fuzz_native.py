@@ -144,7 +144,7 @@ def product_space(rng):
 
 @case
 def product_qkeys(rng):
-    """Some rows of any type, in any order and to any places."""
+    """Some rows of any type, in any order, to any places or one after the other."""
     n, n_queries, width, extra = size(rng, least=1), size(rng, 65, least=1), size(rng, 600), size(rng, 33)
     points, factors = rows(rng, n, width), rng.normal(size=(n_queries, width))
     centre = numbers(rng, width).astype(np.float32).astype(np.float64)
@@ -165,7 +165,10 @@ def product_qkeys(rng):
         assert (np.abs(arrays["qkeys"][:, places] - expected) <= error + (256.0 if single else 2.0)).all()
         assert (np.delete(arrays["qkeys"], places, axis=1) == -5).all()
 
-    return Case([points, some, places, norms, centre, factors, scales, offsets, single, scratch, before], check)
+    given = places
+    if rng.integers(2):
+        given, places = None, np.arange(len(some))
+    return Case([points, some, given, norms, centre, factors, scales, offsets, single, scratch, before], check)
 
 
 @case
@@ -279,32 +282,20 @@ def certified_cut(rng):
 @case
 def hash_numbers(rng):
     n, start = size(rng), size(rng)
-    keys, values = rng.integers(0, 2**64, (2, features.BLOCK), dtype=np.uint64), numbers(rng, n)
+    keys, values = rng.integers(0, 2**64, (2, features.BLOCK), dtype=np.uint64), rows(rng, n, 1)[:, 0]
     start += int(rng.integers(0, 2)) * (features.BLOCK - n // 2)  # across the border of two blocks
     sums = rng.integers(0, 2**64, ((start + n) // features.BLOCK + 1, 2), dtype=np.uint64)
 
     def check(result, arrays):
         expected = sums.copy()
         if n:
-            features.hash_numbers(values, start, keys, expected)
+            features.hash_numbers(values.astype(np.float64), start, keys, expected)
         np.testing.assert_array_equal(arrays["sums"], expected)
 
     return Case([values, start, keys, sums], check)
 
 
 # distances.c
-
-
-@case
-def rows_distances(rng):
-    n, width = size(rng, least=1), size(rng, 129)
-    query, points, some = numbers(rng, width), rows(rng, n, width), rng.integers(0, n, size(rng)).astype(np.int32)
-
-    def check(result, arrays):
-        with numpy_forms():
-            np.testing.assert_array_equal(arrays["out"], distances.ExactDistances(query, points)(some))
-
-    return Case([query, points, some, Space(some.shape)], check)
 
 
 @case

@@ -41,7 +41,7 @@ instruction_set() -> i4
 # product.c
 product_roundings(width:i8) -> i8
 product_space(n_queries:i8 width:i8) -> i8
-product_qkeys(points:any[n,d] rows:i4[m] places:i4[m] norms:f8[m] centre:f8[d] factors:f8[q,d] scales:f8[q]
+product_qkeys(points:any[n,d] rows:i4[m] places:i4?[m] norms:f8[m] centre:f8[d] factors:f8[q,d] scales:f8[q]
     offsets:f8[q] single:i4 space:f8[w]! qkeys:i4[q,s]!)
 quantise(keys:f8[q,w] places:i4[w] lows:f8[q] scales:f8[q] qkeys:i4[q,s]!)
 
@@ -53,7 +53,6 @@ classify_block(qkeys:i4[q,s] tolerances:i4[q] labels:i4[q] excluded:i4[q,e] cons
     errors:f8[q]! memory:u1[b]!) -> i8
 
 # distances.c
-rows_distances(query:f8[d] points:any[n,d] rows:i4[k] out:f8[k]!)
 listed_pairs(queries:f8[q,d] points:any[n,d] rows:i4[q,k] product:i4 out:f8[q,k]!)
 all_pairs(queries:f8[q,d] points:any[m,d] first:i8 product:i4 out:f8[q,n]!)
 sparse_distances(out:f8[q,n]! q_start:i8[q+1] q_column:i4[a] q_value:f8[a] x_start:i8[n+1] x_column:i4[b]
@@ -71,7 +70,7 @@ certified_cut(matches:u4[c] others:u4[c] total:f8[t] worth:f8[t+1] max_error:f8 
 add_with_spread(total:f8[n]! shift:f8[n]! first:f8[n]! second:f8[n]! values:f8[n] weight:f8 fresh:i4)
 
 # hash.c
-hash_numbers(numbers:f8[n] start:i8 keys:u8[2,b] sums:u8[c,2]!)
+hash_numbers(numbers:any[n] start:i8 keys:u8[2,b] sums:u8[c,2]!)
 
 # nearest.c
 nearest_lists(qkeys:i4[q,s] tolerances:i4[q] excluded:i4[q,e] row_of:i4[n] queries:f8?[q,d] points:any?[m,d]

@@ -20,6 +20,7 @@ LARGEST_FEATURE = 1e150  # squares of larger numbers leave no room to be added u
 LARGEST_INTEGER = 2**53
 NAMED = 5  # rows or columns in a message
 BLOCK = 1024  # numbers that a fingerprint adds up
+CACHED = 2**18  # numbers that stay in the cache while they are read several times
 
 
 def is_sparse(data: Any) -> bool:
@@ -171,7 +172,7 @@ def _check_numbers(features: Features, name: str, allow_nan: bool) -> None:
     limit = LARGEST_FEATURE if is_float else LARGEST_INTEGER
     if isinstance(entries, FileRows) and entries.min() >= -limit and entries.max() <= limit:  # cached
         return
-    for start, chunk in row_chunks(entries):
+    for start, chunk in row_chunks(entries, CACHED):
         if chunk.min().item() >= -limit and chunk.max().item() <= limit:
             continue
         if not is_float:
@@ -257,8 +258,9 @@ def _sums_of_blocks(matrix: Any) -> npt.NDArray[np.uint64]:
     """
     sums = np.zeros((-(-matrix.shape[0] * matrix.shape[1] // BLOCK), 2), dtype=np.uint64)
     add, keys, start = partial(native.call, "hash_numbers") if native.available() else hash_numbers, _hash_keys(), 0
-    for _, chunk in row_chunks(matrix, 2**16):
-        numbers = np.ascontiguousarray(chunk, dtype=np.float64).reshape(-1)
+    dtype = np.float32 if matrix.dtype == np.float32 and native.available() else np.float64
+    for _, chunk in row_chunks(matrix, CACHED):
+        numbers = np.ascontiguousarray(chunk, dtype=dtype).reshape(-1)
         add(numbers, start, keys, sums)
         start += len(numbers)
     return sums

@@ -130,11 +130,11 @@ def multiply(
     space = np.empty(native.call("product_space", *factors.shape))
     slopes, offsets = lines
     rest = (centre, np.ascontiguousarray(factors), slopes, offsets, single, space, qkeys)
-    every = np.arange(len(order), dtype=np.int32)
     if isinstance(points, np.ndarray) and points.flags.c_contiguous:
-        native.call("product_qkeys", points, order, every, norms[order], *rest)
+        native.call("product_qkeys", points, order, None, norms[order], *rest)
         return
     step = panel_rows(points.shape[1])
+    every = np.arange(step, dtype=np.int32)
     for start in range(0, len(order), step):
         rows, part = np.ascontiguousarray(points[start : start + step]), slice(start, start + step)
         native.call("product_qkeys", rows, every[: len(rows)], positions[part], norms[part], *rest)
