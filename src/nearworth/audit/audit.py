@@ -18,7 +18,7 @@ from nearworth.audit.noise_model import make_features
 from nearworth.audit.result import LabelAudit
 from nearworth.audit.target_model import LISTED as LISTED_FOR_TARGETS
 from nearworth.audit.target_model import Space, fit_targets
-from nearworth.audit.votes import Voters, all_shares, vote_shares
+from nearworth.audit.votes import Voters, vote_evidence
 from nearworth.engine.nearest_lists import BYTES
 from nearworth.engine.run import one_blas_thread
 from nearworth.engine.value import value_and_nearest
@@ -142,34 +142,36 @@ def _audit_classes(
     size = max(LISTED, LISTED_PER_NEIGHBOR * estimator.n_neighbors)
     near = _neighbourhood(estimator, size, groups)
     valuation, voters = near.valuation, near.voters
-    forward, reverse = voters.forward(codes, n_classes), voters.reverse(codes, n_rows, n_classes)
-    shares = all_shares(voters, forward, reverse, priors)
+    trusted: list[tuple[Voters, IntVector]] = []
     if X_val is not None or y_val is not None:
-        valuation, trusted = _value_and_voters(estimator, size, X_val, y_val)
-        val_codes, _ = training.classes.encode(y_val, "y_val", len(trusted.rows))
-        shares.append(vote_shares(trusted.reverse(val_codes, n_rows, n_classes).weights, priors))
+        valuation, by_trusted = _value_and_voters(estimator, size, X_val, y_val)
+        trusted = [(by_trusted, training.classes.encode(y_val, "y_val", len(by_trusted.rows))[0])]
+    shares, columns = vote_evidence(voters, codes, priors, trusted)
     some = fitted_rows(n_rows)
-    counts = [voters.label_counts(some, codes, n_classes, scale) for scale in _scales(n_rows, n_classes)]
+    counts = [voters.label_counts(some, codes, columns.n_classes, scale) for scale in _scales(n_rows, n_classes)]
     fit_models = _use_models(estimator, models, n_classes)
     predictions = given + (_models_predict(estimator, codes, near.group) if fit_models else [])
+    predictions, mixed = [columns.take(p) for p in predictions], PROBABILITY_FLOOR * columns.take(priors)
     with one_blas_thread():  # many small products: threads would only wait for each other
-        votes, helped = label_posterior(make_features(shares, squared=shares[2]), codes, counts), None
+        votes, helped = label_posterior(make_features(shares, squared=shares[2]), codes, counts, columns), None
         if predictions:
-            more = [*shares, *((p + PROBABILITY_FLOOR * priors) / (1.0 + PROBABILITY_FLOOR) for p in predictions)]
+            more = [*shares, *((p + mixed) / (1.0 + PROBABILITY_FLOOR) for p in predictions)]
             helped = with_more_evidence(votes, make_features(more, squared=shares[2]), codes)
         found = judge(votes, codes, predictions, helped)
-    best, rows = (helped or votes).evidence.argmax(axis=1), np.arange(n_rows)
-    probabilities = _with_quality((helped or votes).labels, codes, found.quality)
+    rows, own = np.arange(n_rows), columns.given(codes)
+    probabilities = _with_quality((helped or votes).labels, own, found.quality)
+    best = columns.best((helped or votes).evidence)
     return LabelAudit(
         given=labels[codes],
         quality=found.quality,
-        agreement=shares[0][rows, codes],
-        suggested=labels[best],
+        agreement=shares[0][rows, own],
+        suggested=labels[columns.classes(best)],
         confidence=probabilities[rows, best],
         n_errors=near.raised(count_errors(votes.right, votes.weights, found.most_errors), codes),
         valuation=valuation,
         classes=labels,
-        label_probabilities=probabilities,
+        _probabilities=probabilities,
+        _columns=columns,
         copies=near.copies,
         _for_lists=found.for_lists,
         _model=votes if X_val is None else None,
@@ -180,13 +182,12 @@ def _audit_classes(
     )
 
 
-def _with_quality(labels: FloatMatrix, codes: IntVector, quality: FloatVector) -> FloatMatrix:
-    """Probabilities of the labels in which that of the given one is its quality."""
-    rows = np.arange(len(codes))
-    given = labels[rows, codes]
-    rest = (1.0 - quality) / np.maximum(1.0 - given, TINY)
+def _with_quality(labels: FloatMatrix, given: IntVector, quality: FloatVector) -> FloatMatrix:
+    """Probabilities of the labels in which that of the given one, in these columns, is its quality."""
+    rows = np.arange(len(given))
+    rest = (1.0 - quality) / np.maximum(1.0 - labels[rows, given], TINY)
     scaled = labels * np.minimum(rest, 1.0 / TINY)[:, None]
-    scaled[rows, codes] = quality
+    scaled[rows, given] = quality
     return np.asarray(scaled / scaled.sum(axis=1, keepdims=True))
 
 

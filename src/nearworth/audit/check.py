@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nearworth._common.types import IntVector
+from nearworth._common.types import FloatMatrix, IntVector
 from nearworth.audit.error_count import count_errors
 from nearworth.audit.given_labels import most_errors, sharper
 from nearworth.audit.noise_level import averaged
 from nearworth.audit.noise_model import make_features
-from nearworth.audit.votes import Voters, Votes, all_shares
+from nearworth.audit.votes import Voters, Votes, all_shares, evidence_about
 from nearworth.engine.problem import Problem, make_training_set
 from nearworth.engine.value import value, value_and_nearest
 from nearworth.inputs.features import check_features
@@ -42,21 +42,27 @@ def check_rows(audit: LabelAudit, X_new: Any, y_new: Any) -> LabelAudit:
     voters, n_classes = Voters.of(lists.rows, lists.keys, estimator.n_neighbors), len(training.classes.labels)
     audited_codes = training.classes.codes
     priors = np.bincount(audited_codes) / len(audited_codes)
-    forward, reverse = voters.forward(audited_codes, n_classes), _reverse(problem, audit._voters, audited_codes, audit)
-    shares = all_shares(audit._voters, forward, reverse, priors)
+
+    def shares_of(start: int, stop: int) -> list[FloatMatrix]:
+        forward = voters.part(start, stop).forward(audited_codes, n_classes)
+        reverse = _reverse(problem, slice(start, stop), audit, audited_codes)
+        return all_shares(audit._voters, forward, reverse, priors)
+
+    shares, columns = evidence_about(codes, n_classes, shares_of)
     features = make_features(shares, squared=shares[2])
-    found = averaged(model.models, model.hypotheses, model.weights, features, codes)
-    best, rows = found.evidence.argmax(axis=1), np.arange(len(codes))
+    found = averaged(model.models, model.hypotheses, model.weights, features, codes, columns)
+    best, rows, own = columns.best(found.evidence), np.arange(len(codes)), columns.given(codes)
     return replace(
         audit,
         given=training.classes.labels[codes],
         quality=found.quality,
-        agreement=shares[0][rows, codes],
-        suggested=training.classes.labels[best],
+        agreement=shares[0][rows, own],
+        suggested=training.classes.labels[columns.classes(best)],
         confidence=found.labels[rows, best],
-        n_errors=count_errors(found.right, found.weights, most_errors(float((best != codes).sum()))),
+        n_errors=count_errors(found.right, found.weights, most_errors(float((best != own).sum()))),
         valuation=_value(audit, X_new, y_new, exact),
-        label_probabilities=found.labels,
+        _probabilities=found.labels,
+        _columns=columns,
         copies=None,
         _for_lists=np.minimum(sharper(found.weights) @ found.right, 1.0),
         _groups=None,
@@ -87,15 +93,15 @@ def _known_labels(audit: LabelAudit, y_new: Any, n_rows: int) -> IntVector:
     return codes
 
 
-def _reverse(problem: Problem, voters: Voters, codes: IntVector, audit: LabelAudit) -> Votes:
-    """Votes of the audited rows that would have a new row among their nearest, were it added alone."""
-    assert audit.classes is not None
-    n_new, n_classes, k = problem.n_val, len(audit.classes), audit._estimator.n_neighbors
+def _reverse(problem: Problem, about: slice, audit: LabelAudit, codes: IntVector) -> Votes:
+    """Votes of the audited rows that would have one of some new rows among their nearest, were it added alone."""
+    voters, queries = audit._voters, problem.queries[about]
+    shape, k = (queries.shape[0], int(codes.max()) + 1), audit._estimator.n_neighbors
     farthest = np.where(voters.rows >= 0, voters.keys, -np.inf).max(axis=1)
-    weights, counts = np.zeros((n_new, n_classes)), np.zeros((n_new, n_classes), dtype=np.int64)
+    weights, counts = np.zeros(shape), np.zeros(shape, dtype=np.int64)
     step = max(1, AT_ONCE // problem.n_train)
-    for start in range(0, n_new, step):
-        keys = problem.keys(problem.queries[start : start + step])
+    for start in range(0, queries.shape[0], step):
+        keys = problem.keys(queries[start : start + step])
         new, by = np.nonzero(keys <= farthest)
         for part in range(0, len(new), AT_ONCE // voters.rows.shape[1]):
             some = slice(part, part + AT_ONCE // voters.rows.shape[1])

@@ -25,6 +25,7 @@ from scipy.special import betainc, softmax
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix, IntVector
 from nearworth.audit.noise_model import MANY_CLASSES, RARE, NoiseFit, NoiseModel
+from nearworth.audit.votes import Columns
 
 FIT_ROWS = 6_000  # rows from which the few parameters are learnt
 LEVELS: FloatVector = np.array(
@@ -74,6 +75,7 @@ class Posterior:
     right: FloatMatrix  # P(given label is right), one line per hypothesis
     evidence: FloatMatrix  # P(true label | evidence without the given label)
     labels: FloatMatrix  # P(true label | evidence and given label)
+    columns: Columns  # of evidence and labels
     models: list[NoiseModel] = field(default_factory=list)  # of the hypotheses
 
     @property
@@ -95,13 +97,15 @@ def fitted_rows(n_rows: int) -> IntVector:
     return np.sort(np.random.default_rng(0).choice(n_rows, FIT_ROWS, replace=False))
 
 
-def label_posterior(features: FloatMatrix, codes: IntVector, votes: Sequence[IntMatrix] = ()) -> Posterior:
+def label_posterior(
+    features: FloatMatrix, codes: IntVector, votes: Sequence[IntMatrix] = (), columns: Columns | None = None
+) -> Posterior:
     """Learn from some rows how likely each label is, and apply that to all. Features must not know a row's own label.
 
     `votes` are counts of labels among the nearest neighbours of each of the `fitted_rows`, few of them and then more.
     """
-    _, n_rows, n_classes = features.shape
-    some = fitted_rows(n_rows)
+    columns = columns or Columns(features.shape[2])
+    n_classes, some = columns.n_classes, fitted_rows(len(codes))
     no_votes = LevelFit(np.zeros(len(LEVELS)), np.zeros((len(LEVELS), n_classes)))
     counted = level_likelihood(votes, codes[some]) if votes else no_votes
     likely = counted.likelihood - LEVELS / USUAL_LEVEL
@@ -111,11 +115,12 @@ def label_posterior(features: FloatMatrix, codes: IntVector, votes: Sequence[Int
     if 2 < n_classes <= MANY_CLASSES:
         hypotheses += [hypothesis._replace(price=CHEAP_PREFERENCES) for hypothesis in hypotheses]
         prior = np.concatenate([prior, prior - n_classes - CHEAP_FEE])
-    models, losses = _models(features[:, some], codes[some], hypotheses)
+    models, losses = _models(features[:, some], codes[some], columns.some(some), hypotheses)
     weights = softmax(prior - losses)
     chosen = np.flatnonzero(weights > NEGLIGIBLE).tolist()
     weights = weights[chosen] / weights[chosen].sum()
-    return averaged([models[number] for number in chosen], [hypotheses[n] for n in chosen], weights, features, codes)
+    found = [models[number] for number in chosen], [hypotheses[number] for number in chosen], weights
+    return averaged(*found, features, codes, columns)
 
 
 def with_more_evidence(found: Posterior, features: FloatMatrix, codes: IntVector) -> Posterior:
@@ -125,19 +130,19 @@ def with_more_evidence(found: Posterior, features: FloatMatrix, codes: IntVector
     may say which labels are wrong, but not how many.
     """
     some = fitted_rows(len(codes))
-    models, _ = _models(features[:, some], codes[some], found.hypotheses)
-    return averaged(models, found.hypotheses, found.weights, features, codes)
+    models, _ = _models(features[:, some], codes[some], found.columns.some(some), found.hypotheses)
+    return averaged(models, found.hypotheses, found.weights, features, codes, found.columns)
 
 
 def _models(
-    features: FloatMatrix, codes: IntVector, hypotheses: list[Hypothesis]
+    features: FloatMatrix, codes: IntVector, columns: Columns, hypotheses: list[Hypothesis]
 ) -> tuple[list[NoiseModel], FloatVector]:
     """The model of each hypothesis, and its loss.
 
     Wrong labels are of all kinds, or each class is nearly always taken for one other. One prior for both would hold
     the optimiser where it starts, so each price starts anew.
     """
-    fits = {price: NoiseFit(features, codes) for price in dict.fromkeys(h.price for h in hypotheses)}
+    fits = {price: NoiseFit(features, codes, columns) for price in dict.fromkeys(h.price for h in hypotheses)}
     found = [fits[h.price].model(*h) for h in hypotheses]
     return [model for model, _ in found], np.array([loss for _, loss in found])
 
@@ -148,16 +153,17 @@ def averaged(
     weights: FloatVector,
     features: FloatMatrix,
     codes: IntVector,
+    columns: Columns,
 ) -> Posterior:
-    _, n_rows, n_classes = features.shape
-    evidence, labels = np.zeros((n_rows, n_classes)), np.zeros((n_rows, n_classes))
+    n_rows, given = len(codes), columns.given(codes)
+    evidence, labels = np.zeros(features.shape[1:]), np.zeros(features.shape[1:])
     right = np.empty((len(models), n_rows))
     for number, weight in enumerate(weights):
-        of_evidence, of_labels = models[number].posterior(features, codes)
-        right[number] = of_labels[np.arange(n_rows), codes]
+        of_evidence, of_labels = models[number].posterior(features, codes, columns)
+        right[number] = of_labels[np.arange(n_rows), given]
         evidence += weight * of_evidence
         labels += weight * of_labels
-    return Posterior(hypotheses, weights, right, evidence, labels, models)
+    return Posterior(hypotheses, weights, right, evidence, labels, columns, models)
 
 
 def level_likelihood(votes: Sequence[IntMatrix], codes: IntVector) -> LevelFit:

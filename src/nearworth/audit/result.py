@@ -21,7 +21,7 @@ from nearworth.audit.error_count import EXTRA_FALSE_ALARMS, ErrorCount, cautious
 from nearworth.audit.explain import Explanation, Neighbour, effects_of, extremes, plain
 from nearworth.audit.noise_level import Posterior
 from nearworth.audit.review import Precision, Review, check_answers, matching_draw
-from nearworth.audit.votes import Voters
+from nearworth.audit.votes import Columns, Voters
 from nearworth.estimator import KNNShapley
 from nearworth.inputs.features import Features
 from nearworth.inputs.parameters import as_generator, condition, is_real, is_whole, whole_number
@@ -57,7 +57,8 @@ class LabelAudit:
         How many labels are wrong: at least `lower`, at most `upper` under an assumption that it names, and an estimate
         where the data tell one.
     label_probabilities : array of shape (N, C) or None
-        Probability of each class, in the order of `classes`, given the evidence and the given label.
+        Probability of each class, in the order of `classes`, given the evidence and the given label. Of more than 64
+        classes it is made when asked for, and takes 8 bytes for each row and class.
     copies : Copies or None
         Groups of rows that are the same or nearly so, which do not vote for each other; None if there are none, or if
         `groups` were given.
@@ -73,9 +74,10 @@ class LabelAudit:
     n_errors: ErrorCount
     valuation: Valuation
     classes: npt.NDArray[Any] | None = None
-    label_probabilities: FloatMatrix | None = None
     suggested_range: FloatMatrix | None = None
     copies: Copies | None = None
+    _probabilities: FloatMatrix | None = None  # of the classes in the columns
+    _columns: Columns | None = None
     _groups: IntVector | None = None  # of the valuation: rows of one group did not vote for each other
     _for_lists: FloatVector | None = None  # quality as max_fdr lists read it
     _model: Posterior | None = None  # of the votes, which `check` applies to other rows
@@ -92,6 +94,13 @@ class LabelAudit:
     @property
     def value(self) -> FloatVector:
         return self.valuation.values
+
+    @property
+    def label_probabilities(self) -> FloatMatrix | None:
+        classes = self._estimator.training_set_.classes
+        if self._probabilities is None or self._columns is None or classes is None:
+            return None
+        return self._columns.put_back(self._probabilities, np.bincount(classes.codes) / len(classes.codes))
 
     def ranking(self) -> IntVector:
         """All rows, worst first; equal quality by value (targets: by agreement), then by row number."""

@@ -8,6 +8,7 @@ neighbours of i, with the same weights. A row never votes about itself.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,6 +18,9 @@ import numpy.typing as npt
 from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix, IntVector
 
 SMOOTHING = 1.0  # votes added to every row, shared out as the classes are; K nearest neighbours together have one
+MOST_COLUMNS = 64  # classes that a row has evidence about one by one: of more, those with most votes and all others
+AT_ONCE = 2**21  # rows x classes whose votes are counted together where classes are more
+LEAST_SHARE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -69,21 +73,25 @@ class Voters:
         sums = np.cumsum(np.repeat([0.0, weight], [1, counts.max()]))  # as if added one by one
         return np.asarray(sums[counts])
 
+    def part(self, start: int, stop: int) -> Voters:
+        """About some queries only."""
+        return Voters(self.rows[start:stop], self.keys[start:stop], self.weights[start:stop])
+
     def forward(self, codes: IntVector, n_classes: int) -> Votes:
         """Votes of its neighbours about each query (queries x classes)."""
         cells = codes[self.rows]
         cells += n_classes * np.arange(len(self.rows))[:, None]
-        return self._count(cells, len(self.rows), n_classes)
+        return self._count(cells, self.rows >= 0, (len(self.rows), n_classes))
 
-    def reverse(self, query_codes: IntVector, n_train: int, n_classes: int) -> Votes:
-        """Votes about each training row of the queries that have it as a neighbour (training rows x classes).
+    def reverse(self, query_codes: IntVector, n_train: int, n_classes: int, first: int = 0) -> Votes:
+        """Votes about training rows of the queries that have them as a neighbour (training rows x classes).
 
-        Queries with code -1, a label that no class has, do not vote.
+        About so many rows from row `first` on. Queries with code -1, a label that no class has, do not vote.
         """
-        cells = self.rows * np.int64(n_classes)
-        cells += query_codes[:, None]
-        cells[query_codes < 0] = -1
-        return self._count(cells, n_train, n_classes)
+        about = (self.rows >= first) & (self.rows < first + n_train) & (query_codes >= 0)[:, None]
+        cells = (self.rows[about] - np.int64(first)) * n_classes
+        cells += np.broadcast_to(query_codes[:, None], about.shape)[about]
+        return self._count(cells, about, (n_train, n_classes))
 
     def label_counts(self, queries: IntVector, codes: IntVector, n_classes: int, size: int) -> IntMatrix:
         """How many of the `size` nearest rows of some queries have each label."""
@@ -93,15 +101,11 @@ class Voters:
         some = Voters(rows[:, :size], keys[:, :size], self.weights[queries, :size])
         return some.forward(codes, n_classes).counts
 
-    def _count(self, cells: IntMatrix, n_rows: int, n_classes: int) -> Votes:
-        """Sums of weights by cell, and how many there are; those of missing rows and negative cells do not count."""
-        present = (self.rows >= 0) & (cells >= 0)
-        weights, size = self.weights.ravel(), n_rows * n_classes
-        flat = cells.ravel()
-        if not present.all():
-            flat, weights = cells[present], self.weights[present]
-        sums, counts = np.bincount(flat, weights, size).astype(np.float64), np.bincount(flat, minlength=size)
-        return Votes(sums.reshape(n_rows, n_classes), counts.reshape(n_rows, n_classes))
+    def _count(self, cells: IntMatrix, counted: npt.NDArray[np.bool_], shape: tuple[int, int]) -> Votes:
+        """Sums of weights by cell, and how many there are. Cells are of all votes, or of those counted only."""
+        flat = cells if cells.ndim == 1 else cells[counted]
+        sums = np.bincount(flat, self.weights[counted], shape[0] * shape[1]).astype(np.float64)
+        return Votes(sums.reshape(shape), np.bincount(flat, minlength=sums.size).reshape(shape))
 
 
 class Votes(NamedTuple):
@@ -142,3 +146,101 @@ def vote_shares(votes: FloatMatrix, priors: FloatVector) -> FloatMatrix:
     """Shares of the classes in each row's votes, smoothed towards the shares of the classes among all rows."""
     total = votes.sum(axis=1, keepdims=True) + SMOOTHING
     return np.asarray((votes + SMOOTHING * priors) / total)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which class each column of the evidence about a row stands for: each its own, or those that `of_row` says.
+
+    Of very many classes a row has columns for the given one, which is the first, and for those with most votes. The
+    last stands for all others together: it counts as one more class, which no row is labelled with.
+    """
+
+    n_classes: int
+    of_row: IntMatrix | None = None
+
+    def given(self, codes: IntVector) -> IntVector:
+        """The column of each row's given label."""
+        return codes if self.of_row is None else np.zeros_like(codes)
+
+    def classes(self, columns: IntVector) -> IntVector:
+        """The class of one column of each row."""
+        return columns if self.of_row is None else self.of_row[np.arange(len(columns)), columns]
+
+    def best(self, shares: FloatMatrix) -> IntVector:
+        """The column of each row with the largest share; all others together are no answer."""
+        return np.asarray((shares if self.of_row is None else shares[:, :-1]).argmax(axis=1))
+
+    def some(self, rows: Any) -> Columns:
+        return self if self.of_row is None else Columns(self.n_classes, self.of_row[rows])
+
+    def spread(self, by_class: FloatVector) -> FloatMatrix:
+        """A number of each class at the columns of each row; one line for all rows if these are the same."""
+        return by_class if self.of_row is None else by_class[self.of_row]
+
+    def add_up(self, cells: FloatMatrix) -> FloatVector:
+        """Sums over rows, by class."""
+        if self.of_row is None:
+            return np.asarray(cells.sum(axis=0))
+        return np.bincount(self.of_row.ravel(), cells.ravel(), self.n_classes).astype(np.float64)
+
+    def take(self, shares: FloatMatrix) -> FloatMatrix:
+        """Shares of all classes, which add up to one, at the columns of each row."""
+        if self.of_row is None:
+            return shares
+        named = np.take_along_axis(
+            np.broadcast_to(shares, (len(self.of_row), shares.shape[-1])), self.of_row[:, :-1], 1
+        )
+        return np.column_stack([named, np.maximum(1.0 - named.sum(axis=1), LEAST_SHARE)])
+
+    def put_back(self, shares: FloatMatrix, priors: FloatVector) -> FloatMatrix:
+        """Shares of all classes from those of the columns; all others share the last one as they share the rows."""
+        if self.of_row is None:
+            return shares
+        every = np.tile(priors, (len(shares), 1))
+        np.put_along_axis(every, self.of_row[:, :-1], 0.0, 1)
+        every *= shares[:, -1:] / every.sum(axis=1, keepdims=True)
+        np.put_along_axis(every, self.of_row[:, :-1], shares[:, :-1], 1)
+        return every
+
+
+def vote_evidence(
+    voters: Voters, codes: IntVector, priors: FloatVector, trusted: list[tuple[Voters, IntVector]]
+) -> tuple[list[FloatMatrix], Columns]:
+    """Shares of all kinds of votes about each row, those of trusted points with their labels last."""
+    n_classes = len(priors)
+
+    def shares_of(start: int, stop: int) -> list[FloatMatrix]:
+        about = stop - start, n_classes, start
+        forward, reverse = voters.part(start, stop).forward(codes, n_classes), voters.reverse(codes, *about)
+        shares = all_shares(voters, forward, reverse, priors)
+        return shares + [vote_shares(by.reverse(said, *about).weights, priors) for by, said in trusted]
+
+    return evidence_about(codes, n_classes, shares_of)
+
+
+def evidence_about(
+    codes: IntVector, n_classes: int, shares_of: Callable[[int, int], list[FloatMatrix]]
+) -> tuple[list[FloatMatrix], Columns]:
+    """The kinds of evidence about all rows, and what their columns are; `shares_of` rows from one to another has it.
+
+    The third kind decides which of very many classes have columns.
+    """
+    if n_classes <= MOST_COLUMNS:
+        return shares_of(0, len(codes)), Columns(n_classes)
+    parts, columns, step = [], [], max(1, AT_ONCE // n_classes)
+    for start in range(0, len(codes), step):
+        shares = shares_of(start, min(start + step, len(codes)))
+        columns.append(_most_voted(shares[2], codes[start : start + step]))
+        parts.append([Columns(n_classes, columns[-1]).take(share) for share in shares])
+    return [np.concatenate(kind) for kind in zip(*parts, strict=True)], Columns(n_classes + 1, np.concatenate(columns))
+
+
+def _most_voted(shares: FloatMatrix, codes: IntVector) -> IntMatrix:
+    """The given class of each row, the others with the largest shares, and the number of classes for the rest."""
+    worth = shares.copy()
+    worth[np.arange(len(codes)), codes] = np.inf
+    size = MOST_COLUMNS - 1
+    most = np.argpartition(worth, -size, axis=1)[:, -size:]
+    order = np.argsort(-np.take_along_axis(worth, most, 1), axis=1, kind="stable")
+    return np.insert(np.take_along_axis(most, order, 1), size, shares.shape[1], axis=1)
