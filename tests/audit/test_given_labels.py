@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import nearworth as nw
+from nearworth.audit.columns import Columns
 from nearworth.audit.given_labels import concentration, judge, predict_given
 from nearworth.audit.noise_level import Posterior
-from nearworth.audit.votes import Columns
 from noisy_labels import blobs, pick
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nearworth.audit.noise_model import NoiseFit, make_features
+from nearworth.audit.columns import FewColumns
+from nearworth.audit.noise_model import NoiseFit, NoiseModel, make_features
 from noisy_labels import drawn
 
 
@@ -28,6 +29,57 @@ def test_gradient(rng, n_classes):
     given = rng.permutation(np.arange(200) % n_classes)
     fit = NoiseFit(make_features(list(shares)), given)
     assert_gradient(fit, fit.at + rng.normal(size=len(fit.at)) * 0.5)
+
+
+def few_columns(rng, given, n_classes, n_columns):
+    """Of random classes, whether the given one is among them or not."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nearworth.audit.columns.N_COLUMNS", n_columns)
+        priors = rng.dirichlet(np.full(n_classes, 5.0))
+        return FewColumns.of_most(rng.random((len(given), n_classes)), given, priors), priors
+
+
+def test_gradient_with_few_columns(rng):
+    given = rng.permutation(np.arange(200) % 7)
+    columns, _ = few_columns(rng, given, 7, 5)
+    assert 0 < (columns.at == 0).sum() < 200
+    shares = [columns.take(share) for share in rng.dirichlet(np.ones(7), (2, 200))]
+    fit = NoiseFit(make_features(shares), given, columns)
+    assert_gradient(fit, fit.at + rng.normal(size=len(fit.at)) * 0.5)
+
+
+def test_few_columns_are_the_same_model_of_classes_taken_together(rng):
+    """From the definition: the others share their evidence as they share the rows, wrong labels go to all alike."""
+    n_classes, given = 7, rng.permutation(np.arange(60) % 7)
+    columns, priors = few_columns(rng, given, n_classes, 5)
+    shares = rng.dirichlet(np.ones(n_classes), 60)
+    weight, shifts, rates = 1.7, rng.normal(size=8), rng.uniform(0.1, 0.3, 8)
+    model = NoiseModel(np.array([weight]), shifts, rates, np.append(np.full(7, 1 / 7), 0.0))
+    evidence, labels = model.posterior(make_features([columns.take(shares)]), given, columns)
+    for row in range(60):
+        named = columns.of_row[row, 1:-1]
+        others = np.setdiff1d(np.arange(n_classes), named)
+        true, wrong = np.empty(n_classes), np.empty(n_classes)
+        true[named] = shares[row, named] ** weight * np.exp(shifts[named])
+        true[others] = shares[row, others].sum() ** weight * np.exp(shifts[7]) * priors[others] / priors[others].sum()
+        true /= true.sum()
+        wrong[named], wrong[others] = rates[named] / 6, rates[7] / 7  # of seven others no one is left out
+        wrong[given[row]] = 1 - rates[given[row]]
+        joint = true * wrong / (true @ wrong)
+        np.testing.assert_allclose(evidence[row, 1:-1], true[named])
+        np.testing.assert_allclose(labels[row, 1:-1], joint[named])
+        np.testing.assert_allclose(labels[row, columns.at[row]], joint[given[row]])
+        np.testing.assert_allclose(labels[row].sum(), 1.0)
+
+
+def test_columns_do_not_tell_the_given_label(rng):
+    """Labels that are drawn by lot: what classes have columns says nothing about them."""
+    given = rng.integers(0, 100, 3000)
+    shares = rng.dirichlet(np.full(100, 0.3), 3000)
+    columns = FewColumns.of_most(shares, given, np.full(100, 0.01))
+    model = NoiseFit(make_features([columns.take(shares)]), given, columns).model(0.05, np.zeros(101))[0]
+    chances = model.posterior(make_features([columns.take(shares)]), given, columns)[0][np.arange(3000), columns.at]
+    np.testing.assert_allclose(np.log(chances).mean(), np.log(0.01), atol=0.05)
 
 
 def test_gradient_with_classes_off_the_level(rng):

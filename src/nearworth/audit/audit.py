@@ -146,12 +146,12 @@ def _audit_classes(
     if X_val is not None or y_val is not None:
         valuation, by_trusted = _value_and_voters(estimator, size, X_val, y_val)
         trusted = [(by_trusted, training.classes.encode(y_val, "y_val", len(by_trusted.rows))[0])]
-    shares, columns = vote_evidence(voters, codes, priors, trusted)
-    some = fitted_rows(n_rows)
-    counts = [voters.label_counts(some, codes, columns.n_classes, scale) for scale in _scales(n_rows, n_classes)]
     fit_models = _use_models(estimator, models, n_classes)
     predictions = given + (_models_predict(estimator, codes, near.group) if fit_models else [])
+    shares, columns = vote_evidence(voters, codes, priors, trusted, predictions)
     predictions, mixed = [columns.take(p) for p in predictions], PROBABILITY_FLOOR * columns.take(priors)
+    some = fitted_rows(n_rows)
+    counts = [voters.label_counts(some, codes, columns.n_classes, scale) for scale in _scales(n_rows, n_classes)]
     with one_blas_thread():  # many small products: threads would only wait for each other
         votes, helped = label_posterior(make_features(shares, squared=shares[2]), codes, counts, columns), None
         if predictions:

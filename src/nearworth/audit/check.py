@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nearworth._common.types import FloatMatrix, IntVector
+from nearworth.audit.columns import evidence_about
 from nearworth.audit.error_count import count_errors
 from nearworth.audit.given_labels import most_errors, sharper
 from nearworth.audit.noise_level import averaged
 from nearworth.audit.noise_model import make_features
-from nearworth.audit.votes import Voters, Votes, all_shares, evidence_about
+from nearworth.audit.votes import Voters, Votes, all_shares
 from nearworth.engine.problem import Problem, make_training_set
 from nearworth.engine.value import value, value_and_nearest
 from nearworth.inputs.features import check_features
@@ -48,7 +49,7 @@ def check_rows(audit: LabelAudit, X_new: Any, y_new: Any) -> LabelAudit:
         reverse = _reverse(problem, slice(start, stop), audit, audited_codes)
         return all_shares(audit._voters, forward, reverse, priors)
 
-    shares, columns = evidence_about(codes, n_classes, shares_of)
+    shares, columns = evidence_about(codes, priors, shares_of)
     features = make_features(shares, squared=shares[2])
     found = averaged(model.models, model.hypotheses, model.weights, features, codes, columns)
     best, rows, own = columns.best(found.evidence), np.arange(len(codes)), columns.given(codes)

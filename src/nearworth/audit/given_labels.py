@@ -19,8 +19,8 @@ from scipy.optimize import brentq, minimize
 from scipy.special import expit, logit
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
+from nearworth.audit.columns import Columns, FewColumns
 from nearworth.audit.noise_level import Posterior, fitted_rows
-from nearworth.audit.votes import Columns
 
 FLOOR = 1e-6  # of probabilities, before their logarithm
 CERTAIN = 1e-9  # least distance of a probability from 0 and 1, before its logit
@@ -71,7 +71,7 @@ def predict_given(kinds: list[FloatMatrix], codes: IntVector, columns: Columns |
     part, part_columns, given = layers[:, some], columns.some(some), columns.given(codes)[some]
 
     def loss(at: FloatVector) -> tuple[float, FloatVector]:
-        scores = np.tensordot(at[:n_kinds], part, 1) + part_columns.spread(at[n_kinds:])
+        scores = part_columns.shifted(np.tensordot(at[:n_kinds], part, 1), at[n_kinds:])
         scores -= scores.max(axis=1, keepdims=True)
         of_given = scores[np.arange(len(given)), given].sum()
         np.exp(scores, out=scores)
@@ -86,7 +86,7 @@ def predict_given(kinds: list[FloatMatrix], codes: IntVector, columns: Columns |
     # Never a negative weight: a row sees one label of its class less than others do, which would tell its label.
     bounds = [(0.0, None)] * n_kinds + [(None, None)] * columns.n_classes
     found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
-    scores = np.tensordot(found.x[:n_kinds], layers, 1) + columns.spread(found.x[n_kinds:])
+    scores = columns.shifted(np.tensordot(found.x[:n_kinds], layers, 1), found.x[n_kinds:])
     scores = np.exp(scores - scores.max(axis=1, keepdims=True))
     return GivenLabels(scores / scores.sum(axis=1, keepdims=True), columns.given(codes), float(found.fun))
 
@@ -99,10 +99,11 @@ def judge(
     `votes` is that model without `predictions` of other models, `helped` with them: the number of errors is that of
     the votes alone, whatever is predicted.
     """
-    by_votes = predict_given([votes.evidence], codes, votes.columns)
+    evidence = votes.columns.merged(votes.evidence)
+    by_votes = predict_given([evidence], codes, votes.columns)
     everything, trust, bounds = by_votes, 0.0, [by_votes]
     if helped is not None:
-        everything = predict_given([votes.evidence, *predictions], codes, votes.columns)
+        everything = predict_given([evidence, *predictions], codes, votes.columns)
         alone = predict_given(predictions, codes, votes.columns)
         trust, bounds = _trust(by_votes.loss, alone.loss, everything.loss), [by_votes, everything, alone]
     n_against = min(fit.n_against for fit in bounds)
@@ -111,8 +112,8 @@ def judge(
     weight = max((share - FEW) / (MOST - FEW), 0.0)
     if votes.labels.shape[1] > 2:
         least = 1.0 if helped is None else SEVERAL_CLASSES
-        leaning = LEANING * concentration(votes.labels, codes) if votes.columns.of_row is None else 0.0
-        weight = max(weight, least, leaning)
+        few = isinstance(votes.columns, FewColumns)  # preferences are not fitted then
+        weight = max(weight, least, 0.0 if few else LEANING * concentration(votes.labels, codes))
     found = []
     for weights in (votes.weights, sharper(votes.weights)):
         alone_right = np.minimum(weights @ votes.right, 1.0)

@@ -24,8 +24,8 @@ import numpy as np
 from scipy.special import betainc, softmax
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix, IntVector
+from nearworth.audit.columns import Columns
 from nearworth.audit.noise_model import MANY_CLASSES, RARE, NoiseFit, NoiseModel
-from nearworth.audit.votes import Columns
 
 FIT_ROWS = 6_000  # rows from which the few parameters are learnt
 LEVELS: FloatVector = np.array(
@@ -170,7 +170,7 @@ def level_likelihood(votes: Sequence[IntMatrix], codes: IntVector) -> LevelFit:
     """From label counts (rows x classes) among ever more neighbours, the same number of them for all rows."""
     shares = np.bincount(codes, minlength=votes[0].shape[1]) / len(codes)
     # By size, and classes of a size by how their votes are spread: what a class is called does not matter.
-    order = np.lexsort((-(votes[-1].astype(np.float64) ** 2).sum(axis=0), -shares))
+    order = np.lexsort((-np.einsum("ij,ij->j", votes[-1], votes[-1]), -shares))
     common = order[: max(2, int((shares >= RARE / len(shares)).sum()))]
     largest = common[:MOST_CLASSES]
     two = len(common) == 2

@@ -20,7 +20,7 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
-from nearworth.audit.votes import Columns
+from nearworth.audit.columns import Columns, FewColumns
 
 # Priors are normal: mean weight around one over their number (their sum may be large where votes are noisy), weights
 # around their mean, shifts, class error rates around what the vote counts say (in the logit of twice the rate: no class
@@ -39,7 +39,7 @@ class NoiseModel(NamedTuple):
     weights: FloatVector
     shifts: FloatVector
     rates: FloatVector
-    preferences: FloatMatrix  # true labels in rows; one line for all if they have columns of their own
+    preferences: FloatMatrix  # true labels in rows; one line for all if rows have few columns
 
     @property
     def confusion(self) -> FloatMatrix:
@@ -48,15 +48,15 @@ class NoiseModel(NamedTuple):
 
     def chances(self, codes: IntVector, columns: Columns) -> FloatMatrix:
         """P(given label | true label) for the true label of each column."""
-        if columns.of_row is None:
+        if not isinstance(columns, FewColumns):
             return self.confusion.T.take(codes, axis=0)
-        chances = columns.spread(self.rates / (1.0 - self.preferences)) * self.preferences[codes][:, None]
-        chances[:, 0] = 1.0 - self.rates[codes]
+        chances = (self.rates / (1.0 - self.preferences))[columns.of_row] * self.preferences[codes][:, None]
+        chances[np.arange(len(codes)), columns.at] = 1.0 - self.rates[codes]
         return np.asarray(chances)
 
     def posterior(self, features: FloatMatrix, codes: IntVector, columns: Columns) -> tuple[FloatMatrix, FloatMatrix]:
         """P(true label | evidence) without and with the given label, for rows with the same kinds of features."""
-        evidence = softmax(np.tensordot(self.weights, features, 1) + columns.spread(self.shifts), axis=1)
+        evidence = softmax(columns.shifted(np.tensordot(self.weights, features, 1), self.shifts), axis=1)
         joint = evidence * self.chances(codes, columns)
         return evidence, np.asarray(joint / np.maximum(joint.sum(axis=1, keepdims=True), TINY))
 
@@ -75,9 +75,9 @@ class NoiseFit:
         self.present, self.starts = np.unique(self.codes, return_index=True)
         # Other labels are rarely mistaken for one that hardly any row has.
         self.rarity = np.log(np.clip(self.class_shares * self.n_classes / RARE, 1e-6, 1.0))
-        if self.columns.of_row is None:
+        if not isinstance(self.columns, FewColumns):
             self.rarity = _with_diagonal(np.tile(self.rarity, (self.n_classes, 1)), -np.inf)
-        has_preferences = 2 < self.n_classes <= MANY_CLASSES
+        has_preferences = 2 < self.n_classes <= MANY_CLASSES and self.rarity.ndim == 2
         sizes = [n_kinds, self.n_classes, self.n_classes, self.n_classes**2 if has_preferences else 0]
         self.parts = [slice(end - size, end) for size, end in zip(sizes, np.cumsum(sizes).tolist(), strict=True)]
         self.at = np.concatenate([np.linalg.solve(self.mixing, 2 * self.prior_weights), np.zeros(sum(sizes[1:]))])
@@ -100,8 +100,7 @@ class NoiseFit:
         weights, shifts, rates, preferences = model
         mixed_weights, _, rate_offsets, preference_logs = (at[part] for part in self.parts)
         by_score, joint, fit = self._of_rows(mixed_weights, model)
-        right, counts = self._counts(joint)
-        wrong = (self.columns.add_up(joint) if counts is None else counts.sum(axis=1)) - right
+        right, wrong, counts = self._counts(joint)
         by_rate = (1.0 - 2.0 * rates) * (right * rates / (1.0 - rates) - wrong)
         surprise = rate_offsets - offsets
         mean = np.mean(weights - self.prior_weights)
@@ -127,8 +126,7 @@ class NoiseFit:
 
     def _of_rows(self, mixed_weights: FloatVector, model: NoiseModel) -> tuple[FloatMatrix, FloatMatrix, float]:
         """Slope by scores, P(true label), log-likelihood: what takes the time, in place."""
-        evidence = np.tensordot(mixed_weights, self.features, 1)
-        evidence += self.columns.spread(model.shifts)
+        evidence = self.columns.shifted(np.tensordot(mixed_weights, self.features, 1), model.shifts)
         evidence -= evidence.T.copy().max(axis=0)[:, None]  # five times as fast as along short rows
         np.exp(evidence, out=evidence)
         evidence /= evidence.sum(axis=1, keepdims=True)
@@ -139,13 +137,16 @@ class NoiseFit:
         evidence -= joint
         return evidence, joint, float(np.log(given).sum())
 
-    def _counts(self, joint: FloatMatrix) -> tuple[FloatVector, FloatMatrix | None]:
-        """Expected right labels by class, and rows by true and given label, unless classes are too many for that."""
-        if self.columns.of_row is not None:
-            return np.bincount(self.codes, joint[:, 0], self.n_classes).astype(np.float64), None
+    def _counts(self, joint: FloatMatrix) -> tuple[FloatVector, FloatVector, FloatMatrix | None]:
+        """Expected right and wrong labels by true class, and rows by true and given one if classes are not too many."""
+        if isinstance(self.columns, FewColumns):
+            given = np.arange(len(joint)), self.columns.at
+            right = np.bincount(self.codes, joint[given], self.n_classes).astype(np.float64)
+            joint[given] = 0.0
+            return right, self.columns.add_up(joint), None
         counts = np.zeros((self.n_classes, self.n_classes))
         counts[:, self.present] = np.add.reduceat(joint, self.starts, axis=0).T
-        return np.diag(counts), counts
+        return np.diag(counts), counts.sum(axis=1) - np.diag(counts), counts
 
     def _read(self, at: FloatVector, level_logit: float) -> NoiseModel:
         mixed_weights, shifts, offsets, preference_logs = (at[part] for part in self.parts)

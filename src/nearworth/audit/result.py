@@ -16,12 +16,13 @@ import numpy.typing as npt
 from nearworth._common.frames import make_frame
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth._common.warnings import warn_user
+from nearworth.audit.columns import Columns
 from nearworth.audit.copies import Copies
 from nearworth.audit.error_count import EXTRA_FALSE_ALARMS, ErrorCount, cautious, longest_list
 from nearworth.audit.explain import Explanation, Neighbour, effects_of, extremes, plain
 from nearworth.audit.noise_level import Posterior
 from nearworth.audit.review import Precision, Review, check_answers, matching_draw
-from nearworth.audit.votes import Columns, Voters
+from nearworth.audit.votes import Voters
 from nearworth.estimator import KNNShapley
 from nearworth.inputs.features import Features
 from nearworth.inputs.parameters import as_generator, condition, is_real, is_whole, whole_number

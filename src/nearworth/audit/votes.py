@@ -8,7 +8,7 @@ neighbours of i, with the same weights. A row never votes about itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,11 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix, IntVector
+from nearworth.audit.columns import Columns, evidence_about
 
 SMOOTHING = 1.0  # votes added to every row, shared out as the classes are; K nearest neighbours together have one
-MOST_COLUMNS = 64  # classes that a row has evidence about one by one: of more, those with most votes and all others
-AT_ONCE = 2**21  # rows x classes whose votes are counted together where classes are more
-LEAST_SHARE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -148,64 +146,12 @@ def vote_shares(votes: FloatMatrix, priors: FloatVector) -> FloatMatrix:
     return np.asarray((votes + SMOOTHING * priors) / total)
 
 
-@dataclass(frozen=True)
-class Columns:
-    """Which class each column of the evidence about a row stands for: each its own, or those that `of_row` says.
-
-    Of very many classes a row has columns for the given one, which is the first, and for those with most votes. The
-    last stands for all others together: it counts as one more class, which no row is labelled with.
-    """
-
-    n_classes: int
-    of_row: IntMatrix | None = None
-
-    def given(self, codes: IntVector) -> IntVector:
-        """The column of each row's given label."""
-        return codes if self.of_row is None else np.zeros_like(codes)
-
-    def classes(self, columns: IntVector) -> IntVector:
-        """The class of one column of each row."""
-        return columns if self.of_row is None else self.of_row[np.arange(len(columns)), columns]
-
-    def best(self, shares: FloatMatrix) -> IntVector:
-        """The column of each row with the largest share; all others together are no answer."""
-        return np.asarray((shares if self.of_row is None else shares[:, :-1]).argmax(axis=1))
-
-    def some(self, rows: Any) -> Columns:
-        return self if self.of_row is None else Columns(self.n_classes, self.of_row[rows])
-
-    def spread(self, by_class: FloatVector) -> FloatMatrix:
-        """A number of each class at the columns of each row; one line for all rows if these are the same."""
-        return by_class if self.of_row is None else by_class[self.of_row]
-
-    def add_up(self, cells: FloatMatrix) -> FloatVector:
-        """Sums over rows, by class."""
-        if self.of_row is None:
-            return np.asarray(cells.sum(axis=0))
-        return np.bincount(self.of_row.ravel(), cells.ravel(), self.n_classes).astype(np.float64)
-
-    def take(self, shares: FloatMatrix) -> FloatMatrix:
-        """Shares of all classes, which add up to one, at the columns of each row."""
-        if self.of_row is None:
-            return shares
-        named = np.take_along_axis(
-            np.broadcast_to(shares, (len(self.of_row), shares.shape[-1])), self.of_row[:, :-1], 1
-        )
-        return np.column_stack([named, np.maximum(1.0 - named.sum(axis=1), LEAST_SHARE)])
-
-    def put_back(self, shares: FloatMatrix, priors: FloatVector) -> FloatMatrix:
-        """Shares of all classes from those of the columns; all others share the last one as they share the rows."""
-        if self.of_row is None:
-            return shares
-        every = np.tile(priors, (len(shares), 1))
-        np.put_along_axis(every, self.of_row[:, :-1], 0.0, 1)
-        every *= shares[:, -1:] / every.sum(axis=1, keepdims=True)
-        np.put_along_axis(every, self.of_row[:, :-1], shares[:, :-1], 1)
-        return every
-
-
 def vote_evidence(
-    voters: Voters, codes: IntVector, priors: FloatVector, trusted: list[tuple[Voters, IntVector]]
+    voters: Voters,
+    codes: IntVector,
+    priors: FloatVector,
+    trusted: Sequence[tuple[Voters, IntVector]] = (),
+    predictions: Sequence[FloatMatrix] = (),
 ) -> tuple[list[FloatMatrix], Columns]:
     """Shares of all kinds of votes about each row, those of trusted points with their labels last."""
     n_classes = len(priors)
@@ -216,31 +162,4 @@ def vote_evidence(
         shares = all_shares(voters, forward, reverse, priors)
         return shares + [vote_shares(by.reverse(said, *about).weights, priors) for by, said in trusted]
 
-    return evidence_about(codes, n_classes, shares_of)
-
-
-def evidence_about(
-    codes: IntVector, n_classes: int, shares_of: Callable[[int, int], list[FloatMatrix]]
-) -> tuple[list[FloatMatrix], Columns]:
-    """The kinds of evidence about all rows, and what their columns are; `shares_of` rows from one to another has it.
-
-    The third kind decides which of very many classes have columns.
-    """
-    if n_classes <= MOST_COLUMNS:
-        return shares_of(0, len(codes)), Columns(n_classes)
-    parts, columns, step = [], [], max(1, AT_ONCE // n_classes)
-    for start in range(0, len(codes), step):
-        shares = shares_of(start, min(start + step, len(codes)))
-        columns.append(_most_voted(shares[2], codes[start : start + step]))
-        parts.append([Columns(n_classes, columns[-1]).take(share) for share in shares])
-    return [np.concatenate(kind) for kind in zip(*parts, strict=True)], Columns(n_classes + 1, np.concatenate(columns))
-
-
-def _most_voted(shares: FloatMatrix, codes: IntVector) -> IntMatrix:
-    """The given class of each row, the others with the largest shares, and the number of classes for the rest."""
-    worth = shares.copy()
-    worth[np.arange(len(codes)), codes] = np.inf
-    size = MOST_COLUMNS - 1
-    most = np.argpartition(worth, -size, axis=1)[:, -size:]
-    order = np.argsort(-np.take_along_axis(worth, most, 1), axis=1, kind="stable")
-    return np.insert(np.take_along_axis(most, order, 1), size, shares.shape[1], axis=1)
+    return evidence_about(codes, priors, shares_of, predictions)
