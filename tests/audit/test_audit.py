@@ -266,7 +266,7 @@ def test_very_many_classes_are_audited_as_few_are(rng, monkeypatch):
     for how in ({}, {"X_val": X[:200] + 0.1, "y_val": true[:200]}, {"pred_probs": probabilities}):
         found = nw.audit_labels(X, y, **how)
         with monkeypatch.context() as patch:
-            patch.setattr(columns, "MOST_CLASSES", 70)
+            patch.setattr(columns, "MOST_COLUMNS", 70)
             dense = nw.audit_labels(X, y, **how)
         assert np.abs(found.quality - dense.quality).mean() < 0.02
         assert (found.suggested == dense.suggested).mean() > 0.98

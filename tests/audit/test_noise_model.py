@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nearworth.audit.columns import FewColumns
-from nearworth.audit.noise_model import NoiseFit, NoiseModel, make_features
+from nearworth.audit.columns import Columns
+from nearworth.audit.noise_model import NoiseFit, make_features
 from noisy_labels import drawn
 
 
@@ -31,55 +31,24 @@ def test_gradient(rng, n_classes):
     assert_gradient(fit, fit.at + rng.normal(size=len(fit.at)) * 0.5)
 
 
-def few_columns(rng, given, n_classes, n_columns):
-    """Of random classes, whether the given one is among them or not."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nearworth.audit.columns.N_COLUMNS", n_columns)
-        priors = rng.dirichlet(np.full(n_classes, 5.0))
-        return FewColumns.of_most(rng.random((len(given), n_classes)), given, priors), priors
-
-
-def test_gradient_with_few_columns(rng):
-    given = rng.permutation(np.arange(200) % 7)
-    columns, _ = few_columns(rng, given, 7, 5)
-    assert 0 < (columns.at == 0).sum() < 200
-    shares = [columns.take(share) for share in rng.dirichlet(np.ones(7), (2, 200))]
-    fit = NoiseFit(make_features(shares), given, columns)
-    assert_gradient(fit, fit.at + rng.normal(size=len(fit.at)) * 0.5)
-
-
-def test_few_columns_are_the_same_model_of_classes_taken_together(rng):
-    """From the definition: the others share their evidence as they share the rows, wrong labels go to all alike."""
-    n_classes, given = 7, rng.permutation(np.arange(60) % 7)
-    columns, priors = few_columns(rng, given, n_classes, 5)
-    shares = rng.dirichlet(np.ones(n_classes), 60)
-    weight, shifts, rates = 1.7, rng.normal(size=8), rng.uniform(0.1, 0.3, 8)
-    model = NoiseModel(np.array([weight]), shifts, rates, np.append(np.full(7, 1 / 7), 0.0))
-    evidence, labels = model.posterior(make_features([columns.take(shares)]), given, columns)
-    for row in range(60):
-        named = columns.of_row[row, 1:-1]
-        others = np.setdiff1d(np.arange(n_classes), named)
-        true, wrong = np.empty(n_classes), np.empty(n_classes)
-        true[named] = shares[row, named] ** weight * np.exp(shifts[named])
-        true[others] = shares[row, others].sum() ** weight * np.exp(shifts[7]) * priors[others] / priors[others].sum()
-        true /= true.sum()
-        wrong[named], wrong[others] = rates[named] / 6, rates[7] / 7  # of seven others no one is left out
-        wrong[given[row]] = 1 - rates[given[row]]
-        joint = true * wrong / (true @ wrong)
-        np.testing.assert_allclose(evidence[row, 1:-1], true[named])
-        np.testing.assert_allclose(labels[row, 1:-1], joint[named])
-        np.testing.assert_allclose(labels[row, columns.at[row]], joint[given[row]])
-        np.testing.assert_allclose(labels[row].sum(), 1.0)
+def test_gradient_with_popularity(rng):
+    """No preferences are learnt then."""
+    shares, _, given = drawn(rng, 300)
+    fit = NoiseFit(make_features([shares]), given, np.array([0.1, 0.2, 0.7]))
+    assert_gradient(fit, fit.at + rng.normal(size=len(fit.at)) * 0.3)
+    model = fit.model(0.1, np.zeros(3))[0]
+    np.testing.assert_allclose(model.preferences, [[0, 2 / 9, 7 / 9], [1 / 8, 0, 7 / 8], [1 / 3, 2 / 3, 0]])
 
 
 def test_columns_do_not_tell_the_given_label(rng):
-    """Labels that are drawn by lot: what classes have columns says nothing about them."""
+    """Labels that are drawn by lot: which classes have columns says nothing about them."""
     given = rng.integers(0, 100, 3000)
-    shares = rng.dirichlet(np.full(100, 0.3), 3000)
-    columns = FewColumns.of_most(shares, given, np.full(100, 0.01))
-    model = NoiseFit(make_features([columns.take(shares)]), given, columns).model(0.05, np.zeros(101))[0]
-    chances = model.posterior(make_features([columns.take(shares)]), given, columns)[0][np.arange(3000), columns.at]
-    np.testing.assert_allclose(np.log(chances).mean(), np.log(0.01), atol=0.05)
+    columns = Columns.of_most(rng.dirichlet(np.full(100, 0.3), 3000), given, np.full(100, 0.01))
+    features = make_features([columns.take(rng.dirichlet(np.full(100, 0.3), 3000))])
+    model = NoiseFit(features, columns.given, columns.rows.mean(axis=0)).model(0.05, np.zeros(32))[0]
+    chances = model.posterior(features, columns.given)[0]
+    np.testing.assert_allclose(chances.mean(axis=0), np.append(np.full(31, 0.01), 0.69), atol=0.05)
+    assert np.log(chances[np.arange(3000), columns.given]).mean() < 0.69 * np.log(0.69) + 0.31 * np.log(0.01) + 0.05
 
 
 def test_gradient_with_classes_off_the_level(rng):

@@ -148,24 +148,26 @@ def _audit_classes(
         trusted = [(by_trusted, training.classes.encode(y_val, "y_val", len(by_trusted.rows))[0])]
     fit_models = _use_models(estimator, models, n_classes)
     predictions = given + (_models_predict(estimator, codes, near.group) if fit_models else [])
-    shares, columns = vote_evidence(voters, codes, priors, trusted, predictions)
-    predictions, mixed = [columns.take(p) for p in predictions], PROBABILITY_FLOOR * columns.take(priors)
+    shares, columns = vote_evidence(voters, codes, priors, trusted)
+    if columns is not None:
+        predictions = [columns.take(p) for p in predictions]
+    own, taken = (codes, priors) if columns is None else (columns.given, columns.rows)
     some = fitted_rows(n_rows)
-    counts = [voters.label_counts(some, codes, columns.n_classes, scale) for scale in _scales(n_rows, n_classes)]
+    counts = [voters.label_counts(some, codes, n_classes, scale) for scale in _scales(n_rows, n_classes)]
     with one_blas_thread():  # many small products: threads would only wait for each other
-        votes, helped = label_posterior(make_features(shares, squared=shares[2]), codes, counts, columns), None
+        votes, helped = label_posterior(make_features(shares, squared=shares[2]), own, counts, columns), None
         if predictions:
-            more = [*shares, *((p + mixed) / (1.0 + PROBABILITY_FLOOR) for p in predictions)]
-            helped = with_more_evidence(votes, make_features(more, squared=shares[2]), codes)
-        found = judge(votes, codes, predictions, helped)
-    rows, own = np.arange(n_rows), columns.given(codes)
+            more = [*shares, *((p + PROBABILITY_FLOOR * taken) / (1.0 + PROBABILITY_FLOOR) for p in predictions)]
+            helped = with_more_evidence(votes, make_features(more, squared=shares[2]), own, columns)
+        found = judge(votes, own, predictions, helped, columns)
+    evidence, rows = (helped or votes).evidence, np.arange(n_rows)
+    best, classes = (evidence.argmax(axis=1),) * 2 if columns is None else columns.best(evidence)
     probabilities = _with_quality((helped or votes).labels, own, found.quality)
-    best = columns.best((helped or votes).evidence)
     return LabelAudit(
         given=labels[codes],
         quality=found.quality,
         agreement=shares[0][rows, own],
-        suggested=labels[columns.classes(best)],
+        suggested=labels[classes],
         confidence=probabilities[rows, best],
         n_errors=near.raised(count_errors(votes.right, votes.weights, found.most_errors), codes),
         valuation=valuation,

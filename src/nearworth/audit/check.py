@@ -51,14 +51,16 @@ def check_rows(audit: LabelAudit, X_new: Any, y_new: Any) -> LabelAudit:
 
     shares, columns = evidence_about(codes, priors, shares_of)
     features = make_features(shares, squared=shares[2])
-    found = averaged(model.models, model.hypotheses, model.weights, features, codes, columns)
-    best, rows, own = columns.best(found.evidence), np.arange(len(codes)), columns.given(codes)
+    own = codes if columns is None else columns.given
+    found = averaged(model.models, model.hypotheses, model.weights, features, own)
+    best, classes = (found.evidence.argmax(axis=1),) * 2 if columns is None else columns.best(found.evidence)
+    rows = np.arange(len(codes))
     return replace(
         audit,
         given=training.classes.labels[codes],
         quality=found.quality,
         agreement=shares[0][rows, own],
-        suggested=training.classes.labels[columns.classes(best)],
+        suggested=training.classes.labels[classes],
         confidence=found.labels[rows, best],
         n_errors=count_errors(found.right, found.weights, most_errors(float((best != own).sum()))),
         valuation=_value(audit, X_new, y_new, exact),

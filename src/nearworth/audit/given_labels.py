@@ -19,7 +19,7 @@ from scipy.optimize import brentq, minimize
 from scipy.special import expit, logit
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
-from nearworth.audit.columns import Columns, FewColumns
+from nearworth.audit.columns import Columns
 from nearworth.audit.noise_level import Posterior, fitted_rows
 
 FLOOR = 1e-6  # of probabilities, before their logarithm
@@ -39,19 +39,16 @@ class GivenLabels(NamedTuple):
     """Probability of each label to be the given one, and minus the logarithm of the likelihood of those given."""
 
     probabilities: FloatMatrix
-    given: IntVector  # the column of each row's label
     loss: float
 
-    @property
-    def of_given(self) -> FloatVector:
-        return np.asarray(self.probabilities[np.arange(len(self.given)), self.given])
+    def of_given(self, codes: IntVector) -> FloatVector:
+        return np.asarray(self.probabilities[np.arange(len(codes)), codes])
 
-    @property
-    def n_against(self) -> float:
+    def n_against(self, codes: IntVector) -> float:
         """How many rows have another label than the most probable one; of several such, any may be it."""
         most = self.probabilities >= (1.0 - SAME) * self.probabilities.max(axis=1, keepdims=True)
-        has = most[np.arange(len(self.given)), self.given]
-        return float(len(self.given) - (has / most.sum(axis=1)).sum())
+        has = most[np.arange(len(codes)), codes]
+        return float(len(codes) - (has / most.sum(axis=1)).sum())
 
 
 class Judgement(NamedTuple):
@@ -62,16 +59,19 @@ class Judgement(NamedTuple):
     most_errors: float
 
 
-def predict_given(kinds: list[FloatMatrix], codes: IntVector, columns: Columns | None = None) -> GivenLabels:
-    """Weights and shifts that make the given labels most likely, learnt from some rows and applied to all."""
+def predict_given(kinds: list[FloatMatrix], codes: IntVector, part: FloatVector | float = 1.0) -> GivenLabels:
+    """Weights and shifts that make the given labels most likely, learnt from some rows and applied to all.
+
+    If the last column stands for several labels, the given one is a `part` of it.
+    """
     layers = np.stack([np.log(np.maximum(kind, FLOOR)) for kind in kinds])
     layers -= layers.mean(axis=2, keepdims=True)
-    n_kinds, n_rows, _ = layers.shape
-    columns, some = columns or Columns(layers.shape[2]), fitted_rows(n_rows)
-    part, part_columns, given = layers[:, some], columns.some(some), columns.given(codes)[some]
+    n_kinds, n_rows, n_classes = layers.shape
+    some = fitted_rows(n_rows)
+    fitted, given = layers[:, some], codes[some]
 
     def loss(at: FloatVector) -> tuple[float, FloatVector]:
-        scores = part_columns.shifted(np.tensordot(at[:n_kinds], part, 1), at[n_kinds:])
+        scores = np.tensordot(at[:n_kinds], fitted, 1) + at[n_kinds:]
         scores -= scores.max(axis=1, keepdims=True)
         of_given = scores[np.arange(len(given)), given].sum()
         np.exp(scores, out=scores)
@@ -79,41 +79,47 @@ def predict_given(kinds: list[FloatMatrix], codes: IntVector, columns: Columns |
         scores /= totals
         scores[np.arange(len(given)), given] -= 1.0
         pull = at[n_kinds:] / SHIFT_SPREAD**2
-        slope = np.concatenate([np.tensordot(part, scores, 2), part_columns.add_up(scores) + pull])
+        slope = np.concatenate([np.tensordot(fitted, scores, 2), scores.sum(axis=0) + pull])
         return float(np.log(totals).sum() - of_given + pull @ at[n_kinds:] / 2.0), slope
 
-    start = np.concatenate([np.full(n_kinds, 1.0 / n_kinds), np.zeros(columns.n_classes)])
+    start = np.concatenate([np.full(n_kinds, 1.0 / n_kinds), np.zeros(n_classes)])
     # Never a negative weight: a row sees one label of its class less than others do, which would tell its label.
-    bounds = [(0.0, None)] * n_kinds + [(None, None)] * columns.n_classes
+    bounds = [(0.0, None)] * n_kinds + [(None, None)] * n_classes
     found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
-    scores = columns.shifted(np.tensordot(found.x[:n_kinds], layers, 1), found.x[n_kinds:])
+    scores = np.tensordot(found.x[:n_kinds], layers, 1) + found.x[n_kinds:]
     scores = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return GivenLabels(scores / scores.sum(axis=1, keepdims=True), columns.given(codes), float(found.fun))
+    scores /= scores.sum(axis=1, keepdims=True)
+    scores[:, -1] *= part
+    return GivenLabels(scores, float(found.fun))
 
 
 def judge(
-    votes: Posterior, codes: IntVector, predictions: list[FloatMatrix], helped: Posterior | None = None
+    votes: Posterior,
+    codes: IntVector,
+    predictions: list[FloatMatrix],
+    helped: Posterior | None = None,
+    columns: Columns | None = None,
 ) -> Judgement:
     """Join the model of wrong labels with what predicts the given ones.
 
     `votes` is that model without `predictions` of other models, `helped` with them: the number of errors is that of
     the votes alone, whatever is predicted.
     """
-    evidence = votes.columns.merged(votes.evidence)
-    by_votes = predict_given([evidence], codes, votes.columns)
+    part = 1.0 if columns is None else columns.part
+    by_votes = predict_given([votes.evidence], codes, part)
     everything, trust, bounds = by_votes, 0.0, [by_votes]
     if helped is not None:
-        everything = predict_given([evidence, *predictions], codes, votes.columns)
-        alone = predict_given(predictions, codes, votes.columns)
+        everything = predict_given([votes.evidence, *predictions], codes, part)
+        alone = predict_given(predictions, codes, part)
         trust, bounds = _trust(by_votes.loss, alone.loss, everything.loss), [by_votes, everything, alone]
-    n_against = min(fit.n_against for fit in bounds)
-    plain = trust * _logit(everything.of_given) + (1.0 - trust) * _logit(by_votes.of_given)
-    share = float((1.0 - votes.quality).sum()) / max(1.0, everything.n_against)
+    n_against = min(fit.n_against(codes) for fit in bounds)
+    plain = trust * _logit(everything.of_given(codes)) + (1.0 - trust) * _logit(by_votes.of_given(codes))
+    share = float((1.0 - votes.quality).sum()) / max(1.0, everything.n_against(codes))
     weight = max((share - FEW) / (MOST - FEW), 0.0)
     if votes.labels.shape[1] > 2:
         least = 1.0 if helped is None else SEVERAL_CLASSES
-        few = isinstance(votes.columns, FewColumns)  # preferences are not fitted then
-        weight = max(weight, least, 0.0 if few else LEANING * concentration(votes.labels, codes))
+        leaning = LEANING * concentration(votes.labels, codes) if columns is None else 0.0
+        weight = max(weight, least, leaning)
     found = []
     for weights in (votes.weights, sharper(votes.weights)):
         alone_right = np.minimum(weights @ votes.right, 1.0)

@@ -20,7 +20,6 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
-from nearworth.audit.columns import Columns, FewColumns
 
 # Priors are normal: mean weight around one over their number (their sum may be large where votes are noisy), weights
 # around their mean, shifts, class error rates around what the vote counts say (in the logit of twice the rate: no class
@@ -39,45 +38,34 @@ class NoiseModel(NamedTuple):
     weights: FloatVector
     shifts: FloatVector
     rates: FloatVector
-    preferences: FloatMatrix  # true labels in rows; one line for all if rows have few columns
+    preferences: FloatMatrix
+    confusion: FloatMatrix  # true labels in rows
 
-    @property
-    def confusion(self) -> FloatMatrix:
-        """P(given label | true label), true labels in rows."""
-        return _with_diagonal(self.rates[:, None] * self.preferences, 1.0 - self.rates)
-
-    def chances(self, codes: IntVector, columns: Columns) -> FloatMatrix:
-        """P(given label | true label) for the true label of each column."""
-        if not isinstance(columns, FewColumns):
-            return self.confusion.T.take(codes, axis=0)
-        chances = (self.rates / (1.0 - self.preferences))[columns.of_row] * self.preferences[codes][:, None]
-        chances[np.arange(len(codes)), columns.at] = 1.0 - self.rates[codes]
-        return np.asarray(chances)
-
-    def posterior(self, features: FloatMatrix, codes: IntVector, columns: Columns) -> tuple[FloatMatrix, FloatMatrix]:
+    def posterior(self, features: FloatMatrix, codes: IntVector) -> tuple[FloatMatrix, FloatMatrix]:
         """P(true label | evidence) without and with the given label, for rows with the same kinds of features."""
-        evidence = softmax(columns.shifted(np.tensordot(self.weights, features, 1), self.shifts), axis=1)
-        joint = evidence * self.chances(codes, columns)
+        evidence = softmax(np.tensordot(self.weights, features, 1) + self.shifts, axis=1)
+        joint = evidence * self.confusion.T[codes]
         return evidence, np.asarray(joint / np.maximum(joint.sum(axis=1, keepdims=True), TINY))
 
 
 class NoiseFit:
-    """Fits models to the same rows at one level of noise after another, each from where the last one ended."""
+    """Fits models to the same rows at one level of noise after another, each from where the last one ended.
 
-    def __init__(self, features: FloatMatrix, codes: IntVector, columns: Columns | None = None) -> None:
+    `popularity` says how often wrong labels are of each class; without it that is learnt.
+    """
+
+    def __init__(self, features: FloatMatrix, codes: IntVector, popularity: FloatVector | None = None) -> None:
         order = np.argsort(codes, kind="stable")
-        self.columns = Columns(features.shape[2]) if columns is None else columns.some(order)
-        n_kinds, self.n_classes = len(features), self.columns.n_classes
+        n_kinds, _, self.n_classes = features.shape
         self.codes = codes[order]
         self.features, self.mixing = _decorrelate(features[:, order])
         self.prior_weights = np.full(n_kinds, 1.0 / n_kinds)
         self.class_shares = np.bincount(codes, minlength=self.n_classes) / len(codes)
         self.present, self.starts = np.unique(self.codes, return_index=True)
-        # Other labels are rarely mistaken for one that hardly any row has.
-        self.rarity = np.log(np.clip(self.class_shares * self.n_classes / RARE, 1e-6, 1.0))
-        if not isinstance(self.columns, FewColumns):
-            self.rarity = _with_diagonal(np.tile(self.rarity, (self.n_classes, 1)), -np.inf)
-        has_preferences = 2 < self.n_classes <= MANY_CLASSES and self.rarity.ndim == 2
+        # Other labels are rarely mistaken for one that hardly any row has, or as its popularity says.
+        rarity = np.clip(self.class_shares * self.n_classes / RARE if popularity is None else popularity, 1e-6, 1.0)
+        self.rarity = _with_diagonal(np.tile(np.log(rarity), (self.n_classes, 1)), -np.inf)
+        has_preferences = 2 < self.n_classes <= MANY_CLASSES and popularity is None
         sizes = [n_kinds, self.n_classes, self.n_classes, self.n_classes**2 if has_preferences else 0]
         self.parts = [slice(end - size, end) for size, end in zip(sizes, np.cumsum(sizes).tolist(), strict=True)]
         self.at = np.concatenate([np.linalg.solve(self.mixing, 2 * self.prior_weights), np.zeros(sum(sizes[1:]))])
@@ -96,11 +84,11 @@ class NoiseFit:
         self, at: FloatVector, level_logit: float, offsets: FloatVector, price: float = 1.0
     ) -> tuple[float, FloatVector]:
         """Minus the logarithm of likelihood times priors, and its gradient."""
-        model = self._read(at, level_logit)
-        weights, shifts, rates, preferences = model
+        weights, shifts, rates, preferences, confusion = self._read(at, level_logit)
         mixed_weights, _, rate_offsets, preference_logs = (at[part] for part in self.parts)
-        by_score, joint, fit = self._of_rows(mixed_weights, model)
-        right, wrong, counts = self._counts(joint)
+        by_score, counts, fit = self._of_rows(mixed_weights, shifts, confusion)
+        right = np.diag(counts)
+        wrong = counts.sum(axis=1) - right
         by_rate = (1.0 - 2.0 * rates) * (right * rates / (1.0 - rates) - wrong)
         surprise = rate_offsets - offsets
         mean = np.mean(weights - self.prior_weights)
@@ -108,7 +96,7 @@ class NoiseFit:
         pull = contrast / WEIGHT_SPREAD**2 + mean / (len(weights) * MEAN_SPREAD**2)
         slopes = [
             np.tensordot(self.features, by_score, 2) + pull @ self.mixing,
-            self.columns.add_up(by_score) + shifts / SHIFT_SPREAD**2,
+            by_score.sum(axis=0) + shifts / SHIFT_SPREAD**2,
             by_rate - self.class_shares * by_rate.sum() + surprise / RATE_SPREAD**2,
         ]
         value = (
@@ -117,45 +105,40 @@ class NoiseFit:
             + _normal_loss(shifts, SHIFT_SPREAD)
             + _normal_loss(surprise, RATE_SPREAD)
         )
-        if len(preference_logs) and counts is not None:
+        if len(preference_logs):
             by_preference = _with_diagonal(wrong[:, None] * preferences - counts, 0.0).ravel()
             cost, slope = _student_loss(preference_logs, PREFERENCE_SPREAD)
             slopes.append(by_preference + price * slope)
             value += price * cost
         return value - fit, np.concatenate(slopes)
 
-    def _of_rows(self, mixed_weights: FloatVector, model: NoiseModel) -> tuple[FloatMatrix, FloatMatrix, float]:
-        """Slope by scores, P(true label), log-likelihood: what takes the time, in place."""
-        evidence = self.columns.shifted(np.tensordot(mixed_weights, self.features, 1), model.shifts)
+    def _of_rows(
+        self, mixed_weights: FloatVector, shifts: FloatVector, confusion: FloatMatrix
+    ) -> tuple[FloatMatrix, FloatMatrix, float]:
+        """Slope by scores, expected rows by true and given label, log-likelihood: what takes the time, in place."""
+        evidence = np.tensordot(mixed_weights, self.features, 1)
+        evidence += shifts
         evidence -= evidence.T.copy().max(axis=0)[:, None]  # five times as fast as along short rows
         np.exp(evidence, out=evidence)
         evidence /= evidence.sum(axis=1, keepdims=True)
-        joint = model.chances(self.codes, self.columns)
+        joint = confusion.T.take(self.codes, axis=0)
         joint *= evidence
         given = np.maximum(joint.sum(axis=1), TINY)
         joint /= given[:, None]
-        evidence -= joint
-        return evidence, joint, float(np.log(given).sum())
-
-    def _counts(self, joint: FloatMatrix) -> tuple[FloatVector, FloatVector, FloatMatrix | None]:
-        """Expected right and wrong labels by true class, and rows by true and given one if classes are not too many."""
-        if isinstance(self.columns, FewColumns):
-            given = np.arange(len(joint)), self.columns.at
-            right = np.bincount(self.codes, joint[given], self.n_classes).astype(np.float64)
-            joint[given] = 0.0
-            return right, self.columns.add_up(joint), None
         counts = np.zeros((self.n_classes, self.n_classes))
         counts[:, self.present] = np.add.reduceat(joint, self.starts, axis=0).T
-        return np.diag(counts), counts.sum(axis=1) - np.diag(counts), counts
+        evidence -= joint
+        return evidence, counts, float(np.log(given).sum())
 
     def _read(self, at: FloatVector, level_logit: float) -> NoiseModel:
         mixed_weights, shifts, offsets, preference_logs = (at[part] for part in self.parts)
         rate_logits = level_logit + offsets - self.class_shares @ offsets
         rates = 0.5 / (1.0 + np.exp(-np.clip(rate_logits, -30.0, 30.0)))
         scores = self.rarity + preference_logs.reshape(-1, self.n_classes) if len(preference_logs) else self.rarity
-        preferences = np.exp(scores - scores.max(axis=-1, keepdims=True))
-        preferences /= preferences.sum(axis=-1, keepdims=True)
-        return NoiseModel(self.mixing @ mixed_weights, shifts, rates, preferences)
+        preferences = np.exp(scores - scores.max(axis=1, keepdims=True))
+        preferences /= preferences.sum(axis=1, keepdims=True)
+        confusion = _with_diagonal(rates[:, None] * preferences, 1.0 - rates)
+        return NoiseModel(self.mixing @ mixed_weights, shifts, rates, preferences, confusion)
 
 
 def make_features(shares: list[FloatMatrix], squared: FloatMatrix | None = None) -> FloatMatrix:

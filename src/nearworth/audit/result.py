@@ -77,8 +77,8 @@ class LabelAudit:
     classes: npt.NDArray[Any] | None = None
     suggested_range: FloatMatrix | None = None
     copies: Copies | None = None
-    _probabilities: FloatMatrix | None = None  # of the classes in the columns
-    _columns: Columns | None = None
+    _probabilities: FloatMatrix | None = None  # by class
+    _columns: Columns | None = None  # or by these, of very many classes
     _groups: IntVector | None = None  # of the valuation: rows of one group did not vote for each other
     _for_lists: FloatVector | None = None  # quality as max_fdr lists read it
     _model: Posterior | None = None  # of the votes, which `check` applies to other rows
@@ -100,7 +100,7 @@ class LabelAudit:
     def label_probabilities(self) -> FloatMatrix | None:
         classes = self._estimator.training_set_.classes
         if self._probabilities is None or self._columns is None or classes is None:
-            return None
+            return self._probabilities
         return self._columns.put_back(self._probabilities, np.bincount(classes.codes) / len(classes.codes))
 
     def ranking(self) -> IntVector:

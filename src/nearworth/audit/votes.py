@@ -147,12 +147,8 @@ def vote_shares(votes: FloatMatrix, priors: FloatVector) -> FloatMatrix:
 
 
 def vote_evidence(
-    voters: Voters,
-    codes: IntVector,
-    priors: FloatVector,
-    trusted: Sequence[tuple[Voters, IntVector]] = (),
-    predictions: Sequence[FloatMatrix] = (),
-) -> tuple[list[FloatMatrix], Columns]:
+    voters: Voters, codes: IntVector, priors: FloatVector, trusted: Sequence[tuple[Voters, IntVector]] = ()
+) -> tuple[list[FloatMatrix], Columns | None]:
     """Shares of all kinds of votes about each row, those of trusted points with their labels last."""
     n_classes = len(priors)
 
@@ -162,4 +158,4 @@ def vote_evidence(
         shares = all_shares(voters, forward, reverse, priors)
         return shares + [vote_shares(by.reverse(said, *about).weights, priors) for by, said in trusted]
 
-    return evidence_about(codes, priors, shares_of, predictions)
+    return evidence_about(codes, priors, shares_of)
