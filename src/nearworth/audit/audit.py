@@ -9,7 +9,7 @@ import numpy as np
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector, Task, Utility
 from nearworth._common.warnings import warn_user
-from nearworth.audit.copies import Copies, exact_copies, near_copies
+from nearworth.audit.copies import VALUED, Copies, exact_copies, joined, near_copies
 from nearworth.audit.error_count import ErrorCount, count_errors
 from nearworth.audit.given_labels import judge
 from nearworth.audit.models import out_of_fold, worthwhile
@@ -90,8 +90,8 @@ def audit_labels(
         predict like `pred_probs` or `predictions`: better on tables, for seconds to minutes of time. On more than 256
         columns, where neighbours do as well, and on huge sets it does nothing.
     groups : array, optional
-        A group for each row (a patient, a speaker, a video): rows of one group do not vote for each other. Unless
-        given, rows that are copies of each other, exactly or nearly, are one group: see `LabelAudit.copies`.
+        A group for each row (a patient, a speaker, a video): rows of one group do not vote for each other. Rows that
+        are copies of each other, exactly or nearly, do not either: see `LabelAudit.copies`.
     metric, metric_params, n_jobs, max_memory, progress
         As in `KNNShapley`.
     utility, semivalue, search, max_error
@@ -207,7 +207,9 @@ def _audit_targets(
         own = [] if given is None else [space.of(given)]
         return own + (_models_predict(estimator, drawn_in, near.group) if fit_models else [])
 
-    model = fit_targets(near.voters, targets, predict if fit_models or given is not None else None)
+    by_votes = model = fit_targets(near.voters, targets)
+    if fit_models or given is not None:
+        model = fit_targets(near.voters, targets, predict)
     return LabelAudit(
         given=targets,
         quality=model.right,
@@ -218,6 +220,7 @@ def _audit_targets(
         valuation=valuation,
         suggested_range=model.ranges,
         copies=near.copies,
+        _model=by_votes,
         _groups=near.valued_by_group if valuation is near.valuation else None,
         _voters=near.voters,
         _estimator=estimator,
@@ -260,19 +263,18 @@ class _Neighbourhood:
 
 
 def _neighbourhood(estimator: KNNShapley, size: int, groups: Any) -> _Neighbourhood:
-    training, copies = estimator.training_set_, None
-    if groups is None:
-        copies = exact_copies(training.first_duplicates())
-        group = None if copies is None else copies.group
-        size = size if copies is None else -(-size * training.n_rows // (int(copies.group.max()) + 1))
-    else:
-        group = check_classes(groups, "groups", training.n_rows).codes
-    in_engine = group if estimator.search == "exact" else None  # an index finds copies too: they are taken out below
-    valuation, voters = _value_and_voters(estimator, _affordable(estimator, size), groups=in_engine)
-    if groups is None:
-        squared = estimator.metric in SQUARED
-        copies = near_copies(voters.rows, np.sqrt(voters.keys) if squared else voters.keys, copies)
-        group = None if copies is None else copies.group
+    training, exact = estimator.training_set_, estimator.search == "exact"
+    named = None if groups is None else check_classes(groups, "groups", training.n_rows).codes
+    same = exact_copies(training.first_duplicates())
+    size = size if same is None else -(-size * training.n_rows // (int(same.group.max()) + 1))
+    size = _affordable(estimator, size)
+    in_engine = joined(named, same) if exact else None  # an index finds copies too: they are taken out below
+    valuation, voters = _value_and_voters(estimator, size, groups=in_engine)
+    copies = near_copies(voters.rows, np.sqrt(voters.keys) if estimator.metric in SQUARED else voters.keys, same)
+    group = joined(named, copies)
+    if exact and copies is not None and copies.n_beyond(same) > VALUED * training.n_rows:
+        in_engine = group
+        valuation, voters = _value_and_voters(estimator, size, groups=in_engine)
     if group is not None:
         voters = voters.without_own_group(group, estimator.n_neighbors)
     if copies is not None:
