@@ -15,15 +15,15 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq, minimize
-from scipy.special import expit, logit
+from scipy.optimize import minimize
+from scipy.special import logit
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.audit.columns import Columns
+from nearworth.audit.error_count import CERTAIN, with_sum
 from nearworth.audit.noise_level import Posterior, fitted_rows
 
 FLOOR = 1e-6  # of probabilities, before their logarithm
-CERTAIN = 1e-9  # least distance of a probability from 0 and 1, before its logit
 SHIFT_SPREAD = 2.0  # shifts a are normal before looking
 SAME = 1e-6  # probabilities that differ by less are equal
 CHANCE = 2.0  # square roots of the number of rows against their surroundings, on top of it: the upper end
@@ -130,7 +130,7 @@ def judge(
         if helped is not None:
             score += trust * _logit(np.minimum(weights @ helped.right, 1.0))
         score = min(weight, 1.0) * score + (1.0 - min(weight, 1.0)) * plain
-        found.append(_with_sum(score, float(alone_right.sum())))
+        found.append(with_sum(score, float(alone_right.sum())))
     return Judgement(found[0], found[1], most_errors(n_against))
 
 
@@ -172,15 +172,3 @@ def concentration(labels: FloatMatrix, codes: IntVector) -> float:
 
 def _logit(probabilities: FloatVector) -> FloatVector:
     return np.asarray(logit(np.clip(probabilities, CERTAIN, 1.0 - CERTAIN)))
-
-
-def _with_sum(scores: FloatVector, total: float) -> FloatVector:
-    """Probabilities with these logits, all shifted by as much as makes them add up to `total`."""
-
-    def gap(shift: float) -> float:
-        return float(expit(scores + shift).sum()) - total
-
-    furthest = 2.0 * -np.log(CERTAIN)
-    if gap(-furthest) >= 0.0 or gap(furthest) <= 0.0:
-        return np.asarray(expit(scores + (-furthest if gap(-furthest) >= 0.0 else furthest)))
-    return np.asarray(expit(scores + brentq(gap, -furthest, furthest)))

@@ -1,7 +1,8 @@
 """Continuous targets: how far each is from what others suggest, and how likely that makes an error.
 
 A row's suggestion is the mean target of its neighbours in both directions, weighted as votes are, joined with the
-predictions of models if there are any. Targets far from most others are drawn in before they suggest anything.
+predictions of models if there are any. Targets far from most others, or from their own neighbours, are drawn in before
+they suggest anything.
 
 Right targets: (y - suggested) / (local scale) is Student-t with 8 degrees of freedom, times a common width.
 Wrong targets are anywhere: nine in ten Student-t with 5, one and a half times as wide as the targets themselves, one in
@@ -31,6 +32,7 @@ MEDIAN_SIZE = 0.706387  # median of |t| with 8 degrees of freedom
 DEVIATION = 1.4826  # standard deviations in a median distance from the median, were targets normal
 WRONG_WIDTH = 1.5  # standard deviations: how wide wrong targets spread
 FENCE = 4.0  # standard deviations from the median: as far as the targets of others may pull a suggestion
+NEAR_FENCE = 3.0  # then, deviations from what their own neighbours suggest
 FAR_SHARE, FAR_RANGE = 0.1, 1e4  # wrong targets of any size: their share, and up to how many standard deviations away
 RANGE_QUANTILE = 1.859548  # 95 % of Student's t with 8 degrees of freedom: 90 % of right targets are in the range
 PRIOR_RIGHT, PRIOR_WRONG, PRIOR_SLIP = 9.5, 0.5, 0.1  # what the share of each is worth before looking, in rows
@@ -183,12 +185,15 @@ def _fit(voters: Voters, targets: FloatVector, space: Space, predict: Predict | 
     centre, width = _centre_and_width(points)
     fence = centre - FENCE * width, centre + FENCE * width
     near = np.clip(points, *fence)
-    suggested = _suggestions(voters, near)
+    first = _suggestions(voters, near)
+    usual = _Ground(space, targets, near, np.abs(near - first), DEVIATION / 2).scale(voters)
+    nearer = np.clip(near, first - NEAR_FENCE * usual, first + NEAR_FENCE * usual)
+    suggested = _suggestions(voters, nearer)
     if predict is not None:
         layers = np.stack([suggested, *predict(space, near)], axis=1)
         suggested = _joined(np.clip(layers, *fence) - centre, near - centre) + centre
     sizes = np.abs(points - suggested)
-    ground = _Ground(space, targets, near, sizes, 1.0)
+    ground = _Ground(space, targets, nearer, sizes, 1.0)
     # The width from the median, which a minority of wrong targets hardly moves.
     width = max(float(np.median(sizes / ground.scale(voters))), 1e-9) / MEDIAN_SIZE
     ground = ground._replace(width=width)
