@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
+from sklearn.metrics import average_precision_score
 
 import nearworth as nw
+from nearworth.audit import columns
 from nearworth.audit.noise_level import fitted_rows
 from noisy_labels import blobs
 
@@ -252,3 +256,37 @@ def test_certain_labels_of_many_classes(rng):
     audit = nw.audit_labels(centres[y] + rng.normal(size=(1500, 4)), y)
     assert audit.quality.min() > 0.9
     assert audit.quality.max() <= 1
+
+
+def test_very_many_classes_are_audited_as_few_are(rng, monkeypatch):
+    """With columns for the classes that have votes: nearly the numbers of the audit with a column for each class."""
+    X, true = blobs(rng, 1500, 70, 6)
+    y = nw.add_label_noise(true, 0.1, random_state=1)
+    probabilities = 0.8 * np.eye(70)[true] + 0.2 / 70
+    for how in ({}, {"X_val": X[:200] + 0.1, "y_val": true[:200]}, {"pred_probs": probabilities}):
+        found = nw.audit_labels(X, y, **how)
+        with monkeypatch.context() as patch:
+            patch.setattr(columns, "MOST_COLUMNS", 70)
+            dense = nw.audit_labels(X, y, **how)
+        assert np.abs(found.quality - dense.quality).mean() < 0.02
+        assert (found.suggested == dense.suggested).mean() > 0.98
+        assert found.n_errors.estimate == pytest.approx(dense.n_errors.estimate, rel=0.15)
+        assert average_precision_score(y != true, -found.quality) > 0.99
+        assert found.label_probabilities.shape == (1500, 70)
+        np.testing.assert_allclose(found.label_probabilities.sum(axis=1), 1.0)
+        np.testing.assert_allclose(found.label_probabilities[np.arange(1500), y], found.quality, atol=1e-9)
+        assert (y != true)[found.suspects()].mean() > 0.9
+
+
+def test_votes_of_very_many_classes_take_little_memory():
+    """3,000 rows of 1,000 classes: one table of them has 24 MB, and there used to be more than a dozen."""
+    rng = np.random.default_rng(0)
+    y = np.arange(3000) % 1000
+    X = rng.normal(size=(1000, 8))[y] * 3 + rng.normal(size=(3000, 8))
+    tracemalloc.start()
+    audit = nw.audit_labels(X, y)
+    assert tracemalloc.get_traced_memory()[1] < 160e6
+    tracemalloc.stop()
+    new = audit.check(X[:5] + 0.01, y[:5])
+    assert new.label_probabilities.shape == (5, 1000)
+    assert len(audit.explain(0).value_under) == 1000

@@ -61,20 +61,72 @@ def test_values_are_those_of_the_new_rows_for_the_audited_ones(digits):
     np.testing.assert_allclose(new.value, expected, atol=1e-15)
 
 
+@pytest.fixture(scope="module")
+def targets():
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(1200, 4))
+    y = X[:, 0] + np.sin(2 * X[:, 1]) + 0.2 * rng.normal(size=1200) + 5.0
+    wrong = rng.random(1200) < 0.05
+    return X, np.where(wrong, 10 * y, y), wrong
+
+
+def test_new_targets_are_judged_about_as_well_as_if_all_were_audited(targets):
+    X, y, wrong = targets
+    new = nw.audit_labels(X[:900], y[:900], task="regression").check(X[900:], y[900:])
+    everything = nw.audit_labels(X, y, task="regression")
+    assert average_precision_score(wrong[900:], -new.quality) > 0.95
+    np.testing.assert_allclose(new.suggested[~wrong[900:]], everything.suggested[900:][~wrong[900:]], atol=1.5)
+    assert np.abs(new.suggested[wrong[900:]] - y[900:][wrong[900:]] / 10).max() < 1.5
+    inside = (new.suggested_range[:, 0] <= y[900:]) & (y[900:] <= new.suggested_range[:, 1])
+    assert 0.8 < inside[~wrong[900:]].mean() < 0.98
+    assert new.n_errors.lower <= wrong[900:].sum() <= new.n_errors.upper
+    assert "rows like it are mostly between" in new.why(0)
+    expected = nw.knn_shapley(X[900:], y[900:], X[:900], y[:900], 10, task="regression")
+    np.testing.assert_allclose(new.value, expected, atol=1e-12)
+
+
+def test_a_target_is_judged_by_votes_and_on_its_own(targets, monkeypatch):
+    """Predictions of the audit have no part in it; rows are looked at in blocks."""
+    X, y, _ = targets
+    audit = nw.audit_labels(X[:500], y[:500], task="regression")
+    many, one = audit.check(X[500:560], y[500:560]), audit.check(X[510:511], y[510:511])
+    assert many.quality[10] == pytest.approx(one.quality[0], abs=1e-12)
+    helped = nw.audit_labels(X[:500], y[:500], task="regression", predictions=X[:500, 0] + 5)
+    assert (helped.check(X[500:560], y[500:560]).quality == many.quality).all()
+    monkeypatch.setattr(check, "AT_ONCE", 2_000)
+    np.testing.assert_allclose(audit.check(X[500:560], y[500:560]).quality, many.quality, atol=1e-12)
+
+
+def test_the_suggested_target_from_the_definition(rng):
+    """Neighbours in both directions, were the row added alone."""
+    X, y, k = rng.normal(size=(30, 2)), rng.normal(size=30), 3
+    audit = nw.audit_labels(X, y, k, task="regression")
+    point = rng.normal(size=2)
+    near, size = audit._model.ground.near, 2 * k
+    distances = ((X - point) ** 2).sum(axis=1)
+    votes = {int(row): 1 / max(k, rank) for rank, row in enumerate(np.argsort(distances)[:size], start=1)}
+    total, weight = sum(w * near[row] for row, w in votes.items()), sum(votes.values())
+    for row in range(30):
+        others = np.sort(np.delete(((X - X[row]) ** 2).sum(axis=1), row))
+        rank = 1 + int((others < distances[row]).sum())
+        if rank <= size:
+            total, weight = total + near[row] / max(k, rank), weight + 1 / max(k, rank)
+    new = audit.check(point[None], [0.0])
+    np.testing.assert_allclose(new.suggested[0], audit._model.ground.space.back(np.array([total / weight]))[0])
+
+
 def test_what_cannot_be_checked_is_refused(digits):
     X, y, _ = digits
     audit = nw.audit_labels(X[:300], y[:300])
     with pytest.raises(ValueError, match="y_new has labels that no audited row carries \\(77\\)"):
         audit.check(X[300:302], [77, 1])
-    with pytest.raises(ValueError, match="check is for audits of classes"):
-        nw.audit_labels(X[:300], y[:300].astype(float), task="regression").check(X[:2], [1.0, 2.0])
     new = audit.check(X[300:302], y[300:302])
     with pytest.raises(ValueError, match="explain is for the audited rows"):
         new.explain(0)
     with pytest.raises(ValueError, match="report is for audited rows"):
         new.report("page.html")
     distances = np.abs(X[:300, None, 20] - X[None, :300, 20])
-    with pytest.raises(ValueError, match="check is for audits of classes with features"):
+    with pytest.raises(ValueError, match="check is for audits with features"):
         nw.audit_labels(distances, y[:300], metric="precomputed").check(distances[:2], y[:2])
-    with pytest.raises(ValueError, match="check is for audits of classes"):
+    with pytest.raises(ValueError, match="check is for audits with features"):
         new.check(X[300:302], y[300:302])

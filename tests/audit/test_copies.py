@@ -10,7 +10,7 @@ from sklearn.metrics import average_precision_score
 from sklearn.neighbors import NearestNeighbors
 
 import nearworth as nw
-from nearworth.audit.copies import Copies, exact_copies, near_copies
+from nearworth.audit.copies import Copies, exact_copies, joined, near_copies
 from nearworth.neighbors.distances import first_duplicates
 
 
@@ -120,6 +120,39 @@ def test_groups_do_not_vote_for_each_other(rng):
     problem = nw.KNNShapley(10).fit(X, y)
     np.testing.assert_array_equal(grouped.value, problem.value(groups=speaker).values)
     assert grouped.explain(3).value == pytest.approx(grouped.value[3])
+
+
+def test_groups_and_copies_are_joined():
+    copies = Copies(np.array([0, 1, 1, 2, 3, 4]))
+    assert joined(None, None) is None
+    assert joined(None, copies).tolist() == copies.group.tolist()
+    assert joined(np.array([0, 0, 1, 1, 2, 3]), None).tolist() == [0, 0, 1, 1, 2, 3]
+    assert joined(np.array([0, 0, 1, 1, 2, 3]), copies).tolist() == [0, 0, 0, 0, 1, 2]
+    assert joined(np.array([0, 0, 1, 1, 1, 1]), copies).tolist() == [0, 0, 1, 1, 1, 1]  # else one group of all
+
+
+def test_groups_that_are_given_add_to_copies(rng):
+    X, y, _ = noisy_digits(rng, 300)
+    X, y = np.concatenate([X, X[:40]]), np.concatenate([y, y[:40]])
+    speaker = np.arange(340) // 4
+    audit = nw.audit_labels(X, y, groups=speaker)
+    assert [rows.tolist() for rows in audit.copies.groups] == [[i, 300 + i] for i in range(40)]
+    together = joined(speaker, audit.copies)
+    np.testing.assert_array_equal(audit.value, nw.KNNShapley(10).fit(X, y).value(groups=together).values)
+    assert all(together[n.row] != together[row] for row in (0, 7, 301) for n in audit.nearest(row))
+
+
+@pytest.mark.parametrize(("share", "left_out"), [(0.3, True), (0.005, False)])
+def test_many_near_copies_are_left_out_of_values_too(rng, share, left_out):
+    X, y, _ = noisy_digits(rng, 600)
+    n_copied = int(share * 600)
+    X = np.concatenate([X, X[:n_copied] + 0.01 * rng.normal(size=(n_copied, 64))])
+    y = np.concatenate([y, y[:n_copied]])
+    audit, plain = nw.audit_labels(X, y), nw.KNNShapley(10).fit(X, y)
+    assert sum(map(len, audit.copies.groups)) == 2 * n_copied
+    expected = plain.value(groups=audit.copies.group) if left_out else plain.value()
+    np.testing.assert_array_equal(audit.value, expected.values)
+    assert audit.explain(1).value == pytest.approx(audit.value[1])
 
 
 def test_columns_of_other_scales_are_warned_of(rng):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nearworth.audit.error_count import ErrorCount, cautious, count_errors, longest_list
+from nearworth.audit.error_count import MISCOUNTED, ErrorCount, cautious, count_errors, longest_list
 
 
 @pytest.mark.parametrize("share", [0.0, 0.03, 0.5, 1.0])
@@ -49,7 +49,7 @@ def test_a_rare_class_is_not_wrong_altogether(rng):
     right = np.concatenate([rng.uniform(0.9, 1.0, 980), rng.uniform(0.0, 0.05, 20)])
     careful = cautious(right, given)
     # A normal variable with mean 0 and spread s is 0.8 s on the average of its upper half.
-    assert careful[given == 1].sum() == pytest.approx(0.8 * np.sqrt(19 + (0.3 * 19) ** 2), rel=0.2)
+    assert careful[given == 1].sum() == pytest.approx(0.8 * np.sqrt(19 + (MISCOUNTED * 19) ** 2), rel=0.2)
     alone = cautious(right[given == 0], given[given == 0])
     np.testing.assert_allclose(careful[given == 0], alone)
 

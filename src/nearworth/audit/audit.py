@@ -9,7 +9,7 @@ import numpy as np
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector, Task, Utility
 from nearworth._common.warnings import warn_user
-from nearworth.audit.copies import Copies, exact_copies, near_copies
+from nearworth.audit.copies import VALUED, Copies, exact_copies, joined, near_copies
 from nearworth.audit.error_count import ErrorCount, count_errors
 from nearworth.audit.given_labels import judge
 from nearworth.audit.models import out_of_fold, worthwhile
@@ -18,7 +18,7 @@ from nearworth.audit.noise_model import make_features
 from nearworth.audit.result import LabelAudit
 from nearworth.audit.target_model import LISTED as LISTED_FOR_TARGETS
 from nearworth.audit.target_model import Space, fit_targets
-from nearworth.audit.votes import Voters, all_shares, vote_shares
+from nearworth.audit.votes import Voters, vote_evidence
 from nearworth.engine.nearest_lists import BYTES
 from nearworth.engine.run import one_blas_thread
 from nearworth.engine.value import value_and_nearest
@@ -90,8 +90,8 @@ def audit_labels(
         predict like `pred_probs` or `predictions`: better on tables, for seconds to minutes of time. On more than 256
         columns, where neighbours do as well, and on huge sets it does nothing.
     groups : array, optional
-        A group for each row (a patient, a speaker, a video): rows of one group do not vote for each other. Unless
-        given, rows that are copies of each other, exactly or nearly, are one group: see `LabelAudit.copies`.
+        A group for each row (a patient, a speaker, a video): rows of one group do not vote for each other. Rows that
+        are copies of each other, exactly or nearly, do not either: see `LabelAudit.copies`.
     metric, metric_params, n_jobs, max_memory, progress
         As in `KNNShapley`.
     utility, semivalue, search, max_error
@@ -142,34 +142,38 @@ def _audit_classes(
     size = max(LISTED, LISTED_PER_NEIGHBOR * estimator.n_neighbors)
     near = _neighbourhood(estimator, size, groups)
     valuation, voters = near.valuation, near.voters
-    forward, reverse = voters.forward(codes, n_classes), voters.reverse(codes, n_rows, n_classes)
-    shares = all_shares(voters, forward, reverse, priors)
+    trusted: list[tuple[Voters, IntVector]] = []
     if X_val is not None or y_val is not None:
-        valuation, trusted = _value_and_voters(estimator, size, X_val, y_val)
-        val_codes, _ = training.classes.encode(y_val, "y_val", len(trusted.rows))
-        shares.append(vote_shares(trusted.reverse(val_codes, n_rows, n_classes).weights, priors))
-    some = fitted_rows(n_rows)
-    counts = [voters.label_counts(some, codes, n_classes, scale) for scale in _scales(n_rows, n_classes)]
+        valuation, by_trusted = _value_and_voters(estimator, size, X_val, y_val)
+        trusted = [(by_trusted, training.classes.encode(y_val, "y_val", len(by_trusted.rows))[0])]
     fit_models = _use_models(estimator, models, n_classes)
     predictions = given + (_models_predict(estimator, codes, near.group) if fit_models else [])
+    shares, columns = vote_evidence(voters, codes, priors, trusted)
+    if columns is not None:
+        predictions = [columns.take(p) for p in predictions]
+    own, taken = (codes, priors) if columns is None else (columns.given, columns.rows)
+    some = fitted_rows(n_rows)
+    counts = [voters.label_counts(some, codes, n_classes, scale) for scale in _scales(n_rows, n_classes)]
     with one_blas_thread():  # many small products: threads would only wait for each other
-        votes, helped = label_posterior(make_features(shares, squared=shares[2]), codes, counts), None
+        votes, helped = label_posterior(make_features(shares, squared=shares[2]), own, counts, columns), None
         if predictions:
-            more = [*shares, *((p + PROBABILITY_FLOOR * priors) / (1.0 + PROBABILITY_FLOOR) for p in predictions)]
-            helped = with_more_evidence(votes, make_features(more, squared=shares[2]), codes)
-        found = judge(votes, codes, predictions, helped)
-    best, rows = (helped or votes).evidence.argmax(axis=1), np.arange(n_rows)
-    probabilities = _with_quality((helped or votes).labels, codes, found.quality)
+            more = [*shares, *((p + PROBABILITY_FLOOR * taken) / (1.0 + PROBABILITY_FLOOR) for p in predictions)]
+            helped = with_more_evidence(votes, make_features(more, squared=shares[2]), own, columns)
+        found = judge(votes, own, predictions, helped, columns)
+    evidence, rows = (helped or votes).evidence, np.arange(n_rows)
+    best, classes = (evidence.argmax(axis=1),) * 2 if columns is None else columns.best(evidence)
+    probabilities = _with_quality((helped or votes).labels, own, found.quality)
     return LabelAudit(
         given=labels[codes],
         quality=found.quality,
-        agreement=shares[0][rows, codes],
-        suggested=labels[best],
+        agreement=shares[0][rows, own],
+        suggested=labels[classes],
         confidence=probabilities[rows, best],
         n_errors=near.raised(count_errors(votes.right, votes.weights, found.most_errors), codes),
         valuation=valuation,
         classes=labels,
-        label_probabilities=probabilities,
+        _probabilities=probabilities,
+        _columns=columns,
         copies=near.copies,
         _for_lists=found.for_lists,
         _model=votes if X_val is None else None,
@@ -180,13 +184,12 @@ def _audit_classes(
     )
 
 
-def _with_quality(labels: FloatMatrix, codes: IntVector, quality: FloatVector) -> FloatMatrix:
-    """Probabilities of the labels in which that of the given one is its quality."""
-    rows = np.arange(len(codes))
-    given = labels[rows, codes]
-    rest = (1.0 - quality) / np.maximum(1.0 - given, TINY)
+def _with_quality(labels: FloatMatrix, given: IntVector, quality: FloatVector) -> FloatMatrix:
+    """Probabilities of the labels in which that of the given one, in these columns, is its quality."""
+    rows = np.arange(len(given))
+    rest = (1.0 - quality) / np.maximum(1.0 - labels[rows, given], TINY)
     scaled = labels * np.minimum(rest, 1.0 / TINY)[:, None]
-    scaled[rows, codes] = quality
+    scaled[rows, given] = quality
     return np.asarray(scaled / scaled.sum(axis=1, keepdims=True))
 
 
@@ -204,7 +207,9 @@ def _audit_targets(
         own = [] if given is None else [space.of(given)]
         return own + (_models_predict(estimator, drawn_in, near.group) if fit_models else [])
 
-    model = fit_targets(near.voters, targets, predict if fit_models or given is not None else None)
+    by_votes = model = fit_targets(near.voters, targets)
+    if fit_models or given is not None:
+        model = fit_targets(near.voters, targets, predict)
     return LabelAudit(
         given=targets,
         quality=model.right,
@@ -215,6 +220,7 @@ def _audit_targets(
         valuation=valuation,
         suggested_range=model.ranges,
         copies=near.copies,
+        _model=by_votes,
         _groups=near.valued_by_group if valuation is near.valuation else None,
         _voters=near.voters,
         _estimator=estimator,
@@ -257,19 +263,18 @@ class _Neighbourhood:
 
 
 def _neighbourhood(estimator: KNNShapley, size: int, groups: Any) -> _Neighbourhood:
-    training, copies = estimator.training_set_, None
-    if groups is None:
-        copies = exact_copies(training.first_duplicates())
-        group = None if copies is None else copies.group
-        size = size if copies is None else -(-size * training.n_rows // (int(copies.group.max()) + 1))
-    else:
-        group = check_classes(groups, "groups", training.n_rows).codes
-    in_engine = group if estimator.search == "exact" else None  # an index finds copies too: they are taken out below
-    valuation, voters = _value_and_voters(estimator, _affordable(estimator, size), groups=in_engine)
-    if groups is None:
-        squared = estimator.metric in SQUARED
-        copies = near_copies(voters.rows, np.sqrt(voters.keys) if squared else voters.keys, copies)
-        group = None if copies is None else copies.group
+    training, exact = estimator.training_set_, estimator.search == "exact"
+    named = None if groups is None else check_classes(groups, "groups", training.n_rows).codes
+    same = exact_copies(training.first_duplicates())
+    size = size if same is None else -(-size * training.n_rows // (int(same.group.max()) + 1))
+    size = _affordable(estimator, size)
+    in_engine = joined(named, same) if exact else None  # an index finds copies too: they are taken out below
+    valuation, voters = _value_and_voters(estimator, size, groups=in_engine)
+    copies = near_copies(voters.rows, np.sqrt(voters.keys) if estimator.metric in SQUARED else voters.keys, same)
+    group = joined(named, copies)
+    if exact and copies is not None and copies.n_beyond(same) > VALUED * training.n_rows:
+        in_engine = group
+        valuation, voters = _value_and_voters(estimator, size, groups=in_engine)
     if group is not None:
         voters = voters.without_own_group(group, estimator.n_neighbors)
     if copies is not None:

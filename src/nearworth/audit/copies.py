@@ -20,6 +20,9 @@ from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 
 AROUND = 20  # which neighbour gives the scale of distances around a row
 CHANCE, NEAREST = 5e-4, 0.03
+VALUED = (
+    0.01  # share of the rows that have near-copies from which on these are left out of values too, at twice the time
+)
 MOST_REPEATED = 5.0  # rows per distinct row beyond which equal rows are cells of a coarse table, not copies
 
 
@@ -40,6 +43,11 @@ class Copies:
     def contradictions(self, labels: npt.NDArray[Any]) -> list[IntVector]:
         """Groups whose rows have different labels: at least one of them is wrong."""
         return [rows for rows in self.groups if (labels[rows] != labels[rows[0]]).any()]
+
+    def n_beyond(self, exact: Copies | None) -> int:
+        """Rows that have more copies here than there are exact ones."""
+        sizes = np.bincount(self.group)[self.group]
+        return int((sizes > (1 if exact is None else np.bincount(exact.group)[exact.group])).sum())
 
     def fewest_errors(self, labels: npt.NDArray[Any]) -> int:
         """How many labels are wrong at least, if copies have one true label."""
@@ -76,6 +84,17 @@ def near_copies(rows: npt.NDArray[np.integer[Any]], distances: FloatMatrix, exac
     joined = connected_components(coo_array((np.ones(len(of_row)), edges), shape=(n_rows, n_rows)), directed=False)[1]
     group = np.unique(joined[exact_group], return_inverse=True)[1]
     return Copies(group, threshold) if group.any() else exact  # one group of all rows says nothing
+
+
+def joined(groups: IntVector | None, copies: Copies | None) -> IntVector | None:
+    """Groups that were given and groups of copies as one: rows that any of them joins are together."""
+    if groups is None or copies is None:
+        return groups if copies is None else copies.group
+    n_groups = int(groups.max()) + 1
+    size = n_groups + int(copies.group.max()) + 1
+    edges = coo_array((np.ones(len(groups)), (groups, n_groups + copies.group)), shape=(size, size))
+    together = np.unique(connected_components(edges, directed=False)[1][groups], return_inverse=True)[1]
+    return together if together.any() else groups  # one group of all rows says nothing
 
 
 def _last_finite(distances: FloatMatrix) -> FloatVector:

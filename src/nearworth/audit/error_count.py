@@ -13,10 +13,10 @@ from scipy.special import expit, logit, ndtr
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 
 LEVEL = 0.95
-TINY = 1e-9
+CERTAIN = 1e-9  # least distance of a probability from 0 and 1, before its logit
 EXTRA_FALSE_ALARMS = 0.5  # in every list of labels
-CAUTIOUS_ODDS = 1.35
-MISCOUNTED = 0.3  # relative standard error of the number of wrong labels among those with one given label
+CAUTIOUS_ODDS = 1.7
+MISCOUNTED = 0.1  # relative standard error of the number of wrong labels among those with one given label
 MISFIT = 0.25  # relative standard error of the number of errors from what no model here has, measured
 CLOSE = 2.0  # an estimate is given if the upper end is at most so many times as high
 COMMONEST = "the commonest label around a row is right"
@@ -80,14 +80,16 @@ def cautious(right: FloatVector, given: IntVector) -> FloatVector:
     careful = np.minimum(CAUTIOUS_ODDS * right / (CAUTIOUS_ODDS * right + wrong), 1.0)
     order = np.argsort(given, kind="stable")
     for rows in np.split(order, np.flatnonzero(np.diff(given[order])) + 1):
-        careful[rows] = _raised(careful[rows], _expected_right(careful[rows]))
+        total = _expected_right(careful[rows])
+        if total > careful[rows].sum():
+            careful[rows] = with_sum(logit(np.maximum(careful[rows], CERTAIN)), total)
     return np.asarray(careful)
 
 
 def _expected_right(right: FloatVector) -> float:
     """Mean number of right labels if that of wrong ones is normal with a standard error, and neither is below zero."""
     wrong = float((1.0 - right).sum())
-    if wrong < TINY:
+    if wrong < CERTAIN:
         return float(right.sum())
     spread = math.sqrt(wrong + (MISCOUNTED * wrong) ** 2)
     low, high = (wrong - len(right)) / spread, wrong / spread  # no right label and all of them, in standard errors
@@ -95,17 +97,15 @@ def _expected_right(right: FloatVector) -> float:
     return len(right) - wrong + spread * densities / float(ndtr(high) - ndtr(low))
 
 
-def _raised(right: FloatVector, total: float) -> FloatVector:
-    """With odds higher by a common factor, so that the sum is `total`, if that is more than it is."""
-    scores = logit(right)
+def with_sum(scores: FloatVector, total: float) -> FloatVector:
+    """Probabilities with these logits, all shifted by as much as makes them add up to `total`."""
 
     def gap(shift: float) -> float:
-        return float(expit(scores + shift).sum() - total)
+        return float(expit(scores + shift).sum()) - total
 
-    if gap(0.0) >= 0.0:
-        return right
-    highest = 40.0 - math.log(max(float(right.min()), 1e-300))
-    return np.asarray(expit(scores + (highest if gap(highest) <= 0.0 else brentq(gap, 0.0, highest))))
+    furthest = -2.0 * math.log(CERTAIN)
+    beyond = [end for end in (-furthest, furthest) if end * gap(end) <= 0.0]
+    return np.asarray(expit(scores + (beyond[0] if beyond else brentq(gap, -furthest, furthest))))
 
 
 def longest_list(right: FloatVector, max_fdr: float, extra: float = 1.0) -> int:

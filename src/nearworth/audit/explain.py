@@ -113,9 +113,12 @@ def effects_of(
     alone = replace(problem, labels=only_row, query_labels=np.ones(problem.n_val, dtype=np.intp))
     worth = values_of_row(alone) - _added(alone, row, 1)
     rest = values_of_row(problem) - _added(problem, row, given) - worth * (problem.query_labels == given)
-    under = [rest + worth * (problem.query_labels == c) + _added(problem, row, c) for c in range(n_classes)]
+
+    def under(label: int) -> FloatVector:
+        return np.asarray(rest + worth * (problem.query_labels == label) + _added(problem, row, label))
+
     total = problem.weights.sum()
-    return under[given], np.array([problem.weights @ effect / total for effect in under])
+    return under(given), np.array([problem.weights @ under(label) / total for label in range(n_classes)])
 
 
 def _added(problem: Problem, row: int, label: int) -> FloatVector:

@@ -15,14 +15,15 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq, minimize
-from scipy.special import expit, logit
+from scipy.optimize import minimize
+from scipy.special import logit
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
+from nearworth.audit.columns import Columns
+from nearworth.audit.error_count import CERTAIN, with_sum
 from nearworth.audit.noise_level import Posterior, fitted_rows
 
 FLOOR = 1e-6  # of probabilities, before their logarithm
-CERTAIN = 1e-9  # least distance of a probability from 0 and 1, before its logit
 SHIFT_SPREAD = 2.0  # shifts a are normal before looking
 SAME = 1e-6  # probabilities that differ by less are equal
 CHANCE = 2.0  # square roots of the number of rows against their surroundings, on top of it: the upper end
@@ -58,16 +59,19 @@ class Judgement(NamedTuple):
     most_errors: float
 
 
-def predict_given(kinds: list[FloatMatrix], codes: IntVector) -> GivenLabels:
-    """Weights and shifts that make the given labels most likely, learnt from some rows and applied to all."""
+def predict_given(kinds: list[FloatMatrix], codes: IntVector, part: FloatVector | float = 1.0) -> GivenLabels:
+    """Weights and shifts that make the given labels most likely, learnt from some rows and applied to all.
+
+    If the last column stands for several labels, the given one is a `part` of it.
+    """
     layers = np.stack([np.log(np.maximum(kind, FLOOR)) for kind in kinds])
     layers -= layers.mean(axis=2, keepdims=True)
     n_kinds, n_rows, n_classes = layers.shape
     some = fitted_rows(n_rows)
-    part, given = layers[:, some], codes[some]
+    fitted, given = layers[:, some], codes[some]
 
     def loss(at: FloatVector) -> tuple[float, FloatVector]:
-        scores = np.tensordot(at[:n_kinds], part, 1) + at[n_kinds:]
+        scores = np.tensordot(at[:n_kinds], fitted, 1) + at[n_kinds:]
         scores -= scores.max(axis=1, keepdims=True)
         of_given = scores[np.arange(len(given)), given].sum()
         np.exp(scores, out=scores)
@@ -75,7 +79,7 @@ def predict_given(kinds: list[FloatMatrix], codes: IntVector) -> GivenLabels:
         scores /= totals
         scores[np.arange(len(given)), given] -= 1.0
         pull = at[n_kinds:] / SHIFT_SPREAD**2
-        slope = np.concatenate([np.tensordot(part, scores, 2), scores.sum(axis=0) + pull])
+        slope = np.concatenate([np.tensordot(fitted, scores, 2), scores.sum(axis=0) + pull])
         return float(np.log(totals).sum() - of_given + pull @ at[n_kinds:] / 2.0), slope
 
     start = np.concatenate([np.full(n_kinds, 1.0 / n_kinds), np.zeros(n_classes)])
@@ -84,22 +88,29 @@ def predict_given(kinds: list[FloatMatrix], codes: IntVector) -> GivenLabels:
     found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
     scores = np.tensordot(found.x[:n_kinds], layers, 1) + found.x[n_kinds:]
     scores = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return GivenLabels(scores / scores.sum(axis=1, keepdims=True), float(found.fun))
+    scores /= scores.sum(axis=1, keepdims=True)
+    scores[:, -1] *= part
+    return GivenLabels(scores, float(found.fun))
 
 
 def judge(
-    votes: Posterior, codes: IntVector, predictions: list[FloatMatrix], helped: Posterior | None = None
+    votes: Posterior,
+    codes: IntVector,
+    predictions: list[FloatMatrix],
+    helped: Posterior | None = None,
+    columns: Columns | None = None,
 ) -> Judgement:
     """Join the model of wrong labels with what predicts the given ones.
 
     `votes` is that model without `predictions` of other models, `helped` with them: the number of errors is that of
     the votes alone, whatever is predicted.
     """
-    by_votes = predict_given([votes.evidence], codes)
+    part = 1.0 if columns is None else columns.part
+    by_votes = predict_given([votes.evidence], codes, part)
     everything, trust, bounds = by_votes, 0.0, [by_votes]
     if helped is not None:
-        everything = predict_given([votes.evidence, *predictions], codes)
-        alone = predict_given(predictions, codes)
+        everything = predict_given([votes.evidence, *predictions], codes, part)
+        alone = predict_given(predictions, codes, part)
         trust, bounds = _trust(by_votes.loss, alone.loss, everything.loss), [by_votes, everything, alone]
     n_against = min(fit.n_against(codes) for fit in bounds)
     plain = trust * _logit(everything.of_given(codes)) + (1.0 - trust) * _logit(by_votes.of_given(codes))
@@ -107,7 +118,8 @@ def judge(
     weight = max((share - FEW) / (MOST - FEW), 0.0)
     if votes.labels.shape[1] > 2:
         least = 1.0 if helped is None else SEVERAL_CLASSES
-        weight = max(weight, least, LEANING * concentration(votes.labels, codes))
+        leaning = LEANING * concentration(votes.labels, codes) if columns is None else 0.0
+        weight = max(weight, least, leaning)
     found = []
     for weights in (votes.weights, sharper(votes.weights)):
         alone_right = np.minimum(weights @ votes.right, 1.0)
@@ -118,7 +130,7 @@ def judge(
         if helped is not None:
             score += trust * _logit(np.minimum(weights @ helped.right, 1.0))
         score = min(weight, 1.0) * score + (1.0 - min(weight, 1.0)) * plain
-        found.append(_with_sum(score, float(alone_right.sum())))
+        found.append(with_sum(score, float(alone_right.sum())))
     return Judgement(found[0], found[1], most_errors(n_against))
 
 
@@ -160,15 +172,3 @@ def concentration(labels: FloatMatrix, codes: IntVector) -> float:
 
 def _logit(probabilities: FloatVector) -> FloatVector:
     return np.asarray(logit(np.clip(probabilities, CERTAIN, 1.0 - CERTAIN)))
-
-
-def _with_sum(scores: FloatVector, total: float) -> FloatVector:
-    """Probabilities with these logits, all shifted by as much as makes them add up to `total`."""
-
-    def gap(shift: float) -> float:
-        return float(expit(scores + shift).sum()) - total
-
-    furthest = 2.0 * -np.log(CERTAIN)
-    if gap(-furthest) >= 0.0 or gap(furthest) <= 0.0:
-        return np.asarray(expit(scores + (-furthest if gap(-furthest) >= 0.0 else furthest)))
-    return np.asarray(expit(scores + brentq(gap, -furthest, furthest)))

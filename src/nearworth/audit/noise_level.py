@@ -24,6 +24,7 @@ import numpy as np
 from scipy.special import betainc, softmax
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix, IntVector
+from nearworth.audit.columns import MOST_COLUMNS, Columns
 from nearworth.audit.noise_model import MANY_CLASSES, RARE, NoiseFit, NoiseModel
 
 FIT_ROWS = 6_000  # rows from which the few parameters are learnt
@@ -95,49 +96,56 @@ def fitted_rows(n_rows: int) -> IntVector:
     return np.sort(np.random.default_rng(0).choice(n_rows, FIT_ROWS, replace=False))
 
 
-def label_posterior(features: FloatMatrix, codes: IntVector, votes: Sequence[IntMatrix] = ()) -> Posterior:
+def label_posterior(
+    features: FloatMatrix, codes: IntVector, votes: Sequence[IntMatrix] = (), columns: Columns | None = None
+) -> Posterior:
     """Learn from some rows how likely each label is, and apply that to all. Features must not know a row's own label.
 
     `votes` are counts of labels among the nearest neighbours of each of the `fitted_rows`, few of them and then more.
+    Of very many classes, `codes` are those of columns, and votes are counted by class.
     """
     _, n_rows, n_classes = features.shape
     some = fitted_rows(n_rows)
     no_votes = LevelFit(np.zeros(len(LEVELS)), np.zeros((len(LEVELS), n_classes)))
-    counted = level_likelihood(votes, codes[some]) if votes else no_votes
+    counted = level_likelihood(votes, (codes if columns is None else columns.codes)[some]) if votes else no_votes
+    counted = counted if columns is None else no_votes._replace(likelihood=counted.likelihood)
     likely = counted.likelihood - LEVELS / USUAL_LEVEL
     near = np.flatnonzero(likely > likely.max() - UNLIKELY)
     hypotheses = [Hypothesis(float(LEVELS[number]), counted.offsets[number], 1.0) for number in near]
     prior = likely[near]
-    if 2 < n_classes <= MANY_CLASSES:
+    if 2 < n_classes <= MANY_CLASSES and columns is None:
         hypotheses += [hypothesis._replace(price=CHEAP_PREFERENCES) for hypothesis in hypotheses]
         prior = np.concatenate([prior, prior - n_classes - CHEAP_FEE])
-    models, losses = _models(features[:, some], codes[some], hypotheses)
+    models, losses = _models(features[:, some], codes[some], hypotheses, columns)
     weights = softmax(prior - losses)
     chosen = np.flatnonzero(weights > NEGLIGIBLE).tolist()
     weights = weights[chosen] / weights[chosen].sum()
     return averaged([models[number] for number in chosen], [hypotheses[n] for n in chosen], weights, features, codes)
 
 
-def with_more_evidence(found: Posterior, features: FloatMatrix, codes: IntVector) -> Posterior:
+def with_more_evidence(
+    found: Posterior, features: FloatMatrix, codes: IntVector, columns: Columns | None = None
+) -> Posterior:
     """The same hypotheses with the same weights, fitted to more kinds of features.
 
     Predictions of the given labels, wrong ones included, make little noise more likely the better they are. So they
     may say which labels are wrong, but not how many.
     """
     some = fitted_rows(len(codes))
-    models, _ = _models(features[:, some], codes[some], found.hypotheses)
+    models, _ = _models(features[:, some], codes[some], found.hypotheses, columns)
     return averaged(models, found.hypotheses, found.weights, features, codes)
 
 
 def _models(
-    features: FloatMatrix, codes: IntVector, hypotheses: list[Hypothesis]
+    features: FloatMatrix, codes: IntVector, hypotheses: list[Hypothesis], columns: Columns | None
 ) -> tuple[list[NoiseModel], FloatVector]:
     """The model of each hypothesis, and its loss.
 
     Wrong labels are of all kinds, or each class is nearly always taken for one other. One prior for both would hold
     the optimiser where it starts, so each price starts anew.
     """
-    fits = {price: NoiseFit(features, codes) for price in dict.fromkeys(h.price for h in hypotheses)}
+    popularity = None if columns is None else columns.rows.mean(axis=0)
+    fits = {price: NoiseFit(features, codes, popularity) for price in dict.fromkeys(h.price for h in hypotheses)}
     found = [fits[h.price].model(*h) for h in hypotheses]
     return [model for model, _ in found], np.array([loss for _, loss in found])
 
@@ -164,15 +172,19 @@ def level_likelihood(votes: Sequence[IntMatrix], codes: IntVector) -> LevelFit:
     """From label counts (rows x classes) among ever more neighbours, the same number of them for all rows."""
     shares = np.bincount(codes, minlength=votes[0].shape[1]) / len(codes)
     # By size, and classes of a size by how their votes are spread: what a class is called does not matter.
-    order = np.lexsort((-(votes[-1].astype(np.float64) ** 2).sum(axis=0), -shares))
+    order = np.lexsort((-np.einsum("ij,ij->j", votes[-1], votes[-1]), -shares))
     common = order[: max(2, int((shares >= RARE / len(shares)).sum()))]
-    largest = common[:MOST_CLASSES]
+    very_many = len(common) > MOST_COLUMNS  # few rows each: a twentieth of them at a time lose alike
+    parts = [common[number :: MOST_CLASSES if very_many else len(common)] for number in range(MOST_CLASSES)]
+    parts = [part for part in parts if len(part)]
     two = len(common) == 2
-    tallies = [_tallies(v, codes, largest[:1] if two else largest) for v in votes]
-    weights = shares[largest] / shares[largest].sum()
+    tallies = [_tallies(v, codes, parts[:1] if two else parts) for v in votes]
+    weights = np.array([shares[part].sum() for part in parts])
+    weights /= weights.sum()
     likelihood, found = _of_two(tallies, weights) if two else _of_many(tallies, weights, len(common))
     offsets = np.zeros((len(LEVELS), len(shares)))
-    offsets[:, largest] = found
+    for part, off in zip(parts, found.T, strict=True):
+        offsets[:, part] = off[:, None]
     return LevelFit(likelihood, offsets)
 
 
@@ -236,14 +248,14 @@ def _rates(offset: FloatVector) -> FloatMatrix:
     return np.asarray(0.5 / (1.0 + np.exp(-(np.log(2.0 * level / (1.0 - 2.0 * level)) + offset))))
 
 
-def _tallies(votes: IntMatrix, codes: IntVector, labels: IntVector) -> FloatMatrix:
-    """How many rows see each label 0, 1, ... times among their neighbours and in themselves: labels x counts."""
+def _tallies(votes: IntMatrix, codes: IntVector, parts: Sequence[IntVector]) -> FloatMatrix:
+    """How many rows see each label 0, 1, ... times among their neighbours and in themselves: parts x counts."""
     seen = votes.sum(axis=1)
     size = int(np.bincount(seen).argmax())
     full = seen == size  # rows with more or fewer neighbours than most are dropped
     votes, codes = votes[full], codes[full]
-    tallies = [np.bincount(votes[:, label] + (codes == label), minlength=size + 2) for label in labels]
-    return np.array(tallies, dtype=np.float64)
+    tallies = [[np.bincount(votes[:, c] + (codes == c), minlength=size + 2) for c in part] for part in parts]
+    return np.array([np.sum(of_part, axis=0) for of_part in tallies], dtype=np.float64)
 
 
 def _likelihoods(tallies: list[FloatMatrix], rates: FloatMatrix, flows: Flows, worth: float) -> FloatMatrix:

@@ -49,9 +49,12 @@ class NoiseModel(NamedTuple):
 
 
 class NoiseFit:
-    """Fits models to the same rows at one level of noise after another, each from where the last one ended."""
+    """Fits models to the same rows at one level of noise after another, each from where the last one ended.
 
-    def __init__(self, features: FloatMatrix, codes: IntVector) -> None:
+    `popularity` says how often wrong labels are of each class; without it that is learnt.
+    """
+
+    def __init__(self, features: FloatMatrix, codes: IntVector, popularity: FloatVector | None = None) -> None:
         order = np.argsort(codes, kind="stable")
         n_kinds, _, self.n_classes = features.shape
         self.codes = codes[order]
@@ -59,10 +62,10 @@ class NoiseFit:
         self.prior_weights = np.full(n_kinds, 1.0 / n_kinds)
         self.class_shares = np.bincount(codes, minlength=self.n_classes) / len(codes)
         self.present, self.starts = np.unique(self.codes, return_index=True)
-        # Other labels are rarely mistaken for one that hardly any row has.
-        rarity = np.log(np.clip(self.class_shares * self.n_classes / RARE, 1e-6, 1.0))
-        self.rarity = _with_diagonal(np.tile(rarity, (self.n_classes, 1)), -np.inf)
-        has_preferences = 2 < self.n_classes <= MANY_CLASSES
+        # Other labels are rarely mistaken for one that hardly any row has, or as its popularity says.
+        rarity = np.clip(self.class_shares * self.n_classes / RARE if popularity is None else popularity, 1e-6, 1.0)
+        self.rarity = _with_diagonal(np.tile(np.log(rarity), (self.n_classes, 1)), -np.inf)
+        has_preferences = 2 < self.n_classes <= MANY_CLASSES and popularity is None
         sizes = [n_kinds, self.n_classes, self.n_classes, self.n_classes**2 if has_preferences else 0]
         self.parts = [slice(end - size, end) for size, end in zip(sizes, np.cumsum(sizes).tolist(), strict=True)]
         self.at = np.concatenate([np.linalg.solve(self.mixing, 2 * self.prior_weights), np.zeros(sum(sizes[1:]))])

@@ -16,11 +16,13 @@ import numpy.typing as npt
 from nearworth._common.frames import make_frame
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth._common.warnings import warn_user
+from nearworth.audit.columns import Columns
 from nearworth.audit.copies import Copies
 from nearworth.audit.error_count import EXTRA_FALSE_ALARMS, ErrorCount, cautious, longest_list
 from nearworth.audit.explain import Explanation, Neighbour, effects_of, extremes, plain
 from nearworth.audit.noise_level import Posterior
 from nearworth.audit.review import Precision, Review, check_answers, matching_draw
+from nearworth.audit.target_model import TargetModel
 from nearworth.audit.votes import Voters
 from nearworth.estimator import KNNShapley
 from nearworth.inputs.features import Features
@@ -57,10 +59,10 @@ class LabelAudit:
         How many labels are wrong: at least `lower`, at most `upper` under an assumption that it names, and an estimate
         where the data tell one.
     label_probabilities : array of shape (N, C) or None
-        Probability of each class, in the order of `classes`, given the evidence and the given label.
+        Probability of each class, in the order of `classes`, given the evidence and the given label. Of more than 64
+        classes it is made when asked for, and takes 8 bytes for each row and class.
     copies : Copies or None
-        Groups of rows that are the same or nearly so, which do not vote for each other; None if there are none, or if
-        `groups` were given.
+        Groups of rows that are the same or nearly so, which do not vote for each other; None if there are none.
     """
 
     ISSUE: ClassVar[float] = 0.5  # a label is called an issue when it is more likely wrong than right
@@ -73,12 +75,13 @@ class LabelAudit:
     n_errors: ErrorCount
     valuation: Valuation
     classes: npt.NDArray[Any] | None = None
-    label_probabilities: FloatMatrix | None = None
     suggested_range: FloatMatrix | None = None
     copies: Copies | None = None
+    _probabilities: FloatMatrix | None = None  # by class
+    _columns: Columns | None = None  # or by these, of very many classes
     _groups: IntVector | None = None  # of the valuation: rows of one group did not vote for each other
     _for_lists: FloatVector | None = None  # quality as max_fdr lists read it
-    _model: Posterior | None = None  # of the votes, which `check` applies to other rows
+    _model: Posterior | TargetModel | None = None  # of the votes, which `check` applies to other rows
     _audited: LabelAudit | None = None  # the audit that these rows were checked against: its rows are the voters
     _voters: Voters
     _estimator: KNNShapley
@@ -92,6 +95,13 @@ class LabelAudit:
     @property
     def value(self) -> FloatVector:
         return self.valuation.values
+
+    @property
+    def label_probabilities(self) -> FloatMatrix | None:
+        classes = self._estimator.training_set_.classes
+        if self._probabilities is None or self._columns is None or classes is None:
+            return self._probabilities
+        return self._columns.put_back(self._probabilities, np.bincount(classes.codes) / len(classes.codes))
 
     def ranking(self) -> IntVector:
         """All rows, worst first; equal quality by value (targets: by agreement), then by row number."""
@@ -212,8 +222,8 @@ class LabelAudit:
         """Rows that arrived later, judged against the audited ones without auditing these again.
 
         Each new row is judged on its own, as if it alone had been added; new rows do not vote for each other. `value`
-        is what a new row is worth, among the new ones, for predicting the audited rows. For classification, and for
-        audits with features and without X_val.
+        is what a new row is worth, among the new ones, for predicting the audited rows. Predictions and models of the
+        audit have no part in it. For audits with features and without X_val.
         """
         from nearworth.audit.check import check_rows
 

@@ -79,13 +79,8 @@ class Stratified(NamedTuple):
         def excess(z: float) -> float:
             return float(self.rows @ rates(z)) - total
 
-        z = (
-            -25.0
-            if excess(-25.0) >= 0
-            else 25.0
-            if excess(25.0) <= 0
-            else float(brentq(excess, -25.0, 25.0, xtol=1e-6))
-        )
+        beyond = [end for end in (-25.0, 25.0) if end * excess(end) <= 0]
+        z = beyond[0] if beyond else float(brentq(excess, -25.0, 25.0, xtol=1e-6))
         numbers = np.clip(self.rows * rates(z), self.wrong, self.rows - self.judged + self.wrong)
         whole = np.floor(numbers)
         missing = min(max(0, round(total - float(whole.sum()))), len(whole))
@@ -228,9 +223,8 @@ class Review:
         numbers = self.numbers
         size = len(numbers.rows)
         doubt = logit(np.bincount(self.strata, self.doubt, minlength=size) / np.bincount(self.strata, minlength=size))
-        level, slope = (
-            grid.ravel()[:, None] for grid in np.meshgrid(np.linspace(-9, 4, 40), np.linspace(-0.5, 2.5, 16))
-        )
+        grids = np.meshgrid(np.linspace(-9, 4, 40), np.linspace(-0.5, 2.5, 16))
+        level, slope = (grid.ravel()[:, None] for grid in grids)
         nodes, weights = np.polynomial.hermite_e.hermegauss(7)
         scores = (level + slope * doubt)[:, :, None] + DEVIATION * nodes
         right, wrong = (numbers.judged - numbers.wrong)[:, None], numbers.wrong[:, None]
@@ -239,9 +233,8 @@ class Review:
         posterior = prior + np.log(fit.sum(axis=2)).sum(axis=1)
         rng, chances = np.random.default_rng(0), np.exp(posterior - posterior.max())
         picked = rng.choice(len(chances), DRAWS, p=chances / chances.sum())
-        node = (rng.random((DRAWS, size, 1)) * fit[picked].sum(axis=2, keepdims=True) > fit[picked].cumsum(axis=2)).sum(
-            2
-        )
+        below = np.cumsum(fit[picked], axis=2)
+        node = (rng.random((DRAWS, size, 1)) * fit[picked].sum(axis=2, keepdims=True) > below).sum(axis=2)
         return np.asarray(expit(scores[picked[:, None], np.arange(size), np.minimum(node, 6)]))
 
     def precision(self, rows: BoolVector) -> Precision:

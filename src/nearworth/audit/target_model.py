@@ -1,7 +1,8 @@
 """Continuous targets: how far each is from what others suggest, and how likely that makes an error.
 
 A row's suggestion is the mean target of its neighbours in both directions, weighted as votes are, joined with the
-predictions of models if there are any. Targets far from most others are drawn in before they suggest anything.
+predictions of models if there are any. Targets far from most others, or from their own neighbours, are drawn in before
+they suggest anything.
 
 Right targets: (y - suggested) / (local scale) is Student-t with 8 degrees of freedom, times a common width.
 Wrong targets are anywhere: nine in ten Student-t with 5, one and a half times as wide as the targets themselves, one in
@@ -31,6 +32,7 @@ MEDIAN_SIZE = 0.706387  # median of |t| with 8 degrees of freedom
 DEVIATION = 1.4826  # standard deviations in a median distance from the median, were targets normal
 WRONG_WIDTH = 1.5  # standard deviations: how wide wrong targets spread
 FENCE = 4.0  # standard deviations from the median: as far as the targets of others may pull a suggestion
+NEAR_FENCE = 3.0  # then, deviations from what their own neighbours suggest
 FAR_SHARE, FAR_RANGE = 0.1, 1e4  # wrong targets of any size: their share, and up to how many standard deviations away
 RANGE_QUANTILE = 1.859548  # 95 % of Student's t with 8 degrees of freedom: 90 % of right targets are in the range
 PRIOR_RIGHT, PRIOR_WRONG, PRIOR_SLIP = 9.5, 0.5, 0.1  # what the share of each is worth before looking, in rows
@@ -63,6 +65,45 @@ class Space(NamedTuple):
 Predict = Callable[[Space, FloatVector], Sequence[FloatVector]]  # from targets drawn in to predictions, all in a space
 
 
+class _Ground(NamedTuple):
+    """What rows are judged by: all targets together, drawn in, how far they are from suggestions."""
+
+    space: Space
+    targets: FloatVector
+    near: FloatVector  # in the space, drawn in
+    sizes: FloatVector  # of residuals
+    width: float  # of right residuals, in units of the local scale
+
+    def scale(self, voters: Voters) -> FloatVector:
+        """How far right targets are from suggestions: half from the neighbours, half from all."""
+        sizes = np.nanmedian(np.where(voters.rows >= 0, self.sizes[voters.rows], np.nan), axis=1)
+        return np.asarray((sizes + _typical(self.sizes)) * self.width)
+
+
+class _Fit(NamedTuple):
+    """Densities of targets, if right and if wrong, and what they rest on."""
+
+    ground: _Ground
+    suggested: FloatVector
+    scale: FloatVector
+    sizes: FloatVector  # of residuals
+    densities: FloatMatrix
+
+    @classmethod
+    def of(cls, ground: _Ground, targets: FloatVector, suggested: FloatVector, scale: FloatVector) -> _Fit:
+        space = ground.space
+        centre, width = _centre_and_width(space.of(ground.targets))
+        points, spread = space.of(targets), WRONG_WIDTH * width
+        if_right = _student_density((points - suggested) / scale, RIGHT_FREEDOM) / scale
+        if_wrong = (1.0 - FAR_SHARE) * _student_density((points - centre) / spread, WRONG_FREEDOM) / spread
+        if_wrong += FAR_SHARE * _far_density(targets, ground.targets) / space.slope(targets)
+        return cls(ground, suggested, scale, np.abs(points - suggested), np.stack([if_right, if_wrong]))
+
+    def log_likelihood(self, targets: FloatVector) -> float:
+        total = _shares(self.densities, [PRIOR_RIGHT, PRIOR_WRONG])[1]
+        return float(np.log(total * self.ground.space.slope(targets)).sum())
+
+
 class TargetModel(NamedTuple):
     """What others suggest for each row, where nine in ten right targets would be, and how likely its own is."""
 
@@ -71,20 +112,16 @@ class TargetModel(NamedTuple):
     agreement: FloatVector
     right: FloatVector
     n_errors: ErrorCount
+    ground: _Ground
+    factors: list[float]  # of slips
+    weights: FloatVector  # shares of right, wrong and slipped targets
 
-
-class _Fit(NamedTuple):
-    """Densities of the targets in a space, if right and if wrong, and what they rest on."""
-
-    space: Space
-    suggested: FloatVector
-    scale: FloatVector
-    sizes: FloatVector  # of residuals
-    densities: FloatMatrix
-
-    def log_likelihood(self, targets: FloatVector) -> float:
-        _, total = _shares(self.densities, [PRIOR_RIGHT, PRIOR_WRONG])
-        return float(np.log(total * self.space.slope(targets)).sum())
+    def check(self, targets: FloatVector, voters: Voters, suggested: FloatVector) -> TargetModel:
+        """New targets, from their neighbours among the rows of the fit and what these suggest in its space."""
+        fit = _Fit.of(self.ground, targets, suggested, self.ground.scale(voters))
+        slips = [_slip_density(fit, targets, factor) for factor in self.factors]
+        joint = self.weights[:, None] * np.concatenate([fit.densities, np.reshape(slips, (-1, len(targets)))])
+        return _answer(fit, targets, self.factors, joint / joint.sum(axis=0), self.weights)
 
 
 def fit_targets(voters: Voters, targets: FloatVector, predict: Predict | None = None) -> TargetModel:
@@ -93,8 +130,14 @@ def fit_targets(voters: Voters, targets: FloatVector, predict: Predict | None = 
     fit = _fit(voters, targets, space, predict)
     factors, slips = _slips(fit, targets)
     prior = [PRIOR_RIGHT, PRIOR_WRONG] + [PRIOR_SLIP] * len(factors)
-    posterior, _ = _shares(np.concatenate([fit.densities, slips]), prior)
-    half = RANGE_QUANTILE * fit.scale
+    posterior, _, weights = _shares(np.concatenate([fit.densities, slips]), prior)
+    return _answer(fit, targets, factors, posterior, weights)
+
+
+def _answer(
+    fit: _Fit, targets: FloatVector, factors: list[float], posterior: FloatMatrix, weights: FloatVector
+) -> TargetModel:
+    half, space = RANGE_QUANTILE * fit.scale, fit.ground.space
     ranges = space.back(np.stack([fit.suggested - half, fit.suggested + half], axis=1))
     suggested = space.back(fit.suggested)
     for factor, share in zip(factors, posterior[2:], strict=True):
@@ -108,6 +151,9 @@ def fit_targets(voters: Voters, targets: FloatVector, predict: Predict | None = 
         agreement=1.0 / (1.0 + fit.sizes / fit.scale),
         right=posterior[0],
         n_errors=_count(posterior[0], outside),
+        ground=fit.ground,
+        factors=factors,
+        weights=weights,
     )
 
 
@@ -135,25 +181,23 @@ def _best_space(voters: Voters, targets: FloatVector) -> Space:
 
 
 def _fit(voters: Voters, targets: FloatVector, space: Space, predict: Predict | None = None) -> _Fit:
-    points, slope = space.of(targets), space.slope(targets)
+    points = space.of(targets)
     centre, width = _centre_and_width(points)
     fence = centre - FENCE * width, centre + FENCE * width
     near = np.clip(points, *fence)
-    suggested = _suggestions(voters, near)
+    first = _suggestions(voters, near)
+    usual = _Ground(space, targets, near, np.abs(near - first), DEVIATION / 2).scale(voters)
+    nearer = np.clip(near, first - NEAR_FENCE * usual, first + NEAR_FENCE * usual)
+    suggested = _suggestions(voters, nearer)
     if predict is not None:
         layers = np.stack([suggested, *predict(space, near)], axis=1)
         suggested = _joined(np.clip(layers, *fence) - centre, near - centre) + centre
-    residuals = points - suggested
-    sizes = np.abs(residuals)
-    scale = np.nanmedian(np.where(voters.rows >= 0, sizes[voters.rows], np.nan), axis=1)
-    scale += _typical(sizes)  # half from the neighbours, half from all
+    sizes = np.abs(points - suggested)
+    ground = _Ground(space, targets, nearer, sizes, 1.0)
     # The width from the median, which a minority of wrong targets hardly moves.
-    scale *= max(float(np.median(sizes / scale)), 1e-9) / MEDIAN_SIZE
-    if_right = _student_density(residuals / scale, RIGHT_FREEDOM) / scale
-    spread = WRONG_WIDTH * width
-    if_wrong = (1.0 - FAR_SHARE) * _student_density((points - centre) / spread, WRONG_FREEDOM) / spread
-    if_wrong += FAR_SHARE * _far_density(targets) / slope
-    return _Fit(space, suggested, scale, sizes, np.stack([if_right, if_wrong]))
+    width = max(float(np.median(sizes / ground.scale(voters))), 1e-9) / MEDIAN_SIZE
+    ground = ground._replace(width=width)
+    return _Fit.of(ground, targets, suggested, ground.scale(voters))
 
 
 def _joined(layers: FloatMatrix, near: FloatVector) -> FloatVector:
@@ -167,9 +211,9 @@ def _student_density(points: FloatVector, freedom: int) -> FloatVector:
     return np.asarray((1.0 + points**2 / freedom) ** (-0.5 * (freedom + 1)) / (freedom**0.5 * beta(0.5, freedom / 2)))
 
 
-def _far_density(targets: FloatVector) -> FloatVector:
+def _far_density(targets: FloatVector, others: FloatVector) -> FloatVector:
     """Falls as one over the distance from the median, so that every order of magnitude is equally likely."""
-    centre, width = _centre_and_width(targets)
+    centre, width = _centre_and_width(others)
     return np.asarray(1.0 / (2 * (1 + np.log(FAR_RANGE)) * np.maximum(np.abs(targets - centre), width)))
 
 
@@ -190,7 +234,7 @@ def _slips(fit: _Fit, targets: FloatVector) -> tuple[list[float], FloatMatrix]:
 
 
 def _slip_density(fit: _Fit, targets: FloatVector, factor: float) -> FloatVector:
-    meant, space = targets / factor, fit.space
+    meant, space = targets / factor, fit.ground.space
     density = _student_density((space.of(meant) - fit.suggested) / fit.scale, RIGHT_FREEDOM) / fit.scale
     return np.asarray(density * space.slope(meant) / (abs(factor) * space.slope(targets)))
 
@@ -203,8 +247,8 @@ def _gain(density: FloatVector, total: FloatVector) -> tuple[float, float]:
     return float(np.log1p(share * (density / total - 1.0)).sum()), share
 
 
-def _shares(densities: FloatMatrix, prior: Sequence[float]) -> tuple[FloatMatrix, FloatVector]:
-    """Posterior shares of components whose weights are fitted, and the density of the mixture."""
+def _shares(densities: FloatMatrix, prior: Sequence[float]) -> tuple[FloatMatrix, FloatVector, FloatVector]:
+    """Posterior shares of components whose weights are fitted, the density of the mixture, and the weights."""
     rows = np.array(prior)
     weights = rows / rows.sum()
     for _ in range(ROUNDS):
@@ -212,7 +256,7 @@ def _shares(densities: FloatMatrix, prior: Sequence[float]) -> tuple[FloatMatrix
         total = joint.sum(axis=0)
         posterior = joint / total
         weights = (posterior.sum(axis=1) + rows) / (densities.shape[1] + rows.sum())
-    return posterior, total
+    return posterior, total, weights
 
 
 def _suggestions(voters: Voters, targets: FloatVector) -> FloatVector:

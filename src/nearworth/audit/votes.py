@@ -8,6 +8,7 @@ neighbours of i, with the same weights. A row never votes about itself.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix, IntVector
+from nearworth.audit.columns import Columns, evidence_about
 
 SMOOTHING = 1.0  # votes added to every row, shared out as the classes are; K nearest neighbours together have one
 
@@ -69,21 +71,25 @@ class Voters:
         sums = np.cumsum(np.repeat([0.0, weight], [1, counts.max()]))  # as if added one by one
         return np.asarray(sums[counts])
 
+    def part(self, start: int, stop: int) -> Voters:
+        """About some queries only."""
+        return Voters(self.rows[start:stop], self.keys[start:stop], self.weights[start:stop])
+
     def forward(self, codes: IntVector, n_classes: int) -> Votes:
         """Votes of its neighbours about each query (queries x classes)."""
         cells = codes[self.rows]
         cells += n_classes * np.arange(len(self.rows))[:, None]
-        return self._count(cells, len(self.rows), n_classes)
+        return self._count(cells, self.rows >= 0, (len(self.rows), n_classes))
 
-    def reverse(self, query_codes: IntVector, n_train: int, n_classes: int) -> Votes:
-        """Votes about each training row of the queries that have it as a neighbour (training rows x classes).
+    def reverse(self, query_codes: IntVector, n_train: int, n_classes: int, first: int = 0) -> Votes:
+        """Votes about training rows of the queries that have them as a neighbour (training rows x classes).
 
-        Queries with code -1, a label that no class has, do not vote.
+        About so many rows from row `first` on. Queries with code -1, a label that no class has, do not vote.
         """
-        cells = self.rows * np.int64(n_classes)
-        cells += query_codes[:, None]
-        cells[query_codes < 0] = -1
-        return self._count(cells, n_train, n_classes)
+        about = (self.rows >= first) & (self.rows < first + n_train) & (query_codes >= 0)[:, None]
+        cells = (self.rows[about] - np.int64(first)) * n_classes
+        cells += np.broadcast_to(query_codes[:, None], about.shape)[about]
+        return self._count(cells, about, (n_train, n_classes))
 
     def label_counts(self, queries: IntVector, codes: IntVector, n_classes: int, size: int) -> IntMatrix:
         """How many of the `size` nearest rows of some queries have each label."""
@@ -93,15 +99,11 @@ class Voters:
         some = Voters(rows[:, :size], keys[:, :size], self.weights[queries, :size])
         return some.forward(codes, n_classes).counts
 
-    def _count(self, cells: IntMatrix, n_rows: int, n_classes: int) -> Votes:
-        """Sums of weights by cell, and how many there are; those of missing rows and negative cells do not count."""
-        present = (self.rows >= 0) & (cells >= 0)
-        weights, size = self.weights.ravel(), n_rows * n_classes
-        flat = cells.ravel()
-        if not present.all():
-            flat, weights = cells[present], self.weights[present]
-        sums, counts = np.bincount(flat, weights, size).astype(np.float64), np.bincount(flat, minlength=size)
-        return Votes(sums.reshape(n_rows, n_classes), counts.reshape(n_rows, n_classes))
+    def _count(self, cells: IntMatrix, counted: npt.NDArray[np.bool_], shape: tuple[int, int]) -> Votes:
+        """Sums of weights by cell, and how many there are. Cells are of all votes, or of those counted only."""
+        flat = cells if cells.ndim == 1 else cells[counted]
+        sums = np.bincount(flat, self.weights[counted], shape[0] * shape[1]).astype(np.float64)
+        return Votes(sums.reshape(shape), np.bincount(flat, minlength=sums.size).reshape(shape))
 
 
 class Votes(NamedTuple):
@@ -142,3 +144,18 @@ def vote_shares(votes: FloatMatrix, priors: FloatVector) -> FloatMatrix:
     """Shares of the classes in each row's votes, smoothed towards the shares of the classes among all rows."""
     total = votes.sum(axis=1, keepdims=True) + SMOOTHING
     return np.asarray((votes + SMOOTHING * priors) / total)
+
+
+def vote_evidence(
+    voters: Voters, codes: IntVector, priors: FloatVector, trusted: Sequence[tuple[Voters, IntVector]] = ()
+) -> tuple[list[FloatMatrix], Columns | None]:
+    """Shares of all kinds of votes about each row, those of trusted points with their labels last."""
+    n_classes = len(priors)
+
+    def shares_of(start: int, stop: int) -> list[FloatMatrix]:
+        about = stop - start, n_classes, start
+        forward, reverse = voters.part(start, stop).forward(codes, n_classes), voters.reverse(codes, *about)
+        shares = all_shares(voters, forward, reverse, priors)
+        return shares + [vote_shares(by.reverse(said, *about).weights, priors) for by, said in trusted]
+
+    return evidence_about(codes, priors, shares_of)
