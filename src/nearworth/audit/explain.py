@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from nearworth._common.frames import html_table
 from nearworth._common.types import FloatVector, IntVector
 from nearworth.engine.problem import Problem
 from nearworth.engine.value import single_values
@@ -68,6 +69,19 @@ class Explanation:
             f"as {_show(self.suggested)} it would be worth {self.value_under[self.suggested]:.3g}."
         )
 
+    def _repr_html_(self) -> str:
+        near = [(n.row, _show(n.label), f"{n.distance:.4g}") for n in self.neighbours]
+        parts = [html_table(near, ("nearest rows", "label", "distance"), self.sentence)]
+        for title, effects in (("helped most", self.helped), ("hurt most", self.hurt)):
+            rows = [(e.row, _show(e.label), f"{e.value:+.4g}") for e in effects]
+            parts += [html_table(rows, (title, "label", "value"))] if rows else []
+        under = [(_show(label), f"{value:+.4g}") for label, value in self._values_under]
+        return "".join([*parts, html_table(under, ("as", "value"))] if under else parts)
+
+    @property
+    def _values_under(self) -> list[tuple[Any, float]]:
+        return sorted(self.value_under.items(), key=lambda item: -item[1])
+
     def __str__(self) -> str:
         lines = [self.sentence, "", "nearest neighbours"]
         lines += [f"  row {n.row:<8} {_show(n.label):<16} distance {n.distance:.4g}" for n in self.neighbours]
@@ -78,7 +92,7 @@ class Explanation:
             lines.append("value under each label")
             lines += [
                 f"  {_show(label):<21} {value:+.4g}{'   (given)' * bool(label == self.label)}"
-                for label, value in sorted(self.value_under.items(), key=lambda item: -item[1])
+                for label, value in self._values_under
             ]
         return "\n".join(lines)
 

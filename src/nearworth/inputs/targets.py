@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nearworth._common.types import FloatVector, IntVector
-from nearworth.inputs.features import as_narwhals, refuse_rows
+from nearworth.inputs.features import as_narwhals, as_numpy, refuse_rows
 from nearworth.inputs.parameters import is_whole
 
 # Values of regression grow like squares of targets, their spread like fourth powers, times squares of weights:
@@ -155,6 +155,7 @@ def _column(y: Any, name: str, n_rows: int | None, missing: str = "missing value
 
 
 def _array(y: Any, name: str) -> npt.NDArray[Any]:
+    y = as_numpy(y)
     if np.ma.isMaskedArray(y):
         refuse_rows(np.ma.getmaskarray(y).ravel(), name, "masked entries")
     if isinstance(y, list | tuple):
