@@ -36,15 +36,14 @@ def index_to_bytes(index: Any) -> dict[str, npt.NDArray[np.uint8]]:
     """The index of a pandas frame as an array of an archive; nothing where there is none, or it is no Arrow data."""
     if index is None:
         return {}
-    import pyarrow as pa
+    from pyarrow import ArrowException, BufferOutputStream, Table, feather
 
+    sink = BufferOutputStream()
     try:
-        table = pa.Table.from_pandas(index.to_series().to_frame().iloc[:, :0])
-    except (pa.ArrowException, TypeError, ValueError):
+        table = Table.from_pandas(index.to_series().to_frame().iloc[:, :0])
+    except (ArrowException, TypeError):
         return {}
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table)
+    feather.write_feather(table, sink, "uncompressed")
     return {"index": np.frombuffer(sink.getvalue(), dtype=np.uint8)}
 
 
@@ -52,9 +51,9 @@ def index_from_bytes(arrays: Mapping[str, npt.NDArray[Any]], n_rows: int) -> Any
     """The index that `index_to_bytes` wrote, checked; None if there is none, or pandas is not installed."""
     if "index" not in arrays or not find_spec("pandas"):
         return None
-    import pyarrow as pa
+    from pyarrow import BufferReader, feather
 
-    table = pa.ipc.open_stream(arrays["index"].tobytes()).read_all()
+    table = feather.read_table(BufferReader(arrays["index"].tobytes()))
     table.validate(full=True)
     index = table.to_pandas().index
     if len(index) != n_rows:

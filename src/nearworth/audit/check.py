@@ -56,7 +56,7 @@ def check_rows(audit: LabelAudit, X_new: Any, y_new: Any) -> LabelAudit:
         confidence=found.labels[rows, best],
         n_errors=count_errors(found.right, found.weights, most_errors(float((best != codes).sum()))),
         valuation=_value(audit, X_new, y_new, exact),
-        label_probabilities=found.labels,
+        _probabilities=found.labels,
         copies=None,
         _for_lists=np.minimum(sharper(found.weights) @ found.right, 1.0),
         _groups=None,

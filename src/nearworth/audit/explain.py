@@ -70,17 +70,12 @@ class Explanation:
         )
 
     def _repr_html_(self) -> str:
-        near = [(n.row, _show(n.label), f"{n.distance:.4g}") for n in self.neighbours]
-        parts = [html_table(near, ("nearest rows", "label", "distance"), self.sentence)]
-        for title, effects in (("helped most", self.helped), ("hurt most", self.hurt)):
-            rows = [(e.row, _show(e.label), f"{e.value:+.4g}") for e in effects]
-            parts += [html_table(rows, (title, "label", "value"))] if rows else []
-        under = [(_show(label), f"{value:+.4g}") for label, value in self._values_under]
-        return "".join([*parts, html_table(under, ("as", "value"))] if under else parts)
-
-    @property
-    def _values_under(self) -> list[tuple[Any, float]]:
-        return sorted(self.value_under.items(), key=lambda item: -item[1])
+        near = self.neighbours
+        rows: list[Any] = [("near", n.row, _show(n.label), f"distance {n.distance:.4g}") for n in near]
+        rows += [("helped", e.row, _show(e.label), f"value {e.value:+.4g}") for e in self.helped]
+        rows += [("hurt", e.row, _show(e.label), f"value {e.value:+.4g}") for e in self.hurt]
+        rows += [("as", "", _show(label), f"value {value:+.4g}") for label, value in self.value_under.items()]
+        return html_table(rows, ("", "row", "label", ""), self.sentence)
 
     def __str__(self) -> str:
         lines = [self.sentence, "", "nearest neighbours"]
@@ -92,7 +87,7 @@ class Explanation:
             lines.append("value under each label")
             lines += [
                 f"  {_show(label):<21} {value:+.4g}{'   (given)' * bool(label == self.label)}"
-                for label, value in self._values_under
+                for label, value in sorted(self.value_under.items(), key=lambda item: -item[1])
             ]
         return "\n".join(lines)
 
