@@ -23,7 +23,7 @@ ARROWS = {
     "root": "_common inputs games neighbors results engine",
     "tables": "_common inputs",
     "report": "_common results",
-    "audit": "_common inputs games results engine root report",
+    "audit": "_common inputs games results engine root tables report",
     "cli": "_common inputs games neighbors results engine root tables report audit",
 }
 OPTIONAL = {

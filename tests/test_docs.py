@@ -55,7 +55,7 @@ def test_examples(page, tmp_path, monkeypatch):
     run(page, blocks(page))
 
 
-@pytest.mark.parametrize(("page", "package"), [(p, e) for p in PAGES for e in extras(p)], ids=name)
+@pytest.mark.parametrize(("page", "package"), [(p, e) for p in PAGES for e in sorted(extras(p))], ids=name)
 def test_examples_with_other_packages(page, package, tmp_path, monkeypatch):
     pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)

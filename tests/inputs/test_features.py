@@ -14,6 +14,7 @@ import pytest
 import scipy.sparse
 
 import nearworth as nw
+from nearworth.inputs.features import check_features
 
 X = np.arange(12.0).reshape(6, 2)
 Y = np.array([0, 1, 0, 1, 0, 1])
@@ -243,3 +244,26 @@ def test_scales_of_metrics_that_do_not_exist():
     with pytest.raises(ValueError, match="metric='minkowski' does not work on these data") as error:
         nw.KNNShapley(metric="minkowski", metric_params={"q": 3}).fit(X, Y)
     assert len(str(error.value)) < 300
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        pd.Index(["a", "a", "b", "c"]),
+        pd.Index(["a", None, "b", "c"]),
+        pd.Index([1, "a", 2.0, (3,)]),
+        pd.MultiIndex.from_tuples([("a", 1), ("a", 1), (None, 2), ("b", 3)]),
+        pd.Index([3, 2, 1, 0], name="x"),
+    ],
+)
+def test_an_index_of_any_kind_is_kept_and_is_no_feature(index):
+    frame = pd.DataFrame({"x": [1.0, 2.0, 3.0, 4.0]}, index=index)
+    features = check_features(frame, "X")
+    assert features.data.tolist() == [[1.0], [2.0], [3.0], [4.0]]
+    assert features.index is frame.index
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame(), pd.DataFrame({"x": []}), pd.DataFrame(index=[1, 2])])
+def test_empty_frames_are_refused(frame):
+    with pytest.raises(ValueError, match="X has"):
+        check_features(frame, "X")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -367,3 +368,81 @@ def test_what_cannot_be_read_names_the_argument(tmp_path, name):
     if name.endswith(".npy"):
         with pytest.raises((ValueError, OSError), match=r"^y"):
             nw.KNNShapley(1).fit(np.zeros((2, 1)), path)
+
+
+def matrices(X):
+    """Each row as a matrix, in every form that a table has for it."""
+    nested = X.reshape(len(X), 2, -1)
+    return {
+        "lists of lists": pa.array(nested.tolist(), pa.list_(pa.list_(pa.float64()))),
+        "lists of fixed lists": pa.array(nested.tolist(), pa.list_(pa.list_(pa.float64(), nested.shape[2]), 2)),
+        "tensors": pa.FixedShapeTensorArray.from_numpy_ndarray(np.ascontiguousarray(nested)),
+        "sliced": pa.array([[[9.0]], *nested.tolist()], pa.large_list(pa.list_(pa.float64()))).slice(1),
+    }
+
+
+@pytest.mark.parametrize("kind", ["lists of lists", "lists of fixed lists", "tensors", "sliced"])
+def test_a_column_of_matrices_is_one_of_vectors(rng, kind):
+    X, y = rng.normal(size=(30, 6)), rng.integers(0, 2, 30)
+    table = pa.table({"image": matrices(X)[kind], "label": y})
+    np.testing.assert_array_equal(
+        nw.KNNShapley(3).fit(table, "label").value().values, nw.KNNShapley(3).fit(X, y).value().values
+    )
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ([[[1.0, 2.0], [3.0]], [[1.0, 2.0], [3.0, 4.0]], [[1.0, 2.0], [3.0, 4.0]]], "different lengths in column 'e'"),
+        ([[[1.0, 2.0], None], [[1.0, 2.0], [3.0, 4.0]], [[1.0, 2.0], [3.0, 4.0]]], "different lengths in column 'e'"),
+        ([None, [[1.0, 2.0], [3.0, 4.0]], [[1.0, 2.0], [3.0, 4.0]]], "no vector in column 'e' at row 0"),
+        ([[["a"]], [["b"]], [["c"]]], "'e' (string)"),
+    ],
+)
+def test_odd_matrices_are_refused(cells, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        nw.KNNShapley(1).fit(pa.table({"e": cells, "label": [0, 1, 1]}), "label")
+
+
+def test_a_label_column_that_is_not_there_has_a_near_name():
+    table = pa.table({"size": [1.0, 2.0], "Label ": [0, 1]})
+    with pytest.raises(ValueError, match=re.escape("no column 'lable' for the labels; it has 'size', 'Label '. Did")):
+        nw.KNNShapley(1).fit(table, "lable")
+    with pytest.raises(ValueError, match=r"it has 'size', 'Label '\.$"):
+        nw.KNNShapley(1).fit(table, "species")
+
+
+def test_datasets_of_hugging_face(rng):
+    pytest.importorskip("datasets.arrow_dataset", reason="datasets is not installed: pip install datasets")
+    import datasets
+
+    X, y = rng.normal(size=(30, 6)).astype(np.float32), rng.integers(0, 2, 30)
+    expected = nw.KNNShapley(3).fit(X, y).value().values
+    kinds = {"image": datasets.Array2D((2, 3), "float32"), "label": datasets.ClassLabel(names=["no", "yes"])}
+    images = datasets.Dataset.from_dict({"image": X.reshape(-1, 2, 3), "label": y}, features=datasets.Features(kinds))
+    lists = datasets.Dataset.from_dict({"vector": X.tolist(), "label": y})
+    for found in (images, images.with_format("numpy"), lists):
+        np.testing.assert_array_equal(nw.KNNShapley(3).fit(found, "label").value().values, expected)
+    chosen = nw.KNNShapley(3).fit(images.select(range(29, -1, -1)), "label").value()
+    np.testing.assert_allclose(chosen.values[::-1], expected, rtol=1e-12)
+    with pytest.raises(TypeError, match=r"X is a DatasetDict, not one table of rows. Give one split: X\['train'\]"):
+        nw.KNNShapley(3).fit(datasets.DatasetDict(train=images), "label")
+    with pytest.raises(TypeError, match="X is a IterableDataset, not one table"):
+        nw.KNNShapley(3).fit(images.to_iterable_dataset(), "label")
+
+
+def test_torch_tensors(rng):
+    torch = pytest.importorskip("torch", reason="torch is not installed: pip install torch")
+    X, y = rng.normal(size=(30, 6)).astype(np.float32), rng.integers(0, 2, 30)
+    expected = nw.knn_shapley(X, y, n_neighbors=3)
+    with_gradient = torch.tensor(X, requires_grad=True)
+    for tensor in (torch.tensor(X), with_gradient, torch.nn.Parameter(with_gradient), with_gradient.to_sparse()):
+        np.testing.assert_array_equal(nw.knn_shapley(tensor, torch.tensor(y), n_neighbors=3), expected)
+    narrow = with_gradient.bfloat16()
+    np.testing.assert_array_equal(
+        nw.knn_shapley(narrow, y, n_neighbors=3), nw.knn_shapley(narrow.detach().float().numpy(), y, n_neighbors=3)
+    )
+    with pytest.raises(ValueError, match="X must have two dimensions"):
+        nw.knn_shapley(torch.zeros(30, 2, 2), y)
+    with pytest.raises(ValueError, match="Complex data not supported"):
+        nw.knn_shapley(torch.complex(with_gradient, with_gradient), y)

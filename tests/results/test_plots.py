@@ -1,4 +1,4 @@
-"""Pictures: labelled, on the axes one gives, and without need of colour."""
+"""Pictures: labelled, on the axes one gives, in colours that are told apart in grey too."""
 
 from __future__ import annotations
 
@@ -31,16 +31,20 @@ def curve(rng):
     return nw.RemovalCurve(np.array([0, 0.1, 0.2]), *rng.random((2, 3)), rng.random((4, 3)), "accuracy")
 
 
-def is_grey(artist):
-    used = [getattr(artist, f"get_{part}")() for part in ("color", "facecolor") if hasattr(artist, f"get_{part}")]
-    return all(len(set(rgba[:3])) == 1 for value in used for rgba in colors.to_rgba_array(value))
+def lightness(colour):
+    """Of a colour in grey, 0 to 1."""
+    return float(np.dot(colors.to_rgb(colour), (0.299, 0.587, 0.114)))
 
 
 def check(ax):
     ax.figure.canvas.draw()
     assert ax.get_xlabel()
     assert ax.get_ylabel()
-    assert all(is_grey(artist) for artist in (*ax.lines, *ax.patches, *ax.collections))
+    bars = {(patch.get_facecolor(), patch.get_hatch()) for patch in ax.patches}
+    assert len({hatch for _, hatch in bars}) == len(bars)  # no two kinds of bars differ by colour alone
+    tones = sorted(lightness(colour) for colour, _ in bars)
+    assert all(high - low > 0.3 for low, high in zip(tones, tones[1:], strict=False))
+    assert all(lightness(line.get_color()) < 0.5 for line in ax.lines)  # dark enough on white
 
 
 def test_values(valuation):

@@ -16,6 +16,7 @@ import pytest
 
 import nearworth as nw
 from nearworth._common.files import read_archive, write_archive
+from nearworth._common.frames import index_to_bytes
 from nearworth.results.sums import GAME
 
 
@@ -387,3 +388,71 @@ def test_totals_of_owners_keep_the_certificate(rng):
     for owner, row in rough.items():
         assert row.lower <= exact[owner].total <= row.upper
         assert row.lower <= row.total <= row.upper
+
+
+@pytest.fixture
+def indexed(rng):
+    """A valuation of rows in a pandas frame, whose index has a name and labels that occur twice."""
+    index = pd.Index([f"row {i % 37}" for i in range(40)], name="value")
+    X = pd.DataFrame(rng.normal(size=(40, 2)), columns=["a", "b"], index=index)
+    return nw.KNNShapley(3).fit(X, rng.integers(0, 2, 40)).value()
+
+
+def test_frames_have_the_index_of_the_data(indexed, tmp_path):
+    indexed.save(tmp_path / "v.npz")
+    again = nw.Valuation.load(tmp_path / "v.npz")
+    for v in (indexed, again, pickle.loads(pickle.dumps(indexed))):
+        frame = v.to_frame()
+        pd.testing.assert_index_equal(frame.index, indexed.index)
+        assert frame["row"].tolist() == list(range(40))
+        np.testing.assert_array_equal(frame["value"], indexed.values)
+    assert indexed.to_frame("polars").columns == ["row", "value", "rank"]
+
+
+def test_indexes_that_files_cannot_hold_are_lost(rng, tmp_path):
+    X = pd.DataFrame({"a": rng.normal(size=3)}, index=[1, "a", (2,)])
+    v = nw.KNNShapley(1).fit(X, [0, 1, 0]).value()
+    v.save(tmp_path / "v.npz")
+    assert v.to_frame().index.tolist() == [1, "a", (2,)]
+    assert nw.Valuation.load(tmp_path / "v.npz").to_frame().index.tolist() == [0, 1, 2]
+
+
+def test_an_index_of_another_length_is_no_index_of_these_rows(indexed, tmp_path):
+    description, arrays = indexed.to_archive()
+    write_archive(tmp_path / "v.npz", "valuation", description, arrays | index_to_bytes(indexed.index[1:]))
+    with pytest.raises(ValueError, match="its index has 39 labels for 40 rows"):
+        nw.Valuation.load(tmp_path / "v.npz")
+    write_archive(tmp_path / "v.npz", "valuation", description, arrays | {"index": arrays["index"][:-50]})
+    with pytest.raises(ValueError, match="is not a valuation saved by nearworth, or it is damaged"):
+        nw.Valuation.load(tmp_path / "v.npz")
+
+
+def test_a_valuation_is_read_as_the_array_of_its_values(indexed):
+    v, values = indexed, indexed.values
+    assert (v[3], v[-1]) == (values[3], values[-1])
+    np.testing.assert_array_equal(v[values < 0], values[values < 0])
+    np.testing.assert_array_equal(list(v), values)
+    np.testing.assert_array_equal(v[1:5], values[1:5])
+    for found, expected in (
+        (v < 0, values < 0),
+        (v <= values[3], values <= values[3]),
+        (v > 0, values > 0),
+        (v >= values, values >= values),
+        (v == values[3], values == values[3]),
+        (v != v, values != values),
+        (v == "text", np.zeros(40, dtype=bool)),
+    ):
+        np.testing.assert_array_equal(found, expected)
+    with pytest.raises(IndexError):
+        v[40]
+    assert len({v, v}) == 1
+    assert v in [v]
+
+
+def test_html_is_inert(rng):
+    v = nw.KNNShapley(1).fit(rng.normal(size=(4, 1)), [0, 1, 0, 1]).value()
+    owners = v.sum_by(["<script>", "<script>", "&", "&"])._repr_html_()
+    assert "&lt;script&gt;" in owners
+    assert "<script" not in owners
+    assert v._repr_html_().startswith("<table><tr><th")
+    assert "color" not in owners + v._repr_html_()  # the notebook's own, light or dark

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -134,3 +135,15 @@ def test_empty_lists_are_left_out_but_one_is_refused():
     assert nothing.describe()[1] == "e: left out: every cell is empty"
     with pytest.raises(InputError, match="row 1 holds 0 numbers where others hold 2"):
         nw.TablePreparer(strict=True).fit_transform(pa.table({"e": [[1.0, 2.0], []]}))
+
+
+def test_the_index_of_pandas_is_no_column():
+    frame = pd.DataFrame({"a": [1.0, 2.0, 4.0]}, index=pd.Index([7, 8, 9], name="patient"))
+    preparer = nw.TablePreparer().fit(frame)
+    assert preparer.feature_names_in_.tolist() == ["a"]
+    np.testing.assert_array_equal(preparer.transform(frame.set_axis([1, "b", (2,)])), preparer.transform(frame))
+
+
+def test_matrices_in_cells_are_embeddings():
+    table = pa.table({"image": [[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.0]]]})
+    assert nw.TablePreparer().fit_transform(table).tolist() == [[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]

@@ -13,6 +13,8 @@
       target_model.py      the same questions for continuous targets
     result.py            LabelAudit, the answer
       check.py             rows that arrived later, judged against the audited ones
+      unlabelled.py        suggestions for the rows of a frame that have no label
+      saved.py             the answer as an archive, and back
       review.py            rows to judge, and what the answers say about the number of errors and about lists
       explain.py           Explanation: a row's neighbours, what it does to others, its value under other labels
 

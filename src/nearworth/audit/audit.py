@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nearworth._common.types import FloatMatrix, FloatVector, IntVector, Task, Utility
+from nearworth._common.types import BoolVector, FloatMatrix, FloatVector, IntVector, Task, Utility
 from nearworth._common.warnings import warn_user
 from nearworth.audit.copies import VALUED, Copies, exact_copies, joined, near_copies
 from nearworth.audit.error_count import ErrorCount, count_errors
@@ -18,6 +18,7 @@ from nearworth.audit.noise_model import make_features
 from nearworth.audit.result import LabelAudit
 from nearworth.audit.target_model import LISTED as LISTED_FOR_TARGETS
 from nearworth.audit.target_model import Space, fit_targets
+from nearworth.audit.unlabelled import place_in_frame
 from nearworth.audit.votes import Voters, vote_evidence
 from nearworth.engine.nearest_lists import BYTES
 from nearworth.engine.run import one_blas_thread
@@ -25,7 +26,7 @@ from nearworth.engine.value import value_and_nearest
 from nearworth.estimator import KNNShapley
 from nearworth.inputs.features import check_features
 from nearworth.inputs.parameters import one_of, parse_bytes
-from nearworth.inputs.targets import check_classes, check_targets
+from nearworth.inputs.targets import NUMBER, are_amounts, check_classes, check_targets
 from nearworth.results.valuation import Valuation
 
 LISTED, LISTED_PER_NEIGHBOR = 100, 5  # neighbours whose votes count: beyond, weights and errors are small
@@ -48,7 +49,7 @@ def audit_labels(
     X_val: Any = None,
     y_val: Any = None,
     *,
-    task: Task = "classification",
+    task: Task | None = None,
     pred_probs: Any = None,
     predictions: Any = None,
     models: Models = None,
@@ -73,12 +74,16 @@ def audit_labels(
     Parameters
     ----------
     X, y : like X and y of `KNNShapley.fit`
-        The rows to audit, and their labels (at least two classes) or, with task="regression", their targets.
+        The rows to audit, and their labels (at least two classes) or, with task="regression", their targets. A frame
+        and the name of its label column are prepared as on the command line: columns of any kind (`TablePreparer`),
+        spellings of one label put together, rows without a label left out and given a suggestion
+        (`LabelAudit.unlabelled`). `pred_probs`, `predictions` and `groups` have an entry for each row all the same.
     n_neighbors : int, default=10
         K of the valuation and of the votes.
     X_val, y_val : optional
         Rows whose labels you trust. `value` is then the value for predicting these, and their votes are evidence too.
-    task : {"classification", "regression"}
+    task : {"classification", "regression"}, optional
+        Classification unless given; of a frame with its label column, as the column looks.
     pred_probs : array or frame of shape (N, C), optional
         Class probabilities of a model of yours, out of sample (by cross-validation), columns in sorted order of the
         labels: a further kind of evidence about each row. They predict given labels, wrong ones included, so the level
@@ -109,21 +114,51 @@ def audit_labels(
     >>> audit.suspects(fraction=0.1)
     array([4])
     """
+    frame = None
+    if isinstance(y, str) and metric != "precomputed":
+        from nearworth.tables.prepare import prepare_frame  # loads pyarrow
+
+        frame = prepare_frame(X, y, "X", task)
+    if frame is not None:
+        _, X_val, y_val = frame.alike(X_val, y_val, "X_val")
+        X, y, task, some = frame.X[frame.labelled], frame.target.y, frame.target.task, frame.labelled
+        pred_probs, predictions, groups = (_labelled(given, some) for given in (pred_probs, predictions, groups))
     estimator = KNNShapley(
-        n_neighbors, task=task, metric=metric, metric_params=metric_params,
+        n_neighbors, task=task or "classification", metric=metric, metric_params=metric_params,
         utility=utility, semivalue=semivalue, search=search, max_error=max_error, random_state=0,
         n_jobs=n_jobs, max_memory=max_memory, progress=progress,
     ).fit(X, y)  # fmt: skip
     if models is not None:
         one_of("auto")("models", models)
     _warn_of_scales(estimator)
-    if task == "classification":
-        if predictions is not None:
-            raise ValueError("predictions are targets, for task='regression'. Give class probabilities, pred_probs.")
-        return _audit_classes(estimator, X_val, y_val, pred_probs, models, groups)
-    if pred_probs is not None:
+    if task != "regression" and predictions is not None:
+        raise ValueError("predictions are targets, for task='regression'. Give class probabilities, pred_probs.")
+    if task == "regression" and pred_probs is not None:
         raise ValueError("pred_probs are class probabilities, which have no meaning for task='regression'.")
-    return _audit_targets(estimator, X_val, y_val, predictions, models, groups)
+    if task is None:
+        _refuse_amounts(estimator)
+    if task == "regression":
+        audit = _audit_targets(estimator, X_val, y_val, predictions, models, groups)
+    else:
+        audit = _audit_classes(estimator, X_val, y_val, pred_probs, models, groups)
+    return audit if frame is None else place_in_frame(audit, frame)
+
+
+def _labelled(given: Any, labelled: BoolVector) -> Any:
+    """Those entries of what there is one of per row of a frame that belong to rows with a label."""
+    if given is None or labelled.all() or len(given) != len(labelled):  # a wrong length is refused later
+        return given
+    return np.asarray(given)[labelled]
+
+
+def _refuse_amounts(estimator: KNNShapley) -> None:
+    training = estimator.training_set_
+    assert training.classes is not None
+    if training.classes.kind == NUMBER and are_amounts(training.classes.labels[training.labels]):
+        raise ValueError(
+            f"y holds {len(training.classes.labels):,} distinct numbers in {training.n_rows:,} rows, which look like "
+            "amounts. Use task='regression', or task='classification' if they are classes."
+        )
 
 
 def _audit_classes(

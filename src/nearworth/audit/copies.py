@@ -7,7 +7,7 @@ another one within t * r is about 19 t^m. The threshold t makes that `CHANCE`, a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -39,6 +39,12 @@ class Copies:
         order = np.argsort(self.group, kind="stable")
         parts = np.split(order, np.flatnonzero(np.diff(self.group[order])) + 1)
         return sorted((part for part in parts if len(part) > 1), key=lambda part: int(part[0]))
+
+    def among(self, rows: npt.NDArray[np.bool_]) -> Copies:
+        """The same groups where these rows are a mask of more rows, the others of which have no copies."""
+        every = self.group.max() + 1 + np.arange(len(rows))
+        every[rows] = self.group
+        return replace(self, group=every)
 
     def contradictions(self, labels: npt.NDArray[Any]) -> list[IntVector]:
         """Groups whose rows have different labels: at least one of them is wrong."""

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from nearworth._common.frames import html_table
 from nearworth._common.types import FloatVector, IntVector
 from nearworth.engine.problem import Problem
 from nearworth.engine.value import single_values
@@ -67,6 +68,14 @@ class Explanation:
             f"{gist} As {_show(self.label)} it is worth {self.value:.3g} to the {self.others}; "
             f"as {_show(self.suggested)} it would be worth {self.value_under[self.suggested]:.3g}."
         )
+
+    def _repr_html_(self) -> str:
+        near = self.neighbours
+        rows: list[Any] = [("near", n.row, _show(n.label), f"distance {n.distance:.4g}") for n in near]
+        rows += [("helped", e.row, _show(e.label), f"value {e.value:+.4g}") for e in self.helped]
+        rows += [("hurt", e.row, _show(e.label), f"value {e.value:+.4g}") for e in self.hurt]
+        rows += [("as", "", _show(label), f"value {value:+.4g}") for label, value in self.value_under.items()]
+        return html_table(rows, ("", "row", "label", ""), self.sentence)
 
     def __str__(self) -> str:
         lines = [self.sentence, "", "nearest neighbours"]

@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._common.frames import make_frame
+from nearworth._common.files import read_archive, write_archive
+from nearworth._common.frames import html_table, make_frame
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth._common.warnings import warn_user
 from nearworth.audit.columns import Columns
@@ -27,10 +29,16 @@ from nearworth.audit.votes import Voters
 from nearworth.estimator import KNNShapley
 from nearworth.inputs.features import Features
 from nearworth.inputs.parameters import as_generator, condition, is_real, is_whole, whole_number
+from nearworth.inputs.sources import open_pair
 from nearworth.results.detection import DEFAULT_FRACTION, detect
 from nearworth.results.plots import plot_audit
 from nearworth.results.valuation import Valuation
 
+if TYPE_CHECKING:
+    from nearworth.tables.prepare import LabelledFrame
+
+SHOWN = 10  # rows in a notebook
+BY_ROW = ("quality", "agreement", "confidence", "suggested_range", "_for_lists", "given", "suggested")
 check_share = condition(lambda share: is_real(share) and 0 <= share <= 1, "a number from 0 to 1", ValueError)
 
 
@@ -63,6 +71,13 @@ class LabelAudit:
         classes it is made when asked for, and takes 8 bytes for each row and class.
     copies : Copies or None
         Groups of rows that are the same or nearly so, which do not vote for each other; None if there are none.
+    index : pandas.Index or None
+        Index of the rows, where X was a frame of pandas.
+    notes : tuple of str
+        What was done about the labels of a frame.
+
+    Of a frame, every row has an entry: those without a label have NaN for a quality and a value, None for a given
+    label, and their suggestion in `suggested` and `confidence`. Rows are numbered as in the frame everywhere.
     """
 
     ISSUE: ClassVar[float] = 0.5  # a label is called an issue when it is more likely wrong than right
@@ -77,8 +92,11 @@ class LabelAudit:
     classes: npt.NDArray[Any] | None = None
     suggested_range: FloatMatrix | None = None
     copies: Copies | None = None
-    _probabilities: FloatMatrix | None = None  # by class
+    notes: tuple[str, ...] = ()
+    _probabilities: FloatMatrix | None = None  # of the rows with a label, by class
     _columns: Columns | None = None  # or by these, of very many classes
+    _index: Any = None  # of all rows of a frame
+    _frame: LabelledFrame | None = None  # that X was, prepared: `check` prepares others alike
     _groups: IntVector | None = None  # of the valuation: rows of one group did not vote for each other
     _for_lists: FloatVector | None = None  # quality as max_fdr lists read it
     _model: Posterior | TargetModel | None = None  # of the votes, which `check` applies to other rows
@@ -92,20 +110,69 @@ class LabelAudit:
     def __len__(self) -> int:
         return len(self.quality)
 
+    def _not_one_array(self, *_: Any, **__: Any) -> NoReturn:
+        instead = "audit.quality, audit.suggested or audit.value; to_frame() has all of them, explain(i) a row"
+        raise TypeError(f"A LabelAudit has several arrays with an entry for each row. Use {instead}.")
+
+    __getitem__ = __iter__ = __array__ = __lt__ = __le__ = __gt__ = __ge__ = _not_one_array
+
     @property
     def value(self) -> FloatVector:
-        return self.valuation.values
+        return self._spread(self.valuation.values)
+
+    @cached_property
+    def _rows(self) -> IntVector:
+        """The rows that have a label."""
+        return np.flatnonzero(~np.isnan(self.quality))
+
+    @property
+    def index(self) -> Any:
+        return self.valuation.index if self._index is None else self._index
+
+    def _spread(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Numbers of the rows with a label as numbers of all rows, NaN for the others."""
+        every = np.full((len(self), *values.shape[1:]), np.nan)
+        every[self._rows] = values
+        return every
+
+    def _entries(self, rows: Any) -> Any:
+        """Where rows are among those with a label."""
+        if np.isnan(self.quality[rows]).any():
+            raise ValueError("A row without a label cannot be judged; audit.unlabelled has a suggestion for it.")
+        return np.searchsorted(self._rows, rows)
+
+    @property
+    def _known(self) -> LabelAudit:
+        """The audit of the rows with a label alone, numbered among themselves."""
+        if len(self._rows) == len(self):
+            return self
+        some: dict[str, Any] = {name: array[self._rows] for name, array in self.by_row.items()}
+        copies = self.copies and replace(self.copies, group=self.copies.group[self._rows])
+        return replace(self, **some, copies=copies, _index=None)
+
+    @property
+    def by_row(self) -> dict[str, Any]:
+        """The arrays with an entry for each row that there are."""
+        return {name: array for name in BY_ROW if (array := getattr(self, name)) is not None}
+
+    @property
+    def unlabelled(self) -> dict[int, tuple[Any, float]]:
+        """Rows of the frame without a label: row number -> suggested label, probability of it (NaN for targets)."""
+        rows = np.flatnonzero(np.isnan(self.quality)).tolist()
+        return {row: (plain(self.suggested[row]), float(self.confidence[row])) for row in rows}
 
     @property
     def label_probabilities(self) -> FloatMatrix | None:
-        classes = self._estimator.training_set_.classes
-        if self._probabilities is None or self._columns is None or classes is None:
-            return self._probabilities
-        return self._columns.put_back(self._probabilities, np.bincount(classes.codes) / len(classes.codes))
+        found = self._probabilities
+        if found is not None and self._columns is not None:
+            codes = self._estimator.training_set_.classes.codes  # type: ignore[union-attr]
+            found = self._columns.put_back(found, np.bincount(codes) / len(codes))
+        return None if found is None else self._spread(found)
 
     def ranking(self) -> IntVector:
-        """All rows, worst first; equal quality by value (targets: by agreement), then by row number."""
-        return np.lexsort((self.value if self.classes is not None else self.agreement, self.quality))
+        """All rows that have a label, worst first; equal quality by value (targets: by agreement), then by row."""
+        order = np.lexsort((self.value if self.classes is not None else self.agreement, self.quality))
+        return order[: len(self._rows)]  # NaN comes last
 
     @property
     def contradictions(self) -> list[IntVector]:
@@ -126,10 +193,26 @@ class LabelAudit:
         """Rows whose label is more likely wrong than right."""
         return np.asarray(self.quality < self.ISSUE)
 
+    def suspects_index(self, **selection: Any) -> Any:
+        """Index labels instead of row numbers, for `df.drop(index=...)`: `suspects(index=True, ...)`."""
+        rows = self.suspects(**selection)
+        if self.index is None:
+            raise ValueError("These rows have no index: X was no frame of pandas. Use suspects() for row numbers.")
+        labels = self.index[rows]
+        if n_others := int(self.index.isin(labels).sum()) - len(rows):
+            same = f"{n_others:,} more rows have the same index labels: drop(index=...) would drop them too"
+            warn_user(f"{same}. Use df.iloc and the row numbers of suspects() instead.")
+        return labels
+
     def suspects(
-        self, *, fraction: float | None = None, rule: str | None = None, max_fdr: float | None = None
-    ) -> IntVector:
-        """Row numbers, worst first. Give at most one of the three.
+        self,
+        *,
+        fraction: float | None = None,
+        rule: str | None = None,
+        max_fdr: float | None = None,
+        index: bool = False,
+    ) -> Any:
+        """Row numbers, worst first. Give at most one of the first three.
 
         Parameters
         ----------
@@ -141,9 +224,13 @@ class LabelAudit:
             As many rows as possible with an expected share of false alarms of at most this, on the cautious side. Holds
             as far as the model of wrong labels does: see `docs/audit.md`. After a review it rests on the answers: all
             rows judged wrong and the worst of the others, with at most this share of false alarms nine times in ten.
+        index : bool, default=False
+            Labels of the index of the pandas frame instead of row numbers, as `suspects_index` gives them.
 
         Without any: the rows whose label is more likely wrong than right.
         """
+        if index:
+            return self.suspects_index(fraction=fraction, rule=rule, max_fdr=max_fdr)
         if rule == "ranking":
             fraction, rule = DEFAULT_FRACTION if fraction is None else fraction, None
         asked = {"fraction": fraction, "rule": rule, "max_fdr": max_fdr}
@@ -153,17 +240,16 @@ class LabelAudit:
         order = self.ranking()
         if fraction is not None:
             check_share("fraction", fraction)
-            return order[: int(round(fraction * len(self), 6))]
+            return order[: int(round(fraction * len(order), 6))]
         if max_fdr is not None:
             check_share("max_fdr", max_fdr)
             if self._review is not None:
-                return order[self._review.suspects(max_fdr)[order]]
-            codes = np.unique(self.given, return_inverse=True)[1]
+                return order[self._review.suspects(max_fdr)[self._entries(order)]]
             if self._for_lists is None:
                 return order[: longest_list(self.quality[order], max_fdr)]
-            return order[: longest_list(cautious(self._for_lists, codes)[order], max_fdr, EXTRA_FALSE_ALARMS)]
-        flagged = self.is_label_issue if rule is None else detect(self.quality, rule).mask
-        return order[flagged[order]]
+            codes = np.unique(self.given[order], return_inverse=True)[1]
+            return order[: longest_list(cautious(self._for_lists[order], codes), max_fdr, EXTRA_FALSE_ALARMS)]
+        return order[self.is_label_issue[order] if rule is None else detect(self.quality[order], rule).mask]
 
     def review_sample(self, n: int, random_state: Any = 0) -> IntVector:
         """Rows to judge, in random order, drawn with known chances: judge all of them and call `reviewed`.
@@ -172,13 +258,18 @@ class LabelAudit:
         reviewed before: further rows, most of them from strata whose number of wrong labels is least certain.
         """
         whole_number(1)("n", n)
-        n_left = len(self) if self._review is None else int((~self._review.judged).sum())
+        n_left = len(self._known) if self._review is None else int((~self._review.judged).sum())
         if n > n_left:
             raise ValueError(f"n={n:,} rows to judge were asked for, but {n_left:,} are left. Ask for fewer.")
-        review = self._review or Review.begin(self.ranking(), self.quality, self.agreement, n)
+        review = self._begun(n)
         rows = review.draw(n, as_generator(random_state))
         self._draws.append((review, rows))
-        return rows
+        return self._rows[rows]
+
+    def _begun(self, n: int) -> Review:
+        """The review to go on with, or a new one of n rows."""
+        known = self._known
+        return self._review or Review.begin(known.ranking(), known.quality, known.agreement, n)
 
     def reviewed(self, rows: Any, is_wrong: Any) -> LabelAudit:
         """The same audit, its count and lists resting on answers about rows drawn by `review_sample`.
@@ -192,6 +283,7 @@ class LabelAudit:
             For each of these rows, whether its label is wrong.
         """
         judged, wrong = check_answers(rows, is_wrong, len(self))
+        judged = self._entries(judged)
         review, drawn = matching_draw(self._draws, judged)
         if not drawn.all():
             warn_user(
@@ -199,8 +291,8 @@ class LabelAudit:
                 "themselves only, the estimates rest on the others."
             )
         review = review.answered(judged, wrong, drawn)
-        quality = np.where(review.judged, np.where(review.wrong, 0.0, 1.0), self.quality)
-        return replace(self, quality=quality, n_errors=review.n_errors(), _review=review, _draws=[])
+        quality = np.where(review.judged, np.where(review.wrong, 0.0, 1.0), self._known.quality)
+        return replace(self, quality=self._spread(quality), n_errors=review.n_errors(), _review=review, _draws=[])
 
     def precision(self, rows: Any = None, **selection: Any) -> Precision:
         """Share of wrong labels in a list, with limits, from the answers of a review.
@@ -216,18 +308,27 @@ class LabelAudit:
             raise ValueError("precision rests on answers: call review_sample, judge the rows, and call reviewed first.")
         listed = np.zeros(len(self), dtype=bool)
         listed[self.suspects(**selection) if rows is None else np.asarray(rows)] = True
-        return self._review.precision(listed)
+        return self._review.precision(listed[self._rows])
 
     def check(self, X_new: Any, y_new: Any) -> LabelAudit:
         """Rows that arrived later, judged against the audited ones without auditing these again.
 
+        Of a frame and the name of its label column, rows are prepared like those of the audited frame.
         Each new row is judged on its own, as if it alone had been added; new rows do not vote for each other. `value`
         is what a new row is worth, among the new ones, for predicting the audited rows. Predictions and models of the
         audit have no part in it. For audits with features and without X_val.
         """
         from nearworth.audit.check import check_rows
+        from nearworth.audit.unlabelled import place_in_frame
 
-        return check_rows(self, X_new, y_new)
+        self._need_data("check")
+        frame = None
+        if self._frame is None:
+            X_new, y_new = open_pair(X_new, y_new, ("X_new", "y_new"), None)
+        else:
+            frame, X_new, y_new = self._frame.alike(X_new, y_new, "X_new")
+        checked = replace(check_rows(self._known, X_new, y_new), notes=(), _index=None, _audited=self, _draws=[])
+        return checked if frame is None else place_in_frame(checked, frame)
 
     def explain(self, i: int) -> Explanation:
         """Why row i has the quality it has: an object that prints itself.
@@ -236,11 +337,13 @@ class LabelAudit:
         """
         if self._audited is not None:
             raise ValueError("explain is for the audited rows; why() and nearest() are for checked ones.")
+        self._need_data("explain")
         if not is_whole(i) or not -len(self) <= i < len(self):
             raise ValueError(f"i must be a row number, 0 to {len(self) - 1}; got {i!r}.")
         row = int(i) % len(self)
         X_val, y_val = self._validation
-        on_others, under = effects_of(self._estimator, row, X_val, y_val, self._groups)
+        on_others, under = effects_of(self._estimator, int(self._entries(row)), X_val, y_val, self._groups)
+        on_others = np.nan_to_num(self._spread(on_others)) if y_val is None else on_others
         helped, hurt = extremes(on_others, self.given if y_val is None else np.asarray(y_val))
         labels = [] if self.classes is None else [plain(label) for label in self.classes]
         bounds = None if self.suggested_range is None else tuple(self.suggested_range[row].tolist())
@@ -263,8 +366,10 @@ class LabelAudit:
     def why(self, row: int) -> str:
         """One line about a row's label, from its neighbours alone: costs nothing, so every suspect can have it."""
         doubt = 1 - self.quality[row]
-        if self._review is not None and self._review.judged[row]:
-            return f"judged {'wrong' if self._review.wrong[row] else 'right'} in the review"
+        if np.isnan(doubt):
+            return f"it has no label; {_show(plain(self.suggested[row]))} is suggested"
+        if self._review is not None and self._review.judged[self._entries(row)]:
+            return f"judged {'wrong' if self._review.wrong[self._entries(row)] else 'right'} in the review"
         wrong = f"wrong with a probability of {'more than 99%' if doubt > 0.99 else f'about {doubt:.0%}'}"
         if self.suggested_range is not None:
             low, high = self.suggested_range[row]
@@ -277,11 +382,13 @@ class LabelAudit:
 
     def nearest(self, row: int) -> list[Neighbour]:
         """The K nearest other rows of a row, nearest first."""
-        rows, keys = (lists[row, : self._estimator.n_neighbors] for lists in (self._voters.rows, self._voters.keys))
+        place = self._entries(row)
+        rows, keys = (lists[place, : self._estimator.n_neighbors] for lists in (self._voters.rows, self._voters.keys))
         squared = self._estimator.metric in ("euclidean", "l2")
         distances = (np.sqrt(keys) if squared else keys).tolist()
-        labels = (self._audited or self).given
-        return [Neighbour(r, plain(labels[r]), d) for r, d in zip(rows.tolist(), distances, strict=True) if r >= 0]
+        voters = self._audited or self
+        found = zip(voters._rows[rows].tolist(), distances, rows.tolist(), strict=True)
+        return [Neighbour(number, plain(voters.given[number]), d) for number, d, place in found if place >= 0]
 
     @staticmethod
     def describe_selection(selection: Mapping[str, Any]) -> str:
@@ -309,7 +416,10 @@ class LabelAudit:
         return int(self._voters.rows.shape[1])
 
     def to_frame(self, backend: str | None = None) -> Any:
-        """One line per row, with columns `is_label_issue` and `label_score` named as in cleanlab beside ours."""
+        """One line per row, with columns `is_label_issue` and `label_score` named as in cleanlab beside ours.
+
+        `backend` as in `Valuation.to_frame`; a frame of pandas has the index that X had.
+        """
         columns = {
             "row": np.arange(len(self)),
             "given_label": self.given.tolist(),
@@ -323,7 +433,24 @@ class LabelAudit:
         }
         if self.suggested_range is not None:
             columns |= {"suggested_low": self.suggested_range[:, 0], "suggested_high": self.suggested_range[:, 1]}
-        return make_frame(columns, backend, self._features.backend)
+        return make_frame(columns, backend, self.valuation.backend, self.index)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything but the data to a file: no pickle, a checksum, atomically."""
+        from nearworth.audit.saved import pack
+
+        write_archive(path, "audit", *pack(self))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> LabelAudit:
+        """Read what `save` wrote; a damaged file is a ValueError. `explain`, `check` and `report` need the data."""
+        from nearworth.audit.saved import unpack
+
+        return read_archive(path, "audit", unpack)
+
+    def _need_data(self, what: str) -> None:
+        if not hasattr(self._estimator, "training_set_"):
+            raise ValueError(f"{what} needs the data, which a loaded audit does not have. Call audit_labels again.")
 
     def report(
         self,
@@ -355,12 +482,14 @@ class LabelAudit:
 
         if self._audited is not None:  # its neighbours are other rows than those listed
             raise ValueError("report is for audited rows, not for checked ones. Audit all rows together for a page.")
-
+        self._need_data("report")
         X = None if self._estimator.metric == "precomputed" else self._features.data
         id_name = None if ids is None else "id"
         names = None if X is None else self._features.names
         rows = Rows(X, target, id_name=id_name, ids=ids, names=names, image_shape=image_shape, source=title)
-        write_report(self, rows, path, selection)
+        if self._frame is not None:
+            rows = replace(rows, **self._frame.shown(ids))
+        write_report(self._known, rows, path, selection)
 
     def plot(self, ax: Any = None, *, bins: int = 40) -> Any:
         """Histogram of quality, suspects hatched; returns matplotlib axes."""
@@ -368,10 +497,15 @@ class LabelAudit:
 
     def __repr__(self) -> str:
         kind = "targets" if self.classes is None else f"labels in {len(self.classes)} classes"
-        return (
-            f"LabelAudit of {len(self):,} {kind}: {int(self.is_label_issue.sum()):,} more likely wrong than right; "
-            f"wrong in all {self.n_errors}. {self.describe_copies()}".rstrip(". ")
-        )
+        issues = f"{int(self.is_label_issue.sum()):,} more likely wrong than right; wrong in all {self.n_errors}"
+        about = f"LabelAudit of {len(self._rows):,} {kind}: {issues}", self.describe_copies().rstrip("."), *self.notes
+        return ". ".join(filter(None, about))
+
+    def _repr_html_(self) -> str:
+        worst = self.suspects()[:SHOWN]
+        columns = [worst if self.index is None else self.index[worst], self.given[worst], self.suggested[worst]]
+        rows = [[*row, f"{quality:.3f}"] for *row, quality in zip(*columns, self.quality[worst], strict=True)]
+        return html_table(rows, ("worst rows", "given", "suggested", "probability right") if rows else (), repr(self))
 
 
 def _show(label: Any) -> str:

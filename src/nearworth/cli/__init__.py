@@ -10,7 +10,7 @@
       demo.py         demo, which is detect, report and value on the digits
       bench.py        bench speed, bench paper
 
-    value, detect, report and plan read files with data.py (files to arrays; labels are in targets.py).
+    value, detect, report and plan read files with data.py (files to arrays; labels are in tables/labels.py).
 
 Exit codes: 0 done, 1 an internal error, 2 bad input or usage, 130 interrupted.
 """

@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from nearworth.cli.options import print_message
-from nearworth.cli.targets import folded
 from nearworth.tables import InputError, listed
 from nearworth.tables.csv_files import as_line, find_dialect, guard, replace_cells, suffix_of
+from nearworth.tables.labels import folded
 from nearworth.tables.read import DataFile, read
 from nearworth.tables.readers import find_reader, kind_of
 from nearworth.tables.write import FORMATS, STDOUT, check_output, write_bytes, write_columns

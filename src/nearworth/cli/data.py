@@ -16,12 +16,13 @@ import click
 import numpy as np
 
 import nearworth as nw
+from nearworth._common.types import Task
 from nearworth.cli.options import print_message
-from nearworth.cli.targets import Target, TargetReader, Task
 from nearworth.inputs.features import check_features
 from nearworth.report.content import Rows
 from nearworth.tables import InputError, listed
 from nearworth.tables.columns import names_rows
+from nearworth.tables.labels import Target, TargetReader
 from nearworth.tables.read import DataFile, read
 from nearworth.tables.readers import kind_of
 from nearworth.tables.write import STDOUT, records, write_columns

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from nearworth._common import native
+from nearworth._common.frames import html_table
 from nearworth._common.memory import Memory, default_budget, free_memory, usable_threads
 from nearworth.engine.classify import ClassificationEvaluator, SharedTraining, SortedEvaluator
 from nearworth.engine.problem import Problem, TrainingSet, budget
@@ -192,6 +193,11 @@ class Plan:
             lines.append(f"time     about {readable_time(self.seconds)}, from a short trial on this machine")
         lines += [f"cheaper  {hint}" for hint in self.advice]
         return "\n".join([*lines, self.prediction] if self.prediction else lines)
+
+    def _repr_html_(self) -> str:
+        title, *lines = str(replace(self, prediction="")).splitlines()
+        predicted = [("", line) for line in self.prediction.splitlines()]
+        return html_table([*(line.split(maxsplit=1) for line in lines), *predicted], title=title)
 
     def with_time(self, trial: Problem) -> Plan:
         """The plan with the time it should take, scaled up from a trial with fewer points and queries."""

@@ -197,6 +197,7 @@ class _ValuationRun:
             contributions=request.contributions,
             contribution_rows=self.chosen,
             backend=training.features.backend if training.features else None,
+            index=training.features.index if training.features else None,
             confidence=1.0 if search_report is None else search_report.confidence,
             search=search_report,
             partial=summed if search_report is None else None,

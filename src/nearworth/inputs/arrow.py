@@ -44,8 +44,31 @@ def read_arrow(source: Any, label: str | None, argument: str) -> tuple[FileRows,
 
 def read_table(table: pa.Table, argument: str) -> tuple[npt.NDArray[Any], Names]:
     """The rows of a table in memory, and the names of their columns."""
+    table = flat_vectors(table)
     layout = _find_layout(table.schema, None, argument)
     return layout.matrix(table), layout.names
+
+
+def flat_vectors(table: pa.Table) -> pa.Table:
+    """Columns of matrices and tensors (lists of lists, extension types such as Array2D) as columns of vectors."""
+    for number, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
+        flat = column
+        if isinstance(flat.type, pa.BaseExtensionType):
+            flat = pa.chunked_array([chunk.storage for chunk in flat.chunks], flat.type.storage_type)
+        while _is_vector(flat.type) and _is_vector(flat.type.value_type):
+            flat = _without_inner_lists(flat.combine_chunks())
+        table = table if flat is column else table.set_column(number, name, flat)
+    return table
+
+
+def _without_inner_lists(lists: Any) -> Any:
+    rows, inner = pc.list_parent_indices(lists).to_numpy(), pc.list_flatten(lists)
+    lengths = pc.fill_null(pc.list_value_length(inner), 0).to_numpy(zero_copy_only=False)
+    ends = np.cumsum(np.bincount(rows, lengths, len(lists)), dtype=np.int64)
+    missing = lists.is_null() if lists.null_count else None
+    return pa.chunked_array(
+        [pa.LargeListArray.from_arrays(pa.array(np.append(0, ends)), pc.list_flatten(inner), mask=missing)]
+    )
 
 
 def _blocks(source: Any, layout: _Layout, labels: list[Any]) -> Iterator[npt.NDArray[Any]]:
@@ -132,7 +155,7 @@ class _Layout:
         if column.null_count and not pa.types.is_floating(column.type):
             nulls = column.is_null().to_numpy(zero_copy_only=False).reshape(n_rows, -1)
             refuse_rows(nulls.any(axis=1), self.argument, missing, first)
-        return np.asarray(column.to_numpy(zero_copy_only=False), dtype=self.dtype).reshape(n_rows, -1)
+        return np.asarray(column.to_numpy(zero_copy_only=False), dtype=self.dtype).reshape(n_rows, -1 if n_rows else 1)
 
 
 def _find_layout(schema: Any, label: str | None, argument: str) -> _Layout:

@@ -6,6 +6,7 @@ import hashlib
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import cache, partial
 from typing import Any
 
@@ -41,6 +42,7 @@ class Features:
     data: Any  # ndarray, FileRows or scipy.sparse.csr_array
     names: tuple[str, ...] | None = None  # of columns
     backend: str | None = None  # library of the frame it was
+    index: Any = None  # of the rows, if that was pandas
 
     @property
     def is_sparse(self) -> bool:
@@ -51,6 +53,7 @@ def check_features(X: Any, name: str, *, allow_nan: bool = False) -> Features:
     """Numbers in two dimensions, finite and small enough to be squared; `allow_nan` lets missing entries pass."""
     if X is None:
         raise ValueError(f"{name} is None. Give a two-dimensional array, a frame or a sparse matrix.")
+    X = as_numpy(X)
     if isinstance(X, Features):  # opened by `sources`, not yet checked
         features = replace(X, data=_from_array(X.data, name))
     elif is_sparse(X):
@@ -63,6 +66,16 @@ def check_features(X: Any, name: str, *, allow_nan: bool = False) -> Features:
     _check_shape(features.data, name)
     _check_numbers(features, name, allow_nan)
     return features
+
+
+def as_numpy(data: Any) -> Any:
+    """A torch tensor as numpy takes it: without its gradient, in main memory, bfloat16 as float32; else unchanged."""
+    if type(data).__module__.partition(".")[0] != "torch" or not hasattr(data, "to_dense"):
+        return data
+    try:
+        return data.to_dense().numpy(force=True)
+    except TypeError:  # types that numpy does not have, all of them narrower
+        return data.to_dense().float().numpy(force=True)
 
 
 def as_narwhals(data: Any, name: str) -> Any:
@@ -86,7 +99,9 @@ def check_label_column(label: str, columns: Iterable[str], name: str) -> None:
     columns = list(columns)
     if label not in columns:
         some = ", ".join(map(repr, columns[:12]))
-        raise ValueError(f"{name} has no column {label!r} for the labels; it has {some}.")
+        near = get_close_matches(label.strip().lower(), [str(column).strip().lower() for column in columns], n=1)
+        meant = [f" Did you mean {column!r}?" for column in columns if str(column).strip().lower() in near]
+        raise ValueError(f"{name} has no column {label!r} for the labels; it has {some}.{''.join(meant[:1])}")
 
 
 def refuse_rows(mask: npt.ArrayLike, name: str, what: str, first: int = 0) -> None:
@@ -100,16 +115,20 @@ def refuse_rows(mask: npt.ArrayLike, name: str, what: str, first: int = 0) -> No
 
 
 def _from_frame(frame: Any, name: str) -> Features:
+    import narwhals.stable.v2 as nwl
+
     from nearworth.inputs.arrow import read_table  # loads pyarrow
 
     if len({isinstance(column, str) for column in frame.columns}) > 1:
         raise TypeError(f"{name} has column names of several types. Use strings: X.columns = X.columns.astype(str).")
+    index = nwl.maybe_get_index(frame)
     try:
-        table = frame.to_arrow()
+        table = nwl.maybe_reset_index(frame).to_arrow()
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} has a column that cannot be read as numbers: {error}") from None
     data, names = read_table(table, name)
-    return Features(data, names if isinstance(frame.columns[0], str) else None, frame.implementation.value)
+    names = names if isinstance(frame.columns[0], str) else None
+    return Features(data, names, frame.implementation.value, index)
 
 
 def _from_array(X: Any, name: str) -> npt.NDArray[Any] | FileRows:
@@ -260,7 +279,7 @@ def _sums_of_blocks(matrix: Any) -> npt.NDArray[np.uint64]:
     add, keys, start = partial(native.call, "hash_numbers") if native.available() else hash_numbers, _hash_keys(), 0
     dtype = np.float32 if matrix.dtype == np.float32 and native.available() else np.float64
     for _, chunk in row_chunks(matrix, CACHED):
-        numbers = np.ascontiguousarray(chunk, dtype=dtype).reshape(-1)
+        numbers: npt.NDArray[Any] = np.ascontiguousarray(chunk, dtype=dtype).reshape(-1)
         add(numbers, start, keys, sums)
         start += len(numbers)
     return sums

@@ -16,6 +16,7 @@ from nearworth.inputs.file_rows import FileRows, map_npy, open_npy, reopen_map, 
 
 FORMATS = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "feather", ".ipc": "feather"}
 ARROW = {"Dataset", "Scanner", "RecordBatchReader"}  # classes of pyarrow that are read in batches
+HUB = {"datasets.arrow_dataset", "datasets.dataset_dict", "datasets.iterable_dataset"}  # modules of Hugging Face
 ZARR = ("zarr.json", ".zarray", ".zgroup")  # one of them is in every folder of zarr
 
 
@@ -25,7 +26,7 @@ def open_pair(X: Any, y: Any, names: tuple[str, str], max_memory: int | None) ->
     `y` may be the path of a .npy file, or the name of a column of X, which then is not a feature. Rows stay on disk
     under a memory limit; without one they are read if they take no more than the default budget.
     """
-    label = None
+    label, X = None, as_table(X, names[0])
     if isinstance(y, os.PathLike) or (isinstance(y, str) and _extension(y) == ".npy"):
         with _naming(names[1]):
             y = np.array(map_npy(y, f"{names[1]}: {y}"))
@@ -36,6 +37,16 @@ def open_pair(X: Any, y: Any, names: tuple[str, str], max_memory: int | None) ->
     if label is None:
         return X, y
     return _split_frame(X, label, names) if labels is None else (X, labels)
+
+
+def as_table(X: Any, argument: str) -> Any:
+    """A dataset of Hugging Face as an Arrow table; anything else as it is."""
+    if not HUB & {kind.__module__ for kind in type(X).__mro__}:
+        return X
+    if isinstance(X, dict) or not hasattr(X, "num_rows"):
+        advice = "one split: X['train']" if isinstance(X, dict) else "a Dataset, such as Dataset.from_list(list(X))"
+        raise TypeError(f"{argument} is a {type(X).__name__}, not one table of rows. Give {advice}.")
+    return X.with_format("arrow")[:]
 
 
 def _open(X: Any, label: str | None, argument: str, max_memory: int | None) -> tuple[Any, Any]:

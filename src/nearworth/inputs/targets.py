@@ -13,13 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from nearworth._common.types import FloatVector, IntVector
-from nearworth.inputs.features import as_narwhals, is_masked, refuse_rows
+from nearworth.inputs.features import as_narwhals, as_numpy, is_masked, refuse_rows
 from nearworth.inputs.parameters import is_whole
 
 # Values of regression grow like squares of targets, their spread like fourth powers, times squares of weights:
 # within these bounds everything stays a 64-bit float.
 LARGEST_TARGET = 1e50
 SMALLEST_WEIGHT = 1e-40
+MANY_CLASSES, FEW_PER_CLASS = 20, 5  # more numbers than this, and fewer rows of each, are amounts
 NUMBER, TEXT = "numbers", "text"  # kinds of labels; any other kind is the name of a type
 
 
@@ -55,6 +56,13 @@ def check_classes(y: Any, name: str, n_rows: int | None = None) -> Classes:
     with suppress(TypeError):  # objects without an order stay in that of their first rows
         distinct = sorted(distinct)
     return Classes(_objects(distinct), kind, _codes(values, distinct))
+
+
+def are_amounts(values: npt.NDArray[Any]) -> bool:
+    """Whether numbers look like amounts rather than classes: they have fractions, or few rows share one."""
+    distinct = len(np.unique(values))
+    many = distinct > MANY_CLASSES and distinct * FEW_PER_CLASS > len(values)
+    return many or bool(values.dtype.kind == "f" and (values != np.trunc(values)).any())
 
 
 def check_targets(y: Any, name: str, n_rows: int | None = None) -> FloatVector:
@@ -159,6 +167,7 @@ def _column(y: Any, name: str, n_rows: int | None, missing: str = "missing value
 
 
 def _array(y: Any, name: str) -> npt.NDArray[Any]:
+    y = as_numpy(y)
     if is_masked(y):
         refuse_rows(np.ma.getmaskarray(y).ravel(), name, "masked entries")
     if isinstance(y, list | tuple):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nearworth._common.frames import make_frame
+from nearworth._common.frames import html_table, make_frame
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 
 
@@ -44,6 +44,12 @@ class OwnerValues(dict[Any, OwnerValue]):
     @property
     def _inexact(self) -> bool:
         return any(row.lower < row.upper for row in self.values())
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (o, f"{v.n_rows:,}", f"{v.total:.6g}", f"{v.standard_error:.2g}", f"{v.share:.1%}") for o, v in self.items()
+        ]
+        return html_table(rows, ("owner", "rows", "total", "std. error", "share"))
 
     def __repr__(self) -> str:
         width = max(5, *(len(str(owner)) for owner in self))

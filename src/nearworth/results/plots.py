@@ -1,7 +1,7 @@
-"""Pictures for notebooks: the one place that knows matplotlib.
+"""Pictures for notebooks and slides: the one place that knows matplotlib.
 
-Line styles, markers and hatches carry the meaning, not colour: they survive a black-and-white printer and every kind of
-eye.
+Two colours that differ in lightness and for every kind of eye; line styles, markers and hatches carry the meaning too,
+which survives a black-and-white printer.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ import numpy as np
 
 from nearworth._common.types import FloatVector, IntVector
 
-DARK, MIDDLE, LIGHT = "0.1", "0.45", "0.8"
+DARK, LIGHT = "0.15", "0.85"
+GOOD, BAD = "#8ecae6", "#c1440e"  # light blue and dark orange
+GOOD_LINE = "#1d6f98"
 
 
 def _make_axes(ax: Any, x: str, y: str) -> Any:
@@ -26,6 +28,8 @@ def _make_axes(ax: Any, x: str, y: str) -> Any:
         ax = pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")[1]
     ax.set(xlabel=x, ylabel=y)
     ax.spines[["top", "right"]].set_visible(False)
+    ax.xaxis.label.set_size(12)
+    ax.yaxis.label.set_size(12)
     return ax
 
 
@@ -48,8 +52,10 @@ def plot_values_by_class(
         whis=(5, 95),
         tick_labels=[f"{label} ({len(group):,})" for label, group in zip(labels, groups, strict=True)],
         widths=0.6,
+        patch_artist=True,
+        boxprops={"facecolor": GOOD, "edgecolor": DARK},
         medianprops={"color": DARK, "linewidth": 2},
-        flierprops={"marker": "|", "markeredgecolor": MIDDLE, "markersize": 5},
+        flierprops={"marker": "|", "markeredgecolor": BAD, "markersize": 6},
     )
     ax.axvline(0, color=DARK, linewidth=1.2, linestyle=":")
     ax.invert_yaxis()  # the first class on top, as one reads
@@ -62,9 +68,9 @@ def plot_removal(curve: Any, ax: Any = None) -> Any:
     percent, mean, spread = 100 * curve.fractions, curve.random_mean, curve.random_spread
     band = ax.fill_between(percent, mean - spread, mean + spread, color=LIGHT, linewidth=0)
     (middle,) = ax.plot(percent, mean, ":", color=DARK, linewidth=1.6)
-    line = {"color": DARK, "linewidth": 1.6, "markersize": 6, "markerfacecolor": "white"}
-    (low,) = ax.plot(percent, curve.lowest, "o-", **line)
-    (high,) = ax.plot(percent, curve.highest, "s--", **line)
+    line = {"linewidth": 2, "markersize": 6, "markerfacecolor": "white"}
+    (low,) = ax.plot(percent, curve.lowest, "o-", color=GOOD_LINE, **line)
+    (high,) = ax.plot(percent, curve.highest, "s--", color=BAD, **line)
     names = ("lowest value first", "highest value first", "at random (mean and standard deviation)")
     ax.legend([low, high, (band, middle)], names, frameon=False)
     return ax
@@ -81,7 +87,7 @@ def plot_audit(quality: FloatVector, limit: float, ax: Any = None, bins: int = 4
 
 def _histogram(ax: Any, values: FloatVector, edges: FloatVector, limit: float, names: tuple[str, str]) -> None:
     """Bars hatched below the limit and plain above it, with the number of rows on either side."""
-    sides = ((values < limit, {"facecolor": "white", "hatch": "//////"}), (values >= limit, {"facecolor": LIGHT}))
+    sides = ((values < limit, {"facecolor": BAD, "hatch": "////"}), (values >= limit, {"facecolor": GOOD}))
     for name, (side, style) in zip(names, sides, strict=True):
         if count := int(side.sum()):
             label = f"{name}: {count:,} row{'s' * (count != 1)}"

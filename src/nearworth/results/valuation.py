@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import functools
+import operator
 import os
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
-from html import escape
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from nearworth._common.files import Arrays, check_arrays, read_archive, write_archive
-from nearworth._common.frames import make_frame
+from nearworth._common.frames import html_table, index_from_bytes, index_to_bytes, make_frame
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth._common.warnings import warn_user
 from nearworth.inputs.parameters import condition, is_whole
@@ -31,6 +31,10 @@ SHOWN = ("task", "utility", "semivalue", "n_neighbors", "metric", "aggregate")
 check_count = condition(lambda k: is_whole(k) and k >= 0, "a whole number of rows, 0 or more", ValueError)
 
 
+def _by_row(name: str) -> Any:
+    return lambda valuation, other: getattr(operator, name)(valuation.values, np.asarray(other))
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Valuation:
     """Values of all training rows. Made by `KNNShapley.value` and `Valuation.load`.
@@ -45,6 +49,7 @@ class Valuation:
     contributions: FloatMatrix | None = None
     contribution_rows: IntVector | None = None
     backend: str | None = None
+    index: Any = None  # of the training rows, where X was a frame of pandas
     confidence: float = 1.0  # probability that the certificate holds
     search: Any = None  # what a searcher found and missed (SearchReport); None where every distance was computed
     partial: Partial | None = None  # the running sums, for `continue_from`; None where they are lost
@@ -149,6 +154,14 @@ class Valuation:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         return np.array(self.values, dtype=dtype) if copy else np.asarray(self.values, dtype=dtype)
 
+    def __getitem__(self, rows: Any) -> Any:
+        """Values of some rows, as `values` gives them; rows are numbered from 0, whatever the index of a frame."""
+        return self.values[rows]
+
+    # Row by row, as arrays are compared: v < 0 is a mask. Only + is about valuations as a whole.
+    __lt__, __le__, __gt__, __ge__, __eq__, __ne__ = map(_by_row, ("lt", "le", "gt", "ge", "eq", "ne"))
+    __hash__ = object.__hash__
+
     @cached_property
     def ranking(self) -> IntVector:
         """Row numbers, most valuable first; rows of equal value in their order."""
@@ -208,6 +221,7 @@ class Valuation:
         """A frame with `row`, `value`, `lower` and `upper` if not exact, `standard_error` if known, and `rank` from 1.
 
         `backend` is "pandas", "polars" or "pyarrow"; by default the library that X came in, else one that is installed.
+        A frame of pandas has the index that X had.
         """
         columns: dict[str, Any] = {"row": np.arange(self.n_train), "value": self.values.copy()}
         if self.moments.ends is not None:
@@ -215,25 +229,30 @@ class Valuation:
         if self.standard_errors is not None:
             columns["standard_error"] = self.standard_errors.copy()
         columns["rank"] = np.searchsorted(np.sort(-self.values), -self.values) + 1
-        return make_frame(columns, backend, self.backend)
+        return make_frame(columns, backend, self.backend, self.index)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a numpy archive with a JSON description and a checksum; no pickle, atomically."""
-        numbers, arrays = self.moments.numbers, self.moments.arrays
+        write_archive(path, "valuation", *self.to_archive())
+
+    def to_archive(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """A description for JSON, and arrays."""
+        numbers, arrays = self.moments.numbers, self.moments.arrays | index_to_bytes(self.index)
         arrays["values"] = self.values  # for readers without this package; load makes them from the sums
         if self.contributions is not None and self.contribution_rows is not None:
             arrays |= {"contributions": self.contributions, "contribution_rows": self.contribution_rows}
         description: dict[str, Any] = {"origin": self.origin.to_json(), "sums": numbers, "backend": self.backend}
         description |= {"confidence": self.confidence, "typical_error": self._known_of_mean}
-        write_archive(path, "valuation", description, arrays)
+        return description, arrays
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Valuation:
         """Read what `save` wrote; a damaged file is a ValueError."""
-        return read_archive(path, "valuation", cls._from_archive)
+        return read_archive(path, "valuation", cls.from_archive)
 
     @classmethod
-    def _from_archive(cls, description: dict[str, Any], arrays: Arrays) -> Valuation:
+    def from_archive(cls, description: dict[str, Any], arrays: Arrays) -> Valuation:
+        """What `to_archive` took apart."""
         origin = Origin.from_json(description["origin"])
         sums = {name: array for name, array in arrays.items() if name in ("total", "centre", "spread", "ends")}
         moments = Moments.of_state(description["sums"], sums)
@@ -247,7 +266,8 @@ class Valuation:
         if typical and not (np.isfinite(typical).all() and typical[1] >= 0):
             raise ValueError("its typical error is no number with an interval.")
         error = TypicalError(*typical) if typical else None
-        valuation = cls(moments, origin, backend=backend, confidence=confidence, _typical_error=error)
+        index = index_from_bytes(arrays, origin.n_train)
+        valuation = cls(moments, origin, backend=backend, index=index, confidence=confidence, _typical_error=error)
         if not {"contributions", "contribution_rows"} & arrays.keys():
             return valuation
         rows = arrays["contribution_rows"]
@@ -290,6 +310,7 @@ class Valuation:
             contributions=contributions,
             contribution_rows=None if contributions is None else rows,
             backend=self.backend,
+            index=self.index,
             confidence=max(0.0, self.confidence + other.confidence - 1.0),  # both must hold
             _typical_error=mine and theirs and mine.joined(theirs, (self.moments.weight, other.moments.weight)),
         )
@@ -300,7 +321,7 @@ class Valuation:
         return NotImplemented
 
     def __reduce__(self) -> Any:
-        names = ("contributions", "contribution_rows", "backend", "confidence", "search", "partial", "resumed")
+        names = ("contributions", "contribution_rows", "backend", "index", "confidence", "search", "partial", "resumed")
         kept = {name: getattr(self, name) for name in names} | {"_typical_error": self._known_of_mean}
         return functools.partial(Valuation, **kept), (self.moments, self.origin)
 
@@ -341,10 +362,7 @@ class Valuation:
         return "\n".join(f"{name:<11} {text}" for name, text in self._summary().items())
 
     def _repr_html_(self) -> str:
-        style = "style='text-align:left'"  # in each cell, because notebooks align cells to the right
-        shown = ((escape(name), escape(text)) for name, text in self._summary().items())
-        rows = (f"<tr><th {style}>{name}</th><td {style}>{text}</td></tr>" for name, text in shown)
-        return f"<table>{''.join(rows)}</table>"
+        return html_table(self._summary().items())
 
 
 def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

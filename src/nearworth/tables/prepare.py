@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import narwhals.stable.v2 as nwl
@@ -11,14 +12,86 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from nearworth._common.types import FloatMatrix
+from nearworth._common.types import BoolVector, FloatMatrix, Task
+from nearworth.inputs.arrow import flat_vectors
+from nearworth.inputs.features import as_narwhals, check_label_column
 from nearworth.inputs.parameters import one_of, whole_number
+from nearworth.inputs.sources import as_table
 from nearworth.tables import InputError, counted, listed
 from nearworth.tables.columns import Column, learn_column
-from nearworth.tables.readers import missing_cells
+from nearworth.tables.labels import Target, TargetReader
+from nearworth.tables.readers import kind_of, missing_cells
 
 MAX_CATEGORIES = 40
 MOST_PROBLEMS = 5
+# What messages about options of the command line say in Python.
+IN_PYTHON = {
+    "--task regression": "task='regression'",
+    "unless --exact-labels": "unless y is an array",
+    "--exact-labels keeps": "y as an array keeps",
+    "--ignore": "drop",
+}
+
+
+@dataclass(frozen=True)
+class LabelledFrame:
+    """A frame prepared as the command line prepares files: all rows as numbers, the target of those that have one."""
+
+    table: Any  # the columns to compare rows by, of Arrow
+    X: FloatMatrix
+    target: Target
+    preparer: TablePreparer
+    backend: str
+    index: Any = None
+
+    @property
+    def labelled(self) -> BoolVector:
+        return self.target.labelled
+
+    def shown(self, ids: Any) -> dict[str, Any]:
+        """What a page shows of the rows with a label: their cells, and their numbers in the frame."""
+        rows = np.flatnonzero(self.labelled)
+        columns = {name: self.table[name].take(rows) for name in self.table.column_names}
+        cells = {name: cells for name, cells in columns.items() if kind_of(cells) != "list"}
+        ids = None if ids is None else np.asarray(ids)[rows]
+        return {"cells": cells, "ids": ids, "numbers": rows, "of_rows": len(self.X), "notes": self.target.remarks}
+
+    def alike(self, X: Any, y: Any, argument: str) -> tuple[LabelledFrame | None, Any, Any]:
+        """Other rows and labels prepared alike, without those that have no label; first the frame, if y is of it."""
+        other = None if X is None else prepare_frame(X, y, argument, like=self)
+        if other is None:
+            return None, None if X is None else self.preparer.transform(X), y
+        return other, other.X[other.labelled], other.target.y
+
+
+def prepare_frame(
+    X: Any, label: Any, argument: str, task: Task | None = None, like: LabelledFrame | None = None
+) -> LabelledFrame | None:
+    """A frame whose column `label` is the target, prepared like another one if given; None if X is something else."""
+    frame = as_narwhals(as_table(X, argument), argument) if isinstance(label, str) else None
+    if not isinstance(frame, nwl.DataFrame):
+        return None
+    check_label_column(label, frame.columns, argument)
+    if min(frame.shape[0], frame.shape[1] - 1) < 1:
+        raise ValueError(
+            f"{argument} has shape {frame.shape}: give rows, and columns beside {label!r} to compare them."
+        )
+    table, index = flat_vectors(nwl.maybe_reset_index(frame).to_arrow()), nwl.maybe_get_index(frame)
+    try:
+        reader = TargetReader(like.target.task if like else task, like=like.target if like else None)
+        target = reader.read(table[label], f"{argument}: the target {label!r}")
+        target = replace(target, remarks=[_in_python(remark) for remark in target.remarks])
+        table = table.drop_columns(label)
+        preparer = like.preparer if like else TablePreparer().fit(table.take(np.flatnonzero(target.labelled)))
+        return LabelledFrame(table, preparer.transform(table), target, preparer, frame.implementation.value, index)
+    except InputError as error:
+        raise InputError(_in_python(str(error))) from None
+
+
+def _in_python(text: str) -> str:
+    for option, keyword in IN_PYTHON.items():
+        text = text.replace(option, keyword)
+    return text
 
 
 class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -168,6 +241,7 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 def _as_arrow(X: Any) -> Any:
     try:
-        return nwl.from_native(X, eager_only=True).to_arrow()
+        frame = nwl.from_native(as_table(X, "X"), eager_only=True)
+        return flat_vectors(nwl.maybe_reset_index(frame).to_arrow())
     except TypeError:
         raise TypeError(f"X must be a table: pandas, polars or pyarrow; got {type(X).__name__}.") from None

@@ -1,24 +1,23 @@
-"""Labels and targets of files as numpy arrays: spellings of one label put together, rows without a label left out."""
+"""Labels and targets of tables as numpy arrays: spellings of one label put together, rows without a label left out."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nearworth._common.types import BoolVector
+from nearworth._common.types import BoolVector, Task
+from nearworth.inputs.targets import are_amounts
 from nearworth.tables import InputError, listed
 from nearworth.tables.read import ARRAYS, DataFile, read_labels
 from nearworth.tables.readers import NOTHING, find_reader, kind_of, missing_cells
 
-MANY_CLASSES, FEW_PER_CLASS = 20, 5
 MOST_SPELLINGS = 5  # classes whose spellings a message lists
-Task = Literal["classification", "regression"]
 AS_REGRESSION, AS_CLASSES = ("--task", "regression"), ("--task", "classification")
 
 
@@ -95,7 +94,7 @@ class TargetReader:
         if kind_of(cells) != "number" or self.task == "classification":
             return False
         known = _floats(cells.drop_null(), "")
-        return self.task == "regression" or (self.like is None and _continuous(known))
+        return self.task == "regression" or (self.like is None and are_amounts(known))
 
     def _missing(self, cells: Any, kind: str) -> BoolVector:
         empty = missing_cells(cells)
@@ -112,7 +111,7 @@ class TargetReader:
 
     def _numbers(self, y: Any, labelled: BoolVector, where: str) -> Target:
         task, remarks = self.task or (self.like.task if self.like else None), _left_out(labelled)
-        amounts = y.dtype.kind in "iuf" and _continuous(y)
+        amounts = y.dtype.kind in "iuf" and are_amounts(y)
         if task is None and amounts and not self.strict:
             found = f"{len(np.unique(y)):,} distinct numbers"
             remarks.append(f"the target has {found}: taken as amounts (--task regression)")
@@ -176,13 +175,6 @@ def _left_out(labelled: BoolVector) -> list[str]:
     n, rows = int((~labelled).sum()), listed(np.flatnonzero(~labelled).tolist(), 3)
     why = "empty, or NA, ? and the like, unless --exact-labels"
     return [f"{n:,} row{'s' * (n != 1)} without a label left out: {rows} ({why})"] if n else []
-
-
-def _continuous(values: Any) -> bool:
-    """Whether numbers look like amounts rather than classes: they have fractions, or few rows share one."""
-    distinct = len(np.unique(values))
-    many = distinct > MANY_CLASSES and distinct * FEW_PER_CLASS > len(values)
-    return many or bool(values.dtype.kind == "f" and (values != np.trunc(values)).any())
 
 
 def _floats(cells: Any, where: str) -> Any:
