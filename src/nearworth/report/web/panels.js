@@ -27,6 +27,8 @@
     $("headline").replaceChildren(...range, " of " + n(data.nRows) + " " + noun + (data.nRows === 1 ? "" : "s") + verb(atLeast ? low : high));
     const surely = data.row.filter((row) => wrong(row) > 0.9).length, more = data.nListed - nListed;
     $("subline").textContent = ends + (!data.nListed ? "None is listed." : n(data.nListed) + " listed, " + (surely === data.nListed ? "all" : n(surely)) + " with more than 90% certainty." + (more ? " The first " + n(nListed) + " are on this page; nearworth detect writes all." : ""));
+    if (data.nJudged) $("subline").append(" " + plural(data.nJudged, "row was", "rows were") + " judged before and " + (data.nJudged === 1 ? "is" : "are") + " not asked again.");
+    if (unlabelled.size) $("subline").append(" " + plural(data.unlabelled.count, "row has", "rows have") + " no " + noun + ".");
     $("estimate").replaceChildren(rangeChart(low, high, said));
   }
 
