@@ -17,14 +17,17 @@ import nearworth as nw  # its names load when first used: an error about the inp
 from nearworth._common.types import IntVector
 from nearworth.cli.data import Data, prepare, print_json, write_results
 from nearworth.cli.decisions import KeptDecisions
-from nearworth.cli.options import pop_model, print_message
+from nearworth.cli.options import pop_model, print_message, progress
 from nearworth.cli.review import answered
 from nearworth.report.cells import id_text
-from nearworth.report.content import Suggestions
+from nearworth.report.content import Rows, Suggestions
+from nearworth.report.images import is_inside
 from nearworth.tables import InputError, number_of
 from nearworth.tables.write import STDOUT, check_output, write_bytes
 
 MANY_ROWS = 50_000  # from here on an index finds neighbours sooner than all distances are computed
+INDEX_ERROR = 0.05  # any: an audit lists so many neighbours that much less is certain
+LOOKED_AT = 1_000  # names of images
 BEGINNING = 8192  # bytes of a page, its title among them
 
 
@@ -36,7 +39,10 @@ def detect(*, output: str, force: bool, as_json: bool, **given: Any) -> None:
     print_message(f"{audited.headline()}{'' if output == STDOUT else where}")
 
 
-def report(*, image_shape: str | None, output: str, force: bool, as_json: bool, show: bool, **given: Any) -> None:
+def report(
+    *, image_shape: str | None, images_below: str | None, output: str, force: bool, as_json: bool, show: bool,
+    **given: Any,
+) -> None:  # fmt: skip
     from nearworth.report.page import render_report
 
     if not output:  # the page that the same command wrote before is replaced, and no other file
@@ -48,9 +54,7 @@ def report(*, image_shape: str | None, output: str, force: bool, as_json: bool, 
     if image_shape is not None and given["image_column"] is not None:
         raise InputError("--image-shape and --image-column were both given. Give one of them.")
     audited = Audited.make(given)
-    rows = audited.data.rows
-    if image_shape is not None:
-        rows = replace(rows, image_shape=parse_shape(image_shape, rows.X.shape[1]))
+    rows = with_images(audited.data.rows, image_shape, images_below)
     page = render_report(audited.audit, rows, audited.selection).encode()
     write_bytes(output, lambda file: file.write(page))
     if as_json:
@@ -59,6 +63,21 @@ def report(*, image_shape: str | None, output: str, force: bool, as_json: bool, 
     print_message(f"{audited.headline()} Open {output} in a browser, {then}.")
     if show:
         webbrowser.open(Path(output).absolute().as_uri())
+
+
+def with_images(rows: Rows, image_shape: str | None, images_below: str | None) -> Rows:
+    """The rows with what says how they are shown; images in other folders than allowed are refused."""
+    if image_shape is not None:
+        return replace(rows, image_shape=parse_shape(image_shape, rows.X.shape[1]))
+    allowed = rows.image_folder if images_below is None else Path(images_below)
+    for name in [] if rows.image_names is None else rows.image_names.slice(0, LOOKED_AT).drop_null().to_pylist():
+        path = rows.image_folder / str(name)
+        if not is_inside(path, allowed):
+            problem = f"--image-column: {str(name)!r} is outside the folder {str(allowed)!r}."
+            raise InputError(
+                f"{problem} Allow another one with --images-below.", add=("--images-below", str(path.parent))
+            )
+    return replace(rows, images_below=allowed)
 
 
 def _is_a_page(path: Path) -> bool:
@@ -164,10 +183,28 @@ class Audited(NamedTuple):
 
 def audited(given: dict[str, Any]) -> tuple[Data, nw.LabelAudit]:
     """The data and their audit, with the answers of reviews."""
-    model, reviews = pop_model(given), given.pop("review")
+    model, reviews, checkpoint = pop_model(given), given.pop("review"), given.pop("checkpoint")
     data = prepare(**given)
-    audit = nw.audit_labels(data.X, data.y, X_val=data.X_val, y_val=data.y_val, task=data.task, **model)
+    model = with_index(model, len(data.y), data.task)
+    audit = nw.audit_labels(
+        data.X, data.y, X_val=data.X_val, y_val=data.y_val, task=data.task, **model, progress=progress,
+        checkpoint=checkpoint,
+    )  # fmt: skip
+    if audit.valuation.resumed:
+        print_message(f"{audit.valuation.resumed:,} of {len(audit):,} rows came from {checkpoint}")
     return data, answered(audit, data, reviews)
+
+
+def with_index(model: dict[str, Any], n_rows: int, task: str) -> dict[str, Any]:
+    """The model with what "auto" stands for in an audit: an index if there are many rows, else every distance."""
+    if model["search"] != "auto" or model["max_error"] is not None:
+        return model
+    if n_rows < MANY_ROWS or task == "regression" or model["metric"] != "euclidean":
+        return model | {"search": "exact"}
+    if not find_spec("faiss"):
+        print_message(f"{n_rows:,} rows: an index is many times faster: pip install 'nearworth[faiss]'")
+        return model | {"search": "exact"}
+    return model | {"search": "faiss", "max_error": INDEX_ERROR}
 
 
 def suggest(audit: nw.LabelAudit, data: Data, k: int, metric: str) -> Suggestions | None:

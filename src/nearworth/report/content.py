@@ -39,6 +39,7 @@ class Rows:
     image_shape: tuple[int, ...] | None = None
     image_names: Any = None  # a file name for each row, relative to the folder
     image_folder: Path = Path()
+    images_below: Path | None = None  # where images may be; None for their folder
     source: str = ""
     notes: list[str] = field(default_factory=list)
     numbers: Any = None  # of these rows in the file, where some of it are left out
@@ -179,7 +180,7 @@ class Content:
         if rows.image_names is None:
             return {}
         names = take(rows.image_names, np.array(order, dtype=np.intp))
-        return image_files(rows.image_folder, dict(zip(order, map(str, names), strict=True)))
+        return image_files(rows.image_folder, dict(zip(order, map(str, names), strict=True)), rows.images_below)
 
     def _suggested(self, rows: IntVector) -> list[Any]:
         """What is suggested for some rows; numbers as people write them."""
