@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -81,3 +82,22 @@ def test_report_has_a_summary_for_programs(command, tmp_path, rng):
     said = json.loads(out)
     assert (code, said["command"], said["output"]) == (0, "report", "r.html")
     assert Path("r.html").exists()
+
+
+def test_images_outside_the_folder_must_be_allowed(command, tmp_path, rng):
+    """What is refused ends with the command that allows it."""
+    (tmp_path / "pictures").mkdir()
+    (tmp_path / "data").mkdir()
+    columns, _ = flowers(rng, 30)
+    columns["image"] = ["../pictures/a.png"] * 30
+    (tmp_path / "pictures" / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n rest")
+    write_csv(tmp_path / "data" / "t.csv", columns)
+    line = ["report", "data/t.csv", "-t", "species", "--image-column", "image", "-o", "r.html", "--fraction", "0.1"]
+    code, _, err = command(*line)
+    assert code == 2
+    message = err.splitlines()[-1]
+    assert "'../pictures/a.png' is outside the folder 'data'" in message
+    allowed = shlex.split(message.split("Try: nearworth ")[1])
+    assert allowed == [*line, "--images-below", "data/../pictures"]
+    assert command(*allowed, "-q") == (0, "", "")
+    assert "data:image/png;base64" in Path("r.html").read_text()
