@@ -23,6 +23,7 @@ from nearworth.report.cells import id_text
 from nearworth.report.content import Rows, Suggestions
 from nearworth.report.images import is_inside
 from nearworth.tables import InputError, number_of
+from nearworth.tables.readers import kind_of
 from nearworth.tables.write import STDOUT, check_output, write_bytes
 
 MANY_ROWS = 50_000  # from here on an index finds neighbours sooner than all distances are computed
@@ -68,7 +69,9 @@ def report(
 def with_images(rows: Rows, image_shape: str | None, images_below: str | None) -> Rows:
     """The rows with what says how they are shown; images in other folders than allowed are refused."""
     if image_shape is not None:
-        return replace(rows, image_shape=parse_shape(image_shape, rows.X.shape[1]))
+        shape = parse_shape(image_shape, rows.X.shape[1])  # the numbers of a table are the pixels
+        cells = {name: cells for name, cells in rows.cells.items() if kind_of(cells) != "number"}
+        return replace(rows, image_shape=shape, cells=cells)
     allowed = rows.image_folder if images_below is None else Path(images_below)
     for name in [] if rows.image_names is None else rows.image_names.slice(0, LOOKED_AT).drop_null().to_pylist():
         path = rows.image_folder / str(name)

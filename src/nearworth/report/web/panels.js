@@ -52,7 +52,7 @@
     const table = el("table", { class: "plain" }, heads(["Class", "Rows", "", "Listed", ""], [1, 3]), el("tbody", {}, few.map(({ c, rows, listed, share }) => el("tr", {},
       el("th", { scope: "row", text: show(data.labels[c]) }), el("td", { class: "num", text: n(rows) }), el("td", {}, shareBar(rows / most, 80, "bar0")),
       el("td", { class: "num" }, listed ? button(n(listed) + " · " + sure(share), () => listPair(c, null), { class: "small quiet" }) : "0"), el("td", {}, shareBar(share / worst, 80, "bar1"))))));
-    host.append(el("div", { class: "wrap" }, el("div", { class: "cols" },
+    host.append(el("div", { class: "wrap" }, el("div", { class: "cols" + (data.nClasses > 15 && data.nClasses <= 30 ? " single" : "") },
       block("Classes", "How many rows carry each label, and what share of them is listed.", el("div", { class: "scroll" }, table), lines.length > few.length && el("p", { text: n(lines.length - few.length) + " classes with a smaller share are not shown." })),
       data.nClasses > 30 ? pairList() : matrix())));
   }
