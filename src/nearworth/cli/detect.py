@@ -35,15 +35,13 @@ BEGINNING = 8192  # bytes of a page, its title among them
 def detect(*, output: str, force: bool, as_json: bool, **given: Any) -> None:
     check_output(output, force, inputs=(given["train"], given["validation"], *given["review"]))
     audited = Audited.make(given)
-    write_results(audited.columns(), audited.summary("detect"), output, as_json)
-    where = f" They are in {output}" if len(audited.suspects) else f" {output} has a header only"
+    columns = audited.columns()
+    write_results(columns, audited.summary("detect"), output, as_json)
+    where = f" They are in {output}" if len(columns) else f" {output} has a header only"
     print_message(f"{audited.headline()}{'' if output == STDOUT else where}")
 
 
-def report(
-    *, image_shape: str | None, images_below: str | None, output: str, force: bool, as_json: bool, show: bool,
-    **given: Any,
-) -> None:  # fmt: skip
+def report(*, output: str, force: bool, as_json: bool, show: bool, **given: Any) -> None:
     from nearworth.report.page import render_report
 
     if not output:  # the page that the same command wrote before is replaced, and no other file
@@ -52,11 +50,10 @@ def report(
     check_output(output, force, (".html", ".htm"), (given["train"], given["validation"]))
     if output == STDOUT:
         raise InputError("-o -: a report goes to a file; give a name that ends in .html.")
-    if image_shape is not None and given["image_column"] is not None:
+    if given["image_shape"] is not None and given["image_column"] is not None:
         raise InputError("--image-shape and --image-column were both given. Give one of them.")
     audited = Audited.make(given)
-    rows = with_images(audited.data.rows, image_shape, images_below)
-    page = render_report(audited.audit, rows, audited.selection).encode()
+    page = render_report(audited.audit, audited.data.rows, audited.selection).encode()
     write_bytes(output, lambda file: file.write(page))
     if as_json:
         print_json(audited.summary("report") | {"output": output})
@@ -187,7 +184,10 @@ class Audited(NamedTuple):
 def audited(given: dict[str, Any]) -> tuple[Data, nw.LabelAudit]:
     """The data and their audit, with the answers of reviews."""
     model, reviews, checkpoint = pop_model(given), given.pop("review"), given.pop("checkpoint")
+    images = given.pop("image_shape", None), given.pop("images_below", None)
     data = prepare(**given)
+    rest = data.unlabelled and with_images(data.unlabelled, *images)
+    data = replace(data, rows=with_images(data.rows, *images), unlabelled=rest)
     model = with_index(model, len(data.y), data.task)
     audit = nw.audit_labels(
         data.X, data.y, X_val=data.X_val, y_val=data.y_val, task=data.task, **model, progress=progress,

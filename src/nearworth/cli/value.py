@@ -15,6 +15,7 @@ import numpy as np
 
 import nearworth as nw  # its names load when first used, so that bad files are refused before scikit-learn is imported
 from nearworth._common.memory import usable_threads
+from nearworth._common.types import Task
 from nearworth.cli.data import load, prepare, write_results
 from nearworth.cli.options import pop_model, print_message, progress
 from nearworth.tables import InputError
@@ -145,12 +146,12 @@ def _random_rows(n_rows: int, n_features: int, n_classes: int, most: int) -> tup
     return X, cluster % n_classes
 
 
-def plan_audit(X: Any, y: Any, n_rows: int, task: str, model: dict[str, Any]) -> None:
+def plan_audit(X: Any, y: Any, n_rows: int, task: Task, model: dict[str, Any]) -> None:
     """Print how long an audit takes by each way to find neighbours, from the first seconds of one."""
     from nearworth.cli.detect import INDEX_ERROR, MANY_ROWS, with_index
     from nearworth.engine.plan import readable_time
 
-    ways = {"every distance": {"search": "exact"}}
+    ways: dict[str, dict[str, Any]] = {"every distance": {"search": "exact"}}
     if task == "classification" and model["metric"] == "euclidean":
         ways["an index (faiss)"] = {"search": "faiss", "max_error": INDEX_ERROR}
     taken = with_index(model | {"search": "auto"}, n_rows, task)["search"]
@@ -169,7 +170,7 @@ class _EnoughError(Exception):
     """Ends a trial."""
 
 
-def _try_audit(X: Any, y: Any, task: str, model: dict[str, Any]) -> tuple[float, float]:
+def _try_audit(X: Any, y: Any, task: Task, model: dict[str, Any]) -> tuple[float, float]:
     """Seconds before the first row, and for each row."""
     marks = [(0, time.perf_counter())]
 

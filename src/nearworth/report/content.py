@@ -115,7 +115,8 @@ class Content:
         audit, rows, listed = self.audit, self.rows, self.listed
         code, cells = Labels(self.labels if self.of_classes else []), Cells(rows, len(audit))
         near = [audit.nearest(int(row))[:MOST_NEAR] for row in listed]
-        around = [] if rows.unlabelled is None else rows.unlabelled.near[rows.unlabelled.order[:MOST_UNLABELLED]]
+        rest = rows.unlabelled
+        around: list[list[int]] = [] if rest is None else rest.near[rest.order[:MOST_UNLABELLED]].tolist()
         order = image_order(listed, [*([n.row for n in group] for group in near), *around], sample)
         more = np.array(order[len(listed) :], dtype=np.intp)
         shown, room = cells.of(listed, ROOM)
