@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -34,6 +36,8 @@ GRAPH_SHARE = 0.5  # of max_memory: lists of neighbours, and what counting their
 COUNTING_BYTES = 40  # per query and neighbour, while votes are counted
 SCALES, WITHIN = (10, 30), 4  # neighbours whose labels are counted; so many times fewer than a class has rows, if few
 TINY = 1e-12
+# Folders, in that of a checkpoint, for the pass over trusted rows and for the one that leaves out near-copies.
+TRUSTED, WITHOUT_COPIES = "validation", "without-copies"
 Models = Literal["auto"] | None
 SQUARED = ("euclidean", "l2", "cosine", "correlation")  # metrics whose keys grow with the square of a small distance
 SCALED = ("euclidean", "l2", "sqeuclidean", "manhattan", "l1", "cityblock", "chebyshev", "minkowski")
@@ -63,6 +67,7 @@ def audit_labels(
     n_jobs: int | None = None,
     max_memory: int | str | None = None,
     progress: Any = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> LabelAudit:
     """Which labels are wrong, what they should be, how sure we are, and why.
 
@@ -99,6 +104,8 @@ def audit_labels(
         are copies of each other, exactly or nearly, do not either: see `LabelAudit.copies`.
     metric, metric_params, n_jobs, max_memory, progress
         As in `KNNShapley`.
+    checkpoint : path, optional
+        A folder for what is done so far: the same call goes on where it stopped.
     utility, semivalue, search, max_error
         As in `KNNShapley`, and for `value` only, except that a searcher also finds the neighbours that vote.
 
@@ -130,6 +137,7 @@ def audit_labels(
     ).fit(X, y)  # fmt: skip
     if models is not None:
         one_of("auto")("models", models)
+    folder = None if checkpoint is None else Path(checkpoint)
     _warn_of_scales(estimator)
     if task != "regression" and predictions is not None:
         raise ValueError("predictions are targets, for task='regression'. Give class probabilities, pred_probs.")
@@ -138,9 +146,9 @@ def audit_labels(
     if task is None:
         _refuse_amounts(estimator)
     if task == "regression":
-        audit = _audit_targets(estimator, X_val, y_val, predictions, models, groups)
+        audit = _audit_targets(estimator, X_val, y_val, predictions, models, groups, folder)
     else:
-        audit = _audit_classes(estimator, X_val, y_val, pred_probs, models, groups)
+        audit = _audit_classes(estimator, X_val, y_val, pred_probs, models, groups, folder)
     return audit if frame is None else place_in_frame(audit, frame)
 
 
@@ -162,7 +170,7 @@ def _refuse_amounts(estimator: KNNShapley) -> None:
 
 
 def _audit_classes(
-    estimator: KNNShapley, X_val: Any, y_val: Any, pred_probs: Any, models: Models, groups: Any
+    estimator: KNNShapley, X_val: Any, y_val: Any, pred_probs: Any, models: Models, groups: Any, folder: Path | None
 ) -> LabelAudit:
     training = estimator.training_set_
     assert training.classes is not None
@@ -175,11 +183,11 @@ def _audit_classes(
     priors = np.bincount(codes) / n_rows
     given = [] if pred_probs is None else [_check_probabilities(pred_probs, n_rows, n_classes)]
     size = max(LISTED, LISTED_PER_NEIGHBOR * estimator.n_neighbors)
-    near = _neighbourhood(estimator, size, groups)
+    near = _neighbourhood(estimator, size, groups, folder)
     valuation, voters = near.valuation, near.voters
     trusted: list[tuple[Voters, IntVector]] = []
     if X_val is not None or y_val is not None:
-        valuation, by_trusted = _value_and_voters(estimator, size, X_val, y_val)
+        valuation, by_trusted = _value_and_voters(estimator, size, X_val, y_val, folder=folder and folder / TRUSTED)
         trusted = [(by_trusted, training.classes.encode(y_val, "y_val", len(by_trusted.rows))[0])]
     fit_models = _use_models(estimator, models, n_classes)
     predictions = given + (_models_predict(estimator, codes, near.group) if fit_models else [])
@@ -229,12 +237,13 @@ def _with_quality(labels: FloatMatrix, given: IntVector, quality: FloatVector) -
 
 
 def _audit_targets(
-    estimator: KNNShapley, X_val: Any, y_val: Any, predictions: Any, models: Models, groups: Any
+    estimator: KNNShapley, X_val: Any, y_val: Any, predictions: Any, models: Models, groups: Any, folder: Path | None
 ) -> LabelAudit:
     targets = np.asarray(estimator.training_set_.labels, dtype=np.float64)
     given = None if predictions is None else check_targets(predictions, "predictions", len(targets))
-    near = _neighbourhood(estimator, LISTED_FOR_TARGETS * estimator.n_neighbors, groups)
-    valuation = near.valuation if X_val is None and y_val is None else estimator.value(X_val, y_val)
+    near = _neighbourhood(estimator, LISTED_FOR_TARGETS * estimator.n_neighbors, groups, folder)
+    given_rows, then = X_val is not None or y_val is not None, folder and folder / TRUSTED
+    valuation = estimator.value(X_val, y_val, checkpoint=then) if given_rows else near.valuation
 
     fit_models = _use_models(estimator, models)
 
@@ -297,19 +306,20 @@ class _Neighbourhood:
         return replace(count, lower=max(count.lower, fewest), upper=max(count.upper, fewest))
 
 
-def _neighbourhood(estimator: KNNShapley, size: int, groups: Any) -> _Neighbourhood:
+def _neighbourhood(estimator: KNNShapley, size: int, groups: Any, folder: Path | None) -> _Neighbourhood:
     training, exact = estimator.training_set_, estimator.search == "exact"
     named = None if groups is None else check_classes(groups, "groups", training.n_rows).codes
     same = exact_copies(training.first_duplicates())
     size = size if same is None else -(-size * training.n_rows // (int(same.group.max()) + 1))
     size = _affordable(estimator, size)
     in_engine = joined(named, same) if exact else None  # an index finds copies too: they are taken out below
-    valuation, voters = _value_and_voters(estimator, size, groups=in_engine)
+    valuation, voters = _value_and_voters(estimator, size, groups=in_engine, folder=folder)
     copies = near_copies(voters.rows, np.sqrt(voters.keys) if estimator.metric in SQUARED else voters.keys, same)
     group = joined(named, copies)
     if exact and copies is not None and copies.n_beyond(same) > VALUED * training.n_rows:
         in_engine = group
-        valuation, voters = _value_and_voters(estimator, size, groups=in_engine)
+        folder = folder and folder / WITHOUT_COPIES
+        valuation, voters = _value_and_voters(estimator, size, groups=in_engine, folder=folder)
     if group is not None:
         voters = voters.without_own_group(group, estimator.n_neighbors)
     if copies is not None:
@@ -318,11 +328,12 @@ def _neighbourhood(estimator: KNNShapley, size: int, groups: Any) -> _Neighbourh
 
 
 def _value_and_voters(
-    estimator: KNNShapley, size: int, X_val: Any = None, y_val: Any = None, groups: IntVector | None = None
-) -> tuple[Valuation, Voters]:
+    estimator: KNNShapley, size: int, X_val: Any = None, y_val: Any = None, *, groups: IntVector | None = None,
+    folder: Path | None = None,
+) -> tuple[Valuation, Voters]:  # fmt: skip
     """Values of the rows, on each other or on a validation set, and the nearest rows of each point, in one pass."""
     problem = estimator.training_set_.problem(X_val, y_val, None, estimator.get_params(deep=False), groups)
-    valuation, lists = value_and_nearest(problem, size)
+    valuation, lists = value_and_nearest(problem, size, folder)
     return valuation, Voters.of(lists.rows, lists.keys, estimator.n_neighbors)
 
 

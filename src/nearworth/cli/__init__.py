@@ -7,6 +7,7 @@
       detect.py       detect, report
       review.py       review, and the answers that detect and report take
       apply.py        apply
+      decisions.py    decisions as exported, and as kept beside the data: rows that need not be asked about again
       demo.py         demo, which is detect, report and value on the digits
       bench.py        bench speed, bench paper
 
@@ -28,10 +29,11 @@ from typing import Any
 import click
 
 from nearworth._version import __version__
-from nearworth.cli import commands
+from nearworth.cli import commands, options
 
+CHECKPOINT = "nearworth-checkpoint"
 INTERNAL_ERROR, BAD_INPUT, INTERRUPTED = 1, 2, 130
-INPUT_ERRORS = (ValueError, TypeError, OSError, ImportError, NotImplementedError, MemoryError)
+INPUT_ERRORS = (ValueError, TypeError, OSError, ImportError, NotImplementedError, MemoryError, OverflowError)
 
 
 class CommandLine(click.Group):
@@ -94,7 +96,7 @@ for command in commands.ALL:
 
 def _exit_code(error: BaseException, arguments: list[str]) -> int:
     if isinstance(error, KeyboardInterrupt | click.Abort):
-        _print_line("interrupted")
+        _print_line(_interrupted(arguments))
         return INTERRUPTED
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else INTERNAL_ERROR
@@ -115,6 +117,18 @@ def _exit_code(error: BaseException, arguments: list[str]) -> int:
     name = type(error).__name__
     _print_line(f"internal error, please report it: {name}: {error}", " (NEARWORTH_DEBUG=1 shows more)")
     return INTERNAL_ERROR
+
+
+def _interrupted(arguments: list[str]) -> str:
+    """How far it got, and the command that goes on."""
+    options.progress.close()
+    done, total = options.progress.done, options.progress.total
+    if not 0 < done < total:
+        return "interrupted"
+    far, command = f"interrupted after {done:,} of {total:,} rows", f"nearworth {shlex.join(arguments)}"
+    if any(argument.startswith("--checkpoint") for argument in arguments):
+        return f"{far}. This goes on from there: {command}"
+    return f"{far}, which are lost. With a checkpoint they are not: {command} --checkpoint {CHECKPOINT}"
 
 
 def _print_line(message: str, hint: str = "") -> None:

@@ -45,6 +45,12 @@ def checkpointed(
             writer.write(summed)
 
 
+def refuse_sums_of_another(folder: Path) -> None:
+    """For a run whose own files are not in the folder: its sums cannot be there either."""
+    if (folder / NAME).exists():
+        raise ValueError(f"checkpoint {str(folder)!r} belongs to another run. Use another folder, or delete it.")
+
+
 class _Writer:
     """Writes sums to a folder, if there is more in them than was written before."""
 

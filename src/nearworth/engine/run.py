@@ -196,7 +196,7 @@ def _threaded(
 
 @contextmanager
 def progress_report(
-    progress: Any, total: int, resumed: int = 0, unit: str = "validation point"
+    progress: Any, total: int, resumed: int = 0, unit: str = " rows"
 ) -> Iterator[Callable[[int, int], object]]:
     """A function to call with (done, total): the user's own, one that moves a bar, or one that does nothing.
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from numbers import Integral
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,10 +46,15 @@ def value(problem: Problem, options: Options | None = None) -> Valuation:
     return _ValuationRun(problem, options or Options()).valuation()
 
 
-def value_and_nearest(problem: Problem, size: int) -> tuple[Valuation, Neighbours]:
+def value_and_nearest(problem: Problem, size: int, checkpoint: Path | None = None) -> tuple[Valuation, Neighbours]:
     """Values, and from the same pass over the keys the `size` nearest training points of each validation point."""
-    lists = NearestLists(problem.n_val, min(size, problem.game.n_players), int(problem.parameters["n_neighbors"]))
-    return _ValuationRun(problem, Options(), lists).valuation(), lists.found
+    size, n_neighbors = min(size, problem.game.n_players), int(problem.parameters["n_neighbors"])
+    lists = NearestLists(problem.n_val, size, n_neighbors, checkpoint)
+    if checkpoint is not None and not lists.resumed:
+        from nearworth.engine.checkpoint import refuse_sums_of_another
+
+        refuse_sums_of_another(checkpoint)
+    return _ValuationRun(problem, Options(checkpoint=checkpoint), lists).valuation(), lists.found
 
 
 def partial_sums(problem: Problem, start: int) -> Partial:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
 MOST_CELLS, MOST_FEATURES = 24, 64  # columns shown; more features than this say nothing to a person
 LIMITS = (20_000, 10_000, 5_000, 2_000, 1_000, 500, 250, 120, 60)  # of characters in a cell
 PROSE_LENGTH, PROSE_WORDS = 40, 6  # mean of a column of texts
+FEW, MOSTLY = (
+    20,
+    0.5,
+)  # from so many rows on, texts of which so many are distinct tell rows apart, not what they are like
 LOOKED_AT = 2_000  # rows that tell what a column is like
 
 
@@ -41,6 +46,15 @@ class Cells:
         block = dense_rows(self._X, rows)
         return [block[:, self._columns[name]].tolist() for name in names]
 
+    def like(self, rows: Rows) -> Cells:
+        """The same columns of other rows."""
+        other = copy(self)
+        if self._X is None:
+            other._columns = rows.cells
+        else:
+            other._X = rows.X
+        return other
+
     def of(self, rows: IntVector, room: int) -> tuple[list[list[str]], int]:
         """Cells of each row, cut where they would take more characters than there is room for; and what is left."""
         columns = [[cell_text(cell) for cell in column] for column in self._take(self.names, rows)]
@@ -64,12 +78,12 @@ def prose_length(cells: list[Any]) -> float:
 
 
 def deviation(cells: list[Any]) -> float | None:
-    """Median distance from the median of a column of numbers; nothing for other columns."""
+    """Median distance from the median of a column of numbers; -1 for texts nearly all distinct, None for others."""
     numbers = [cell for cell in cells if isinstance(cell, int | float) and not isinstance(cell, bool)]
     found = np.array(numbers, dtype=np.float64)
     found = found[np.isfinite(found)]
     if not len(found) or any(isinstance(cell, str | bool) for cell in cells):
-        return None
+        return -1.0 if len(cells) >= FEW and len(set(cells)) > MOSTLY * len(cells) else None
     return float(f"{np.median(np.abs(found - np.median(found))):.4g}")
 
 
