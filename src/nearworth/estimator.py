@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from nearworth._common.types import Aggregate, FloatVector, Semivalue, Task, Ties, Utility
+from nearworth.engine.owner_rule import owner_rule
 from nearworth.engine.plan import TRIAL_POINTS, TRIAL_QUERIES, Plan, check_search_parameters, choose_method, make_plan
 from nearworth.engine.problem import make_training_set
 from nearworth.engine.value import CHECKPOINT_INTERVAL, Options, partial_sums, value
 from nearworth.games.truncation import Tail
 from nearworth.inputs.parameters import check_parameters, whole_number
+from nearworth.inputs.targets import check_owners
 from nearworth.results.origin import describe
+from nearworth.results.owners import OwnerValues, of_totals
 from nearworth.results.sums import CHUNK, Partial
 from nearworth.results.valuation import Valuation
 
@@ -31,8 +35,10 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
     utility : {"soft", "original"}
         How a set of training points is scored. "soft" (Wang & Jia 2023) averages the votes that are there;
         "original" (Jia et al. 2019) divides by K even when fewer than K points are present.
-    semivalue : {"shapley", "banzhaf", "loo"} or ("beta", a, b)
-        How marginal contributions are weighed: Shapley, Banzhaf, leave-one-out, or Beta(a, b)-Shapley.
+    semivalue : {"shapley", "banzhaf", "loo", "composite"}, ("beta", a, b) or ("sizes", low, high)
+        How marginal contributions are weighed: Shapley, Banzhaf, leave-one-out, Beta(a, b)-Shapley; the share of data
+        in a game with one analyst who must be there ("composite"; the rest is the analyst's); or coalitions of `low` to
+        `high` others, each size equally likely (high=None: all others; classification only).
     metric : str or callable, default="euclidean"
         Any name that scikit-learn's pairwise distances know, a function of two points, or "precomputed".
     metric_params : dict, optional
@@ -210,6 +216,44 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
             scratch=scratch,
         )
         return value(problem, options)
+
+    def value_owners(
+        self,
+        owner_of_row: Any,
+        X_val: Any = None,
+        y_val: Any = None,
+        sample_weight: Any = None,
+        *,
+        groups: Any = None,
+        **options: Any,
+    ) -> OwnerValues:
+        """Value the owners of the training rows as players: each brings all of its rows or none of them. Exact.
+
+        Unlike sums of row values (`Valuation.sum_by`), these gain next to nothing by copies of one's rows. `aggregate`,
+        `standard_errors` and the other parameters apply; with `max_error`, fewer nodes integrate over the presence of
+        the others, within this error (1e-13 unless given). Regression, searchers and other games are refused.
+
+        Parameters
+        ----------
+        owner_of_row : array or series
+            The owner of each training row, any label.
+        X_val, y_val, sample_weight, groups : as in `value`
+        **options : checkpoint, checkpoint_interval, executor, scratch
+            As in `value`.
+        """
+        parameters = self._fitted_parameters()
+        labels, codes = check_owners(owner_of_row, self.training_set_.n_rows)
+        rule = owner_rule(codes, len(labels), parameters)
+        parameters["max_error"] = None
+        problem = self.training_set_.problem(X_val, y_val, sample_weight, parameters, groups)
+        made = value(replace(problem, rule=rule), Options(**options))
+        totals, again = np.stack([made.values] * 3), clone(self).set_params(semivalue="composite")
+        again.training_set_ = self.training_set_
+        others = {"sample_weight": sample_weight, "groups": groups}
+        composite = partial(again.value_owners, owner_of_row, X_val, y_val, **others)
+        about = {"how": str(rule), "origin": made.origin}
+        about["composite"] = composite if self.semivalue == "shapley" else None
+        return of_totals(labels, codes, totals, made.standard_errors, made.backend, **about)
 
     def partial(self, X_val: Any, y_val: Any, sample_weight: Any = None, *, start: int = 0) -> Partial:
         """Sums over a part of the validation set, to be merged with those of the others: for work split by hand.

@@ -27,6 +27,7 @@ from nearworth.engine.problem import Problem
 from nearworth.engine.run import Request
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.ties import TieBlocks
+from nearworth.inputs.features import fingerprint
 from nearworth.neighbors.keys import Keys
 from nearworth.neighbors.products import Products
 from nearworth.neighbors.quantised import QuantisedKeys, quantise_exact
@@ -243,6 +244,10 @@ class SharedTraining:
     @property
     def classes(self) -> ClassOrder:
         return self._once("classes", lambda: ClassOrder(self._labels))  # type: ignore[no-any-return]
+
+    def ordered(self, codes: npt.NDArray[Any]) -> ClassOrder:
+        """Training points in the order of other codes than their classes."""
+        return self._once(fingerprint(codes), lambda: ClassOrder(codes))  # type: ignore[no-any-return]
 
     def products(self) -> Products:
         """qkeys from matrix products."""

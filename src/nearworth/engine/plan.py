@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Protocol
 
 from nearworth._common import native
 from nearworth._common.memory import Memory, default_budget, free_memory, usable_threads
@@ -40,13 +40,27 @@ TRIAL_POINTS, TRIAL_QUERIES, TRIAL_SECONDS = 32_768, 64, 0.3
 THREAD_GAIN = 0.85  # of what a further thread would add if memory were not shared
 
 
+class Rule(Protocol):
+    """Another game than that of all rows by rank. Prints itself, and travels to workers.
+
+    OwnerRule (owner_rule.py), OwnedRule (owned_rule.py), RadiusRule (radius_rule.py).
+    """
+
+    n_values: int | None  # how many players there are; None: the training rows
+    identity: dict[str, Any]  # what must be the same where sums are combined, besides the parameters
+
+    def evaluators(self, problem: Problem, plan: Plan, shared: SharedTraining | None) -> Callable[[], Evaluator]: ...
+
+    def memory(self, n_train: int, *, by_product: bool) -> Memory: ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Method:
     """How values are computed; prints itself, picks the evaluator, goes into the origin and travels to workers.
 
     `n_candidates` neighbours are ranked (None: all), found by the `searcher` (None: every distance is computed); `tail`
     stands for the others. With `max_error`, points are counted in cells beyond a cut that certifies this error, instead
-    of being ranked.
+    of being ranked. A `rule` replaces the ranking of rows: owners as players, rows given others, a radius.
     """
 
     n_candidates: int | None = None
@@ -54,8 +68,11 @@ class Method:
     tail: Tail = "local"
     max_error: float | None = None
     reason: str = "exact values were asked for"
+    rule: Rule | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
+        if self.rule is not None:
+            return str(self.rule)
         if self.max_error is not None:
             return f"neighbours ranked as far as an error of {self.max_error:g} asks for: {self.reason}"
         if self.n_candidates is None:
@@ -71,6 +88,8 @@ class Method:
         self, problem: Problem, plan: Plan, source: Source | None = None, shared: SharedTraining | None = None
     ) -> Callable[[], Evaluator]:
         """What makes the evaluator of each thread; candidates come from the `source`, if not from exact search."""
+        if self.rule is not None:
+            return self.rule.evaluators(problem, plan, shared)
         if self.n_candidates is not None:
             found = source or ExactSource(problem, self.n_candidates, plan)
             return lambda: TruncatedEvaluator(problem, found, self.tail)
@@ -85,6 +104,8 @@ class Method:
 
     def memory(self, training: TrainingSet, n_train: int, *, by_product: bool) -> Memory:
         """Bytes of its evaluators, for a training set like this one of the size `n_train`."""
+        if self.rule is not None:
+            return self.rule.memory(n_train, by_product=by_product)
         if self.n_candidates is not None:
             return TruncatedEvaluator.memory(n_train, by_product=by_product)
         if not native.available():
@@ -102,6 +123,12 @@ def check_search_parameters(parameters: Mapping[str, Any]) -> None:
     if search not in ("exact", "auto") and wanted is None and max_error is None:
         name = f"search={search!r}" if isinstance(search, str) else "search with a searcher"
         raise ValueError(f"{name} needs n_candidates or max_error, which say how far to search.")
+    semivalue = parameters["semivalue"]
+    if not isinstance(semivalue, str) and semivalue[0] == "sizes":
+        if parameters["task"] == "regression":
+            raise ValueError("semivalue=('sizes', ...) needs task='classification': no closed form is known for pairs.")
+        if wanted is not None or max_error is not None:
+            raise ValueError("semivalue=('sizes', ...) ranks all neighbours: leave n_candidates and max_error None.")
     if parameters["task"] == "regression" and (wanted is not None or search not in ("exact", "auto")):
         found = f"n_candidates={wanted}" if wanted is not None else f"search={search!r}"
         raise ValueError(

@@ -9,7 +9,7 @@ import pytest
 
 from definition import SEMIVALUES, UTILITIES, defined_values, utility_function
 from nearworth.games.coefficients import Presence
-from nearworth.games.owners import Nodes, SmallCoalitions, all_but_one, owner_values
+from nearworth.games.owner_game import Nodes, SmallCoalitions, all_but_one, owner_values
 
 ALL_SEMIVALUES = (*SEMIVALUES, "composite")
 

@@ -107,6 +107,8 @@ def owner_values(
             for x, weight in zip(*times, strict=True):
                 values += gained[owner] * weight * _shares(owner, nearer, tied, x, n_neighbors, nodes)
         nearer += tied
+        if (nearer >= n_neighbors).all():
+            break
     return values
 
 
@@ -141,7 +143,7 @@ class SmallCoalitions:
 
     def __init__(self, n_neighbors: int, n_classes: int, nodes: Nodes) -> None:
         self._k, self._n_classes, self._nodes = n_neighbors, n_classes, nodes
-        self._of_counts = lru_cache(FEW_LAWS)(self._added)
+        self._of_counts = lru_cache(FEW_LAWS)(self._of_owners)
 
     @cached_property
     def _binomial(self) -> npt.NDArray[np.float64]:
@@ -151,11 +153,15 @@ class SmallCoalitions:
         """By owner, from the rows and matches of each."""
         large = n_rows >= self._k
         counts = np.stack([np.where(large, self._k, n_rows), np.where(large, 0, n_matches)], axis=1)
-        kinds, kind_of, sizes = np.unique(counts, axis=0, return_inverse=True, return_counts=True)
-        described = tuple((*kind, size) for kind, size in zip(kinds.tolist(), sizes.tolist(), strict=True))
-        return self._of_counts(described)[kind_of.ravel()]
+        return self._of_counts(counts.astype(np.int64).tobytes())
 
-    def _added(self, kinds: tuple[tuple[int, int, int], ...]) -> FloatVector:
+    def _of_owners(self, counts: bytes) -> FloatVector:
+        owners = np.frombuffer(counts, dtype=np.int64).reshape(-1, 2)
+        kinds, kind_of, sizes = np.unique(owners, axis=0, return_inverse=True, return_counts=True)
+        described = [(*kind, size) for kind, size in zip(kinds.tolist(), sizes.tolist(), strict=True)]
+        return self._added(described)[kind_of.ravel()]
+
+    def _added(self, kinds: Sequence[tuple[int, int, int]]) -> FloatVector:
         """For an owner of each kind: (rows, matches, number of such owners)."""
         k, weights, binomial = self._k, self._nodes.weights, self._binomial
         score = np.zeros((k, k))  # by rows and matches
