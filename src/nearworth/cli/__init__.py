@@ -6,6 +6,7 @@
       value.py        value (here or on a Dask cluster), plan, merge
       detect.py       detect, report
       review.py       review, and the answers that detect and report take
+      owners.py       owners
       apply.py        apply
       demo.py         demo, which is detect, report and value on the digits
       bench.py        bench speed, bench paper

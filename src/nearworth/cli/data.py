@@ -105,12 +105,12 @@ def load(train: str, validation: str | None = None, **given: Any) -> Data:
 def _from_table(
     source: DataFile, other: DataFile | None, *, target: str | None, id_column: str | None, ignore: tuple[str, ...],
     features: tuple[str, ...], missing: str | None, max_categories: int, strict: bool, na_values: tuple[str, ...],
-    exact_labels: bool, task: Task | None, image_column: str | None = None,
+    exact_labels: bool, task: Task | None, image_column: str | None = None, id_option: str = "--id",
 ) -> Data:  # fmt: skip
     target = _required(source, target, "--target")
     labels = TargetReader(task, strict, exact_labels).column(source, target)
     source, numbers = _labelled(source, labels)
-    ids = None if id_column is None else source.table[_required(source, id_column, "--id")]
+    ids = None if id_column is None else source.table[_required(source, id_column, id_option)]
     images = None if image_column is None else source.table[_required(source, image_column, "--image-column")]
     ignored, patterns = _split(source, ignore), _split(source, features)
     _check_patterns(source, ignored, "there is no column {!r} to --ignore")
@@ -233,6 +233,7 @@ def _from_arrays(
 ) -> Data:  # fmt: skip
     for name, option in COLUMN_OPTIONS.items():
         if given.get(name):
+            option = given.get("id_option", option) if name == "id_column" else option
             raise InputError(f"{source.path}: {option} names columns, which arrays do not have.")
     check_features(source.X, f"{source.path}: X")
     labels = TargetReader(task, strict, exact_labels).array(source, target)

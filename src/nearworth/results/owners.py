@@ -157,8 +157,7 @@ class OwnerValues(dict[Any, OwnerValue]):
         for owner in dict.fromkeys([*earlier, *self]):
             before, now = earlier.get(owner, nothing), self.get(owner, nothing)
             status = "joined" if owner not in earlier else "withdrew" if owner not in self else "stayed"
-            both = zip(before[:4], now[:4], strict=True)
-            total, _, share, n_rows = both
+            total, _, share, n_rows = zip(before[:4], now[:4], strict=True)
             changes[owner] = Change(status, *total, *share, *n_rows)
         reasons = [] if self.how == earlier.how else [f"how values are computed ({earlier.how}; now {self.how})"]
         reasons += earlier.origin.differences(self.origin, GAME)
@@ -209,7 +208,7 @@ def _restored(rows: Mapping[Any, OwnerValue], backend: str | None, how: str, ori
 def _in_cents(budget: Any) -> int:
     try:
         cents = Decimal(str(budget)) * 100
-        if not isinstance(budget, bool) and cents >= 0 and cents == cents.to_integral_value():
+        if not isinstance(budget, bool) and cents.is_finite() and cents >= 0 and cents == cents.to_integral_value():
             return int(cents)
     except InvalidOperation:
         pass
