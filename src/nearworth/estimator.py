@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from nearworth._common.types import Aggregate, FloatVector, Semivalue, Task, Ties, Utility
+from nearworth.engine.owned_rule import owned_rule
 from nearworth.engine.owner_rule import owner_rule
 from nearworth.engine.plan import TRIAL_POINTS, TRIAL_QUERIES, Plan, check_search_parameters, choose_method, make_plan
 from nearworth.engine.problem import make_training_set
@@ -166,6 +167,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         sample_weight: Any = None,
         *,
         groups: Any = None,
+        owned: Any = None,
         contributions: Any = None,
         checkpoint: Any = None,
         checkpoint_interval: float = CHECKPOINT_INTERVAL,
@@ -185,6 +187,9 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         groups : array or pair of arrays, optional
             A group for each row (a patient, a speaker, a video): rows of one group never vote for each other. With a
             validation set, the groups of the training rows and those of the validation rows.
+        owned : mask, optional
+            Training rows that are always there: the values are those of the other rows given them, what a batch is
+            worth to one who has these already. Owned rows have the value 0.
         contributions : row numbers, mask, slice or "all", optional
             Training points whose value for each single validation point is kept, in `Valuation.contributions`
             of shape (validation points, chosen rows).
@@ -207,6 +212,8 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         """
         parameters = self._fitted_parameters()
         problem = self.training_set_.problem(X_val, y_val, sample_weight, parameters, groups)
+        if owned is not None:
+            problem = replace(problem, rule=owned_rule(owned, problem))
         options = Options(
             contributions=contributions,
             checkpoint=checkpoint,

@@ -10,6 +10,7 @@
     regress.py   the evaluator of regression
     truncate.py  the evaluator where few neighbours are ranked: values with certified intervals; candidates for that
                  from exact search or from a searcher, which is evaluated on a sample
+    owned_rule.py   the evaluator of candidates given rows that are always there
     owner_rule.py   the evaluator whose players are owners of rows
     nearest_lists.py   the nearest points of every query, recorded while the queries are valued
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -10,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from nearworth._common.types import BoolVector, FloatMatrix
+from nearworth._common.types import BoolVector, FloatMatrix, IntVector
 from nearworth.inputs.file_rows import FileRows
 from nearworth.inputs.parameters import did_you_mean
 from nearworth.neighbors.distances import (
@@ -143,6 +144,13 @@ class EuclideanKeys(Keys):
             factor = self._underflow.factor
             keys[small] = squared_distances(rows[small] * factor, scaled(self._points, factor))
         return keys
+
+    def some(self, rows: IntVector) -> EuclideanKeys:
+        """The keys of some training points, equal to those of all."""
+        part = copy(self)
+        part.data = self.data[rows]
+        part._points = readable(part.data)
+        return part
 
     def products(self, *, single: bool) -> Products:
         return DistanceProducts(self._points, lambda rows: (rows, ~self._underflow.concerns(rows)), single=single)
