@@ -71,6 +71,11 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         Seed of searchers and of the sample that evaluates them. Exact search uses no randomness.
     progress : bool or callable, optional
         A progress bar, or a function called with (done, total); None shows a bar on long runs in a terminal.
+    radius : float, optional
+        Every row within this distance votes, instead of the K nearest (threshold KNN-Shapley). Soft utility only;
+        `n_neighbors` has no meaning then.
+    weights : callable or "distance", optional
+        A vote counts weights(distances), not normalised; "distance" is 1 / (1 + distance).
 
     Attributes
     ----------
@@ -110,6 +115,8 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         n_jobs: int | None = None,
         random_state: Any = None,
         progress: Any = None,
+        radius: float | None = None,
+        weights: Any = None,
     ) -> None:
         self.n_neighbors = n_neighbors
         self.task = task
@@ -129,6 +136,8 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.progress = progress
+        self.radius = radius
+        self.weights = weights
 
     def fit(self, X: Any, y: Any = None) -> KNNShapley:
         """Check and keep the training set, by reference: do not change the arrays afterwards.

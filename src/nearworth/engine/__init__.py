@@ -12,6 +12,7 @@
                  from exact search or from a searcher, which is evaluated on a sample
     owned_rule.py   the evaluator of candidates given rows that are always there
     owner_rule.py   the evaluator whose players are owners of rows
+    distance_rules.py  the evaluators of votes within a radius, and of votes weighed by distance
     nearest_lists.py   the nearest points of every query, recorded while the queries are valued
 
     checkpoint.py   a folder with the sums so far

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from nearworth._common import native
 from nearworth._common.memory import Memory, default_budget, free_memory, usable_threads
 from nearworth.engine.classify import ClassificationEvaluator, SharedTraining, SortedEvaluator
+from nearworth.engine.distance_rules import RadiusRule, WeightRule
 from nearworth.engine.problem import Problem, TrainingSet, budget
 from nearworth.engine.regress import RegressionEvaluator
 from nearworth.engine.run import Evaluator, Request, one_blas_thread
@@ -43,7 +44,7 @@ THREAD_GAIN = 0.85  # of what a further thread would add if memory were not shar
 class Rule(Protocol):
     """Another game than that of all rows by rank. Prints itself, and travels to workers.
 
-    OwnerRule (owner_rule.py), OwnedRule (owned_rule.py), RadiusRule (radius_rule.py).
+    OwnerRule (owner_rule.py), OwnedRule (owned_rule.py), RadiusRule and WeightRule (distance_rules.py).
     """
 
     n_values: int | None  # how many players there are; None: the training rows
@@ -129,6 +130,7 @@ def check_search_parameters(parameters: Mapping[str, Any]) -> None:
             raise ValueError("semivalue=('sizes', ...) needs task='classification': no closed form is known for pairs.")
         if wanted is not None or max_error is not None:
             raise ValueError("semivalue=('sizes', ...) ranks all neighbours: leave n_candidates and max_error None.")
+    _check_distance_rules(parameters)
     if parameters["task"] == "regression" and (wanted is not None or search not in ("exact", "auto")):
         found = f"n_candidates={wanted}" if wanted is not None else f"search={search!r}"
         raise ValueError(
@@ -137,10 +139,31 @@ def check_search_parameters(parameters: Mapping[str, Any]) -> None:
         )
 
 
+def _check_distance_rules(parameters: Mapping[str, Any]) -> None:
+    given = [name for name in ("radius", "weights") if parameters[name] is not None]
+    if len(given) > 1:
+        raise ValueError("radius and weights were both given. Give one of them.")
+    problems = {
+        "task='classification'": parameters["task"] == "regression",
+        "search='exact'": parameters["search"] not in ("exact", "auto"),
+        "n_candidates=None": parameters["n_candidates"] is not None,
+        "max_error=None": parameters["max_error"] is not None,
+        "utility='soft'": parameters["radius"] is not None and parameters["utility"] != "soft",
+        "another semivalue": parameters["radius"] is not None and parameters["semivalue"][0] == "sizes",
+    }
+    for needed, missing in problems.items():
+        if given and missing:
+            raise ValueError(f"{given[0]} needs {needed}.")
+
+
 def choose_method(
     training: TrainingSet, parameters: Mapping[str, Any], n_val: int, n_train: int | None = None
 ) -> Method:
     """The cheapest method that gives what is asked for."""
+    if parameters["radius"] is not None:
+        return Method(rule=RadiusRule(float(parameters["radius"])))
+    if parameters["weights"] is not None:
+        return Method(rule=WeightRule(parameters["weights"]))
     search, max_error, n_train = parameters["search"], parameters["max_error"], n_train or training.n_rows
     euclidean = training.keys.data is not None
     if search not in ("exact", "auto") and not euclidean:

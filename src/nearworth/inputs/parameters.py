@@ -162,6 +162,11 @@ PARAMETERS: dict[str, Check] = {
     "max_memory": lambda name, value: value is None or parse_bytes(name, value),
     "n_jobs": jobs,
     "random_state": seed,
+    "radius": positive_or_none,
+    "weights": condition(
+        lambda v: v is None or callable(v) or (isinstance(v, str) and v == "distance"),
+        'a function of an array of distances, "distance" or None',
+    ),
     "progress": condition(
         lambda v: v is None or isinstance(v, bool) or callable(v), "True, False, None or a function of (done, total)"
     ),

@@ -49,7 +49,7 @@ def make_keys(X: Any, metric: Any, metric_params: Mapping[str, Any] | None) -> K
         return GivenKeys()
     _check_metric(metric, params, sparse=scipy.sparse.issparse(X))
     if metric in EUCLIDEAN:
-        return EuclideanKeys(X)
+        return EuclideanKeys(X, is_squared=metric == "sqeuclidean")
     if metric in ("cosine", "correlation"):
         from nearworth.neighbors.cosine import CosineKeys
 
@@ -100,6 +100,10 @@ class Keys:
         """Exact keys of a batch of queries."""
         raise NotImplementedError
 
+    def as_distances(self, keys: FloatMatrix, queries: Any) -> FloatMatrix:  # noqa: ARG002
+        """Distances of the metric, from exact keys of these queries."""
+        return keys
+
     def products(self, *, single: bool) -> Products:
         """Approximate keys; in single precision if `single` and it serves."""
         raise NotImplementedError
@@ -130,8 +134,9 @@ class GivenKeys(Keys):
 class EuclideanKeys(Keys):
     """Squared distances from differences, to the bit the same of dense and of sparse rows."""
 
-    def __init__(self, X: Any) -> None:
+    def __init__(self, X: Any, *, is_squared: bool = False) -> None:
         super().__init__(readable(X))
+        self.is_squared = is_squared  # the distances that users mean
         self._underflow = Underflow(X)
         if not scipy.sparse.issparse(X):
             self.data = X
@@ -144,6 +149,11 @@ class EuclideanKeys(Keys):
             factor = self._underflow.factor
             keys[small] = squared_distances(rows[small] * factor, scaled(self._points, factor))
         return keys
+
+    def as_distances(self, keys: FloatMatrix, queries: Any) -> FloatMatrix:
+        rows = queries if scipy.sparse.issparse(queries) else np.asarray(queries, dtype=np.float64)
+        distances = np.sqrt(keys) / np.where(self._underflow.concerns(rows), self._underflow.factor, 1.0)[:, None]
+        return distances**2 if self.is_squared else distances
 
     def some(self, rows: IntVector) -> EuclideanKeys:
         """The keys of some training points, equal to those of all."""
@@ -226,6 +236,11 @@ class NanEuclideanKeys(Keys):
                     key[start : start + len(rows)] = np.nansum(squares, axis=1) * share
         return _refuse_undefined(keys, "nan_euclidean")
 
+    def as_distances(self, keys: FloatMatrix, queries: Any) -> FloatMatrix:  # noqa: ARG002
+        if self._has_tiny:
+            raise ValueError("metric='nan_euclidean' has no distances for numbers below 1e-129. Rescale the features.")
+        return np.sqrt(keys)
+
 
 class InnerProductKeys(Keys):
     """Minus the inner product: the most similar point is the nearest."""
@@ -239,6 +254,9 @@ class InnerProductKeys(Keys):
     def __call__(self, queries: Any) -> FloatMatrix:
         rows, _ = scale_queries(np.asarray(queries, dtype=np.float64), self._exponent)
         return minus_inner_products(rows, self._points)
+
+    def as_distances(self, keys: FloatMatrix, queries: Any) -> FloatMatrix:
+        raise ValueError("metric='inner_product' has no distances, which radius and weights need. Use 'cosine'.")
 
     def products(self, *, single: bool) -> Products:  # noqa: ARG002 - single precision would not serve here
         return InnerProducts(self._points, self._exponent)

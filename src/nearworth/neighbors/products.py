@@ -124,7 +124,7 @@ class DistanceProducts:
         qkeys = space[: len(queries)]
         lines = scale, MARGIN - low * scale
         multiply(points, norms, centre, -2.0 * centred, lines, order, positions, qkeys, single=single)
-        return QuantisedKeys(qkeys=qkeys, tolerance=width, usable=usable, **self._source(queries))
+        return QuantisedKeys(qkeys=qkeys, tolerance=width, usable=usable, scale=scale, **self._source(queries))
 
     def _error(self, lengths: FloatVector, *, single: bool) -> FloatVector:
         """How far a key may be off, for queries of these lengths: by the product, and by double precision before it."""

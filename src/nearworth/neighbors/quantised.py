@@ -47,6 +47,7 @@ class QuantisedKeys:
     points: npt.NDArray[Any] | None = None
     given: FloatMatrix | None = None
     exact: list[ExactKeys] | None = None
+    scale: FloatVector | None = None  # of squared distances: a qkey is MARGIN + scale * key, within the tolerance
 
     def some(self, start: int, stop: int) -> QuantisedKeys:
         """The same of some queries."""
