@@ -23,6 +23,7 @@ The layout. There are no import cycles between folders: `tests/test_architecture
     cli/            the command line, on top of everything        _common/   what every part may use
 
     utilities.py, testing.py    the four utilities as plain functions; checks for searchers of your own
+    retrieval.py                documents valued by ranked lists and relevance judgements
     curves.py                   what is lost when rows are removed by value
 
 Read first: `engine/__init__.py` for the objects, `engine/value.py`, then `engine/classify.py`.
@@ -58,6 +59,8 @@ if TYPE_CHECKING:
     from nearworth.results.owners import OwnerValues as OwnerValues
     from nearworth.results.sums import Partial as Partial
     from nearworth.results.valuation import Valuation as Valuation
+    from nearworth.retrieval import RetrievalValues as RetrievalValues
+    from nearworth.retrieval import value_retrieval as value_retrieval
     from nearworth.tables.prepare import TablePreparer as TablePreparer
 else:  # type checkers read the imports above, which name the same things
     _PUBLIC = {
@@ -76,6 +79,7 @@ else:  # type checkers read the imports above, which name the same things
         "results.owners": ["OwnerValue", "OwnerValues"],
         "results.sums": ["Partial"],
         "results.valuation": ["Valuation"],
+        "retrieval": ["RetrievalValues", "value_retrieval"],
         "tables.prepare": ["TablePreparer"],
     }
     _HOME = {name: f"nearworth.{module}" for module, names in _PUBLIC.items() for name in names}

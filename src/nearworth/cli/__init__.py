@@ -7,6 +7,7 @@
       detect.py       detect, report
       review.py       review, and the answers that detect and report take
       owners.py       owners
+      retrieval.py    retrieval
       apply.py        apply
       demo.py         demo, which is detect, report and value on the digits
       bench.py        bench speed, bench paper

@@ -146,6 +146,30 @@ def owners() -> None:
 
 
 @command(
+    "retrieval:retrieval",
+    Argument(["run"], type=options.PATH),
+    Argument(["qrels"], type=options.PATH),
+    options.neighbors(10),
+    Option(
+        ["--semivalue"], default="banzhaf", metavar="NAME", type=options.semivalue,
+        help="shapley, banzhaf, loo, composite or beta:A,B.",
+    ),
+    *options.output(RESULTS.format("values"), default="-"),
+    options.json(),
+    options.QUIET,
+    options.CONFIG,
+)  # fmt: skip
+def retrieval() -> None:
+    """Say what every document of the lists in RUN is worth to the queries judged in QRELS.
+
+    Both are TREC files: "query Q0 document rank score tag" and "query 0 document relevance".
+
+    \b
+    nearworth retrieval run.trec qrels.txt -o values.csv
+    """
+
+
+@command(
     "apply:apply",
     Argument(["decisions"], type=options.PATH),
     Argument(["train"], type=options.PATH),
@@ -263,4 +287,4 @@ def paper() -> None:
 
 
 bench = click.Group("bench", [speed, paper], help="Measure this machine, or repeat the paper's experiment.")
-ALL = (value, detect, report, review, owners, apply, demo, plan, merge, bench)
+ALL = (value, detect, report, review, owners, retrieval, apply, demo, plan, merge, bench)
