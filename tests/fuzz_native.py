@@ -276,7 +276,10 @@ def value_owners(rng):
     qkeys = np.zeros((n_queries, n + 3), np.int32)
     qkeys[:, :n] = keys[:, row_of] * spacing + rng.integers(-noise, noise + 1, keys.shape) + 2**20
     classes, labels = rng.integers(0, 2, n).astype(np.int32), rng.integers(-1, 2, n_queries).astype(np.int32)
-    by_index, nodes = bool(rng.integers(2)), Nodes.of(Presence.of(str(rng.choice(["shapley", "banzhaf", "loo"]))), n_owners)
+    by_index, nodes = (
+        bool(rng.integers(2)),
+        Nodes.of(Presence.of(str(rng.choice(["shapley", "banzhaf", "loo"]))), n_owners),
+    )
     source = (keys, None) if rng.integers(2) else (None, lambda query, rows, out: np.copyto(out, keys[query, rows]))
     space = Space((native.call("owners_space", k, n_owners, len(nodes.t)),), scratch=True)
     starts = np.append(0, np.cumsum(np.bincount(owners, minlength=n_owners)))

@@ -11,10 +11,10 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from nearworth._common.types import Aggregate, FloatVector, Semivalue, Task, Ties, Utility
-from nearworth.engine.owned_rule import owned_rule
 from nearworth.engine.owner_rule import owner_rule
 from nearworth.engine.plan import TRIAL_POINTS, TRIAL_QUERIES, Plan, check_search_parameters, choose_method, make_plan
 from nearworth.engine.problem import make_training_set
+from nearworth.engine.rules import OwnedRule
 from nearworth.engine.value import CHECKPOINT_INTERVAL, Options, partial_sums, value
 from nearworth.games.truncation import Tail
 from nearworth.inputs.parameters import check_parameters, whole_number
@@ -222,7 +222,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         parameters = self._fitted_parameters()
         problem = self.training_set_.problem(X_val, y_val, sample_weight, parameters, groups)
         if owned is not None:
-            problem = replace(problem, rule=owned_rule(owned, problem))
+            problem = replace(problem, rule=OwnedRule.of(owned, problem))
         options = Options(
             contributions=contributions,
             checkpoint=checkpoint,

@@ -7,17 +7,18 @@ is bounded by what a rank there is worth, so that no corpus and no index is need
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import count
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from nearworth._common.frames import make_frame
-from nearworth._common.types import FloatMatrix, FloatVector, IntVector, Semivalue, Ties
+from nearworth._common.types import FloatMatrix, FloatVector, Semivalue, Ties
 from nearworth._common.warnings import warn_user
 from nearworth.games.classification import linear_values
 from nearworth.games.coefficients import Presence, RankWeights, rank_weights
@@ -32,50 +33,34 @@ NUMBER = {"run": ("score", "rank"), "qrels": ("relevance", "rel", "gain", "label
 COLUMNS = {"run": (0, 2, 4, 6), "qrels": (0, 2, 3, 4)}  # of TREC files: query, document, number; how many there are
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
 class RetrievalValues:
-    """Values of documents, the mean over queries; made by `value_retrieval`.
+    """Values of the `documents` of all lists, the mean over queries; made by `value_retrieval`.
 
-    `values` belong to `documents`, those of any ranked list, and lie between `lower` and `upper`: documents judged
-    relevant that no list has stand somewhere behind it. The single contributions are in `pairs` (query, document), as
-    codes, with `contributions`.
+    They lie between `lower` and `upper`: documents judged relevant that no list has stand somewhere behind it.
+    `n_queries` says how many lists each document is in; single contributions are in `contributions`, of the
+    (query, document) codes in `pairs`.
     """
 
-    documents: list[Any]
-    queries: list[Any]
-    pairs: npt.NDArray[np.int32]
-    contributions: FloatVector
-    ends: FloatMatrix  # what the contributions of each query may be off by, below and above
+    def __init__(
+        self, documents: list[Any], queries: list[Any], pairs: npt.NDArray[np.int32], contributions: FloatVector,
+        ends: FloatMatrix,
+    ) -> None:  # fmt: skip
+        self.documents, self.queries, self.pairs, self.contributions = documents, queries, pairs, contributions
+        self.values = self._mean(contributions)
+        self.lower, self.upper = (self.values + self._mean(end[pairs[0]]) for end in ends)  # ends: by query
+        self.n_queries = np.bincount(pairs[1], minlength=len(documents))
 
-    @cached_property
-    def values(self) -> FloatVector:
-        return self._mean(self.contributions)
-
-    @cached_property
-    def lower(self) -> FloatVector:
-        return self.values + self._mean(self.ends[0, self.pairs[0]])
-
-    @cached_property
-    def upper(self) -> FloatVector:
-        return self.values + self._mean(self.ends[1, self.pairs[0]])
-
-    @cached_property
-    def n_queries(self) -> IntVector:
-        """How many lists each document is in."""
-        return np.bincount(self.pairs[1], minlength=len(self.documents))
+    def _mean(self, numbers: FloatVector) -> FloatVector:
+        return np.bincount(self.pairs[1], weights=numbers, minlength=len(self.documents)) / len(self.queries)
 
     @property
     def error_bound(self) -> float:
         """Largest possible distance from a value to the true one; 0.0 when exact."""
         return float(np.maximum(self.values - self.lower, self.upper - self.values).max())
 
-    def _mean(self, numbers: FloatVector) -> FloatVector:
-        return np.bincount(self.pairs[1], weights=numbers, minlength=len(self.documents)) / len(self.queries)
-
     def harmful(self, n: int = 10) -> dict[Any, dict[Any, float]]:
-        """The n documents of lowest value, if negative, each with the queries that it hurts and how much, worst first."""
-        listed: dict[Any, dict[Any, float]] = {}
-        worst = np.argsort(self.values, kind="stable")[:n]
+        """The n documents of lowest value, if negative, each with the queries that it hurts and how much."""
+        worst, listed = np.argsort(self.values, kind="stable")[:n], {}
         for document in worst[self.values[worst] < 0]:
             there = np.flatnonzero((self.pairs[1] == document) & (self.contributions < 0))
             there = there[np.argsort(self.contributions[there], kind="stable")]
@@ -93,17 +78,13 @@ class RetrievalValues:
 
     def to_frame(self, backend: str | None = None) -> Any:
         """A frame with document, value, lower and upper if not exact, and n_queries."""
-        columns: dict[str, Any] = {"document": self.documents, "value": self.values}
-        if self.error_bound > 0:
-            columns |= {"lower": self.lower, "upper": self.upper}
-        return make_frame(columns | {"n_queries": self.n_queries}, backend, None)
+        ends = {"lower": self.lower, "upper": self.upper} if self.error_bound > 0 else {}
+        columns = {"document": self.documents, "value": self.values, **ends, "n_queries": self.n_queries}
+        return make_frame(columns, backend)
 
     def __repr__(self) -> str:
-        negative = int((self.values < 0).sum())
-        return (
-            f"{len(self.documents):,} documents in the lists of {len(self.queries):,} queries; {negative:,} of negative "
-            f"value; certain to within {self.error_bound:.2g}"
-        )
+        size = f"{len(self.documents):,} documents in the lists of {len(self.queries):,} queries"
+        return f"{size}; {(self.values < 0).sum():,} of negative value; certain to within {self.error_bound:.2g}"
 
 
 def value_retrieval(
@@ -114,8 +95,8 @@ def value_retrieval(
     Parameters
     ----------
     run : path, dict or frame
-        A TREC run ("query Q0 document rank score tag"), a dict from query to {document: score} or to a ranked list, or a
-        frame with columns query, document and score (or rank).
+        A TREC run ("query Q0 document rank score tag"), a dict from query to {document: score} or to a ranked list, or
+        a frame with columns query, document and score (or rank).
     qrels : path, dict or frame
         TREC judgements ("query 0 document relevance"), a dict from query to {document: relevance}, or a frame with
         columns query, document and relevance. Any real gains; documents without a judgement have none.
@@ -157,14 +138,12 @@ def value_retrieval(
             first[:, 1:] = scores[some][:, 1:] != scores[some][:, :-1]
         by_rank = RankWeights(weights.worth[:size], weights.loss[:size])
         values[some] = linear_values(gains[some], by_rank, TieBlocks(first))
-    return RetrievalValues(documents=documents, queries=queries, pairs=pairs, contributions=values, ends=ends)
+    return RetrievalValues(documents, queries, pairs, values, ends)
 
 
 def _gains(qrels: Any) -> dict[Any, dict[Any, float]]:
     judged: dict[Any, dict[Any, float]] = {}
     for query, document, gain in _triples(qrels, "qrels"):
-        if not np.isfinite(gain):
-            raise ValueError(f"qrels: the gain of document {document!r} for query {query!r} is {gain}.")
         judged.setdefault(query, {})[document] = gain
     return judged
 
@@ -179,8 +158,6 @@ def _ranked(run: Any, judged: Mapping[Any, Any]) -> tuple[list[Any], list[Any], 
         if query not in judged:
             unjudged.add(query)
             continue
-        if not np.isfinite(score):
-            raise ValueError(f"run: the score of document {document!r} for query {query!r} is {score}.")
         found.append((queries.setdefault(query, len(queries)), documents.setdefault(document, len(documents))))
         scores.append(score)
     if not found:
@@ -198,45 +175,48 @@ def _ranked(run: Any, judged: Mapping[Any, Any]) -> tuple[list[Any], list[Any], 
 
 
 def _triples(source: Any, name: str) -> Iterator[tuple[Any, Any, float]]:
-    """Query, document and a number (higher scores are nearer) from any form."""
+    """Query, document and a finite number (higher scores are nearer) from any form."""
     if isinstance(source, str | os.PathLike):
-        yield from _of_file(source, name)
+        triples: Iterator[tuple[Any, Any, Any]] = _of_file(source, name)
     elif isinstance(source, Mapping):
-        for query, listed in source.items():
-            ranked: Iterable[Any] = listed.items() if isinstance(listed, Mapping) else zip(listed, range(0, -(10**9), -1))
-            for document, number in ranked:
-                yield query, document, float(number)
-    elif hasattr(source, "columns") or hasattr(source, "column_names"):
-        yield from _of_frame(source, name)
+        triples = _of_mapping(source)
+    elif hasattr(source, "columns"):
+        triples = _of_frame(source, name)
     else:
         raise TypeError(f"{name} must be the path of a TREC file, a dict or a frame; got {type(source).__name__}.")
+    for query, document, number in triples:
+        with suppress(ValueError):
+            if math.isfinite(float(number)):
+                yield query, document, float(number)
+                continue
+        raise ValueError(f"{name}: the number of document {document!r} for query {query!r} is {number!r}.")
 
 
-def _of_file(path: str | os.PathLike[str], name: str) -> Iterator[tuple[str, str, float]]:
-    query, document, number, count = COLUMNS[name]
+def _of_mapping(lists: Mapping[Any, Any]) -> Iterator[tuple[Any, Any, float]]:
+    for query, listed in lists.items():
+        ranked = listed.items() if isinstance(listed, Mapping) else zip(listed, count(0, -1), strict=False)
+        yield from ((query, document, number) for document, number in ranked)
+
+
+def _of_file(path: str | os.PathLike[str], name: str) -> Iterator[tuple[str, str, str]]:
+    query, document, number, size = COLUMNS[name]
     with open(path, encoding="utf-8") as file:
         for line_number, line in enumerate(file, start=1):
             words = line.split()
-            if not words:
-                continue
-            try:
-                if len(words) != count:
-                    raise ValueError(f"{count} columns are needed")
-                yield words[query], words[document], float(words[number])
-            except ValueError as error:
-                raise ValueError(f"{os.fspath(path)}, line {line_number}: {line.strip()[:80]!r}: {error}.") from None
+            if words and len(words) != size:
+                raise ValueError(f"{os.fspath(path)}, line {line_number}: has {len(words)} columns instead of {size}.")
+            if words:
+                yield words[query], words[document], words[number]
 
 
 def _of_frame(frame: Any, name: str) -> Iterator[tuple[Any, Any, float]]:
-    import narwhals
+    import narwhals.stable.v2 as nwl
 
-    columns = narwhals.from_native(frame, eager_only=True)
-    chosen = []
+    table, chosen = nwl.from_native(frame, eager_only=True), []
     for names in (QUERY, DOCUMENT, NUMBER[name]):
-        known = [column for column in names if column in columns.columns]
-        if not known:
-            raise ValueError(f"{name} has no column {names[0]!r} (or {', '.join(names[1:])}); it has {columns.columns}.")
-        chosen.append(known[0])
+        chosen += [column for column in names if column in table.columns][:1]
+        if not chosen or chosen[-1] not in names:
+            raise ValueError(f"{name} has no column {names[0]!r} (or {', '.join(names[1:])}); it has {table.columns}.")
     sign = -1.0 if chosen[2] == "rank" else 1.0
-    for query, document, number in zip(*(columns[column].to_list() for column in chosen), strict=True):
+    for query, document, number in zip(*(table[column].to_list() for column in chosen), strict=True):
         yield query, document, sign * float(number)

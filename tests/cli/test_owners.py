@@ -63,7 +63,9 @@ def test_the_page_holds_statements_and_no_markup_of_the_data(command, tmp_path, 
 
 def test_json_on_stdout(command, tmp_path, rng):
     make(tmp_path, rng)
-    code, out, _ = command("owners", "train.csv", "-t", "species", "--owner-column", "seller", "--budget", "1", "--json")
+    code, out, _ = command(
+        "owners", "train.csv", "-t", "species", "--owner-column", "seller", "--budget", "1", "--json"
+    )
     assert code == 0
     told = json.loads(out)
     assert round(sum(told["payments"].values()), 2) == 1

@@ -76,7 +76,7 @@ def test_any_metric_and_large_sets(rng, metric):
     D = pairwise_distances(Q, X, "manhattan" if metric == "precomputed" else metric)
     given = nw.KNNShapley(radius=radius, metric="precomputed").fit(None, y)
     if metric == "precomputed":
-        inside = D <= radius
+        inside = radius >= D
         assert (given.value(D, q).values[~inside.any(axis=0)] == 0).all()
         return
     near = np.abs(D - radius) < 1e-9  # rounding must not decide
@@ -103,7 +103,12 @@ def test_radius_without_a_validation_set_groups_checkpoints_and_executors(rng, t
         total = np.zeros(200)
         for i in range(200):
             rows = np.flatnonzero(alone != alone[i])
-            total[rows] += nw.KNNShapley(radius=0.7, metric="precomputed").fit(None, y[rows]).value(D[i : i + 1, rows], y[i : i + 1]).values
+            total[rows] += (
+                nw.KNNShapley(radius=0.7, metric="precomputed")
+                .fit(None, y[rows])
+                .value(D[i : i + 1, rows], y[i : i + 1])
+                .values
+            )
         np.testing.assert_allclose(est.value(groups=given).values, total / 200, atol=1e-14)
     here = est.value(X, y).values
     np.testing.assert_array_equal(est.value(X, y, checkpoint=tmp_path / "c").values, here)
@@ -133,10 +138,14 @@ def test_equal_weights_are_the_plain_value(rng):
     X, y = rng.normal(size=(50, 3)), rng.integers(0, 3, 50)
     for parameters in ({}, {"utility": "original"}, {"metric": "cosine"}):
         weighted = nw.KNNShapley(3, weights=np.ones_like, **parameters).fit(X, y)
-        np.testing.assert_allclose(weighted.value().values, nw.KNNShapley(3, **parameters).fit(X, y).value().values, atol=1e-14)
+        np.testing.assert_allclose(
+            weighted.value().values, nw.KNNShapley(3, **parameters).fit(X, y).value().values, atol=1e-14
+        )
 
 
-@pytest.mark.parametrize("numbers", [np.array([[3, 4], [1, 0], [-2, 1]]), np.array([[0.3, 0.41], [1.0, 0.07], [-0.2, 0.1]])])
+@pytest.mark.parametrize(
+    "numbers", [np.array([[3, 4], [1, 0], [-2, 1]]), np.array([[0.3, 0.41], [1.0, 0.07], [-0.2, 0.1]])]
+)
 def test_distances_of_cosine_keys(numbers):
     from sklearn.metrics import pairwise_distances
 

@@ -24,7 +24,7 @@ def of_definition(X, y, owners, Q, q, *, k, utility, semivalue, ties, groups=Non
             allowed = [i for i in allowed if groups[i] != query_groups[number]]
         rows = [[i for i in allowed if codes[i] == owner] for owner in range(len(names))]
         total += defined_values(
-            lambda members, rows=rows, game=game: game(tuple(sorted(sum((rows[o] for o in members), [])))),
+            lambda members, rows=rows, game=game: game(tuple(sorted(i for o in members for i in rows[o]))),
             len(names),
             semivalue,
         )
@@ -58,7 +58,7 @@ def test_values_agree_with_the_definition(rng, form, utility, ties):
         X, y, owners = make(rng, 11, int(rng.integers(1, 6)))
         Q, q, k = rng.integers(0, 3, (3, 2)) + 1000.0, rng.integers(0, 3, 3), int(rng.integers(1, 7))
         for semivalue in ("shapley", "banzhaf", "loo", ("beta", 4, 1), "composite"):
-            game = dict(k=k, utility=utility, semivalue=semivalue, ties=ties)
+            game = {"k": k, "utility": utility, "semivalue": semivalue, "ties": ties}
             est = nw.KNNShapley(k, utility=utility, semivalue=semivalue, ties=ties).fit(X, y)
             expected = of_definition(X, y, owners, Q, q, **game)
             np.testing.assert_allclose(found(est.value_owners(owners, Q, q)), expected, rtol=0, atol=1e-12)
@@ -69,7 +69,7 @@ def test_a_training_set_valued_on_itself_with_and_without_groups(rng, form, util
     for _ in range(4):
         X, y, owners = make(rng, 9, 3)
         groups, k = rng.integers(0, 3, 9), int(rng.integers(1, 5))
-        game = dict(k=k, utility=utility, semivalue="shapley", ties="average", itself=True)
+        game = {"k": k, "utility": utility, "semivalue": "shapley", "ties": "average", "itself": True}
         est = nw.KNNShapley(k, utility=utility).fit(X, y)
         np.testing.assert_allclose(
             found(est.value_owners(owners)), of_definition(X, y, owners, X, y, **game), rtol=0, atol=1e-12
@@ -98,7 +98,9 @@ def test_efficiency_symmetry_and_copies(rng):
     assert np.isclose(both["a"].total, both["d"].total, atol=1e-13)
     many = nw.KNNShapley(3).fit(np.vstack([X, *[X[:20]] * 9]), np.append(y, np.tile(y[:20], 9)))
     more = nw.KNNShapley(3).fit(np.vstack([X, *[X[:20]] * 2]), np.append(y, np.tile(y[:20], 2)))
-    values = [est.value_owners(np.append(owners, ["a"] * (len(est.training_set_.labels) - 60)), Q, q) for est in (many, more)]
+    values = [
+        est.value_owners(np.append(owners, ["a"] * (len(est.training_set_.labels) - 60)), Q, q) for est in (many, more)
+    ]
     np.testing.assert_allclose(found(values[0]), found(values[1]), rtol=0, atol=1e-13)  # K copies are all that count
 
 

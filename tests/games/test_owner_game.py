@@ -33,7 +33,7 @@ def values_of_owners(owners, distances, labels, label, *, k, utility, semivalue,
 def values_by_definition(owners, distances, labels, label, *, k, utility, semivalue, n_classes, ties, n_owners):
     game = utility_function("classification", utility, distances, labels, label, k, n_classes, ties)
     rows = [np.flatnonzero(owners == owner).tolist() for owner in range(n_owners)]
-    return defined_values(lambda members: game(tuple(sorted(sum((rows[o] for o in members), [])))), n_owners, semivalue)
+    return defined_values(lambda members: game(tuple(sorted(i for o in members for i in rows[o]))), n_owners, semivalue)
 
 
 def check(owners, distances, labels, label, **game):
@@ -53,7 +53,7 @@ def test_every_semivalue_agrees_with_the_definition(rng, utility, ties):
         distances = rng.integers(0, rng.choice([1, 3, 100]), n).tolist()
         labels, n_classes, k = rng.integers(0, 2, n).tolist(), int(rng.integers(2, 5)), int(rng.integers(1, 7))
         for semivalue in ALL_SEMIVALUES:
-            game = dict(k=k, utility=utility, semivalue=semivalue, n_classes=n_classes, ties=ties)
+            game = {"k": k, "utility": utility, "semivalue": semivalue, "n_classes": n_classes, "ties": ties}
             check(owners, distances, labels, 1, **game)
 
 
@@ -74,14 +74,14 @@ def test_hostile_cases(utility, owners, distances, labels):
     for k in (1, 2, 3, 9):
         for semivalue in ("shapley", "banzhaf"):
             for ties in ("average", "index"):
-                game = dict(k=k, utility=utility, semivalue=semivalue, n_classes=2, ties=ties)
+                game = {"k": k, "utility": utility, "semivalue": semivalue, "n_classes": 2, "ties": ties}
                 check(owners, distances, labels, 1, **game)
 
 
 def test_an_owner_without_rows_gets_nothing_and_all_add_up(rng):
     owners = rng.choice([0, 1, 3], 12)
     labels = rng.integers(0, 2, 12)
-    game = dict(k=3, utility="soft", semivalue="shapley", n_classes=2, ties="average", n_owners=4)
+    game = {"k": 3, "utility": "soft", "semivalue": "shapley", "n_classes": 2, "ties": "average", "n_owners": 4}
     values = values_of_owners(owners, rng.random(12), labels, 1, **game)
     assert values[2] == 0.0
     near = utility_function("classification", "soft", list(range(12)), [1] * 12, 1, 3, 2)

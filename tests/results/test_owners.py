@@ -79,11 +79,13 @@ def test_the_analyst_is_paid_by_the_composite_game(problem):
     owners = est.value_owners(names, Q, q)
     expected = np.zeros(4)
     for point, label in zip(Q, q, strict=True):
-        game = utility_function("classification", "original", ((X - point) ** 2).sum(1).tolist(), y.tolist(), label, 2, 2)
+        game = utility_function(
+            "classification", "original", ((X - point) ** 2).sum(1).tolist(), y.tolist(), label, 2, 2
+        )
         rows = [np.flatnonzero(names == name).tolist() for name in "abc"]
 
         def with_analyst(members, rows=rows, game=game):
-            return game(tuple(sorted(sum((rows[o] for o in members if o < 3), [])))) if 3 in members else 0
+            return game(tuple(sorted(i for o in members if o < 3 for i in rows[o]))) if 3 in members else 0
 
         expected += defined_values(with_analyst, 4, "shapley") / 2
     paid = owners.payments(1000, negative="charge", analyst=True)
@@ -124,8 +126,8 @@ def test_two_periods_compared(problem):
     assert {owner: change.status for owner, change in changes.items()} == {
         "a": "stayed", "b": "stayed", "c": "withdrew", "d": "joined",
     }  # fmt: skip
-    assert (changes["a"].n_rows_before, changes["a"].n_rows) == (3, 1)
-    assert changes["d"].total_before == 0.0
+    assert (changes["a"].before.n_rows, changes["a"].now.n_rows) == (3, 1)
+    assert changes["d"].before.total == 0.0
     told = " ".join(changes.reasons)
     assert "n_neighbors" in told
     assert "training" in told

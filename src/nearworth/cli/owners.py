@@ -16,7 +16,7 @@ def owners(
     *, output: str, force: bool, as_json: bool, owner_column: str, budget: str | None, negative: str, analyst: bool,
     earlier: str | None, **given: Any,
 ) -> None:  # fmt: skip
-    model, rules = pop_model(given), {"negative": negative, "analyst": analyst}
+    model, rules = pop_model(given), dict[str, Any](negative=negative, analyst=analyst)
     check_output(output, force, (*FORMATS, ".html"), inputs=(given["train"], given["validation"], earlier))
     before = None if earlier is None else _read_earlier(earlier)
     data = prepare(**given, id_column=owner_column, id_option="--owner-column")
@@ -25,7 +25,10 @@ def owners(
     comparison = None if before is None else values.compare(before)
     payments = {} if budget is None else values.payments(budget, **rules)
     print_message(str(values))
-    for remark in [*(f"{owner}: {amount:.2f}" for owner, amount in payments.items()), *([comparison] * (before is not None))]:
+    for remark in [
+        *(f"{owner}: {amount:.2f}" for owner, amount in payments.items()),
+        *([comparison] * (before is not None)),
+    ]:
         print_message(str(remark))
     suffix = Path(output).suffix.lower()
     if suffix == ".html":

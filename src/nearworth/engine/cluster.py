@@ -167,7 +167,10 @@ def work(job: Job, span: Span, points: Mapping[str, Any]) -> Partial:
     plan = make_plan(problem.training, job.parameters, job.method, span.n_points)
     evaluators = job.method.evaluators(problem, plan, shared=shared)
     n_values = job.method.rule.n_values if job.method.rule else None
-    request, sums = Request(spread=bool(job.parameters["standard_errors"]), n_values=n_values), Partial(Origin(kernel=kernel()))
+    request, sums = (
+        Request(spread=bool(job.parameters["standard_errors"]), n_values=n_values),
+        Partial(Origin(kernel=kernel())),
+    )
     deque(run_steps(problem, plan.threads, request, evaluators, sums, span), maxlen=0)
     return sums
 

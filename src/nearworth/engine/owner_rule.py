@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from nearworth._common.memory import Memory
 from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix, IntVector
 from nearworth.engine.classify import ClassificationEvaluator, SharedTraining, SortedEvaluator
 from nearworth.engine.problem import Problem
+from nearworth.engine.rules import NearEvaluator, Rule
 from nearworth.engine.run import Evaluator, Request
 from nearworth.games.coefficients import Presence
 from nearworth.games.owner_game import QUADRATURE_ERROR, Nodes, SmallCoalitions, owner_values
@@ -34,7 +34,7 @@ INTERRUPT_EVERY = 2**20  # owners times numbers of scratch after which a run loo
 
 
 @dataclass(frozen=True, eq=False)
-class OwnerRule:
+class OwnerRule(Rule):
     """Owners as players: the owner of each training row as a code, and the nodes that stand for their presence."""
 
     codes: IntVector
@@ -42,10 +42,10 @@ class OwnerRule:
     n_neighbors: int
 
     @property
-    def n_values(self) -> int:
+    def n_values(self) -> int:  # type: ignore[override]
         return self.nodes.n_owners
 
-    @cached_property
+    @property
     def identity(self) -> dict[str, Any]:
         return {"owners": fingerprint(self.codes), "nodes": len(self.nodes.t)}
 
@@ -152,20 +152,26 @@ class OwnersEvaluator(ClassificationEvaluator):
         values = np.empty((len(block.qkeys), rule.n_values))
         labels = problem.query_labels[part].astype(np.int32)
         native.call(
-            "value_owners", block.qkeys, block.tolerance, labels, classes.positions[excluded], classes.starts, classes.order,
-            self._owner_of, self._class_of, *block.source, problem.ties == "index", rule.n_neighbors, rule.nodes.t,
+            "value_owners", block.qkeys, block.tolerance, labels, classes.positions[excluded], classes.starts,
+            classes.order, self._owner_of, self._class_of, *block.source, problem.ties == "index", rule.n_neighbors, rule.nodes.t,
             rule.nodes.weights, self._binomial, values, self._near, self._exact, self._space,
         )  # fmt: skip
         return values
 
 
-class SortedOwnersEvaluator:
+class SortedOwnersEvaluator(NearEvaluator):
     """The same without compiled code."""
 
-    def __init__(self, problem: Problem, batch: int, rule: OwnerRule, added: _AddedBySmall) -> None:
-        self._problem, self._batch, self._rule, self._added = problem, batch, rule, added
+    is_local = False
 
-    def add(self, leaf: Leaf, start: int, stop: int, request: Request) -> Iterator[int]:
+    def __init__(self, problem: Problem, batch: int, rule: OwnerRule, added: _AddedBySmall) -> None:
+        super().__init__(problem, batch)
+        self._rule, self._added = rule, added
+
+    def far(self, query: int) -> FloatVector:
+        return np.zeros(self._rule.n_values) + self._added(query, self._problem.excluded(query))
+
+    def near(self, start: int, stop: int) -> Iterator[tuple[int, IntVector, FloatVector]]:
         problem, rule = self._problem, self._rule
         for query, keys in problem.exact_keys(start, stop, self._batch):
             excluded = problem.excluded(query)
@@ -174,5 +180,4 @@ class SortedOwnersEvaluator:
             first = Neighbours(order[None, :], keys[None, order]).starts(problem.ties)[0]
             gains = (problem.labels[order] == problem.query_labels[query]).astype(np.float64)
             values = owner_values(rule.codes[order], gains, first, rule.n_neighbors, rule.nodes)
-            request.add(leaf, query, float(problem.weights[query]), values + self._added(query, excluded))
-            yield 1
+            yield query, np.arange(rule.n_values), values

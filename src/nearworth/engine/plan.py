@@ -11,14 +11,14 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
-from typing import Any, Protocol
+from typing import Any
 
 from nearworth._common import native
 from nearworth._common.memory import Memory, default_budget, free_memory, usable_threads
 from nearworth.engine.classify import ClassificationEvaluator, SharedTraining, SortedEvaluator
-from nearworth.engine.distance_rules import RadiusRule, WeightRule
 from nearworth.engine.problem import Problem, TrainingSet, budget
 from nearworth.engine.regress import RegressionEvaluator
+from nearworth.engine.rules import RadiusRule, Rule, WeightRule
 from nearworth.engine.run import Evaluator, Request, one_blas_thread
 from nearworth.engine.truncate import ExactSource, Source, TruncatedEvaluator
 from nearworth.games.classification import ClassificationGame
@@ -39,20 +39,6 @@ SHARED_PASS = 8  # queries that must share a pass over a file before a second th
 QUERY_COPIES = 6  # of a query, while it is converted, centred and multiplied
 TRIAL_POINTS, TRIAL_QUERIES, TRIAL_SECONDS = 32_768, 64, 0.3
 THREAD_GAIN = 0.85  # of what a further thread would add if memory were not shared
-
-
-class Rule(Protocol):
-    """Another game than that of all rows by rank. Prints itself, and travels to workers.
-
-    OwnerRule (owner_rule.py), OwnedRule (owned_rule.py), RadiusRule and WeightRule (distance_rules.py).
-    """
-
-    n_values: int | None  # how many players there are; None: the training rows
-    identity: dict[str, Any]  # what must be the same where sums are combined, besides the parameters
-
-    def evaluators(self, problem: Problem, plan: Plan, shared: SharedTraining | None) -> Callable[[], Evaluator]: ...
-
-    def memory(self, n_train: int, *, by_product: bool) -> Memory: ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -71,7 +71,8 @@ class ClassificationGame:
         if self._correction is None:
             return values
         own, other, empty = self._correction.own, self._correction.other, self._correction.empty
-        return values + own * gains + other * (gains.sum(axis=1, keepdims=True) - gains) - empty / self._n_classes
+        others = gains.sum(axis=1, keepdims=True) - gains
+        return np.asarray(values + own * gains + other * others - empty / self._n_classes)
 
     def added(self, n_matches: Any) -> tuple[Any, Any]:
         """What the soft utility adds to the value of a match and of a non-match, given how many matches there are."""

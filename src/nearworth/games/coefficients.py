@@ -56,7 +56,7 @@ class Presence:
         name, a, b = semivalue
         if name == "sizes":
             return cls(sizes=(int(a), None if b is None else int(b)))
-        return cls(present=float(b), absent=float(a))
+        return cls(present=float(b or 0), absent=float(a))
 
     @property
     def mean(self) -> float:

@@ -15,7 +15,7 @@ from math import comb
 
 import numpy as np
 
-from nearworth._common.types import BoolVector, FloatVector, Semivalue, Utility
+from nearworth._common.types import BoolVector, FloatMatrix, FloatVector, IntMatrix, IntVector, Semivalue, Utility
 from nearworth.games.coefficients import Presence, rank_weights, size_distribution, sum_after
 
 
@@ -54,9 +54,8 @@ class OwnedGame:
 
     def values(self, is_owned: BoolVector, gains: FloatVector, first: BoolVector) -> FloatVector:
         """Values of the game (1/K) * (sum of gains over the K nearest), rows in rank order; 0 for owned ones."""
-        owned = np.cumsum(is_owned) - is_owned
-        nearer = np.arange(len(gains)) - owned
-        owned = np.minimum(owned, self.n_neighbors)
+        before: IntVector = np.cumsum(is_owned) - is_owned
+        owned, nearer = np.minimum(before, self.n_neighbors), np.arange(len(gains)) - before
         if first.all():
             table = np.where(is_owned, self._to_owned[owned, nearer], self._to_candidate[owned, nearer])
             return np.where(is_owned, 0.0, gains * self._worth[owned, nearer] - sum_after(gains * table))
@@ -67,9 +66,7 @@ class OwnedGame:
             values[block], lost = self._tied(is_owned[block], gains[block], a, r, lost)
         return values
 
-    def _tied(
-        self, is_owned: BoolVector, gains: FloatVector, a: int, r: int, lost: float
-    ) -> tuple[FloatVector, float]:
+    def _tied(self, is_owned: BoolVector, gains: FloatVector, a: int, r: int, lost: float) -> tuple[FloatVector, float]:
         """A block in random order: the others before a row are any of them, with their number uniform."""
         n_owned, n_candidates = int(is_owned.sum()), int((~is_owned).sum())
         from_owned, from_candidates = gains[is_owned].sum(), gains[~is_owned].sum()
@@ -89,7 +86,7 @@ class OwnedGame:
         return np.where(is_owned, 0.0, values), after
 
 
-def _others(n_owned: int, n_candidates: int, most_owned: int) -> tuple[FloatVector, FloatVector, FloatVector]:
+def _others(n_owned: int, n_candidates: int, most_owned: int) -> tuple[FloatMatrix, IntMatrix, IntMatrix]:
     """P(y owned rows and z candidates come before a row), all at random; y no more than counts."""
     y, z = np.meshgrid(np.arange(min(n_owned + 1, max(most_owned, 1))), np.arange(n_candidates + 1), indexing="ij")
     n = n_owned + n_candidates
@@ -98,7 +95,7 @@ def _others(n_owned: int, n_candidates: int, most_owned: int) -> tuple[FloatVect
 
 
 def _correction(sizes: FloatVector, n_owned: int, k: int) -> FloatVector:
-    """Coalitions of s < k rows in all vote with weight 1/s: factors of an own match, of others, of owned ones; empty."""
+    """Coalitions of s < k rows vote with weight 1/s: factors of an own match, of other ones, of owned ones; empty."""
     n_candidates = len(sizes)
     s = n_owned + np.arange(n_candidates + 1)
     more = np.where((s > 0) & (s < k), 1.0 / np.maximum(s, 1) - 1.0 / k, 0.0)

@@ -97,7 +97,7 @@ def all_but_one(law: Law, factors: Sequence[Any], multiply: Callable[[Law, Any],
 def owner_values(
     owners: IntVector, gains: FloatVector, first: BoolVector, n_neighbors: int, nodes: Nodes
 ) -> FloatVector:
-    """Values of the game (1/K) * (sum of gains over the K nearest), rows in rank order; `first` begins blocks of ties."""
+    """Values of the game (1/K) * (sum of gains over the K nearest); rows by rank, `first` begins blocks of ties."""
     values, nearer = np.zeros(nodes.n_owners), np.zeros(nodes.n_owners, dtype=np.intp)
     for block in np.split(np.arange(len(owners)), np.flatnonzero(first)[1:]):
         tied = np.bincount(owners[block], minlength=nodes.n_owners)
@@ -105,7 +105,7 @@ def owner_values(
         times = _gauss(Presence(), (len(block) + 1) // 2)
         for owner in np.flatnonzero((gained != 0.0) & (nearer < n_neighbors)):
             for x, weight in zip(*times, strict=True):
-                values += gained[owner] * weight * _shares(owner, nearer, tied, x, n_neighbors, nodes)
+                values += gained[owner] * weight * _shares(int(owner), nearer, tied, x, n_neighbors, nodes)
         nearer += tied
         if (nearer >= n_neighbors).all():
             break
@@ -153,13 +153,13 @@ class SmallCoalitions:
         """By owner, from the rows and matches of each."""
         large = n_rows >= self._k
         counts = np.stack([np.where(large, self._k, n_rows), np.where(large, 0, n_matches)], axis=1)
-        return self._of_counts(counts.astype(np.int64).tobytes())
+        return np.asarray(self._of_counts(counts.astype(np.int64).tobytes()))
 
     def _of_owners(self, counts: bytes) -> FloatVector:
         owners = np.frombuffer(counts, dtype=np.int64).reshape(-1, 2)
         kinds, kind_of, sizes = np.unique(owners, axis=0, return_inverse=True, return_counts=True)
         described = [(*kind, size) for kind, size in zip(kinds.tolist(), sizes.tolist(), strict=True)]
-        return self._added(described)[kind_of.ravel()]
+        return np.asarray(self._added(described)[kind_of.ravel()])
 
     def _added(self, kinds: Sequence[tuple[int, int, int]]) -> FloatVector:
         """For an owner of each kind: (rows, matches, number of such owners)."""

@@ -105,7 +105,9 @@ def semivalue(name: str, value: Any) -> None:
         if value[0] == "sizes":
             low, high = value[1:]
             if not (is_whole(low) and low >= 0 and (high is None or (is_whole(high) and high >= low))):
-                raise ValueError(f'{name}=("sizes", low, high) needs whole numbers, 0 <= low <= high or None; got {value!r}.')
+                raise ValueError(
+                    f'{name}=("sizes", low, high) needs whole numbers, 0 <= low <= high or None; got {value!r}.'
+                )
             return
         if not all(is_real(x) and 1e-100 <= x <= 1e100 for x in value[1:]):
             raise ValueError(f'{name}=("beta", a, b) needs two positive numbers (1e-100 to 1e100); got {value!r}.')
@@ -113,7 +115,9 @@ def semivalue(name: str, value: Any) -> None:
     if isinstance(value, str) and value == "beta":
         raise ValueError(f'{name}="beta" needs its two parameters: ("beta", 4, 1) for example.')
     if isinstance(value, str) and value == "sizes":
-        raise ValueError(f'{name}="sizes" needs the least and the most others present: ("sizes", 100, None) for example.')
+        raise ValueError(
+            f'{name}="sizes" needs the least and the most others present: ("sizes", 100, None) for example.'
+        )
     one_of("shapley", "banzhaf", "loo", "composite")(name, value)
 
 

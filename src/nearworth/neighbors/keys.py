@@ -255,7 +255,7 @@ class InnerProductKeys(Keys):
         rows, _ = scale_queries(np.asarray(queries, dtype=np.float64), self._exponent)
         return minus_inner_products(rows, self._points)
 
-    def as_distances(self, keys: FloatMatrix, queries: Any) -> FloatMatrix:
+    def as_distances(self, keys: FloatMatrix, queries: Any) -> FloatMatrix:  # noqa: ARG002
         raise ValueError("metric='inner_product' has no distances, which radius and weights need. Use 'cosine'.")
 
     def products(self, *, single: bool) -> Products:  # noqa: ARG002 - single precision would not serve here

@@ -45,15 +45,11 @@ class Statement(dict[str, Any]):
 
 
 class Change(NamedTuple):
-    """An owner in two periods: "joined", "withdrew" or "stayed", and what it had then and has now."""
+    """An owner in two periods: "joined", "withdrew" or "stayed", and what it had before and has now."""
 
     status: str
-    total_before: float
-    total: float
-    share_before: float
-    share: float
-    n_rows_before: int
-    n_rows: int
+    before: OwnerValue
+    now: OwnerValue
 
 
 class Comparison(dict[Any, Change]):
@@ -64,13 +60,11 @@ class Comparison(dict[Any, Change]):
         self.reasons = reasons
 
     def __repr__(self) -> str:
-        width = max(5, *(len(str(owner)) for owner in self))
-        lines = [f"{'owner':<{width}}  {'':<8}  {'rows':>17}  {'total':>24}  {'share':>16}"]
-        for owner, change in self.items():
-            rows = f"{change.n_rows_before:,} -> {change.n_rows:,}"
-            totals = f"{change.total_before:.6g} -> {change.total:.6g}"
-            shares = f"{change.share_before:.1%} -> {change.share:.1%}"
-            lines.append(f"{owner!s:<{width}}  {change.status:<8}  {rows:>17}  {totals:>24}  {shares:>16}")
+        lines = [
+            f"{owner!s:<12} {status:<8}  {before.n_rows:,} -> {now.n_rows:,} rows,  total {before.total:.6g} -> "
+            f"{now.total:.6g},  share {before.share:.1%} -> {now.share:.1%}"
+            for owner, (status, before, now) in self.items()
+        ]
         return "\n".join([*lines, *(f"changed: {reason}" for reason in self.reasons)])
 
 
@@ -92,8 +86,8 @@ class OwnerValues(dict[Any, OwnerValue]):
         super().__init__(rows)
         self._backend, self.how, self.origin, self._composite = backend, how, origin or Origin(), composite
 
-    def __reduce__(self) -> Any:
-        return _restored, (dict(self), self._backend, self.how, self.origin)
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_composite": None}  # which needs the data
 
     def payments(
         self, budget: Any, negative: Literal["zero", "charge", "error"] = "zero", analyst: bool = False
@@ -101,8 +95,8 @@ class OwnerValues(dict[Any, OwnerValue]):
         """Split a budget by value, to the cent: owner -> amount. The amounts add up to the budget.
 
         Amounts are rounded down, and the cents left over go to the largest remainders. Owners of negative value get
-        nothing ("zero"), pay for it ("charge"), or are an error. With `analyst=True` the entry "analyst" is the share of
-        the one who makes the model: of the composite game, in which owners without an analyst are worth nothing
+        nothing ("zero"), pay for it ("charge"), or are an error. With `analyst=True` the entry "analyst" is the share
+        of the one who makes the model: of the composite game, in which owners without an analyst are worth nothing
         (needs `KNNShapley.value_owners` with semivalue="shapley", and a second run).
         """
         one_of("zero", "charge", "error")("negative", negative)
@@ -152,13 +146,10 @@ class OwnerValues(dict[Any, OwnerValue]):
 
     def compare(self, earlier: OwnerValues) -> Comparison:
         """These owners and those of an earlier period: who joined, who withdrew, what changed and what else did."""
-        nothing = OwnerValue(0.0, math.nan, 0.0, 0, 0.0, 0.0)
-        changes = {}
+        nothing, changes = OwnerValue(0.0, math.nan, 0.0, 0, 0.0, 0.0), {}
         for owner in dict.fromkeys([*earlier, *self]):
-            before, now = earlier.get(owner, nothing), self.get(owner, nothing)
             status = "joined" if owner not in earlier else "withdrew" if owner not in self else "stayed"
-            total, _, share, n_rows = zip(before[:4], now[:4], strict=True)
-            changes[owner] = Change(status, *total, *share, *n_rows)
+            changes[owner] = Change(status, earlier.get(owner, nothing), self.get(owner, nothing))
         reasons = [] if self.how == earlier.how else [f"how values are computed ({earlier.how}; now {self.how})"]
         reasons += earlier.origin.differences(self.origin, GAME)
         if [each.fingerprint for each in earlier.origin.validation] != [x.fingerprint for x in self.origin.validation]:
@@ -199,10 +190,6 @@ class OwnerValues(dict[Any, OwnerValue]):
         if self._inexact:
             lines.append("Values are not exact: totals lie between `lower` and `upper` of each owner.")
         return "\n".join(lines)
-
-
-def _restored(rows: Mapping[Any, OwnerValue], backend: str | None, how: str, origin: Origin) -> OwnerValues:
-    return OwnerValues(rows, backend, how=how, origin=origin)
 
 
 def _in_cents(budget: Any) -> int:
