@@ -153,8 +153,8 @@ class OwnersEvaluator(ClassificationEvaluator):
         labels = problem.query_labels[part].astype(np.int32)
         native.call(
             "value_owners", block.qkeys, block.tolerance, labels, classes.positions[excluded], classes.starts,
-            classes.order, self._owner_of, self._class_of, *block.source, problem.ties == "index", rule.n_neighbors, rule.nodes.t,
-            rule.nodes.weights, self._binomial, values, self._near, self._exact, self._space,
+            classes.order, self._owner_of, self._class_of, *block.source, problem.ties == "index", rule.n_neighbors,
+            rule.nodes.t, rule.nodes.weights, self._binomial, values, self._near, self._exact, self._space,
         )  # fmt: skip
         return values
 

@@ -172,7 +172,7 @@ class SmallCoalitions:
             n_rows, n_matches, size = kind
             if n_rows == 0:
                 return law
-            product = binomial[size, 0] * law
+            product: FloatMatrix = binomial[size, 0] * law
             for j in range(1, (k - 1) // n_rows + 1):
                 r, m = j * n_rows, j * n_matches
                 product[r:, m:] += binomial[size, j] * law[: k - r, : k - m]
