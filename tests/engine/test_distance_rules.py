@@ -41,7 +41,7 @@ def by_weight(distances, labels, label, *, k, utility, n_classes, ties):
 
 
 def test_radius_agrees_with_the_definition(rng):
-    for _ in range(20):
+    for _ in range(8):
         X, y = rng.integers(0, 4, (8, 2)).astype(float), np.append([0, 1, 2], rng.integers(0, 3, 5))
         Q, q, radius = rng.integers(0, 4, (3, 2)), rng.integers(0, 3, 3), float(rng.choice([0.5, 1, 2, 9]))
         for semivalue in (*SEMIVALUES, "composite"):
@@ -120,7 +120,7 @@ def test_radius_without_a_validation_set_groups_checkpoints_and_executors(rng, t
 @pytest.mark.parametrize("utility", UTILITIES)
 @pytest.mark.parametrize("ties", ["average", "index"])
 def test_weights_agree_with_the_definition(rng, utility, ties):
-    for _ in range(12):
+    for _ in range(5):
         X, y = rng.integers(0, 3, (7, 2)).astype(float), np.append([0, 1, 2], rng.integers(0, 3, 4))
         Q, q, k = rng.integers(0, 3, (2, 2)), rng.integers(0, 3, 2), int(rng.integers(1, 9))
         for semivalue in ("shapley", "banzhaf", ("beta", 4, 1), ("sizes", 1, 4)):

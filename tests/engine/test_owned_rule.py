@@ -28,7 +28,7 @@ def of_definition(X, y, owned, Q, q, *, k, utility, semivalue, ties):
 @pytest.mark.parametrize("utility", UTILITIES)
 @pytest.mark.parametrize("ties", ["average", "index"])
 def test_values_agree_with_the_definition(rng, utility, ties):
-    for _ in range(25):
+    for _ in range(10):
         n, n_owned = 8, int(rng.integers(0, 8))
         X, y = rng.integers(0, 3, (n, 2)).astype(float), np.append([0, 1, 2], rng.integers(0, 3, n - 3))
         owned = rng.permutation(np.arange(n) < n_owned)

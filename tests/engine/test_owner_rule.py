@@ -54,8 +54,8 @@ def form(request, monkeypatch):
 @pytest.mark.parametrize("utility", UTILITIES)
 @pytest.mark.parametrize("ties", ["average", "index"])
 def test_values_agree_with_the_definition(rng, form, utility, ties):
-    for _ in range(6):
-        X, y, owners = make(rng, 11, int(rng.integers(1, 6)))
+    for _ in range(3):
+        X, y, owners = make(rng, 10, int(rng.integers(1, 6)))
         Q, q, k = rng.integers(0, 3, (3, 2)) + 1000.0, rng.integers(0, 3, 3), int(rng.integers(1, 7))
         for semivalue in ("shapley", "banzhaf", "loo", ("beta", 4, 1), "composite"):
             game = {"k": k, "utility": utility, "semivalue": semivalue, "ties": ties}
@@ -152,7 +152,7 @@ def test_threads_memory_checkpoints_and_executors_give_the_same_bits(rng, tmp_pa
 
 
 def test_a_given_error_takes_fewer_nodes(rng):
-    X, y, owners = rng.normal(size=(900, 3)), rng.integers(0, 2, 900), rng.permutation(900) % 300
+    X, y, owners = rng.normal(size=(400, 3)), rng.integers(0, 2, 400), rng.permutation(400) % 200
     Q, q = rng.normal(size=(3, 3)), rng.integers(0, 2, 3)
     exact = nw.KNNShapley(4).fit(X, y).value_owners(owners, Q, q)
     rough = nw.KNNShapley(4, max_error=1e-3).fit(X, y).value_owners(owners, Q, q)
@@ -174,6 +174,20 @@ def test_what_cannot_be_exact_is_refused(rng, parameters, message):
     X, y = rng.normal(size=(20, 2)), rng.integers(0, 2, 20)
     with pytest.raises(ValueError, match=message):
         nw.KNNShapley(3, **parameters).fit(X, y).value_owners(np.arange(20) % 3, X, y)
+
+
+def test_more_neighbours_than_rows_cost_nothing(rng):
+    X, y, owners = make(rng, 12, 4)
+    for utility in UTILITIES:
+        found_ = found(nw.KNNShapley(10**6, utility=utility).fit(X, y).value_owners(owners, X[:2], y[:2]))
+        game = {"k": 10**6, "utility": utility, "semivalue": "shapley", "ties": "average"}
+        np.testing.assert_allclose(found_, of_definition(X, y, owners, X[:2], y[:2], **game), rtol=0, atol=1e-12)
+
+
+def test_too_many_owners_are_refused_plainly(rng):
+    X, y = rng.normal(size=(5001, 1)), rng.integers(0, 2, 5001)
+    with pytest.raises(ValueError, match="5,001 owners are too many"):
+        nw.KNNShapley(3).fit(X, y).value_owners(np.arange(5001), X[:1], y[:1])
 
 
 def test_wrong_owners_are_refused(rng):

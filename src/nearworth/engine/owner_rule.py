@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from nearworth.engine.plan import Plan
 
 
+MOST_OWNERS = 5_000  # about a second for each validation point
 INTERRUPT_EVERY = 2**20  # owners times numbers of scratch after which a run looks whether it should stop
 
 
@@ -40,6 +41,11 @@ class OwnerRule(Rule):
     codes: IntVector
     nodes: Nodes
     n_neighbors: int
+
+    @property
+    def n_counted(self) -> int:
+        """K, as far as there are rows to count: the K nearest of fewer rows are all of them."""
+        return min(self.n_neighbors, len(self.codes))
 
     @property
     def n_values(self) -> int:  # type: ignore[override]
@@ -57,15 +63,15 @@ class OwnerRule(Rule):
         added = _AddedBySmall(problem, self)
         if not native.available():
             return lambda: SortedOwnersEvaluator(problem, plan.batch, self, added)
-        shared, binomial = shared or SharedTraining(problem.keys, problem.labels), self.nodes.binomial(self.n_neighbors)
+        shared, binomial = shared or SharedTraining(problem.keys, problem.labels), self.nodes.binomial(self.n_counted)
         options = {"batch": plan.batch, "products": plan.products, "single": plan.single}
         return lambda: OwnersEvaluator(problem, shared, self, added, binomial, **options)
 
     def memory(self, n_train: int, *, by_product: bool) -> Memory:
         if not native.available():
             return SortedEvaluator.memory(n_train)
-        space = native.call("owners_space", self.n_neighbors, self.n_values, len(self.nodes.t))
-        table = Memory(shared=8 * (self.n_values + 1) * self.n_neighbors * len(self.nodes.t) + 12 * n_train)
+        space = native.call("owners_space", self.n_counted, self.n_values, len(self.nodes.t))
+        table = Memory(shared=8 * (self.n_values + 1) * self.n_counted * len(self.nodes.t) + 12 * n_train)
         own = Memory(per_thread=8 * space + 12 * n_train, per_query=8 * self.n_values)
         return ClassificationEvaluator.memory(n_train, by_product=by_product) + table + own
 
@@ -86,6 +92,11 @@ def owner_rule(codes: IntVector, n_owners: int, parameters: Mapping[str, Any]) -
     if search not in ("exact", "auto"):
         raise ValueError(
             f"value_owners needs search='exact': the nearest rows of every owner, not those of all; got {search!r}."
+        )
+    if n_owners > MOST_OWNERS:
+        raise ValueError(
+            f"value_owners is exact, and {n_owners:,} owners are too many for that (the most are {MOST_OWNERS:,}). "
+            "Merge small owners, or add up the values of rows with Valuation.sum_by."
         )
     max_error = parameters["max_error"]
     nodes = Nodes.of(Presence.of(semivalue), n_owners, QUADRATURE_ERROR if max_error is None else float(max_error))
@@ -130,7 +141,7 @@ class OwnersEvaluator(ClassificationEvaluator):
         self._rule, self._added, self._binomial = rule, added, binomial
         self._owner_of, self._class_of = rule.codes.astype(np.int32), problem.labels.astype(np.int32)
         self._near, self._exact = np.empty(problem.n_train, dtype=np.int32), np.empty(problem.n_train)
-        self._space = np.empty(native.call("owners_space", rule.n_neighbors, rule.n_values, len(rule.nodes.t)))
+        self._space = np.empty(native.call("owners_space", rule.n_counted, rule.n_values, len(rule.nodes.t)))
 
     def add(self, leaf: Leaf, start: int, stop: int, request: Request) -> Iterator[int]:
         problem, step = self._problem, max(1, INTERRUPT_EVERY // (self._rule.n_values * self._space.size))
@@ -153,10 +164,10 @@ class OwnersEvaluator(ClassificationEvaluator):
         labels = problem.query_labels[part].astype(np.int32)
         native.call(
             "value_owners", block.qkeys, block.tolerance, labels, classes.positions[excluded], classes.starts,
-            classes.order, self._owner_of, self._class_of, *block.source, problem.ties == "index", rule.n_neighbors,
+            classes.order, self._owner_of, self._class_of, *block.source, problem.ties == "index", rule.n_counted,
             rule.nodes.t, rule.nodes.weights, self._binomial, values, self._near, self._exact, self._space,
         )  # fmt: skip
-        return values
+        return values * (rule.n_counted / rule.n_neighbors)
 
 
 class SortedOwnersEvaluator(NearEvaluator):
@@ -179,5 +190,5 @@ class SortedOwnersEvaluator(NearEvaluator):
             order = np.argsort(keys, kind="stable")[: problem.n_train - len(excluded)]
             first = Neighbours(order[None, :], keys[None, order]).starts(problem.ties)[0]
             gains = (problem.labels[order] == problem.query_labels[query]).astype(np.float64)
-            values = owner_values(rule.codes[order], gains, first, rule.n_neighbors, rule.nodes)
-            yield query, np.arange(rule.n_values), values
+            values = owner_values(rule.codes[order], gains, first, rule.n_counted, rule.nodes)
+            yield query, np.arange(rule.n_values), values * (rule.n_counted / rule.n_neighbors)

@@ -27,11 +27,12 @@ class OwnedGame:
         semivalue: Semivalue,
     ) -> None:  # fmt: skip
         soft = utility == "soft"
-        k = min(n_neighbors, n_candidates + n_owned) if soft else n_neighbors
+        k = min(n_neighbors, n_candidates + n_owned)  # all rows are among the K nearest if they are no more
         presence = Presence.of(semivalue)
         self._worth = np.zeros((k + 1, n_candidates + 1))
         for a in range(k):
-            self._worth[a, :n_candidates] = (k - a) / k * rank_weights(presence, n_candidates, k - a).worth
+            votes = (k - a) / (k if soft else n_neighbors)
+            self._worth[a, :n_candidates] = votes * rank_weights(presence, n_candidates, k - a).worth
         before = np.pad(self._worth, ((0, 0), (1, 0)))[:, :-1]  # with one candidate less nearer
         self._to_candidate = before - self._worth
         self._to_owned = before - np.pad(before, ((0, 1), (0, 0)))[1:]

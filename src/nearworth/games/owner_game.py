@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, reduce
+from functools import lru_cache, reduce
 from typing import Any, TypeVar
 
 import numpy as np
@@ -30,7 +30,7 @@ from nearworth._common.types import BoolVector, FloatMatrix, FloatVector, IntVec
 from nearworth.games.coefficients import Presence, size_distribution
 
 QUADRATURE_ERROR = 1e-13
-FEW_LAWS = 256
+FEW_LAWS, FEW_TABLES = 256, 4  # kept for later queries
 Law = TypeVar("Law")
 
 
@@ -143,11 +143,7 @@ class SmallCoalitions:
 
     def __init__(self, n_neighbors: int, n_classes: int, nodes: Nodes) -> None:
         self._k, self._n_classes, self._nodes = n_neighbors, n_classes, nodes
-        self._of_counts = lru_cache(FEW_LAWS)(self._of_owners)
-
-    @cached_property
-    def _binomial(self) -> npt.NDArray[np.float64]:
-        return self._nodes.binomial(self._k)
+        self._of_counts, self._binomial = lru_cache(FEW_LAWS)(self._of_owners), lru_cache(FEW_TABLES)(nodes.binomial)
 
     def __call__(self, n_rows: IntVector, n_matches: IntVector) -> FloatVector:
         """By owner, from the rows and matches of each."""
@@ -163,9 +159,10 @@ class SmallCoalitions:
 
     def _added(self, kinds: Sequence[tuple[int, int, int]]) -> FloatVector:
         """For an owner of each kind: (rows, matches, number of such owners)."""
-        k, weights, binomial = self._k, self._nodes.weights, self._binomial
-        score = np.zeros((k, k))  # by rows and matches
-        score[1:] = np.outer(1.0 / np.arange(1, k) - 1.0 / k, np.arange(k))
+        rows_of_small = sum(n_rows * size for n_rows, _, size in kinds if n_rows < self._k)
+        k, weights = min(self._k, rows_of_small + 1), self._nodes.weights  # no small coalition has more rows
+        binomial, score = self._binomial(k), np.zeros((k, k))  # the score by rows and matches
+        score[1:] = np.outer(1.0 / np.arange(1, k) - 1.0 / self._k, np.arange(k))
         score[0] = 1.0 / self._n_classes
 
         def join(law: FloatMatrix, kind: tuple[int, int, int]) -> FloatMatrix:
