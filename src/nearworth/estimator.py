@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -258,6 +258,9 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
             As in `value`.
         """
         parameters = self._fitted_parameters()
+        unknown = options.keys() - {"checkpoint", "checkpoint_interval", "executor", "scratch"}
+        if unknown:
+            raise TypeError(f"value_owners takes no {min(unknown)}.")
         labels, codes = check_owners(owner_of_row, self.training_set_.n_rows)
         rule = owner_rule(codes, len(labels), parameters)
         parameters["max_error"] = None
@@ -266,7 +269,7 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         totals, again = np.stack([made.values] * 3), clone(self).set_params(semivalue="composite")
         again.training_set_ = self.training_set_
         others = {"sample_weight": sample_weight, "groups": groups}
-        composite = partial(again.value_owners, owner_of_row, X_val, y_val, **others)
+        composite = cache(partial(again.value_owners, owner_of_row, X_val, y_val, **others))
         about = {"how": str(rule), "origin": made.origin}
         about["composite"] = composite if self.semivalue == "shapley" else None
         return of_totals(labels, codes, totals, made.standard_errors, made.backend, **about)

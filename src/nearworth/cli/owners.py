@@ -24,12 +24,8 @@ def owners(
     values = est.value_owners(data.rows.ids.to_pylist(), data.X_val, data.y_val)
     comparison = None if before is None else values.compare(before)
     payments = {} if budget is None else values.payments(budget, **rules)
-    print_message(str(values))
-    for remark in [
-        *(f"{owner}: {amount:.2f}" for owner, amount in payments.items()),
-        *([comparison] * (before is not None)),
-    ]:
-        print_message(str(remark))
+    paid = [f"{owner}: {amount:.2f}" for owner, amount in payments.items()]
+    print_message("\n".join([str(values), *paid, *([] if comparison is None else [str(comparison)])]))
     suffix = Path(output).suffix.lower()
     if suffix == ".html":
         from nearworth.report.statement_page import render_statements

@@ -1,49 +1,20 @@
-"""One page with what each owner is told: all owners in a table, then a statement for each. No script."""
+"""One page with what each owner is told: all owners, what changed, then a statement for each. No script."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from html import escape
 from typing import Any
-
-from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup
 
 from nearworth._version import __version__
 from nearworth.report.page import policy_for
-from nearworth.results.owners import ANALYST, Comparison, OwnerValues
+from nearworth.results.owners import Comparison, OwnerValues
 
 STYLE = """
 :root { color-scheme: light dark; }
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-table { border-collapse: collapse; margin: 1rem 0; } td, th { padding: .25rem .8rem; border-bottom: 1px solid #8886; }
-.n { text-align: right; font-variant-numeric: tabular-nums; } th { text-align: left; vertical-align: top; }
-section { break-inside: avoid; margin-top: 2.5rem; } td { overflow-wrap: anywhere; } pre { overflow-x: auto; }
-"""
-PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<meta http-equiv="Content-Security-Policy" content="{{ policy }}"><title>Owners of {{ source }}</title>
-<style>{{ style }}</style></head><body>
-<h1>What the rows of each owner are worth</h1>
-<p>{{ source }}: {{ how }}.</p>
-<table><tr><th>owner</th><th class="n">rows</th><th class="n">value</th><th class="n">standard error</th>
-<th class="n">share</th>{% if payments %}<th class="n">payment</th>{% endif %}</tr>
-{% for owner, row in owners.items() %}
-<tr><td>{{ owner }}</td><td class="n">{{ row.n_rows }}</td><td class="n">{{ "%.6f" % row.total }}</td>
-<td class="n">{{ "%.2g" % row.standard_error }}</td><td class="n">{{ "%.1f %%" % (100 * row.share) }}</td>
-{% if payments %}<td class="n">{{ "%.2f" % payments[owner] }}</td>{% endif %}</tr>
-{% endfor %}
-{% if analyst in payments %}<tr><td>analyst</td><td></td><td></td><td></td><td></td>
-<td class="n">{{ "%.2f" % payments[analyst] }}</td></tr>{% endif %}
-</table>
-{% if comparison %}<h2>Since the earlier period</h2><pre>{{ comparison }}</pre>{% endif %}
-{% for statement in statements %}
-<section><h2>{{ statement.owner }}</h2><table>
-{% for name, entry in statement.items() %}
-<tr><th>{{ name.replace("_", " ") }}</th><td>{{ entry }}</td></tr>
-{% endfor %}
-</table></section>
-{% endfor %}
-<p>nearworth {{ version }}</p></body></html>
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; border: 1px solid #8886; border-radius: 6px; padding: 1rem; }
+section { break-inside: avoid; margin-top: 2rem; }
 """
 
 
@@ -52,19 +23,23 @@ def render_statements(
 ) -> str:
     """The page as HTML; `rules` are those of `OwnerValues.payments`."""
     payments = {} if budget is None else owners.payments(budget, **rules)
-    statements = [owners.statement(owner) for owner in owners]
-    for statement in statements if payments else ():
-        statement |= {"budget": budget, "payment": f"{payments[statement['owner']]:.2f}"}
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(PAGE).render(
-        policy=policy_for("", STYLE),
-        style=Markup(STYLE),  # ours, not the data's
-        source=source,
-        how=owners.how,
-        owners=owners,
-        payments=payments,
-        analyst=ANALYST if payments.keys() - owners.keys() else None,
-        comparison=comparison,
-        statements=statements,
-        version=__version__,
+    parts = {f"Owners of {source}": f"{owners}\n\n{owners.how}"}
+    if payments:
+        parts["Payments"] = "\n".join(f"{amount:>14,.2f}  {owner}" for owner, amount in payments.items())
+    if comparison is not None:
+        parts["Since the earlier period"] = str(comparison)
+    for owner in owners:
+        statement = owners.statement(owner)
+        if payments:
+            statement |= {"budget": budget, "payment": f"{payments[owner]:.2f}"}
+        parts[f"Statement for {owner}"] = str(statement)
+    sections = (
+        f"<section><h2>{escape(title)}</h2><pre>{escape(text)}</pre></section>" for title, text in parts.items()
+    )
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(policy_for("", STYLE))}">'
+        f"<title>Owners of {escape(source)}</title><style>{STYLE}</style></head><body>\n"
+        + "\n".join(sections)
+        + f"\n<p>nearworth {__version__}</p></body></html>\n"
     )
