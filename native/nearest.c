@@ -38,7 +38,7 @@ static int64_t kth_smallest(const int32_t *numbers, int64_t n, int64_t k)
     return low;
 }
 
-static int64_t bound_of_kth(const int32_t *qkeys, int64_t n, int64_t k, int32_t *lowest)
+int64_t bound_of_kth(const int32_t *qkeys, int64_t n, int64_t k, int32_t *lowest)
 {
     int64_t width = GROUPS * k;
     if (n < 2 * width || n == 0)
@@ -67,8 +67,7 @@ static bool is_in(int64_t position, const int32_t *list, int64_t size)
     return found;
 }
 
-/* Rows of the points up to a limit, but for excluded ones; returns how many there are. */
-static int64_t list_up_to(const int32_t *qkeys, int64_t n, int64_t limit, const int32_t *excluded, int64_t n_excluded,
+int64_t list_up_to(const int32_t *qkeys, int64_t n, int64_t limit, const int32_t *excluded, int64_t n_excluded,
                           const int32_t *row_of, int32_t *rows)
 {
     int64_t count = 0;

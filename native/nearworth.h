@@ -56,6 +56,13 @@ void sort_pairs(double *keys, int32_t *points, int64_t size);
 /* Move the k nearest of `size` pairs to the front, the k-th to place k - 1. */
 void select_nearest(double *keys, int32_t *points, int64_t size, int64_t k);
 
+/* A qkey that k of n points are not beyond; `lowest` has room for n. */
+int64_t bound_of_kth(const int32_t *qkeys, int64_t n, int64_t k, int32_t *lowest);
+
+/* Rows of the points up to a limit, but for excluded positions; returns how many there are. */
+int64_t list_up_to(const int32_t *qkeys, int64_t n, int64_t limit, const int32_t *excluded, int64_t n_excluded,
+                   const int32_t *row_of, int32_t *rows);
+
 /* The points of a query by exact key, then by row, without those whose key is NaN; returns how many there are. `first`
  * says where a block of ties begins: at every rank if they are broken by index. All arrays have n entries. */
 int64_t order_points(const double *keys, int64_t n, bool by_index, uint64_t *items, uint64_t *spare, int32_t *order,

@@ -32,6 +32,7 @@ from nearworth._common import native
 from nearworth.engine.nearest_lists import NearestLists
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.coefficients import Presence, rank_weights
+from nearworth.games.owner_game import Nodes, owner_values
 from nearworth.games.regression import RegressionGame
 from nearworth.games.ties import TieBlocks
 from nearworth.inputs import features
@@ -249,6 +250,59 @@ def classify_block(rng):
         assert (np.abs(arrays[name] - expected[name]) <= bound + 1e-13).all()
 
     return Case([qkeys, np.full(n_queries, 2 * noise, np.int32), *common, max_error, *ends], check)
+
+
+# owners.c
+
+
+@case
+def owners_space(rng):
+    k, n_owners, n_nodes = size(rng, 33, least=1), size(rng, 65, least=1), size(rng, 33, least=1)
+
+    def check(result, arrays):
+        assert result > 2 * (k + n_owners) * k * n_nodes
+
+    return Case([k, n_owners, n_nodes], check)
+
+
+@case
+def value_owners(rng):
+    """Owners with few and many rows, ties within and across owners, rough qkeys, points that take no part."""
+    n_owners, n_queries, k = size(rng, 9, least=1), size(rng, 3), int(rng.choice([1, 2, 3, 7]))
+    owners = np.sort(np.append(np.arange(n_owners), rng.integers(0, n_owners, size(rng, 33))))  # by position
+    n = len(owners)
+    row_of, excluded = rng.permutation(n).astype(np.int32), some_excluded(rng, n_queries, n)
+    owner_of = np.empty(n, np.int32)
+    owner_of[row_of] = owners
+    keys = rng.integers(0, rng.choice([1, 5, 100, 10**5]), (n_queries, n)).astype(np.float64)  # by row
+    noise, spacing = int(rng.choice([0, 1, 100])), int(rng.choice([1, 50, 2**10]))
+    qkeys = np.zeros((n_queries, n + 3), np.int32)
+    qkeys[:, :n] = keys[:, row_of] * spacing + rng.integers(-noise, noise + 1, keys.shape) + 2**20
+    classes, labels = rng.integers(0, 2, n).astype(np.int32), rng.integers(-1, 2, n_queries).astype(np.int32)
+    by_index, nodes = (
+        bool(rng.integers(2)),
+        Nodes.of(Presence.of(str(rng.choice(["shapley", "banzhaf", "loo"]))), n_owners),
+    )
+    source = (keys, None) if rng.integers(2) else (None, lambda query, rows, out: np.copyto(out, keys[query, rows]))
+    space = Space((native.call("owners_space", k, n_owners, len(nodes.t)),), scratch=True)
+    starts = np.append(0, np.cumsum(np.bincount(owners, minlength=n_owners)))
+
+    def check(result, arrays):
+        for query in range(n_queries):
+            there = np.setdiff1d(np.arange(n), row_of[excluded[query]])
+            order = there[np.argsort(keys[query, there], kind="stable")]
+            first = np.append(True, by_index | (np.diff(keys[query, order]) != 0))[: len(order)]
+            gains = (classes[order] == labels[query]).astype(np.float64)
+            expected = owner_values(owner_of[order], gains, first, k, nodes)
+            np.testing.assert_allclose(arrays["values"][query], expected, rtol=0, atol=1e-13)
+
+    rest = [by_index, k, nodes.t, nodes.weights, nodes.binomial(k), Space((n_queries, n_owners))]
+    scratch = [Space((n,), np.int32, scratch=True), Space((n,), scratch=True), space]
+    tolerances = np.full(n_queries, 2 * noise, np.int32)
+    return Case(
+        [qkeys, tolerances, labels, excluded, starts, row_of, owner_of, classes, None, None, *source, *rest, *scratch],
+        check,
+    )
 
 
 # certified.c

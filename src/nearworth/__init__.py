@@ -22,6 +22,7 @@ The layout. There are no import cycles between folders: `tests/test_architecture
     cli/            the command line, on top of everything        _common/   what every part may use
 
     utilities.py, testing.py    the definition: four utilities, all 2^n subsets; checks for searchers of your own
+    retrieval.py                documents valued by ranked lists and relevance judgements
     curves.py                   what is lost when rows are removed by value
     datasets.py, paper.py       data to try things on, and label noise; the experiment of Wang & Jia 2023
 
@@ -57,6 +58,8 @@ if TYPE_CHECKING:
     from nearworth.results.sums import Origin as Origin
     from nearworth.results.sums import Partial as Partial
     from nearworth.results.valuation import Valuation as Valuation
+    from nearworth.retrieval import RetrievalValues as RetrievalValues
+    from nearworth.retrieval import value_retrieval as value_retrieval
     from nearworth.tables.prepare import TablePreparer as TablePreparer
     from nearworth.utilities import exact_shapley as exact_shapley
 else:  # type checkers read the imports above, which name the same things
@@ -74,6 +77,7 @@ else:  # type checkers read the imports above, which name the same things
         "results.owners": ["OwnerValue", "OwnerValues"],
         "results.sums": ["Origin", "Partial"],
         "results.valuation": ["Valuation"],
+        "retrieval": ["RetrievalValues", "value_retrieval"],
         "tables.prepare": ["TablePreparer"],
         "utilities": ["exact_shapley"],
     }

@@ -6,18 +6,22 @@ It has the manners of one without inheriting them: loading scikit-learn takes 1.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from inspect import Parameter, signature
 from typing import Any
 
 import numpy as np
 
 from nearworth._common.types import Aggregate, FloatVector, Semivalue, Task, Ties, Utility
+from nearworth.engine.owner_rule import owner_rule
 from nearworth.engine.plan import TRIAL_POINTS, TRIAL_QUERIES, Plan, check_search_parameters, choose_method, make_plan
 from nearworth.engine.problem import TrainingSet, make_training_set
+from nearworth.engine.rules import OwnedRule
 from nearworth.engine.value import CHECKPOINT_INTERVAL, Options, partial_sums, value
 from nearworth.games.truncation import Tail
 from nearworth.inputs.parameters import check_parameters, whole_number
+from nearworth.inputs.targets import check_owners
+from nearworth.results.owners import OwnerValues, of_totals
 from nearworth.results.sums import CHUNK, Partial, describe
 from nearworth.results.valuation import Valuation
 
@@ -33,8 +37,10 @@ class KNNShapley:
     utility : {"soft", "original"}
         How a set of training points is scored. "soft" (Wang & Jia 2023) averages the votes that are there;
         "original" (Jia et al. 2019) divides by K even when fewer than K points are present.
-    semivalue : {"shapley", "banzhaf", "loo"} or ("beta", a, b)
-        How marginal contributions are weighed: Shapley, Banzhaf, leave-one-out, or Beta(a, b)-Shapley.
+    semivalue : {"shapley", "banzhaf", "loo", "composite"}, ("beta", a, b) or ("sizes", low, high)
+        How marginal contributions are weighed: Shapley, Banzhaf, leave-one-out, Beta(a, b)-Shapley; the share of data
+        in a game with one analyst who must be there ("composite"; the rest is the analyst's); or coalitions of `low` to
+        `high` others, each size equally likely (high=None: all others; classification only).
     metric : str or callable, default="euclidean"
         Any name that scikit-learn's pairwise distances know, a function of two points, or "precomputed".
     metric_params : dict, optional
@@ -66,6 +72,11 @@ class KNNShapley:
         Seed of searchers and of the sample that evaluates them. Exact search uses no randomness.
     progress : bool or callable, optional
         A progress bar, or a function called with (done, total); None shows a bar on long runs in a terminal.
+    radius : float, optional
+        Every row within this distance votes, instead of the K nearest (threshold KNN-Shapley). Soft utility only;
+        `n_neighbors` has no meaning then.
+    weights : callable or "distance", optional
+        A vote counts weights(distances), not normalised; "distance" is 1 / (1 + distance).
 
     Attributes
     ----------
@@ -110,6 +121,8 @@ class KNNShapley:
         n_jobs: int | None = None,
         random_state: Any = None,
         progress: Any = None,
+        radius: float | None = None,
+        weights: Any = None,
     ) -> None:
         self.n_neighbors = n_neighbors
         self.task = task
@@ -129,6 +142,8 @@ class KNNShapley:
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.progress = progress
+        self.radius = radius
+        self.weights = weights
 
     def fit(self, X: Any, y: Any = None) -> KNNShapley:
         """Check and keep the training set, by reference: do not change the arrays afterwards.
@@ -167,6 +182,7 @@ class KNNShapley:
         sample_weight: Any = None,
         *,
         groups: Any = None,
+        owned: Any = None,
         contributions: Any = None,
         checkpoint: Any = None,
         checkpoint_interval: float = CHECKPOINT_INTERVAL,
@@ -186,6 +202,9 @@ class KNNShapley:
         groups : array or pair of arrays, optional
             A group for each row (a patient, a speaker, a video): rows of one group never vote for each other. With a
             validation set, the groups of the training rows and those of the validation rows.
+        owned : mask, optional
+            Training rows that are always there: the values are those of the other rows given them, what a batch is
+            worth to one who has these already. Owned rows have the value 0.
         contributions : row numbers, mask, slice or "all", optional
             Training points whose value for each single validation point is kept, in `Valuation.contributions`
             of shape (validation points, chosen rows).
@@ -208,6 +227,8 @@ class KNNShapley:
         """
         parameters = self._fitted_parameters()
         problem = self.training_set_.problem(X_val, y_val, sample_weight, parameters, groups)
+        if owned is not None:
+            problem = replace(problem, rule=OwnedRule.of(owned, problem))
         options = Options(
             contributions=contributions,
             checkpoint=checkpoint,
@@ -217,6 +238,48 @@ class KNNShapley:
             scratch=scratch,
         )
         return value(problem, options)
+
+    def value_owners(
+        self,
+        owner_of_row: Any,
+        X_val: Any = None,
+        y_val: Any = None,
+        sample_weight: Any = None,
+        *,
+        groups: Any = None,
+        **options: Any,
+    ) -> OwnerValues:
+        """Value the owners of the training rows as players: each brings all of its rows or none of them. Exact.
+
+        Unlike sums of row values (`Valuation.sum_by`), these gain next to nothing by copies of one's rows. `aggregate`,
+        `standard_errors` and the other parameters apply; with `max_error`, fewer nodes integrate over the presence of
+        the others, within this error (1e-13 unless given). Regression, searchers and other games are refused.
+
+        Parameters
+        ----------
+        owner_of_row : array or series
+            The owner of each training row, any label.
+        X_val, y_val, sample_weight, groups : as in `value`
+        **options : checkpoint, checkpoint_interval, executor, scratch
+            As in `value`.
+        """
+        parameters = self._fitted_parameters()
+        unknown = options.keys() - {"checkpoint", "checkpoint_interval", "executor", "scratch"}
+        if unknown:
+            raise TypeError(f"value_owners takes no {min(unknown)}.")
+        labels, codes = check_owners(owner_of_row, self.training_set_.n_rows)
+        rule = owner_rule(codes, len(labels), parameters)
+        parameters["max_error"] = None
+        problem = self.training_set_.problem(X_val, y_val, sample_weight, parameters, groups)
+        made = value(replace(problem, rule=rule), Options(**options))
+        totals = np.stack([made.values] * 3)
+        again = KNNShapley(**{**self.get_params(deep=False), "semivalue": "composite"})
+        again.training_set_ = self.training_set_
+        others = {"sample_weight": sample_weight, "groups": groups}
+        composite = cache(partial(again.value_owners, owner_of_row, X_val, y_val, **others))
+        about = {"how": str(rule), "origin": made.origin}
+        about["composite"] = composite if self.semivalue == "shapley" else None
+        return of_totals(labels, codes, totals, made.standard_errors, made.backend, **about)
 
     def partial(self, X_val: Any, y_val: Any, sample_weight: Any = None, *, start: int = 0) -> Partial:
         """Sums over a part of the validation set, to be merged with those of the others: for work split by hand.

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from itertools import combinations
-from math import prod
+from math import comb, prod
 from numbers import Real
 from typing import Any, TypeAlias
 
@@ -113,7 +113,7 @@ def exact_shapley(
         Called exactly once per subset.
     n : int
         Number of players, 1 to 24.
-    semivalue : "shapley", "banzhaf", "loo" or ("beta", a, b)
+    semivalue : "shapley", "banzhaf", "loo", "composite", ("beta", a, b) or ("sizes", low, high)
         How marginal contributions are weighed.
 
     Returns
@@ -153,10 +153,16 @@ def subset_weights(semivalue: Semivalue, n: int) -> list[Fraction]:
         return [Fraction(1, 2 ** (n - 1))] * n
     if semivalue == "loo":
         return [Fraction(int(s == n - 1)) for s in range(n)]
+    if semivalue == "composite":  # half of Beta(1, 2): the analyst is there, and is another player
+        return [weight / 2 for weight in subset_weights(("beta", 1, 2), n)]
+    if isinstance(semivalue, tuple) and len(semivalue) == 3 and semivalue[0] == "sizes":
+        sizes = range(semivalue[1], (n - 1 if semivalue[2] is None else min(semivalue[2], n - 1)) + 1)
+        return [Fraction(int(s in sizes), len(sizes) * comb(n - 1, s)) for s in range(n)]
     beta = ("beta", 1, 1) if semivalue == "shapley" else semivalue
     if not (isinstance(beta, tuple) and len(beta) == 3 and beta[0] == "beta" and min(beta[1:]) > 0):
         raise ValueError(
-            f'semivalue must be "shapley", "banzhaf", "loo" or ("beta", a, b) with a, b > 0; got {semivalue!r}.'
+            'semivalue must be "shapley", "banzhaf", "loo", "composite", ("sizes", low, high) or ("beta", a, b) with '
+            f"a, b > 0; got {semivalue!r}."
         )
     a, b = map(Fraction, beta[1:])
     return [_rising(b, s) * _rising(a, n - 1 - s) / _rising(a + b, n - 1) for s in range(n)]

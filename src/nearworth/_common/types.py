@@ -19,4 +19,8 @@ Task: TypeAlias = Literal["classification", "regression"]
 Utility: TypeAlias = Literal["soft", "original"]
 Ties: TypeAlias = Literal["average", "index"]
 Aggregate: TypeAlias = Literal["mean", "sum"]
-Semivalue: TypeAlias = Literal["shapley", "banzhaf", "loo"] | tuple[Literal["beta"], float, float]
+Semivalue: TypeAlias = (
+    Literal["shapley", "banzhaf", "loo", "composite"]
+    | tuple[Literal["beta"], float, float]
+    | tuple[Literal["sizes"], int, int | None]
+)

@@ -6,6 +6,8 @@
       value.py        value (here or on a Dask cluster), plan, merge
       detect.py       detect, report
       review.py       review, and the answers that detect and report take
+      owners.py       owners
+      retrieval.py    retrieval
       apply.py        apply
       decisions.py    decisions as exported, and as kept beside the data: rows that need not be asked about again
       demo.py         demo, which is detect, report and value on the digits

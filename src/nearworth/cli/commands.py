@@ -126,6 +126,55 @@ def review() -> None:
 
 
 @command(
+    "owners:owners",
+    *(option for option in options.data(n_neighbors=5) if option.name != "id_column"),
+    Option(["--owner-column"], metavar="COL", required=True, help="Column with the owner of each row."),
+    Option(["--budget"], metavar="AMOUNT", help="Split this amount among the owners, to the cent."),
+    Option(
+        ["--negative"], type=Choice(["zero", "charge", "error"]), default="zero",
+        help="Owners of negative value get nothing, pay, or are an error.",
+    ),
+    Option(["--analyst"], is_flag=True, help="A share of the budget is for the one who makes the model."),
+    Option(["--earlier"], metavar="FILE", type=options.PATH, help="The .json of an earlier period, to compare with."),
+    *options.output("Statements as .html; owners as .json (for --earlier), .csv, .parquet; - is CSV on stdout.", "-"),
+    options.json(),
+)  # fmt: skip
+def owners() -> None:
+    """Say what the rows of each owner are worth together, with owners as players, and what each is paid.
+
+    Copies of rows gain an owner next to nothing. Without --validation, rows of TRAIN judge each other.
+
+    \b
+    nearworth owners train.csv -t label --owner-column seller --validation trusted.csv --budget 10000 -o statement.html
+    nearworth owners train.csv -t label --owner-column seller -o may.json
+    """
+
+
+@command(
+    "retrieval:retrieval",
+    Argument(["run"], type=options.PATH),
+    Argument(["qrels"], type=options.PATH),
+    options.neighbors(10),
+    Option(
+        ["--semivalue"], default="banzhaf", metavar="NAME", type=options.semivalue,
+        help="shapley, banzhaf, loo, composite or beta:A,B.",
+    ),
+    *options.output(RESULTS.format("values"), default="-"),
+    options.json(),
+    options.QUIET,
+    options.CONFIG,
+)  # fmt: skip
+def retrieval() -> None:
+    """Say what every document of the lists in RUN is worth to the queries judged in QRELS.
+
+    Both are TREC files: "query Q0 document rank score tag" and "query 0 document relevance".
+
+    \b
+    nearworth retrieval run.trec qrels.txt -o values.csv
+    """
+
+
+@command(
     "apply:apply",
     Argument(["decisions"], type=options.PATH),
     Argument(["train"], type=options.PATH),
@@ -246,4 +295,4 @@ def paper() -> None:
 
 
 bench = click.Group("bench", [speed, paper], help="Measure this machine, or repeat the paper's experiment.")
-ALL = (value, detect, report, review, apply, demo, plan, merge, bench)
+ALL = (value, detect, report, review, owners, retrieval, apply, demo, plan, merge, bench)

@@ -109,12 +109,12 @@ def load(train: str, validation: str | None = None, **given: Any) -> Data:
 def _from_table(
     source: DataFile, other: DataFile | None, *, target: str | None, id_column: str | None, ignore: tuple[str, ...],
     features: tuple[str, ...], missing: str | None, max_categories: int, strict: bool, na_values: tuple[str, ...],
-    exact_labels: bool, task: Task | None, image_column: str | None = None,
+    exact_labels: bool, task: Task | None, image_column: str | None = None, id_option: str = "--id",
 ) -> Data:  # fmt: skip
     target = _required(source, target, "--target")
     labels = TargetReader(task, strict, exact_labels).column(source, target)
     whole, source = source, _part(source, labels.labelled)
-    for name, option in ((id_column, "--id"), (image_column, "--image-column")):
+    for name, option in ((id_column, id_option), (image_column, "--image-column")):
         if name is not None:
             _required(source, name, option)
     ignored, patterns = _split(source, ignore), _split(source, features)
@@ -247,6 +247,7 @@ def _from_arrays(
 ) -> Data:  # fmt: skip
     for name, option in COLUMN_OPTIONS.items():
         if given.get(name):
+            option = given.get("id_option", option) if name == "id_column" else option
             raise InputError(f"{source.path}: {option} names columns, which arrays do not have.")
     check_features(source.X, f"{source.path}: X")
     labels = TargetReader(task, strict, exact_labels).array(source, target)

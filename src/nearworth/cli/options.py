@@ -14,7 +14,7 @@ from click import Argument, Choice, FloatRange, IntRange, Option
 
 PATH = click.Path(readable=False)  # files that cannot be read are refused when they are read, in one wording
 MODEL = ("n_neighbors", "metric", "utility", "semivalue", "search", "max_error", "max_memory", "n_jobs")
-SEMIVALUES = ("shapley", "banzhaf", "loo")
+SEMIVALUES = ("shapley", "banzhaf", "loo", "composite")
 TOML_KINDS: dict[str, tuple[tuple[type, ...], str]] = {  # by the first word of click's name for the type
     "boolean": ((bool,), "true or false"),
     "integer": ((int,), "one integer"),
@@ -199,7 +199,7 @@ def model(n_neighbors: int, search: str = "exact") -> list[click.Parameter]:
         ),
         Option(
             ["--semivalue"], default="shapley", metavar="NAME", type=semivalue,
-            help="shapley, banzhaf, loo or beta:A,B.",
+            help="shapley, banzhaf, loo, composite or beta:A,B.",
         ),
         Option(
             ["--search"], type=Choice(["exact", "auto", "lsh", "faiss"]), default=search,

@@ -27,6 +27,7 @@ from nearworth.engine.problem import Problem
 from nearworth.engine.run import Request
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.ties import TieBlocks
+from nearworth.inputs.features import fingerprint
 from nearworth.neighbors.keys import Keys
 from nearworth.neighbors.quantised import Products, QuantisedKeys, quantise_exact
 from nearworth.neighbors.searchers import Neighbours
@@ -170,10 +171,13 @@ class ClassificationEvaluator:
 
 
 class SortedEvaluator:
-    """The same without compiled code: a sort of all exact keys, and the formulas of `games/` as they are written."""
+    """The same without compiled code: a sort of all exact keys, and the formulas of `games/` as they are written.
 
-    def __init__(self, problem: Problem, batch: int) -> None:
-        self._problem, self._batch = problem, batch
+    With `weigh`, a vote counts as much as that says of its distance.
+    """
+
+    def __init__(self, problem: Problem, batch: int, weigh: Callable[[FloatVector], FloatVector] | None = None) -> None:
+        self._problem, self._batch, self._weigh = problem, batch, weigh
 
     def add(self, leaf: Leaf, start: int, stop: int, request: Request) -> Iterator[int]:
         problem = self._problem
@@ -186,9 +190,13 @@ class SortedEvaluator:
                 request.nearest.keep(query, order, keys[order])
             values = np.zeros(problem.n_train)
             label = problem.query_labels[query : query + 1]
-            values[order] = problem.game_without(len(excluded)).values(
-                problem.labels[None, order], label, TieBlocks(ranked.starts(problem.ties))
-            )[0]
+            game, ties = problem.game_without(len(excluded)), TieBlocks(ranked.starts(problem.ties))
+            if self._weigh is None:
+                values[order] = game.values(problem.labels[None, order], label, ties)[0]
+            else:
+                distances = problem.keys.as_distances(ranked.keys, problem.queries[query : query + 1])
+                gains = np.where(problem.labels[None, order] == label, self._weigh(distances[0]), 0.0)
+                values[order] = game.gain_values(gains, ties)[0]
             request.add(leaf, query, float(problem.weights[query]), values)
             yield 1
 
@@ -242,6 +250,10 @@ class SharedTraining:
     @property
     def classes(self) -> ClassOrder:
         return self._once("classes", lambda: ClassOrder(self._labels))  # type: ignore[no-any-return]
+
+    def ordered(self, codes: npt.NDArray[Any]) -> ClassOrder:
+        """Training points in the order of other codes than their classes."""
+        return self._once(fingerprint(codes), lambda: ClassOrder(codes))  # type: ignore[no-any-return]
 
     def products(self) -> Products:
         """qkeys from matrix products."""

@@ -163,7 +163,8 @@ def work(job: Job, span: Span, points: Mapping[str, Any]) -> Partial:
     problem = replace(problem, **points)
     plan = make_plan(problem.training, job.parameters, job.method, span.n_points)
     evaluators = job.method.evaluators(problem, plan, shared=shared)
-    request, sums = Request(spread=bool(job.parameters["standard_errors"])), Partial()
+    n_values = job.method.rule.n_values if job.method.rule else None
+    request, sums = Request(spread=bool(job.parameters["standard_errors"]), n_values=n_values), Partial()
     deque(run_steps(problem, plan.threads, request, evaluators, sums, span), maxlen=0)
     return sums
 

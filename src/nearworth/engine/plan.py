@@ -19,6 +19,7 @@ from nearworth._common.memory import Memory, default_budget, free_memory, usable
 from nearworth.engine.classify import ClassificationEvaluator, SharedTraining, SortedEvaluator
 from nearworth.engine.problem import Problem, TrainingSet, budget
 from nearworth.engine.regress import RegressionEvaluator
+from nearworth.engine.rules import RadiusRule, Rule, WeightRule
 from nearworth.engine.run import Evaluator, Request, one_blas_thread
 from nearworth.engine.truncate import ExactSource, Source, TruncatedEvaluator
 from nearworth.games.classification import ClassificationGame
@@ -48,7 +49,7 @@ class Method:
 
     `n_candidates` neighbours are ranked (None: all), found by the `searcher` (None: every distance is computed); `tail`
     stands for the others. With `max_error`, points are counted in cells beyond a cut that certifies this error, instead
-    of being ranked.
+    of being ranked. A `rule` replaces the ranking of rows: owners as players, rows given others, a radius.
     """
 
     n_candidates: int | None = None
@@ -56,8 +57,11 @@ class Method:
     tail: Tail = "local"
     max_error: float | None = None
     reason: str = "exact values were asked for"
+    rule: Rule | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
+        if self.rule is not None:
+            return str(self.rule)
         if self.max_error is not None:
             return f"neighbours ranked as far as an error of {self.max_error:g} asks for: {self.reason}"
         if self.n_candidates is None:
@@ -73,6 +77,8 @@ class Method:
         self, problem: Problem, plan: Plan, source: Source | None = None, shared: SharedTraining | None = None
     ) -> Callable[[], Evaluator]:
         """What makes the evaluator of each thread; candidates come from the `source`, if not from exact search."""
+        if self.rule is not None:
+            return self.rule.evaluators(problem, plan, shared)
         if self.n_candidates is not None:
             found = source or ExactSource(problem, self.n_candidates, plan)
             return lambda: TruncatedEvaluator(problem, found, self.tail)
@@ -87,6 +93,8 @@ class Method:
 
     def memory(self, training: TrainingSet, n_train: int, *, by_product: bool) -> Memory:
         """Bytes of its evaluators, for a training set like this one of the size `n_train`."""
+        if self.rule is not None:
+            return self.rule.memory(n_train, by_product=by_product)
         if self.n_candidates is not None:
             return TruncatedEvaluator.memory(n_train, by_product=by_product)
         if not native.available():
@@ -104,6 +112,13 @@ def check_search_parameters(parameters: Mapping[str, Any]) -> None:
     if search not in ("exact", "auto") and wanted is None and max_error is None:
         name = f"search={search!r}" if isinstance(search, str) else "search with a searcher"
         raise ValueError(f"{name} needs n_candidates or max_error, which say how far to search.")
+    semivalue = parameters["semivalue"]
+    if not isinstance(semivalue, str) and semivalue[0] == "sizes":
+        if parameters["task"] == "regression":
+            raise ValueError("semivalue=('sizes', ...) needs task='classification': no closed form is known for pairs.")
+        if wanted is not None or max_error is not None:
+            raise ValueError("semivalue=('sizes', ...) ranks all neighbours: leave n_candidates and max_error None.")
+    _check_distance_rules(parameters)
     if parameters["task"] == "regression" and (wanted is not None or search not in ("exact", "auto")):
         found = f"n_candidates={wanted}" if wanted is not None else f"search={search!r}"
         raise ValueError(
@@ -112,10 +127,31 @@ def check_search_parameters(parameters: Mapping[str, Any]) -> None:
         )
 
 
+def _check_distance_rules(parameters: Mapping[str, Any]) -> None:
+    given = [name for name in ("radius", "weights") if parameters[name] is not None]
+    if len(given) > 1:
+        raise ValueError("radius and weights were both given. Give one of them.")
+    problems = {
+        "task='classification'": parameters["task"] == "regression",
+        "search='exact'": parameters["search"] not in ("exact", "auto"),
+        "n_candidates=None": parameters["n_candidates"] is not None,
+        "max_error=None": parameters["max_error"] is not None,
+        "utility='soft'": parameters["radius"] is not None and parameters["utility"] != "soft",
+        "another semivalue": parameters["radius"] is not None and parameters["semivalue"][0] == "sizes",
+    }
+    for needed, missing in problems.items():
+        if given and missing:
+            raise ValueError(f"{given[0]} needs {needed}.")
+
+
 def choose_method(
     training: TrainingSet, parameters: Mapping[str, Any], n_val: int, n_train: int | None = None
 ) -> Method:
     """The cheapest method that gives what is asked for."""
+    if parameters["radius"] is not None:
+        return Method(rule=RadiusRule(float(parameters["radius"])))
+    if parameters["weights"] is not None:
+        return Method(rule=WeightRule(parameters["weights"]))
     search, max_error, n_train = parameters["search"], parameters["max_error"], n_train or training.n_rows
     euclidean = training.keys.data is not None
     if search not in ("exact", "auto") and not euclidean:

@@ -68,6 +68,7 @@ class Problem:
     leave_one_out: bool = False
     rows: IntVector | None = None
     groups: Groups | None = None
+    rule: Any = None  # another game than that of all rows by rank; see Rule in plan.py
 
     @property
     def keys(self) -> Keys:
@@ -165,7 +166,12 @@ class TrainingSet:
         """The ClassificationGame or RegressionGame that the parameters ask for, among so many players."""
         k, utility, semivalue = int(parameters["n_neighbors"]), parameters["utility"], parameters["semivalue"]
         if not isinstance(semivalue, str):
-            semivalue = ("beta", float(semivalue[1]), float(semivalue[2]))
+            semivalue = tuple(semivalue)
+            if semivalue[0] == "sizes" and semivalue[1] >= n_players:
+                raise ValueError(
+                    f"semivalue={semivalue!r} starts at coalitions of {semivalue[1]} others, but there are only "
+                    f"{n_players - 1}. Give a smaller size."
+                )
         if self.task == "regression":
             return RegressionGame(n_players, k, utility, semivalue)
         return ClassificationGame(n_players, k, self.n_classes(parameters["n_classes"]), utility, semivalue)

@@ -33,6 +33,7 @@ class Request:
     """
 
     spread: bool = False
+    n_values: int | None = None  # if the players are not the training points
     groups: IntVector | None = None
     chosen: IntVector | None = None
     contributions: FloatMatrix | None = None
@@ -45,7 +46,8 @@ class Request:
         return self.spread or self.groups is not None or self.chosen is not None
 
     def leaf(self, n_train: int) -> Leaf:
-        return Leaf(n_train if self.groups is None else int(self.groups.max()) + 1, spread=self.spread)
+        n_values = self.n_values if self.groups is None else int(self.groups.max()) + 1
+        return Leaf(n_values or n_train, spread=self.spread)
 
     def add(self, leaf: Leaf, query: int, weight: float, values: FloatVector, positions: Any = None) -> None:
         """Add one validation point; the value of training point i is values[i], or values[positions[i]]."""

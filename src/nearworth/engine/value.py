@@ -144,7 +144,7 @@ class _ValuationRun:
     def __init__(self, problem: Problem, options: Options, nearest: NearestLists | None = None) -> None:
         self.problem, self.options, self.nearest = problem, options, nearest
         self.parameters, self.spread = problem.parameters, bool(problem.parameters["standard_errors"])
-        self._use(self._choose(self.parameters))
+        self._use(self._choose(self.parameters) if problem.rule is None else Method(rule=problem.rule))
         if self.method.searcher is not None:
             self._evaluate(self.method.searcher)
         self.validation = SELF if problem.leave_one_out else self._validation_fingerprint()
@@ -164,6 +164,10 @@ class _ValuationRun:
         if self.chosen is not None:
             check_fits(self.plan, self.chosen.size, budget(self.parameters))
 
+    @property
+    def _n_values(self) -> int | None:
+        return None if self.method.rule is None else self.method.rule.n_values
+
     def _evaluate(self, searcher: Searcher) -> None:
         """Build the index and estimate its typical error, which "auto" does not let exceed `max_error`."""
         rng, wanted = as_generator(self.parameters["random_state"]), self.parameters["max_error"]
@@ -181,6 +185,7 @@ class _ValuationRun:
         problem, training = self.problem, self.problem.training
         request = Request(
             spread=self.spread,
+            n_values=self._n_values,
             chosen=self.chosen,
             contributions=None if self.chosen is None else np.empty((problem.n_val, self.chosen.size)),
             excess=None if self.source is None else np.zeros((2, problem.n_val)),
@@ -190,7 +195,7 @@ class _ValuationRun:
         moments, search_report = summed.finish(), None if self.source is None else self.source.report()
         if search_report is not None:
             moments = _widened(moments, request.excess, problem.weights, search_report.incomplete)
-        if problem.leave_one_out and problem.ties == "average":
+        if problem.leave_one_out and problem.ties == "average" and self._n_values is None:
             # Identical points meet the same terms, but not in the same order: rounding must not tell them apart.
             groups = [] if problem.groups is None else [problem.groups.of_training]
             moments = moments.take(training.first_duplicates(problem.labels, problem.weights, *groups))
@@ -329,11 +334,11 @@ class _ValuationRun:
         ignored = {*IGNORED_WHEN_COMBINED} - ({"max_error"} if method.max_error is not None else set())
         searched = self.source if self.options.checkpoint is not None else None
         groups = {} if problem.groups is None else {"groups": problem.groups.of_training}
-        compared = {**self.parameters, **groups}
+        compared = {**self.parameters, **groups, **(method.rule.identity if method.rule else {})}
         return Origin(
             version=__version__,
             parameters={name: describe(each) for name, each in compared.items() if name not in ignored},
-            n_train=problem.n_train,
+            n_train=self._n_values or problem.n_train,
             n_classes=training.n_classes(self.parameters["n_classes"]) if training.classes is not None else None,
             training=training.fingerprint,
             validation=(ValidationSet(offset, problem.n_val, self.validation),),

@@ -65,6 +65,15 @@ class ClassificationGame:
         of_match, of_other = self.added(matches.sum(axis=1, keepdims=True))
         return np.asarray(values + np.where(matches > 0, of_match, of_other))
 
+    def gain_values(self, gains: FloatMatrix, ties: TieBlocks) -> FloatMatrix:
+        """The same for real gains instead of matches, in rank order (Q, N): everything is linear in them."""
+        values = linear_values(gains, self.weights, ties)
+        if self._correction is None:
+            return values
+        own, other, empty = self._correction.own, self._correction.other, self._correction.empty
+        others = gains.sum(axis=1, keepdims=True) - gains
+        return np.asarray(values + own * gains + other * others - empty / self._n_classes)
+
     def added(self, n_matches: Any) -> tuple[Any, Any]:
         """What the soft utility adds to the value of a match and of a non-match, given how many matches there are."""
         if self._correction is None:

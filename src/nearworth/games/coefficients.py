@@ -22,7 +22,7 @@ terms. Nothing overflows, nothing cancels, and what underflows is negligible.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,11 +31,16 @@ from nearworth._common.types import FloatVector, Semivalue
 
 @dataclass(frozen=True)
 class Presence:
-    """The law of t: Beta(present, absent), or t fixed at `fixed` when that is given."""
+    """The law of t: Beta(present, absent), or t fixed at `fixed` when that is given; all weights add up to `mass`.
+
+    With `sizes` the number of the others that are present has a law of its own: uniform from the first to the last.
+    """
 
     present: float = 1.0
     absent: float = 1.0
     fixed: float | None = None
+    mass: float = 1.0
+    sizes: tuple[int, int | None] | None = None
 
     @classmethod
     def of(cls, semivalue: Semivalue) -> Presence:
@@ -46,8 +51,12 @@ class Presence:
             return cls(fixed=0.5)
         if semivalue == "loo":
             return cls(fixed=1.0)
-        _, a, b = semivalue
-        return cls(present=float(b), absent=float(a))
+        if semivalue == "composite":  # an analyst must be there too: weight t
+            return cls(present=2.0, mass=0.5)
+        name, a, b = semivalue
+        if name == "sizes":
+            return cls(sizes=(int(a), None if b is None else int(b)))
+        return cls(present=float(b or 0), absent=float(a))
 
     @property
     def mean(self) -> float:
@@ -76,7 +85,10 @@ class RankWeights:
 
 
 def size_distribution(presence: Presence, n_others: int) -> FloatVector:
-    """p_j: the probability that j of `n_others` points are present, j = 0..n_others."""
+    """p_j: the probability that j of `n_others` points are present, j = 0..n_others, times the mass."""
+    if presence.sizes is not None:
+        low, high = presence.sizes[0], n_others if presence.sizes[1] is None else min(presence.sizes[1], n_others)
+        return np.asarray((np.arange(n_others + 1) >= low) * (np.arange(n_others + 1) <= high) / max(high - low + 1, 1))
     if presence.fixed == 1.0:
         certain = np.zeros(n_others + 1)
         certain[-1] = 1.0
@@ -87,7 +99,7 @@ def size_distribution(presence: Presence, n_others: int) -> FloatVector:
     else:
         # The last factor counts up from zero, so that a tiny `absent` is not lost in it.
         ratios = ((n_others - j) * (presence.present + j)) / ((j + 1.0) * (presence.absent + (n_others - j - 1.0)))
-    return _distribution_from_ratios(ratios)
+    return presence.mass * _distribution_from_ratios(ratios)
 
 
 def rank_weights(presence: Presence, n_players: int, n_neighbors: int) -> RankWeights:
@@ -97,15 +109,20 @@ def rank_weights(presence: Presence, n_players: int, n_neighbors: int) -> RankWe
         return RankWeights(np.zeros(n), np.zeros(n))
     worth, loss = np.full(n, 1.0 / k), np.zeros(n)
     if n > k:
-        closed = presence.fixed is None and presence.absent == 1.0 and presence.present in (1.0, 2.0)
-        worth[k:], loss[k:] = (_closed_tail if closed else _recurrent_tail)(presence, n, k)
-    return RankWeights(worth, loss)
+        if presence.sizes is not None:
+            tail = _tail_of_sizes
+        elif presence.fixed is None and presence.absent == 1.0 and presence.present in (1.0, 2.0):
+            tail = _closed_tail
+        else:
+            tail = _recurrent_tail
+        worth[k:], loss[k:] = tail(replace(presence, mass=1.0), n, k)
+    return RankWeights(presence.mass * worth, presence.mass * loss)
 
 
 def pair_weights(presence: Presence, n_players: int, n_neighbors: int) -> RankWeights:
     """The sequences e and f: `rank_weights` of K-1 neighbours under the size-biased law, one rank later."""
     biased = rank_weights(presence.size_biased(), max(n_players - 1, 1), n_neighbors - 1)
-    scale = presence.mean * (n_neighbors - 1)
+    scale = presence.mass * presence.mean * (n_neighbors - 1)
     worth = scale * np.concatenate([biased.worth[:1], biased.worth])[:n_players]
     loss = scale * np.concatenate([[0.0], biased.loss])[:n_players]
     return RankWeights(worth, loss)
@@ -133,6 +150,35 @@ def _recurrent_tail(presence: Presence, n: int, k: int) -> tuple[FloatVector, Fl
     loss = _distribution_from_ratios(ratios) * (sizes[k:].sum() / k)
     worth = sizes[:k].sum() / k + sum_after(loss)
     return worth, loss
+
+
+def _tail_of_sizes(presence: Presence, n: int, k: int) -> tuple[FloatVector, FloatVector]:
+    """Ranks beyond K if the number j of the others present is uniform over a range of sizes.
+
+    K d_l is the mean over these j of f(l, j) = C(l-2, K-1) C(N-l, j-K) / C(N-1, j), which is a law over l for each
+    j >= K. F(l), the sum of f(l, j) over the range, comes from the ends of the range alone:
+
+        (l+1) l F(l+1) = l (l-1) F(l) + l (G(l, last + 1) - G(l, first)),
+        G(l, j) = (l-1) (j-K) (N-j) / ((l-K) (N-l)) f(l, j)
+    """
+    sizes = np.flatnonzero(size_distribution(presence, n - 1))
+    rank = np.arange(k + 1, n, dtype=np.float64)
+
+    def end(j: int) -> FloatVector:
+        if not k < j < n:
+            return np.zeros(len(rank))
+        ratios = (rank - 1.0) / (rank - k) * np.maximum(n - rank - j + k, 0.0) / (n - rank)
+        law = _distribution_from_ratios(ratios)[:-1]
+        return np.asarray((rank - 1.0) * (j - k) * (n - j) / ((rank - k) * (n - rank)) * law)
+
+    nearest = np.ones(len(sizes))  # f(K + 1, j)
+    for i in range(k):
+        nearest *= np.maximum(sizes - i, 0) / (n - 1.0 - i)
+    steps = rank * (end(int(sizes[-1]) + 1) - end(int(sizes[0])))
+    summed = np.concatenate([[0.0], np.cumsum(steps)]) + k * (k + 1) * nearest.sum()
+    every = np.append(rank, n)
+    loss = np.maximum(summed / (every * (every - 1.0)), 0.0) / (k * len(sizes))
+    return np.count_nonzero(sizes < k) / (k * len(sizes)) + sum_after(loss), loss
 
 
 def _distribution_from_ratios(ratios: FloatVector) -> FloatVector:

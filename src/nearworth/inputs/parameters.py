@@ -100,14 +100,25 @@ def whole_number(minimum: int, *, or_none: bool = False) -> Check:
 
 def semivalue(name: str, value: Any) -> None:
     if isinstance(value, tuple | list):
-        if len(value) != 3 or value[0] != "beta":
-            raise ValueError(f'{name} as a tuple must be ("beta", a, b); got {value!r}.')
+        if len(value) != 3 or value[0] not in ("beta", "sizes"):
+            raise ValueError(f'{name} as a tuple must be ("beta", a, b) or ("sizes", low, high); got {value!r}.')
+        if value[0] == "sizes":
+            low, high = value[1:]
+            if not (is_whole(low) and low >= 0 and (high is None or (is_whole(high) and high >= low))):
+                raise ValueError(
+                    f'{name}=("sizes", low, high) needs whole numbers, 0 <= low <= high or None; got {value!r}.'
+                )
+            return
         if not all(is_real(x) and 1e-100 <= x <= 1e100 for x in value[1:]):
             raise ValueError(f'{name}=("beta", a, b) needs two positive numbers (1e-100 to 1e100); got {value!r}.')
         return
     if isinstance(value, str) and value == "beta":
         raise ValueError(f'{name}="beta" needs its two parameters: ("beta", 4, 1) for example.')
-    one_of("shapley", "banzhaf", "loo")(name, value)
+    if isinstance(value, str) and value == "sizes":
+        raise ValueError(
+            f'{name}="sizes" needs the least and the most others present: ("sizes", 100, None) for example.'
+        )
+    one_of("shapley", "banzhaf", "loo", "composite")(name, value)
 
 
 def search(name: str, value: Any) -> None:
@@ -155,6 +166,11 @@ PARAMETERS: dict[str, Check] = {
     "max_memory": lambda name, value: value is None or parse_bytes(name, value),
     "n_jobs": jobs,
     "random_state": seed,
+    "radius": positive_or_none,
+    "weights": condition(
+        lambda v: v is None or callable(v) or (isinstance(v, str) and v == "distance"),
+        'a function of an array of distances, "distance" or None',
+    ),
     "progress": condition(
         lambda v: v is None or isinstance(v, bool) or callable(v), "True, False, None or a function of (done, total)"
     ),

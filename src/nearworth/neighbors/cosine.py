@@ -60,6 +60,11 @@ class CosineKeys(Keys):
             keys[exact] = self._fractions(rows[exact])
         return keys
 
+    def as_distances(self, keys: FloatMatrix, queries: Any) -> FloatMatrix:
+        rows = self._convert(queries)
+        cosines = -np.sign(keys) * np.sqrt(np.abs(keys) / np.where(self._is_exact(rows), _squares(rows), 1.0)[:, None])
+        return np.where(self._is_exact(rows)[:, None], 1.0 - cosines, keys / 2.0)
+
     def products(self, *, single: bool) -> Products:
         # Rounding to the grid moves a squared distance by up to 2 GRID, two by 4; once more, to be safe.
         return DistanceProducts(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._common.types import BoolVector, FloatMatrix, FloatVector, IntMatrix
+from nearworth._common.types import BoolVector, FloatMatrix, FloatVector, IntMatrix, IntVector
 from nearworth.inputs.features import is_sparse
 from nearworth.inputs.file_rows import FileRows
 from nearworth.inputs.parameters import did_you_mean
@@ -52,7 +53,7 @@ def make_keys(X: Any, metric: Any, metric_params: Mapping[str, Any] | None) -> K
         return GivenKeys()
     _check_metric(metric, params, sparse=is_sparse(X))
     if metric in EUCLIDEAN:
-        return EuclideanKeys(X)
+        return EuclideanKeys(X, is_squared=metric == "sqeuclidean")
     if metric in ("cosine", "correlation"):
         from nearworth.neighbors.cosine import CosineKeys
 
@@ -106,6 +107,10 @@ class Keys:
         """Exact keys of a batch of queries."""
         raise NotImplementedError
 
+    def as_distances(self, keys: FloatMatrix, queries: Any) -> FloatMatrix:  # noqa: ARG002
+        """Distances of the metric, from exact keys of these queries."""
+        return keys
+
     def products(self, *, single: bool) -> Products:
         """Approximate keys; in single precision if `single` and it serves."""
         raise NotImplementedError
@@ -142,8 +147,9 @@ class EuclideanKeys(Keys):
     points. They are still told apart if they are 1e-289 times the largest number of the training set.
     """
 
-    def __init__(self, X: Any) -> None:
+    def __init__(self, X: Any, *, is_squared: bool = False) -> None:
         super().__init__(readable(X))
+        self.is_squared = is_squared  # the distances that users mean
         self._largest, has_tiny = _magnitudes(X)
         self.exponent = int(np.frexp(self._largest)[1])  # of the largest number
         self._factor = 1.0  # a power of two
@@ -184,6 +190,17 @@ class EuclideanKeys(Keys):
     def unsquared(self, queries: Any, keys: FloatMatrix) -> FloatMatrix:
         """Distances from keys."""
         return np.sqrt(keys) / np.where(self._small(queries), self._factor, 1.0)[:, None]
+
+    def as_distances(self, keys: FloatMatrix, queries: Any) -> FloatMatrix:
+        distances = self.unsquared(queries, keys)
+        return distances**2 if self.is_squared else distances
+
+    def some(self, rows: IntVector) -> EuclideanKeys:
+        """The keys of some training points, equal to those of all."""
+        part = copy(self)
+        part.data = self.data[rows]
+        part._points = readable(part.data)
+        return part
 
     def products(self, *, single: bool) -> Products:
         exact = ExactDistances if self._factor == 1.0 else self._exact
@@ -248,6 +265,11 @@ class NanEuclideanKeys(Keys):
                     key[start : start + len(rows)] = np.nansum(squares, axis=1) * share
         return _refuse_undefined(keys, "nan_euclidean")
 
+    def as_distances(self, keys: FloatMatrix, queries: Any) -> FloatMatrix:  # noqa: ARG002
+        if self._has_tiny:
+            raise ValueError("metric='nan_euclidean' has no distances for numbers below 1e-129. Rescale the features.")
+        return np.sqrt(keys)
+
 
 class InnerProductKeys(Keys):
     """Minus the inner product: the most similar point is the nearest."""
@@ -261,6 +283,9 @@ class InnerProductKeys(Keys):
     def __call__(self, queries: Any) -> FloatMatrix:
         rows, _ = scale_queries(np.asarray(queries, dtype=np.float64), self._exponent)
         return minus_inner_products(rows, self._points)
+
+    def as_distances(self, keys: FloatMatrix, queries: Any) -> FloatMatrix:  # noqa: ARG002
+        raise ValueError("metric='inner_product' has no distances, which radius and weights need. Use 'cosine'.")
 
     def products(self, *, single: bool) -> Products:  # noqa: ARG002 - single precision would not serve here
         return InnerProducts(self._points, self._exponent)

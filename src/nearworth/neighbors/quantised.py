@@ -71,6 +71,7 @@ class QuantisedKeys:
     points: npt.NDArray[Any] | None = None
     given: FloatMatrix | None = None
     exact: list[ExactKeys] | None = None
+    scale: FloatVector | None = None  # of squared distances: a qkey is MARGIN + scale * key, within the tolerance
 
     def some(self, start: int, stop: int) -> QuantisedKeys:
         """The same of some queries."""
@@ -245,7 +246,7 @@ class DistanceProducts:
         lines = scale, MARGIN - low * scale
         centred *= -2.0
         multiply(points, norms, centre, centred, lines, order, positions, qkeys, single=single)
-        return QuantisedKeys(qkeys=qkeys, tolerance=width, usable=usable, **self._source(queries))
+        return QuantisedKeys(qkeys=qkeys, tolerance=width, usable=usable, scale=scale, **self._source(queries))
 
     def _error(self, lengths: FloatVector, *, single: bool) -> FloatVector:
         """How far a key may be off, for queries of these lengths: by the product, and by double precision before it."""

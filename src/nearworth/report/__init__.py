@@ -7,6 +7,7 @@
         plane.py             places on the map
       web/                   the page: page.html.j2, page.css, and its script in parts (page.py has their order)
     review_page.py           the page for judging rows drawn by chance: review.html.j2, review.css, review.js
+    statement_page.py        what each owner of rows is told
 
 Nothing is fetched or sent: a content security policy allows one script and one style sheet, by their hashes.
 Cells of the data reach the page as escaped text or as JSON in which <, > and & are escaped, never as markup.

@@ -1,14 +1,23 @@
-"""Values by owner, for people who pay for data."""
+"""Values by owner, for people who pay for data: payments to the cent, statements, two periods compared."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from nearworth._common.frames import html_table, make_frame
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
+from nearworth.inputs.parameters import one_of
+from nearworth.results.sums import GAME, Origin
+
+ANALYST = "analyst"
+SUM_OF_ROWS = "sum over rows, each a player"
 
 
 class OwnerValue(NamedTuple):
@@ -27,12 +36,137 @@ class OwnerValue(NamedTuple):
     upper: float
 
 
-class OwnerValues(dict[Any, OwnerValue]):
-    """Owner -> OwnerValue, in order of first appearance; prints as a table."""
+class Statement(dict[str, Any]):
+    """What one owner is told; prints as text, and `json.dumps` takes it as it is."""
 
-    def __init__(self, rows: Mapping[Any, OwnerValue], backend: str | None = None) -> None:
+    def __str__(self) -> str:
+        width = max(map(len, self))
+        return "\n".join(f"{name.replace('_', ' '):<{width}}  {entry}" for name, entry in self.items())
+
+
+class Change(NamedTuple):
+    """An owner in two periods: "joined", "withdrew" or "stayed", and what it had before and has now."""
+
+    status: str
+    before: OwnerValue
+    now: OwnerValue
+
+
+class Comparison(dict[Any, Change]):
+    """Owner -> Change; `reasons` says what else is different between the periods. Prints as a table."""
+
+    def __init__(self, changes: Mapping[Any, Change], reasons: list[str]) -> None:
+        super().__init__(changes)
+        self.reasons = reasons
+
+    def __repr__(self) -> str:
+        lines = [
+            f"{owner!s:<12} {status:<8}  {before.n_rows:,} -> {now.n_rows:,} rows,  total {before.total:.6g} -> "
+            f"{now.total:.6g},  share {before.share:.1%} -> {now.share:.1%}"
+            for owner, (status, before, now) in self.items()
+        ]
+        return "\n".join([*lines, *(f"changed: {reason}" for reason in self.reasons)])
+
+
+class OwnerValues(dict[Any, OwnerValue]):
+    """Owner -> OwnerValue, in order of first appearance; prints as a table.
+
+    `how` says in words what the players were, `origin` which data and parameters the values come from.
+    """
+
+    def __init__(
+        self,
+        rows: Mapping[Any, OwnerValue],
+        backend: str | None = None,
+        *,
+        how: str = SUM_OF_ROWS,
+        origin: Origin | None = None,
+        composite: Callable[[], OwnerValues] | None = None,
+    ) -> None:
         super().__init__(rows)
-        self._backend = backend
+        self._backend, self.how, self.origin, self._composite = backend, how, origin or Origin(), composite
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_composite": None}  # which needs the data
+
+    def payments(
+        self, budget: Any, negative: Literal["zero", "charge", "error"] = "zero", analyst: bool = False
+    ) -> dict[Any, float]:
+        """Split a budget by value, to the cent: owner -> amount. The amounts add up to the budget.
+
+        Amounts are rounded down, and the cents left over go to the largest remainders. Owners of negative value get
+        nothing ("zero"), pay for it ("charge"), or are an error. With `analyst=True` the entry "analyst" is the share
+        of the one who makes the model: of the composite game, in which owners without an analyst are worth nothing
+        (needs `KNNShapley.value_owners` with semivalue="shapley", and a second run).
+        """
+        one_of("zero", "charge", "error")("negative", negative)
+        totals = {owner: value.total for owner, value in self.items()}
+        if analyst:
+            totals = self._with_analyst(totals)
+        harmful = [owner for owner, total in totals.items() if total < 0]
+        if harmful and negative == "error":
+            raise ValueError(
+                f"negative='error': owner {harmful[0]!r} has the value {totals[harmful[0]]:.6g}. "
+                "Use negative='zero' or 'charge'."
+            )
+        if negative == "zero":
+            totals = {owner: max(total, 0.0) for owner, total in totals.items()}
+        cents = _split(_in_cents(budget), [Fraction(total) for total in totals.values()])
+        return {owner: cent / 100 for owner, cent in zip(totals, cents, strict=True)}
+
+    def _with_analyst(self, totals: Mapping[Any, float]) -> dict[Any, float]:
+        if self._composite is None:
+            raise ValueError(
+                "analyst=True needs the owners that KNNShapley.value_owners returned, with semivalue='shapley' and "
+                "before they were saved or pickled."
+            )
+        if ANALYST in totals:
+            raise ValueError(f"analyst=True: an owner is called {ANALYST!r} already. Rename it.")
+        data = {owner: value.total for owner, value in self._composite().items()}
+        return {**data, ANALYST: sum(totals.values()) - sum(data.values())}
+
+    def statement(self, owner: Any, budget: Any = None, **rules: Any) -> Statement:
+        """What to tell one owner: rows, value, share, payment if there is a budget, how and from what it was computed.
+
+        `rules` are those of `payments`.
+        """
+        if owner not in self:
+            raise KeyError(f"There is no owner {owner!r}. The owners are {', '.join(map(repr, list(self)[:10]))}.")
+        value, origin = self[owner], self.origin
+        told: dict[str, Any] = {"owner": owner, "rows": value.n_rows, "value": value.total}
+        if not math.isnan(value.standard_error):
+            told["standard_error"] = value.standard_error
+        told["share"] = value.share
+        if budget is not None:
+            told |= {"budget": _in_cents(budget) / 100, "payment": self.payments(budget, **rules)[owner]}
+        told |= {"how": self.how, "parameters": dict(origin.parameters), "version": origin.version}
+        told["training_fingerprint"] = origin.training
+        told["validation_fingerprint"] = [each.fingerprint for each in origin.validation]
+        return Statement(told)
+
+    def compare(self, earlier: OwnerValues) -> Comparison:
+        """These owners and those of an earlier period: who joined, who withdrew, what changed and what else did."""
+        nothing, changes = OwnerValue(0.0, math.nan, 0.0, 0, 0.0, 0.0), {}
+        for owner in dict.fromkeys([*earlier, *self]):
+            status = "joined" if owner not in earlier else "withdrew" if owner not in self else "stayed"
+            changes[owner] = Change(status, earlier.get(owner, nothing), self.get(owner, nothing))
+        reasons = [] if self.how == earlier.how else [f"how values are computed ({earlier.how}; now {self.how})"]
+        reasons += earlier.origin.differences(self.origin, GAME)
+        if [each.fingerprint for each in earlier.origin.validation] != [x.fingerprint for x in self.origin.validation]:
+            reasons.append("the validation set")
+        return Comparison(changes, reasons)
+
+    def to_json(self) -> str:
+        """All of it as text, for `from_json`; owners become text."""
+        owners = {str(owner): list(value) for owner, value in self.items()}
+        return json.dumps({"how": self.how, "origin": self.origin.to_json(), "owners": owners}, indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> OwnerValues:
+        """What `to_json` wrote, to compare with."""
+        known = json.loads(text)
+        rows = {owner: OwnerValue(*value) for owner, value in known["owners"].items()}
+        return cls(rows, how=known["how"], origin=Origin.from_json(known["origin"]))
 
     def to_frame(self, backend: str | None = None) -> Any:
         """A pandas, polars or pyarrow frame with one row per owner."""
@@ -64,16 +198,50 @@ class OwnerValues(dict[Any, OwnerValue]):
         return "\n".join(lines)
 
 
+def _in_cents(budget: Any) -> int:
+    try:
+        cents = Decimal(str(budget)) * 100
+        if not isinstance(budget, bool) and cents.is_finite() and cents >= 0 and cents == cents.to_integral_value():
+            return int(cents)
+    except InvalidOperation:
+        pass
+    raise ValueError(f"budget must be an amount of 0 or more with no more than two decimals; got {budget!r}.")
+
+
+def _split(cents: int, weights: Sequence[Fraction]) -> list[int]:
+    """Whole cents in proportion to the weights: rounded down, then one more for the largest remainders."""
+    total = sum(weights)
+    if total <= 0:
+        raise ValueError("payments: the values to pay for add up to nothing, so that there is no share to pay by.")
+    exact = [cents * weight / total for weight in weights]
+    whole = [math.floor(amount) for amount in exact]
+    by_remainder = sorted(range(len(exact)), key=lambda i: whole[i] - exact[i])
+    for i in by_remainder[: cents - sum(whole)]:
+        whole[i] += 1
+    return whole
+
+
 def sum_by_owner(
-    labels: Sequence[Any], codes: IntVector, intervals: FloatMatrix, errors: FloatVector, backend: str | None = None
-) -> OwnerValues:
-    """Totals of rows whose owner is labels[codes[row]].
+    labels: Sequence[Any], codes: IntVector, intervals: FloatMatrix, errors: FloatVector | None,
+    backend: str | None = None, **about: Any,
+) -> OwnerValues:  # fmt: skip
+    """Totals of rows whose owner is labels[codes[row]]; `about` goes to OwnerValues.
 
     `intervals` (3, N) holds the value of each row, its lower and its upper end; `errors` are those of the totals.
     """
     totals, lower, upper = (np.bincount(codes, weights=row, minlength=len(labels)) for row in intervals)
-    overall = intervals[0].sum()
+    return of_totals(labels, codes, np.stack([totals, lower, upper]), errors, backend, **about)
+
+
+def of_totals(
+    labels: Sequence[Any], codes: IntVector, intervals: FloatMatrix, errors: FloatVector | None,
+    backend: str | None = None, **about: Any,
+) -> OwnerValues:  # fmt: skip
+    """The same from the totals (3, M) of the owners."""
+    totals, lower, upper = intervals
+    overall = totals.sum()
+    errors = np.full(len(labels), np.nan) if errors is None else errors
     shares = totals / overall if overall != 0 else np.full(len(labels), np.nan)
     columns = (totals, errors, shares, np.bincount(codes, minlength=len(labels)), lower, upper)
     rows = zip(*(column.tolist() for column in columns), strict=True)
-    return OwnerValues({label: OwnerValue(*row) for label, row in zip(labels, rows, strict=True)}, backend)
+    return OwnerValues({label: OwnerValue(*row) for label, row in zip(labels, rows, strict=True)}, backend, **about)

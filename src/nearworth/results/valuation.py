@@ -214,8 +214,8 @@ class Valuation:
                 "Standard errors of owners' totals need the data, which a loaded or added-up valuation no longer has: "
                 "they are NaN. Call sum_by on the valuation that value() returned."
             )
-        errors = np.full(len(labels), np.nan) if errors is None else errors
-        return sum_by_owner(labels, codes, np.stack([self.values, self.lower, self.upper]), errors, self.backend)
+        intervals = np.stack([self.values, self.lower, self.upper])
+        return sum_by_owner(labels, codes, intervals, errors, self.backend, origin=self.origin)
 
     def to_frame(self, backend: str | None = None) -> Any:
         """A frame with `row`, `value`, `lower` and `upper` if not exact, `standard_error` if known, and `rank` from 1.

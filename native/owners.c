@@ -1,0 +1,240 @@
+/* Values of owners as players: `games/owner_game.py` in compiled loops, from the qkeys of a block of queries.
+ *
+ *   1. candidates   the K nearest rows of each owner are among those not beyond its K-th qkey by more than the tolerance
+ *   2. order        exact keys of these
+ *   3. blocks       of ties, near to far. For a matching row of owner a: the law of the nearer rows of the others, as a
+ *                   product of factors; without one factor it tells what that owner's presence takes away
+ *
+ * Owners outside of the block with equally many nearer rows are one factor: a power, from the table of binomial
+ * probabilities. Laws are arrays of [rows][nodes]; loops over nodes are the inner ones. */
+#include "nearworth.h"
+
+/* Owners that act alike. `but_one` is the factor without one of them, NULL for 1; powers are multiples of `step`.
+ * tail[j] is the probability that one of them, if present, has j or more rows before the row in question. */
+typedef struct {
+    const double *all, *but_one;
+    int64_t step;
+    double *tail, loss;
+} Factor;
+
+typedef struct {
+    int64_t k, n_owners, n_nodes, size; /* size: numbers of a law */
+    const double *t, *weights, *binomial; /* binomial: [m owners][j present][node] */
+    int32_t *nearer, *tied, *factor_of;   /* of each owner: rows nearer than the block, rows in it, its factor */
+    double *matches, *values;             /* of each owner: matches in the block; its value */
+    double *before, *after, *next, *rest, *lost, *own, *tails, *laws; /* scratch */
+    Factor *factors;
+} Game;
+
+/* out = a * b, all cut at `length`; b has the powers 0, step, 2 step, ... */
+static void multiply(double *restrict out, const double *restrict a, const double *restrict b, int64_t step,
+                     int64_t length, int64_t n_nodes)
+{
+    memset(out, 0, (size_t)(length * n_nodes) * sizeof *out);
+    for (int64_t j = 0; j * step < length; j++)
+        for (int64_t k = 0; k + j * step < length; k++)
+            for (int64_t node = 0; node < n_nodes; node++)
+                out[(k + j * step) * n_nodes + node] += a[k * n_nodes + node] * b[j * n_nodes + node];
+}
+
+/* Probabilities of 0..length-1 successes among n, each with probability x < 1. */
+static void successes(double *law, int64_t n, double x, int64_t length)
+{
+    double none = 1.0, base = 1.0 - x;
+    for (int64_t power = n; power; power >>= 1, base *= base)
+        none *= power & 1 ? base : 1.0;
+    for (int64_t j = 0; j < length; j++) {
+        law[j] = j <= n ? none : 0.0;
+        none *= (double)(n - j) / (double)(j + 1) * (x / (1.0 - x));
+    }
+}
+
+/* Node i of n of Gauss-Legendre quadrature over [0, 1], and its weight, by Newton's method. */
+static double legendre(int64_t i, int64_t n, double *weight)
+{
+    double z = cos(3.141592653589793 * ((double)i + 0.75) / ((double)n + 0.5)), slope = 1.0;
+    for (int step = 0; step < 8; step++) {
+        double before = 0.0, now = 1.0;
+        for (int64_t j = 0; j < n; j++) {
+            double next = ((double)(2 * j + 1) * z * now - (double)j * before) / (double)(j + 1);
+            before = now, now = next;
+        }
+        slope = (double)n * (z * now - before) / (z * z - 1.0);
+        z -= now / slope;
+    }
+    *weight = 1.0 / ((1.0 - z * z) * slope * slope);
+    return 0.5 * (1.0 - z);
+}
+
+/* The factor of an owner in the block, at time x. */
+static void tied_factor(const Game *g, Factor *factor, double *all, int64_t owner, double x, int64_t length)
+{
+    int64_t nearer = g->nearer[owner];
+    double *law = factor->tail, more = 1.0;
+    memset(law, 0, (size_t)(g->k + 1) * sizeof *law);
+    if (nearer < length)
+        successes(law + nearer, g->tied[owner], x, length - nearer);
+    for (int64_t j = 0; j < length; j++)
+        for (int64_t node = 0; node < g->n_nodes; node++)
+            all[j * g->n_nodes + node] = g->t[node] * law[j] + (j ? 0.0 : 1.0 - g->t[node]);
+    for (int64_t j = 0; j <= length; j++) {
+        double here = law[j];
+        law[j] = more;
+        more -= here;
+    }
+    factor->all = all, factor->but_one = NULL, factor->step = 1;
+}
+
+/* Lists the factors of all owners but this one; returns how many there are. */
+static int64_t list_factors(const Game *g, int64_t owner, double x, int64_t length)
+{
+    int64_t n = 0, alike;
+    for (int64_t c = 1; c <= g->k; c++, n += alike > 0) {
+        Factor *f = g->factors + n;
+        *f = (Factor){.step = c, .tail = g->tails + n * (g->k + 1)};
+        alike = 0;
+        for (int64_t o = 0; o < g->n_owners; o++)
+            if (g->nearer[o] == c && !g->tied[o]) {
+                g->factor_of[o] = (int32_t)n;
+                alike++;
+            }
+        if (!alike)
+            continue;
+        f->all = g->binomial + alike * g->size, f->but_one = f->all - g->size;
+        for (int64_t j = 0; j <= g->k; j++)
+            f->tail[j] = j <= c;
+    }
+    for (int64_t o = 0; o < g->n_owners; o++)
+        if (g->tied[o] && o != owner) {
+            g->factor_of[o] = (int32_t)n;
+            g->factors[n].tail = g->tails + n * (g->k + 1);
+            tied_factor(g, g->factors + n, g->laws + n * g->size, o, x, length);
+            n++;
+        } else if (!g->nearer[o] || o == owner)
+            g->factor_of[o] = -1;
+    return n;
+}
+
+/* What the presence of one owner of a factor takes away, given the law of all other owners' rows. */
+static double loss_of(const Game *g, const Factor *f, int64_t length)
+{
+    double total = 0.0, one = 1.0;
+    memset(g->lost, 0, (size_t)g->n_nodes * sizeof *g->lost);
+    for (int64_t j = 0; j * f->step < length && (f->but_one || j == 0); j++)
+        for (int64_t k = 0; k + j * f->step < length; k++) {
+            double tail = f->tail[length - k - j * f->step], *rest = g->rest + k * g->n_nodes;
+            const double *present = f->but_one ? f->but_one + j * g->n_nodes : &one;
+            if (tail != 0.0)
+                for (int64_t node = 0; node < g->n_nodes; node++)
+                    g->lost[node] += rest[node] * tail * present[f->but_one ? node : 0];
+        }
+    for (int64_t node = 0; node < g->n_nodes; node++)
+        total += g->lost[node] * g->weights[node] * g->t[node];
+    return total;
+}
+
+/* Adds what rows of `owner` at time x among their ties give and take; `gain` is what they count together. */
+static void add_rows(const Game *g, int64_t owner, double x, double gain)
+{
+    int64_t length = g->k - g->nearer[owner], size = g->size, n_nodes = g->n_nodes;
+    int64_t n = list_factors(g, owner, x, length);
+    double total = 0.0;
+    successes(g->own, g->tied[owner] - 1, x, length);
+    for (int64_t i = 0; i < length * n_nodes; i++) {
+        g->before[i] = g->own[i / n_nodes];
+        g->after[i] = i < n_nodes;
+    }
+    for (int64_t f = 0; f < n; f++)
+        multiply(g->before + (f + 1) * size, g->before + f * size, g->factors[f].all, g->factors[f].step, length, n_nodes);
+    for (int64_t i = 0; i < length * n_nodes; i++)
+        total += g->before[n * size + i] * g->weights[i % n_nodes];
+    for (int64_t f = n - 1; f >= 0; f--) {
+        multiply(g->rest, g->before + f * size, g->after, 1, length, n_nodes);
+        g->factors[f].loss = loss_of(g, g->factors + f, length);
+        multiply(g->next, g->after, g->factors[f].all, g->factors[f].step, length, n_nodes);
+        memcpy(g->after, g->next, (size_t)(length * n_nodes) * sizeof *g->after);
+    }
+    g->values[owner] += gain * total;
+    for (int64_t o = 0; o < g->n_owners; o++)
+        if (g->factor_of[o] >= 0)
+            g->values[o] -= gain * g->factors[g->factor_of[o]].loss;
+}
+
+/* A block of n_rows tied rows, counted in `tied` and `matches`. Those of a single owner may come in any order, one after
+ * the other, each with its share of the matches. */
+static void add_block(const Game *g, int64_t n_rows, int64_t owner)
+{
+    int64_t alone = g->tied[owner] == n_rows, n_times = (n_rows + 1) / 2;
+    for (int64_t i = 0; alone && i < n_rows && g->nearer[owner] < g->k; i++, g->nearer[owner]++) {
+        g->tied[owner] = 1;
+        if (g->matches[owner] != 0.0)
+            add_rows(g, owner, 0.0, g->matches[owner] / (double)n_rows);
+    }
+    for (int64_t i = 0; !alone && i < n_times; i++) {
+        double weight, x = legendre(i, n_times, &weight);
+        for (int64_t o = 0; o < g->n_owners; o++)
+            if (g->matches[o] != 0.0 && g->nearer[o] < g->k)
+                add_rows(g, o, x, g->matches[o] * weight);
+    }
+    for (int64_t o = 0; o < g->n_owners; o++) {
+        int64_t after = (int64_t)g->nearer[o] + (alone ? 0 : g->tied[o]);
+        g->nearer[o] = (int32_t)(after < g->k ? after : g->k);
+        g->tied[o] = 0, g->matches[o] = 0.0;
+    }
+}
+
+/* Numbers of scratch that value_owners needs. */
+EXPORT int64_t owners_space(int64_t k, int64_t n_owners, int64_t n_nodes)
+{
+    int64_t factors = k + n_owners + 1;
+    return (2 * factors + 3) * k * n_nodes + n_nodes + k + factors * (k + 1) + 2 * n_owners +
+           factors * (int64_t)(sizeof(Factor) / sizeof(double)) + 2 * n_owners;
+}
+
+/* Values of all owners for a block of queries, without what the soft utility adds. Positions starts[o] .. starts[o+1] - 1
+ * are those of owner o; qkeys of excluded positions are overwritten. Exact keys come from points, given keys or `ask`. */
+EXPORT void value_owners(int32_t *qkeys, const int32_t *tolerances, const int32_t *labels, const int32_t *excluded,
+                         const int64_t *starts, const int32_t *row_of, const int32_t *owner_of, const int32_t *class_of,
+                         const double *queries, const void *points, int32_t type, const double *given, callback ask,
+                         int32_t by_index, int64_t k, const double *t, const double *weights, const double *binomial,
+                         double *values, int32_t *near, double *exact, double *space, int64_t n_queries, int64_t stride,
+                         int64_t n_excluded, int64_t n, int64_t width, int64_t n_points, int64_t n_nodes,
+                         int64_t n_owners, int64_t n_space)
+{
+    Game g = {k, n_owners, n_nodes, k * n_nodes, t, weights, binomial, .before = space};
+    g.laws = g.before + (k + n_owners + 1) * g.size, g.after = g.laws + (k + n_owners + 1) * g.size;
+    g.next = g.after + g.size, g.rest = g.next + g.size, g.lost = g.rest + g.size, g.own = g.lost + n_nodes;
+    g.tails = g.own + k, g.matches = g.tails + (k + n_owners + 1) * (k + 1), g.factors = (Factor *)(g.matches + n_owners);
+    g.nearer = (int32_t *)(g.factors + k + n_owners + 1), g.tied = g.nearer + n_owners, g.factor_of = g.tied + n_owners;
+    if (n_space < owners_space(k, n_owners, n_nodes))
+        return;
+    for (int64_t q = 0; q < n_queries; q++) {
+        int32_t *own = qkeys + q * stride;
+        int64_t count = 0;
+        for (int64_t i = 0; i < n_excluded; i++)
+            own[excluded[q * n_excluded + i]] = INT32_MAX;
+        for (int64_t o = 0; o < n_owners; o++) {
+            int64_t first = starts[o], rows = starts[o + 1] - first;
+            int64_t limit = bound_of_kth(own + first, rows, k < rows ? k : rows, near + count) + tolerances[q];
+            limit = limit < INT32_MAX ? limit : INT32_MAX - 1; /* without excluded ones */
+            count += list_up_to(own + first, rows, limit, NULL, 0, row_of + first, near + count);
+        }
+        Source source = {points, type, width, queries ? queries + q * width : NULL, given ? given + q * n : NULL, ask, q, false};
+        exact_distances(&source, near, exact, points ? n_points : n, count);
+        if (source.failed)
+            return;
+        sort_pairs(exact, near, count);
+        g.values = memset(values + q * n_owners, 0, (size_t)n_owners * sizeof *values);
+        memset(g.matches, 0, (size_t)n_owners * sizeof *g.matches);
+        memset(g.nearer, 0, 2 * (size_t)n_owners * sizeof *g.nearer);
+        for (int64_t i = 0, start = 0; i < count; i++) {
+            int32_t owner = owner_of[near[i]];
+            g.tied[owner]++;
+            g.matches[owner] += class_of[near[i]] == labels[q] ? 1.0 / (double)k : 0.0;
+            if (by_index || i + 1 == count || exact[i + 1] != exact[i]) {
+                add_block(&g, i + 1 - start, owner);
+                start = i + 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,222 @@
+"""What each document of a corpus is worth to the answers drawn from it, from ranked lists and relevance judgements.
+
+The game of a query: the first K documents that are present answer it, and score the sum of their gains over K. This is
+the closed form of `games/classification.py` with real gains. What documents beyond a list could take from those in it
+is bounded by what a rank there is worth, so that no corpus and no index is needed.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import count
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nearworth._common.frames import make_frame
+from nearworth._common.types import FloatMatrix, FloatVector, Semivalue, Ties
+from nearworth._common.warnings import warn_user
+from nearworth.games.classification import linear_values
+from nearworth.games.coefficients import Presence, RankWeights, rank_weights
+from nearworth.games.ties import TieBlocks
+from nearworth.inputs.parameters import PARAMETERS
+from nearworth.inputs.targets import check_owners
+from nearworth.results.owners import OwnerValues, sum_by_owner
+
+# Names of columns in frames.
+QUERY, DOCUMENT = ("query", "query_id", "qid", "q_id"), ("document", "doc", "document_id", "doc_id", "docid", "docno")
+NUMBER = {"run": ("score", "rank"), "qrels": ("relevance", "rel", "gain", "label")}
+COLUMNS = {"run": (0, 2, 4, 6), "qrels": (0, 2, 3, 4)}  # of TREC files: query, document, number; how many there are
+
+
+class RetrievalValues:
+    """Values of the `documents` of all lists, the mean over queries; made by `value_retrieval`.
+
+    They lie between `lower` and `upper`: documents judged relevant that no list has stand somewhere behind it.
+    `n_queries` says how many lists each document is in; single contributions are in `contributions`, of the
+    (query, document) codes in `pairs`.
+    """
+
+    def __init__(
+        self, documents: list[Any], queries: list[Any], pairs: npt.NDArray[np.int32], contributions: FloatVector,
+        ends: FloatMatrix,
+    ) -> None:  # fmt: skip
+        self.documents, self.queries, self.pairs, self.contributions = documents, queries, pairs, contributions
+        self.values = self._mean(contributions)
+        self.lower, self.upper = (self.values + self._mean(end[pairs[0]]) for end in ends)  # ends: by query
+        self.n_queries = np.bincount(pairs[1], minlength=len(documents))
+
+    def _mean(self, numbers: FloatVector) -> FloatVector:
+        return np.bincount(self.pairs[1], weights=numbers, minlength=len(self.documents)) / len(self.queries)
+
+    @property
+    def error_bound(self) -> float:
+        """Largest possible distance from a value to the true one; 0.0 when exact."""
+        return float(np.maximum(self.values - self.lower, self.upper - self.values).max())
+
+    def harmful(self, n: int = 10) -> dict[Any, dict[Any, float]]:
+        """The n documents of lowest value, if negative, each with the queries that it hurts and how much."""
+        worst, listed = np.argsort(self.values, kind="stable")[:n], {}
+        for document in worst[self.values[worst] < 0]:
+            there = np.flatnonzero((self.pairs[1] == document) & (self.contributions < 0))
+            there = there[np.argsort(self.contributions[there], kind="stable")]
+            hurt = {self.queries[self.pairs[0, i]]: float(self.contributions[i]) for i in there}
+            listed[self.documents[document]] = hurt
+        return listed
+
+    def sum_by(self, sources: Any) -> OwnerValues:
+        """Totals by source: a mapping from document to source, or one source for each of `documents`."""
+        if isinstance(sources, Mapping):
+            sources = [sources[document] for document in self.documents]
+        labels, codes = check_owners(sources, len(self.documents))
+        intervals = np.stack([self.values, self.lower, self.upper])
+        return sum_by_owner(labels, codes, intervals, None, how="sum over documents, each a player")
+
+    def to_frame(self, backend: str | None = None) -> Any:
+        """A frame with document, value, lower and upper if not exact, and n_queries."""
+        ends = {"lower": self.lower, "upper": self.upper} if self.error_bound > 0 else {}
+        columns = {"document": self.documents, "value": self.values, **ends, "n_queries": self.n_queries}
+        return make_frame(columns, backend)
+
+    def __repr__(self) -> str:
+        size = f"{len(self.documents):,} documents in the lists of {len(self.queries):,} queries"
+        return f"{size}; {(self.values < 0).sum():,} of negative value; certain to within {self.error_bound:.2g}"
+
+
+def value_retrieval(
+    run: Any, qrels: Any, n_neighbors: int = 10, semivalue: Semivalue = "banzhaf", *, ties: Ties = "average"
+) -> RetrievalValues:
+    """Value the documents of a corpus by ranked lists and relevance judgements.
+
+    Parameters
+    ----------
+    run : path, dict or frame
+        A TREC run ("query Q0 document rank score tag"), a dict from query to {document: score} or to a ranked list, or
+        a frame with columns query, document and score (or rank).
+    qrels : path, dict or frame
+        TREC judgements ("query 0 document relevance"), a dict from query to {document: relevance}, or a frame with
+        columns query, document and relevance. Any real gains; documents without a judgement have none.
+    n_neighbors : int, default=10
+        K: how many documents answer a query.
+    semivalue : default="banzhaf"
+        As in `KNNShapley`, but for ("sizes", ...). Banzhaf values fade so fast that lists of 60 are exact at K = 5.
+    ties : {"average", "index"}
+        Documents of equal score share, or stand in the order of the run.
+
+    Examples
+    --------
+    >>> import nearworth as nw
+    >>> v = nw.value_retrieval({"q": ["a", "b", "c"]}, {"q": {"b": 1}}, n_neighbors=1)
+    >>> dict(zip(v.documents, v.values.tolist()))
+    {'a': -0.5, 'b': 0.5, 'c': 0.0}
+    """
+    for name, given in (("n_neighbors", n_neighbors), ("semivalue", semivalue), ("ties", ties)):
+        PARAMETERS[name](name, given)
+    if semivalue[0] == "sizes":
+        raise ValueError("semivalue=('sizes', ...) depends on the size of the corpus, which lists do not tell.")
+    judged = _gains(qrels)
+    queries, documents, pairs, scores = _ranked(run, judged)
+    gains, ends = np.zeros(len(scores)), np.zeros((2, len(queries)))
+    sizes = np.bincount(pairs[0], minlength=len(queries))
+    starts = np.append(0, np.cumsum(sizes))
+    weights = rank_weights(Presence.of(semivalue), int(sizes.max()), int(n_neighbors))
+    for number, (query, start, stop) in enumerate(zip(queries, starts, starts[1:], strict=False)):
+        missing = dict(judged[query])
+        gains[start:stop] = [missing.pop(documents[document], 0.0) for document in pairs[1, start:stop].tolist()]
+        beyond = [0.0, *missing.values()]
+        # The losses of all ranks beyond the list add up to what its last rank is worth, at most.
+        ends[:, number] = -weights.worth[stop - start - 1] * np.array([max(beyond), min(beyond)])
+    values = np.empty(len(scores))
+    for size in np.unique(sizes):
+        some = (starts[:-1][sizes == size, None] + np.arange(size)).astype(np.intp)
+        first = np.ones(some.shape, dtype=bool)
+        if ties == "average":
+            first[:, 1:] = scores[some][:, 1:] != scores[some][:, :-1]
+        by_rank = RankWeights(weights.worth[:size], weights.loss[:size])
+        values[some] = linear_values(gains[some], by_rank, TieBlocks(first))
+    return RetrievalValues(documents, queries, pairs, values, ends)
+
+
+def _gains(qrels: Any) -> dict[Any, dict[Any, float]]:
+    judged: dict[Any, dict[Any, float]] = {}
+    for query, document, gain in _triples(qrels, "qrels"):
+        judged.setdefault(query, {})[document] = gain
+    return judged
+
+
+def _ranked(run: Any, judged: Mapping[Any, Any]) -> tuple[list[Any], list[Any], npt.NDArray[np.int32], FloatVector]:
+    """Queries, documents, and the pairs of both as codes, query by query in the order of their scores."""
+    queries: dict[Any, int] = {}
+    documents: dict[Any, int] = {}
+    found: list[tuple[int, int]] = []
+    scores, unjudged = [], set()
+    for query, document, score in _triples(run, "run"):
+        if query not in judged:
+            unjudged.add(query)
+            continue
+        found.append((queries.setdefault(query, len(queries)), documents.setdefault(document, len(documents))))
+        scores.append(score)
+    if not found:
+        raise ValueError("run and qrels share no query. Are their query names of one kind?")
+    lacking = len(judged) - len(queries)
+    if unjudged or lacking:
+        warn_user(f"{len(unjudged):,} queries of run have no judgements and {lacking:,} of qrels no list: left out.")
+    pairs, numbers = np.array(found, dtype=np.int32).T, np.array(scores)
+    order = np.lexsort((-numbers, pairs[0]))
+    pairs, numbers = np.ascontiguousarray(pairs[:, order]), numbers[order]
+    twice = np.flatnonzero(np.diff(np.sort(pairs[0].astype(np.int64) * len(documents) + pairs[1])) == 0)
+    if len(twice):
+        raise ValueError(f"run: {len(twice):,} documents are listed twice for one query. List each once.")
+    return list(queries), list(documents), pairs, numbers
+
+
+def _triples(source: Any, name: str) -> Iterator[tuple[Any, Any, float]]:
+    """Query, document and a finite number (higher scores are nearer) from any form."""
+    if isinstance(source, str | os.PathLike):
+        triples: Iterator[tuple[Any, Any, Any]] = _of_file(source, name)
+    elif isinstance(source, Mapping):
+        triples = _of_mapping(source)
+    elif hasattr(source, "columns"):
+        triples = _of_frame(source, name)
+    else:
+        raise TypeError(f"{name} must be the path of a TREC file, a dict or a frame; got {type(source).__name__}.")
+    for query, document, number in triples:
+        with suppress(ValueError):
+            if math.isfinite(float(number)):
+                yield query, document, float(number)
+                continue
+        raise ValueError(f"{name}: the number of document {document!r} for query {query!r} is {number!r}.")
+
+
+def _of_mapping(lists: Mapping[Any, Any]) -> Iterator[tuple[Any, Any, float]]:
+    for query, listed in lists.items():
+        ranked = listed.items() if isinstance(listed, Mapping) else zip(listed, count(0, -1), strict=False)
+        yield from ((query, document, number) for document, number in ranked)
+
+
+def _of_file(path: str | os.PathLike[str], name: str) -> Iterator[tuple[str, str, str]]:
+    query, document, number, size = COLUMNS[name]
+    with open(path, encoding="utf-8") as file:
+        for line_number, line in enumerate(file, start=1):
+            words = line.split()
+            if words and len(words) != size:
+                raise ValueError(f"{os.fspath(path)}, line {line_number}: has {len(words)} columns instead of {size}.")
+            if words:
+                yield words[query], words[document], words[number]
+
+
+def _of_frame(frame: Any, name: str) -> Iterator[tuple[Any, Any, float]]:
+    import narwhals.stable.v2 as nwl
+
+    table, chosen = nwl.from_native(frame, eager_only=True), []
+    for names in (QUERY, DOCUMENT, NUMBER[name]):
+        chosen += [column for column in names if column in table.columns][:1]
+        if not chosen or chosen[-1] not in names:
+            raise ValueError(f"{name} has no column {names[0]!r} (or {', '.join(names[1:])}); it has {table.columns}.")
+    sign = -1.0 if chosen[2] == "rank" else 1.0
+    for query, document, number in zip(*(table[column].to_list() for column in chosen), strict=True):
+        yield query, document, sign * float(number)

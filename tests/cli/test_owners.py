@@ -1,0 +1,87 @@
+"""nearworth owners."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
+import nearworth as nw
+from cli.command_line import flowers, one_line, write_csv
+from nearworth.tables.read import read
+
+
+def make(tmp_path, rng):
+    columns, _ = flowers(rng, wrong=(4, 31))
+    columns["seller"] = [("<b>north</b>", "south", "=east()")[i % 3] for i in range(len(columns["name"]))]
+    trusted = flowers(rng, 30)[0]
+    del columns["name"], trusted["name"]
+    write_csv(tmp_path / "train.csv", columns)
+    write_csv(tmp_path / "trusted.csv", trusted)
+    return columns
+
+
+def test_owners_gives_what_the_api_gives(command, tmp_path, rng):
+    columns = make(tmp_path, rng)
+    arguments = ("owners", "train.csv", "-t", "species", "--owner-column", "seller", "--validation", "trusted.csv")
+    code, out, err = command(*arguments, "--budget", "10000", "-o", "owners.csv")
+    assert (code, out) == (0, "")
+    table = read("owners.csv").table
+    preparer, features = nw.TablePreparer(), ["length", "width", "garden"]
+    X = preparer.fit_transform(read("train.csv").table.select(features))
+    other = read("trusted.csv").table
+    est = nw.KNNShapley(5, standard_errors=True).fit(X, columns["species"])
+    expected = est.value_owners(
+        columns["seller"], preparer.transform(other.select(features)), other["species"].to_pylist()
+    )
+    np.testing.assert_allclose(table["total"], [value.total for value in expected.values()], rtol=1e-12)
+    np.testing.assert_allclose(table["payment"], list(expected.payments(10000).values()))
+    assert "3 owners" not in err.splitlines()[0]
+    assert "<b>north</b>" in err
+
+
+def test_the_page_holds_statements_and_no_markup_of_the_data(command, tmp_path, rng):
+    make(tmp_path, rng)
+    arguments = ("owners", "train.csv", "-t", "species", "--owner-column", "seller")
+    assert command(*arguments, "-o", "may.json")[0] == 0
+    code, _, err = command(
+        *arguments, "--validation", "trusted.csv", "--budget", "100.01", "--analyst", "--earlier", "may.json",
+        "-o", "page.html",
+    )  # fmt: skip
+    assert code == 0, err
+    page = (tmp_path / "page.html").read_text()
+    assert "&lt;b&gt;north" in page
+    assert "<b>" not in page
+    assert "Content-Security-Policy" in page
+    assert "analyst" in page
+    assert "the validation set" in page
+    assert "fingerprint" in page
+    assert "http://" not in page
+    assert "https://" not in page
+    assert "changed: the validation set" in err
+
+
+def test_json_on_stdout(command, tmp_path, rng):
+    make(tmp_path, rng)
+    code, out, _ = command(
+        "owners", "train.csv", "-t", "species", "--owner-column", "seller", "--budget", "1", "--json"
+    )
+    assert code == 0
+    told = json.loads(out)
+    assert round(sum(told["payments"].values()), 2) == 1
+    assert {row["owner"] for row in told["rows"]} == set(told["payments"])
+
+
+def test_what_is_refused(command, tmp_path, rng):
+    make(tmp_path, rng)
+    arguments = ("owners", "train.csv", "-t", "species")
+    code, _, err = command(*arguments, "--owner-column", "saler")
+    assert code == 2
+    assert "no column 'saler' (--owner-column)" in one_line(err)
+    code, _, err = command(*arguments, "--owner-column", "seller", "--budget", "lots", "--quiet")
+    assert code == 2
+    assert "budget must be an amount" in one_line(err)
+    (tmp_path / "other.json").write_text("{}")
+    code, _, err = command(*arguments, "--owner-column", "seller", "--earlier", "other.json")
+    assert code == 2
+    assert "is no .json" in one_line(err)

@@ -1,0 +1,182 @@
+"""Votes within a radius, and votes weighed by distance: against the definition, and everywhere a run may go."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import nearworth as nw
+from definition import SEMIVALUES, UTILITIES, defined_values
+from nearworth.utilities import _nearest
+
+
+def inverse(distances):
+    return 1.0 / (1.0 + distances)
+
+
+def by_radius(distances, labels, label, *, radius, n_classes):
+    def game(subset):
+        votes = [int(labels[i] == label) for i in subset if distances[i] <= radius]
+        return Fraction(sum(votes), len(votes)) if votes else Fraction(1, n_classes)
+
+    return game
+
+
+def by_weight(distances, labels, label, *, k, utility, n_classes, ties):
+    """Weights as the exact fractions that floats are."""
+    weights = [Fraction(w) for w in inverse(np.array(distances))]
+
+    def game(subset):
+        if not subset and utility == "soft":
+            return Fraction(1, n_classes)
+        tops = _nearest(subset, distances, k, ties)
+        divide = [k if utility == "original" else len(top) for top in tops]
+        scores = [sum((weights[i] for i in top if labels[i] == label), Fraction()) for top in tops]
+        return sum(score / d for score, d in zip(scores, divide, strict=True)) / len(tops)
+
+    return game
+
+
+def test_radius_agrees_with_the_definition(rng):
+    for _ in range(8):
+        X, y = rng.integers(0, 4, (8, 2)).astype(float), np.append([0, 1, 2], rng.integers(0, 3, 5))
+        Q, q, radius = rng.integers(0, 4, (3, 2)), rng.integers(0, 3, 3), float(rng.choice([0.5, 1, 2, 9]))
+        for semivalue in (*SEMIVALUES, "composite"):
+            expected = np.zeros(8)
+            for point, label in zip(Q, q, strict=True):
+                distances = np.sqrt(((X - point) ** 2).sum(axis=1))
+                game = by_radius(distances, y, label, radius=radius, n_classes=3)
+                expected += defined_values(game, 8, semivalue) / 3
+            found = nw.KNNShapley(radius=radius, semivalue=semivalue).fit(X, y).value(Q, q).values
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+
+
+def test_radius_is_the_formula_of_the_paper(rng):
+    """Wang et al. 2023: u/n + (H_n - 1)(n u - T)/(n (n - 1)) - 1/(C n) for the n points within."""
+    X, y = rng.normal(size=(100, 2)), rng.integers(0, 2, 100)
+    values = nw.KNNShapley(radius=1.0).fit(X, y).value([[0.0, 0.0]], [1]).values
+    inside, u = np.sqrt((X**2).sum(axis=1)) <= 1.0, (y == 1).astype(float)
+    n, total = inside.sum(), u[inside].sum()
+    harmonic = (1.0 / np.arange(1, n + 1)).sum()
+    expected = np.where(inside, u / n + (harmonic - 1) * (n * u - total) / (n * (n - 1)) - 1 / (2 * n), 0.0)
+    np.testing.assert_allclose(values, expected, atol=1e-14)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean", "cosine", "manhattan", "precomputed"])
+def test_any_metric_and_large_sets(rng, metric):
+    """Above 128 rows Euclidean distances go through a matrix product; grid points lie on the radius."""
+    X, y = rng.integers(-3, 4, (600, 3)).astype(float), rng.integers(0, 3, 600)
+    X[~X.any(axis=1)] = 1.0
+    Q, q, radius = rng.integers(1, 4, (30, 3)).astype(float), rng.integers(0, 3, 30), {"cosine": 0.2}.get(metric, 3.0)
+    from sklearn.metrics import pairwise_distances
+
+    D = pairwise_distances(Q, X, "manhattan" if metric == "precomputed" else metric)
+    given = nw.KNNShapley(radius=radius, metric="precomputed").fit(None, y)
+    if metric == "precomputed":
+        inside = radius >= D
+        assert (given.value(D, q).values[~inside.any(axis=0)] == 0).all()
+        return
+    near = np.abs(D - radius) < 1e-9  # rounding must not decide
+    D[near] = radius
+    found = nw.KNNShapley(radius=radius + 1e-12, metric=metric, standard_errors=True).fit(X, y).value(Q, q)
+    np.testing.assert_allclose(found.values, given.value(D, q).values, rtol=0, atol=1e-14)
+    alone = nw.KNNShapley(radius=radius + 1e-12, metric=metric).fit(X, y).value(Q, q)
+    np.testing.assert_allclose(alone.values, found.values, rtol=0, atol=1e-15)
+
+
+def test_a_point_on_the_radius_is_within_it(rng):
+    X, y = rng.integers(-9, 10, (500, 2)).astype(float) + 1000.0, rng.integers(0, 2, 500)
+    Q = np.full((10, 2), 1000.0)
+    values = nw.KNNShapley(radius=5.0).fit(X, y).value(Q, np.ones(10)).values
+    assert ((values != 0) == (((X - 1000.0) ** 2).sum(axis=1) <= 25.0)).all()
+
+
+def test_radius_without_a_validation_set_groups_checkpoints_and_executors(rng, tmp_path):
+    X, y, groups = rng.normal(size=(200, 2)), rng.integers(0, 2, 200), rng.integers(0, 40, 200)
+    est = nw.KNNShapley(radius=0.7).fit(X, y)
+    D = np.sqrt(((X[:, None] - X[None]) ** 2).sum(axis=2))
+    for given in (None, groups):
+        alone = np.arange(200) if given is None else given
+        total = np.zeros(200)
+        for i in range(200):
+            rows = np.flatnonzero(alone != alone[i])
+            total[rows] += (
+                nw.KNNShapley(radius=0.7, metric="precomputed")
+                .fit(None, y[rows])
+                .value(D[i : i + 1, rows], y[i : i + 1])
+                .values
+            )
+        np.testing.assert_allclose(est.value(groups=given).values, total / 200, atol=1e-14)
+    here = est.value(X, y).values
+    np.testing.assert_array_equal(est.value(X, y, checkpoint=tmp_path / "c").values, here)
+    with ThreadPoolExecutor(2) as executor:
+        np.testing.assert_array_equal(est.value(X, y, executor=executor).values, here)
+    assert "within 0.7" in str(est.plan(100))
+
+
+@pytest.mark.parametrize("utility", UTILITIES)
+@pytest.mark.parametrize("ties", ["average", "index"])
+def test_weights_agree_with_the_definition(rng, utility, ties):
+    for _ in range(5):
+        X, y = rng.integers(0, 3, (7, 2)).astype(float), np.append([0, 1, 2], rng.integers(0, 3, 4))
+        Q, q, k = rng.integers(0, 3, (2, 2)), rng.integers(0, 3, 2), int(rng.integers(1, 9))
+        for semivalue in ("shapley", "banzhaf", ("beta", 4, 1), ("sizes", 1, 4)):
+            expected = np.zeros(7)
+            for point, label in zip(Q, q, strict=True):
+                distances = np.sqrt(((X - point) ** 2).sum(axis=1)).tolist()
+                game = by_weight(distances, y, label, k=k, utility=utility, n_classes=3, ties=ties)
+                expected += defined_values(game, 7, semivalue) / 2
+            for weights in ("distance", inverse):
+                est = nw.KNNShapley(k, utility=utility, ties=ties, semivalue=semivalue, weights=weights)
+                np.testing.assert_allclose(est.fit(X, y).value(Q, q).values, expected, rtol=0, atol=1e-12)
+
+
+def test_equal_weights_are_the_plain_value(rng):
+    X, y = rng.normal(size=(50, 3)), rng.integers(0, 3, 50)
+    for parameters in ({}, {"utility": "original"}, {"metric": "cosine"}):
+        weighted = nw.KNNShapley(3, weights=np.ones_like, **parameters).fit(X, y)
+        np.testing.assert_allclose(
+            weighted.value().values, nw.KNNShapley(3, **parameters).fit(X, y).value().values, atol=1e-14
+        )
+
+
+@pytest.mark.parametrize(
+    "numbers", [np.array([[3, 4], [1, 0], [-2, 1]]), np.array([[0.3, 0.41], [1.0, 0.07], [-0.2, 0.1]])]
+)
+def test_distances_of_cosine_keys(numbers):
+    from sklearn.metrics import pairwise_distances
+
+    from nearworth.neighbors.keys import make_keys
+
+    for metric in ("cosine", "correlation"):
+        if metric == "correlation":
+            numbers = np.column_stack([numbers, numbers[:, ::-1], numbers[:, 0] ** 2])
+        keys = make_keys(numbers, metric, None)
+        distances = keys.as_distances(keys(numbers), numbers)
+        np.testing.assert_allclose(distances, pairwise_distances(numbers, metric=metric), atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"radius": 1.0, "weights": "distance"}, "both given"),
+        ({"radius": 1.0, "task": "regression"}, "radius needs task"),
+        ({"radius": 1.0, "utility": "original"}, "radius needs utility"),
+        ({"radius": 1.0, "n_candidates": 3}, "radius needs n_candidates=None"),
+        ({"radius": 1.0, "semivalue": ("sizes", 0, 3)}, "another semivalue"),
+        ({"weights": "distance", "max_error": 0.1}, "weights needs max_error=None"),
+        ({"weights": "uniform"}, "weights must be a function"),
+        ({"radius": -1.0}, "radius must be a positive number"),
+        ({"radius": 1.0, "metric": "inner_product"}, "no distances"),
+        ({"weights": lambda d: d[:1]}, "one finite number for each"),
+        ({"weights": lambda d: d / 0}, "one finite number for each"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_what_is_refused(rng, parameters, message):
+    X, y = rng.normal(size=(9, 2)), rng.integers(0, 2, 9)
+    with pytest.raises((ValueError, TypeError), match=message):
+        nw.KNNShapley(**parameters).fit(X, y).value(X, y)

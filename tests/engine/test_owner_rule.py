@@ -1,0 +1,200 @@
+"""Owners as players in the engine: against the definition, and everywhere a run may go."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import nearworth as nw
+from definition import UTILITIES, defined_values, utility_function
+from nearworth._common import native
+
+
+def of_definition(X, y, owners, Q, q, *, k, utility, semivalue, ties, groups=None, query_groups=None, itself=False):
+    """Mean over queries of the values in the game of all owners, with the rows that may vote."""
+    names, codes = list(dict.fromkeys(owners)), [list(dict.fromkeys(owners)).index(owner) for owner in owners]
+    total = np.zeros(len(names))
+    for number, (point, label) in enumerate(zip(Q, q, strict=True)):
+        distances = ((X - point) ** 2).sum(axis=1).tolist()
+        game = utility_function("classification", utility, distances, y.tolist(), label, k, len(set(y)), ties)
+        allowed = [i for i in range(len(y)) if not (itself and i == number)]
+        if groups is not None:
+            allowed = [i for i in allowed if groups[i] != query_groups[number]]
+        rows = [[i for i in allowed if codes[i] == owner] for owner in range(len(names))]
+        total += defined_values(
+            lambda members, rows=rows, game=game: game(tuple(sorted(i for o in members for i in rows[o]))),
+            len(names),
+            semivalue,
+        )
+    return total / len(q)
+
+
+def make(rng, n, n_owners, n_classes=3):
+    """Coordinates on a grid, so that there are ties across owners and duplicates."""
+    X = rng.integers(0, 3, (n, 2)).astype(float) + 1000.0
+    y = np.append(np.arange(n_classes), rng.integers(0, n_classes, n - n_classes))
+    return X, y, rng.choice([f"o{i}" for i in range(n_owners)], n)
+
+
+def found(owners):
+    return np.array([value.total for value in owners.values()])
+
+
+@pytest.fixture(params=["compiled", "numpy"])
+def form(request, monkeypatch):
+    if request.param == "numpy":
+        monkeypatch.setattr(native, "library", lambda: None)
+    elif not native.available():
+        pytest.skip("there is no compiled library")
+    return request.param
+
+
+@pytest.mark.parametrize("utility", UTILITIES)
+@pytest.mark.parametrize("ties", ["average", "index"])
+def test_values_agree_with_the_definition(rng, form, utility, ties):
+    for _ in range(3):
+        X, y, owners = make(rng, 10, int(rng.integers(1, 6)))
+        Q, q, k = rng.integers(0, 3, (3, 2)) + 1000.0, rng.integers(0, 3, 3), int(rng.integers(1, 7))
+        for semivalue in ("shapley", "banzhaf", "loo", ("beta", 4, 1), "composite"):
+            game = {"k": k, "utility": utility, "semivalue": semivalue, "ties": ties}
+            est = nw.KNNShapley(k, utility=utility, semivalue=semivalue, ties=ties).fit(X, y)
+            expected = of_definition(X, y, owners, Q, q, **game)
+            np.testing.assert_allclose(found(est.value_owners(owners, Q, q)), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("utility", UTILITIES)
+def test_a_training_set_valued_on_itself_with_and_without_groups(rng, form, utility):
+    for _ in range(4):
+        X, y, owners = make(rng, 9, 3)
+        groups, k = rng.integers(0, 3, 9), int(rng.integers(1, 5))
+        game = {"k": k, "utility": utility, "semivalue": "shapley", "ties": "average", "itself": True}
+        est = nw.KNNShapley(k, utility=utility).fit(X, y)
+        np.testing.assert_allclose(
+            found(est.value_owners(owners)), of_definition(X, y, owners, X, y, **game), rtol=0, atol=1e-12
+        )
+        expected = of_definition(X, y, owners, X, y, groups=groups, query_groups=groups, **game)
+        np.testing.assert_allclose(found(est.value_owners(owners, groups=groups)), expected, rtol=0, atol=1e-12)
+
+
+def test_one_row_per_owner_is_the_plain_formula(rng):
+    X, y = rng.normal(size=(40, 3)), rng.integers(0, 2, 40)
+    for k in (1, 4, 50):
+        est = nw.KNNShapley(k).fit(X, y)
+        rows = est.value(X[:7] + 0.1, y[:7])
+        owners = est.value_owners(np.arange(40), X[:7] + 0.1, y[:7])
+        np.testing.assert_allclose(found(owners), rows.values, rtol=0, atol=1e-13)
+
+
+def test_efficiency_symmetry_and_copies(rng):
+    X, y = rng.normal(size=(60, 2)), rng.integers(0, 2, 60)
+    Q, q = rng.normal(size=(30, 2)), rng.integers(0, 2, 30)
+    owners = np.repeat(["a", "b", "c"], 20)
+    est = nw.KNNShapley(3).fit(X, y)
+    assert np.isclose(found(est.value_owners(owners, Q, q)).sum(), est.value(Q, q).values.sum(), atol=1e-13)
+    twins = nw.KNNShapley(3).fit(np.vstack([X, X[:20]]), np.append(y, y[:20]))
+    both = twins.value_owners(np.append(owners, ["d"] * 20), Q, q)
+    assert np.isclose(both["a"].total, both["d"].total, atol=1e-13)
+    many = nw.KNNShapley(3).fit(np.vstack([X, *[X[:20]] * 9]), np.append(y, np.tile(y[:20], 9)))
+    more = nw.KNNShapley(3).fit(np.vstack([X, *[X[:20]] * 2]), np.append(y, np.tile(y[:20], 2)))
+    values = [
+        est.value_owners(np.append(owners, ["a"] * (len(est.training_set_.labels) - 60)), Q, q) for est in (many, more)
+    ]
+    np.testing.assert_allclose(found(values[0]), found(values[1]), rtol=0, atol=1e-13)  # K copies are all that count
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "manhattan", "precomputed"])
+def test_compiled_and_numpy_forms_agree_for_any_metric(rng, monkeypatch, metric):
+    X, y, owners = rng.normal(size=(300, 4)), rng.integers(0, 3, 300), rng.integers(0, 12, 300)
+    X[100:150] = X[:50]  # ties across owners
+    Q, q = rng.normal(size=(20, 4)), rng.integers(0, 3, 20)
+    if metric == "precomputed":
+        D = np.abs(Q[:, None] - X[None]).sum(axis=2)
+        est, Q = nw.KNNShapley(4, metric=metric, standard_errors=True).fit(None, y), D
+    else:
+        est = nw.KNNShapley(4, metric=metric, standard_errors=True).fit(X, y)
+    compiled = est.value_owners(owners, Q, q)
+    with monkeypatch.context() as patch:
+        patch.setattr(native, "library", lambda: None)
+        plain = est.value_owners(owners, Q, q)
+    for a, b in zip(compiled.values(), plain.values(), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-13)
+
+
+def test_standard_errors_are_those_of_single_validation_points(rng):
+    X, y, owners = rng.normal(size=(200, 3)), rng.integers(0, 2, 200), rng.integers(0, 5, 200)
+    Q, q, w = rng.normal(size=(9, 3)), rng.integers(0, 2, 9), rng.random(9)
+    est = nw.KNNShapley(3, standard_errors=True).fit(X, y)
+    values = est.value_owners(owners, Q, q, w)
+    single = np.array([found(est.value_owners(owners, Q[i : i + 1], q[i : i + 1])) for i in range(9)])
+    mean = w @ single / w.sum()
+    expected = np.sqrt(9 / 8 * (w[:, None] ** 2 * (single - mean) ** 2).sum(axis=0)) / w.sum()
+    np.testing.assert_allclose(found(values), mean, atol=1e-14)
+    np.testing.assert_allclose([value.standard_error for value in values.values()], expected, atol=1e-14)
+
+
+def test_threads_memory_checkpoints_and_executors_give_the_same_bits(rng, tmp_path):
+    X, y, owners = rng.normal(size=(500, 5)), rng.integers(0, 3, 500), rng.integers(0, 20, 500)
+    Q, q = rng.normal(size=(200, 5)), rng.integers(0, 3, 200)
+    here = found(nw.KNNShapley(5, n_jobs=1).fit(X, y).value_owners(owners, Q, q))
+    est = nw.KNNShapley(5, n_jobs=2, max_memory="3MB").fit(X, y)
+    np.testing.assert_array_equal(found(est.value_owners(owners, Q, q)), here)
+    for _ in range(2):
+        np.testing.assert_array_equal(found(est.value_owners(owners, Q, q, checkpoint=tmp_path / "c")), here)
+    with pytest.raises(ValueError, match="checkpoint"):
+        est.value_owners(owners[::-1], Q, q, checkpoint=tmp_path / "c")
+    with ThreadPoolExecutor(2) as executor:
+        np.testing.assert_array_equal(found(est.value_owners(owners, Q, q, executor=executor)), here)
+    done = []
+    nw.KNNShapley(5, progress=lambda a, b: done.append((a, b))).fit(X, y).value_owners(owners, Q, q)
+    assert done[-1] == (200, 200)
+
+
+def test_a_given_error_takes_fewer_nodes(rng):
+    X, y, owners = rng.normal(size=(400, 3)), rng.integers(0, 2, 400), rng.permutation(400) % 200
+    Q, q = rng.normal(size=(3, 3)), rng.integers(0, 2, 3)
+    exact = nw.KNNShapley(4).fit(X, y).value_owners(owners, Q, q)
+    rough = nw.KNNShapley(4, max_error=1e-3).fit(X, y).value_owners(owners, Q, q)
+    assert np.abs(found(exact) - found(rough)).max() <= 1e-3
+    assert "error below" in rough.how
+    assert "error below" in exact.how
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"task": "regression"}, "classification"),
+        ({"n_candidates": 5}, "n_candidates"),
+        ({"semivalue": ("sizes", 0, 5)}, "sizes"),
+        ({"search": "lsh", "max_error": 0.1}, "search='exact'"),
+    ],
+)
+def test_what_cannot_be_exact_is_refused(rng, parameters, message):
+    X, y = rng.normal(size=(20, 2)), rng.integers(0, 2, 20)
+    with pytest.raises(ValueError, match=message):
+        nw.KNNShapley(3, **parameters).fit(X, y).value_owners(np.arange(20) % 3, X, y)
+
+
+def test_more_neighbours_than_rows_cost_nothing(rng):
+    X, y, owners = make(rng, 12, 4)
+    for utility in UTILITIES:
+        found_ = found(nw.KNNShapley(10**6, utility=utility).fit(X, y).value_owners(owners, X[:2], y[:2]))
+        game = {"k": 10**6, "utility": utility, "semivalue": "shapley", "ties": "average"}
+        np.testing.assert_allclose(found_, of_definition(X, y, owners, X[:2], y[:2], **game), rtol=0, atol=1e-12)
+
+
+def test_too_many_owners_are_refused_plainly(rng):
+    X, y = rng.normal(size=(5001, 1)), rng.integers(0, 2, 5001)
+    with pytest.raises(ValueError, match="5,001 owners are too many"):
+        nw.KNNShapley(3).fit(X, y).value_owners(np.arange(5001), X[:1], y[:1])
+
+
+def test_wrong_owners_are_refused(rng):
+    X, y = rng.normal(size=(20, 2)), rng.integers(0, 2, 20)
+    with pytest.raises(ValueError, match="19 entries for 20 rows"):
+        nw.KNNShapley(3).fit(X, y).value_owners(np.arange(19), X, y)
+    with pytest.raises(TypeError, match="takes no contributions"):
+        nw.KNNShapley(3).fit(X, y).value_owners(np.arange(20), X, y, contributions="all")
+    with pytest.raises(ValueError, match="missing"):
+        nw.KNNShapley(3).fit(X, y).value_owners(["a", None] * 10, X, y)

@@ -1,0 +1,135 @@
+"""Payments to the cent, statements and comparisons."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+import nearworth as nw
+from definition import defined_values, utility_function
+from nearworth.results.owners import OwnerValue, OwnerValues
+
+
+def owners_of(totals):
+    overall = sum(totals.values())
+    return OwnerValues(
+        {name: OwnerValue(total, math.nan, total / overall, 1, total, total) for name, total in totals.items()}
+    )
+
+
+def in_cents(payments):
+    cents = [round(100 * amount) for amount in payments.values()]
+    assert [cent / 100 for cent in cents] == list(payments.values())
+    return cents
+
+
+def test_payments_add_up_to_the_cent(rng):
+    for _ in range(300):
+        totals = dict(enumerate(rng.normal(size=rng.integers(1, 9)) * 10.0 ** rng.integers(-8, 8)))
+        budget = int(rng.integers(0, 10**6)) / 100
+        if max(totals.values()) > 0:
+            paid = in_cents(owners_of(totals).payments(budget))
+            assert sum(paid) == round(100 * budget)
+            positive = sum(total for total in totals.values() if total > 0)
+            for cent, total in zip(paid, totals.values(), strict=True):
+                assert abs(cent - 100 * budget * max(total, 0.0) / positive) < 1
+        if sum(totals.values()) > 1e-3 * max(map(abs, totals.values())):
+            assert sum(in_cents(owners_of(totals).payments(budget, negative="charge"))) == round(100 * budget)
+
+
+def test_the_left_over_cents_go_to_the_largest_remainders():
+    assert owners_of({"a": 1.0, "b": 1.0, "c": 1.0}).payments(1) == {"a": 0.34, "b": 0.33, "c": 0.33}
+    assert owners_of({"a": 1.0, "b": 2.0}).payments(0.01) == {"a": 0.0, "b": 0.01}
+    assert owners_of({"a": 1.0, "b": 5.0}).payments(Decimal("0.05")) == {"a": 0.01, "b": 0.04}
+
+
+def test_negative_values():
+    owners = owners_of({"a": 3.0, "b": -1.0})
+    assert owners.payments(100) == {"a": 100.0, "b": 0.0}
+    assert owners.payments(100, negative="charge") == {"a": 150.0, "b": -50.0}
+    with pytest.raises(ValueError, match="owner 'b'"):
+        owners.payments(100, negative="error")
+    assert owners_of({"a": 3.0}).payments(100, negative="error") == {"a": 100.0}
+    with pytest.raises(ValueError, match="no share to pay by"):
+        owners_of({"a": -1.0}).payments(100)
+    with pytest.raises(ValueError, match="negative='none'"):
+        owners.payments(100, negative="none")
+
+
+@pytest.mark.parametrize("budget", [-1, 0.001, "much", math.nan, True, None, math.inf])
+def test_amounts_that_cannot_be_paid(budget):
+    with pytest.raises(ValueError, match="budget must be an amount"):
+        owners_of({"a": 1.0}).payments(budget)
+
+
+@pytest.fixture
+def problem(rng):
+    X, y = rng.normal(size=(8, 2)), np.array([0, 1] * 4)
+    return X, y, np.array(list("aabbccca")), rng.normal(size=(2, 2)), np.array([0, 1])
+
+
+def test_the_analyst_is_paid_by_the_composite_game(problem):
+    X, y, names, Q, q = problem
+    est = nw.KNNShapley(2, utility="original").fit(X, y)
+    owners = est.value_owners(names, Q, q)
+    expected = np.zeros(4)
+    for point, label in zip(Q, q, strict=True):
+        game = utility_function(
+            "classification", "original", ((X - point) ** 2).sum(1).tolist(), y.tolist(), label, 2, 2
+        )
+        rows = [np.flatnonzero(names == name).tolist() for name in "abc"]
+
+        def with_analyst(members, rows=rows, game=game):
+            return game(tuple(sorted(i for o in members if o < 3 for i in rows[o]))) if 3 in members else 0
+
+        expected += defined_values(with_analyst, 4, "shapley") / 2
+    paid = owners.payments(1000, negative="charge", analyst=True)
+    assert list(paid) == ["a", "b", "c", "analyst"]
+    np.testing.assert_allclose(list(paid.values()), 1000 * expected / expected.sum(), atol=0.01)
+    assert sum(in_cents(paid)) == 100_000
+    composite = nw.KNNShapley(2, utility="original", semivalue="composite").fit(X, y).value_owners(names, Q, q)
+    np.testing.assert_allclose([value.total for value in composite.values()], expected[:3], atol=1e-13)
+    for other in (composite, pickle.loads(pickle.dumps(owners)), est.value(Q, q).sum_by(names)):
+        with pytest.raises(ValueError, match="analyst=True needs"):
+            other.payments(1000, analyst=True)
+    with pytest.raises(ValueError, match="called 'analyst' already"):
+        est.value_owners(np.where(names == "a", "analyst", names), Q, q).payments(10, analyst=True)
+
+
+def test_a_statement_says_how_and_from_what(problem):
+    X, y, names, Q, q = problem
+    owners = nw.KNNShapley(2, standard_errors=True).fit(X, y).value_owners(names, Q, q)
+    statement = owners.statement("a", budget=50, negative="zero")
+    assert statement["rows"] == 3
+    assert statement["payment"] == owners.payments(50, "zero")["a"]
+    assert statement["parameters"]["n_neighbors"] == 2
+    assert statement["training_fingerprint"] == owners.origin.training
+    assert json.loads(json.dumps(statement)) == statement
+    assert "payment" in str(statement)
+    assert "payment" not in owners.statement("b")
+    with pytest.raises(KeyError, match="no owner 'z'"):
+        owners.statement("z")
+
+
+def test_two_periods_compared(problem):
+    X, y, names, Q, q = problem
+    est = nw.KNNShapley(2).fit(X, y)
+    earlier = OwnerValues.from_json(est.value_owners(names, Q, q).to_json())
+    assert est.value_owners(names, Q, q).compare(earlier).reasons == []
+    later = nw.KNNShapley(3).fit(X[2:], y[2:]).value_owners(np.where(names == "c", "d", names)[2:], Q[:1], q[:1])
+    changes = later.compare(earlier)
+    assert {owner: change.status for owner, change in changes.items()} == {
+        "a": "stayed", "b": "stayed", "c": "withdrew", "d": "joined",
+    }  # fmt: skip
+    assert (changes["a"].before.n_rows, changes["a"].now.n_rows) == (3, 1)
+    assert changes["d"].before.total == 0.0
+    told = " ".join(changes.reasons)
+    assert "n_neighbors" in told
+    assert "training" in told
+    assert "validation" in told
+    assert "withdrew" in repr(changes)
