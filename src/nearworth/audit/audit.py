@@ -9,7 +9,7 @@ import numpy as np
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector, Task, Utility
 from nearworth._common.warnings import warn_user
-from nearworth.audit.copies import Copies, exact_copies, near_copies
+from nearworth.audit.copies import Copies, exact_copies, first_copies, near_copies
 from nearworth.audit.error_count import ErrorCount, count_errors
 from nearworth.audit.given_labels import judge
 from nearworth.audit.models import out_of_fold, worthwhile
@@ -34,7 +34,6 @@ COUNTING_BYTES = 40  # per query and neighbour, while votes are counted
 SCALES, WITHIN = (10, 30), 4  # neighbours whose labels are counted; so many times fewer than a class has rows, if few
 TINY = 1e-12
 Models = Literal["auto"] | None
-SQUARED = ("euclidean", "l2", "cosine", "correlation")  # metrics whose keys grow with the square of a small distance
 SCALED = ("euclidean", "l2", "sqeuclidean", "manhattan", "l1", "cityblock", "chebyshev", "minkowski")
 SCALE_NUMBERS, NO_SPREAD = 2**20, 1e-9  # looked at; share of the widest spread below which a column is constant
 MOST_SPREAD = 100.0  # times the median spread of the columns, from which on we warn
@@ -141,23 +140,22 @@ def _audit_classes(
     given = [] if pred_probs is None else [_check_probabilities(pred_probs, n_rows, n_classes)]
     size = max(LISTED, LISTED_PER_NEIGHBOR * estimator.n_neighbors)
     near = _neighbourhood(estimator, size, groups)
-    valuation, voters = near.valuation, near.voters
+    valuation, voters, trusted = near.valuation, near.voters, None
     forward, reverse = voters.forward(codes, n_classes), voters.reverse(codes, n_rows, n_classes)
     shares = all_shares(voters, forward, reverse, priors)
     if X_val is not None or y_val is not None:
         valuation, trusted = _value_and_voters(estimator, size, X_val, y_val)
         val_codes, _ = training.classes.encode(y_val, "y_val", len(trusted.rows))
         shares.append(vote_shares(trusted.reverse(val_codes, n_rows, n_classes).weights, priors))
-    some = fitted_rows(n_rows)
-    counts = [voters.label_counts(some, codes, n_classes, scale) for scale in _scales(n_rows, n_classes)]
-    fit_models = _use_models(estimator, models, n_classes)
-    predictions = given + (_models_predict(estimator, codes, near.group) if fit_models else [])
+    counts = [voters.label_counts(fitted_rows(n_rows), codes, n_classes, s) for s in _scales(n_rows, n_classes)]
+    if _use_models(estimator, models, n_classes):
+        given += _models_predict(estimator, codes, near.group)
     with one_blas_thread():  # many small products: threads would only wait for each other
         votes, helped = label_posterior(make_features(shares, squared=shares[2]), codes, counts), None
-        if predictions:
+        if given:
             more = [*shares, *((p + PROBABILITY_FLOOR * priors) / (1.0 + PROBABILITY_FLOOR) for p in predictions)]
             helped = with_more_evidence(votes, make_features(more, squared=shares[2]), codes)
-        found = judge(votes, codes, predictions, helped)
+        found = judge(votes, codes, given, helped)
     best, rows = (helped or votes).evidence.argmax(axis=1), np.arange(n_rows)
     probabilities = _with_quality((helped or votes).labels, codes, found.quality)
     return LabelAudit(
@@ -177,6 +175,8 @@ def _audit_classes(
         _voters=voters,
         _estimator=estimator,
         _validation=(X_val, y_val),
+        _trusted=trusted,
+        _first=near.first,
     )
 
 
@@ -196,8 +196,9 @@ def _audit_targets(
     targets = np.asarray(estimator.training_set_.labels, dtype=np.float64)
     given = None if predictions is None else check_targets(predictions, "predictions", len(targets))
     near = _neighbourhood(estimator, LISTED_FOR_TARGETS * estimator.n_neighbors, groups)
-    valuation = near.valuation if X_val is None and y_val is None else estimator.value(X_val, y_val)
-
+    valuation, trusted = near.valuation, None
+    if X_val is not None or y_val is not None:
+        valuation, trusted = _value_and_voters(estimator, LISTED_FOR_TARGETS * estimator.n_neighbors, X_val, y_val)
     fit_models = _use_models(estimator, models)
 
     def predict(space: Space, drawn_in: FloatVector) -> list[FloatVector]:
@@ -219,6 +220,8 @@ def _audit_targets(
         _voters=near.voters,
         _estimator=estimator,
         _validation=(X_val, y_val),
+        _trusted=trusted,
+        _first=near.first,
     )
 
 
@@ -249,6 +252,7 @@ class _Neighbourhood:
     group: IntVector | None
     valued_by_group: IntVector | None  # the groups that the valuation knew of
     copies: Copies | None
+    first: IntVector  # the first row that is identical to each
 
     def raised(self, count: ErrorCount, labels: IntVector) -> ErrorCount:
         """At least one label of copies that contradict each other is wrong."""
@@ -258,8 +262,11 @@ class _Neighbourhood:
 
 def _neighbourhood(estimator: KNNShapley, size: int, groups: Any) -> _Neighbourhood:
     training, copies = estimator.training_set_, None
+    first = np.arange(training.n_rows)
+    if training.features is not None and estimator.metric != "precomputed":
+        first = first_copies(training.features.data)
     if groups is None:
-        copies = exact_copies(training.first_duplicates())
+        copies = exact_copies(first)
         group = None if copies is None else copies.group
         size = size if copies is None else -(-size * training.n_rows // (int(copies.group.max()) + 1))
     else:
@@ -267,14 +274,13 @@ def _neighbourhood(estimator: KNNShapley, size: int, groups: Any) -> _Neighbourh
     in_engine = group if estimator.search == "exact" else None  # an index finds copies too: they are taken out below
     valuation, voters = _value_and_voters(estimator, _affordable(estimator, size), groups=in_engine)
     if groups is None:
-        squared = estimator.metric in SQUARED
-        copies = near_copies(voters.rows, np.sqrt(voters.keys) if squared else voters.keys, copies)
+        copies = near_copies(voters.rows, voters.distances(estimator.metric), copies)
         group = None if copies is None else copies.group
     if group is not None:
         voters = voters.without_own_group(group, estimator.n_neighbors)
     if copies is not None:
         voters = voters.with_one_vote_per_group(copies.group, estimator.n_neighbors)
-    return _Neighbourhood(valuation, voters, group, in_engine, copies)
+    return _Neighbourhood(valuation, voters, group, in_engine, copies, first)
 
 
 def _value_and_voters(

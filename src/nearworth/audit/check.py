@@ -62,6 +62,7 @@ def check_rows(audit: LabelAudit, X_new: Any, y_new: Any) -> LabelAudit:
         _groups=None,
         _model=None,
         _audited=audit,
+        _first=None,
         _voters=voters,
         _review=None,
     )

@@ -83,6 +83,8 @@ class LabelAudit:
     _voters: Voters
     _estimator: KNNShapley
     _validation: tuple[Any, Any] = (None, None)
+    _trusted: Voters | None = None  # the nearest rows of the validation rows
+    _first: IntVector | None = None  # the first row that is identical to each; None for checked rows
     _review: Review | None = None
     _draws: list[tuple[Review, IntVector]] = field(default_factory=list)  # what review_sample drew, for `reviewed`
 

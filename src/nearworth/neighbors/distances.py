@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -83,9 +83,9 @@ def scaled(rows: Any, factor: float) -> Any:
     return Converted(rows, lambda some: some.astype(np.float64) * factor)
 
 
-def first_duplicates(X: Any) -> IntVector:
-    """For each row, the number of the first row equal to it (its own where there is none)."""
-    hashes = np.fromiter(digests(X), dtype=f"V{DIGEST}", count=X.shape[0])
+def first_duplicates(*parts: Any) -> IntVector:
+    """For each row of all parts, the number of the first row equal to it (its own where there is none)."""
+    hashes = np.fromiter(chain(*map(digests, parts)), dtype=f"V{DIGEST}", count=sum(part.shape[0] for part in parts))
     return first_equal(*hashes.view(np.uint64).reshape(-1, 2).T)
 
 
