@@ -10,14 +10,18 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from nearworth._common.types import Aggregate, FloatVector, Semivalue, Task, Ties, Utility
+from nearworth._common.warnings import warn_user
 from nearworth.engine.plan import TRIAL_POINTS, TRIAL_QUERIES, Plan, check_search_parameters, choose_method, make_plan
 from nearworth.engine.problem import make_training_set
 from nearworth.engine.value import CHECKPOINT_INTERVAL, Options, partial_sums, value
 from nearworth.games.truncation import Tail
 from nearworth.inputs.parameters import check_parameters, whole_number
+from nearworth.neighbors.distances import count_copied
 from nearworth.results.origin import describe
 from nearworth.results.sums import CHUNK, Partial
 from nearworth.results.valuation import Valuation
+
+FEW_LEAKS, LEAKED_SHARE = 20, 0.1  # validation rows that may be training rows too
 
 
 class KNNShapley(BaseEstimator):  # type: ignore[misc]
@@ -201,6 +205,8 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         """
         parameters = self._fitted_parameters()
         problem = self.training_set_.problem(X_val, y_val, sample_weight, parameters, groups)
+        if groups is None and not problem.leave_one_out:
+            self._warn_of_leaks(problem.queries)
         options = Options(
             contributions=contributions,
             checkpoint=checkpoint,
@@ -210,6 +216,17 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
             scratch=scratch,
         )
         return value(problem, options)
+
+    def _warn_of_leaks(self, queries: Any) -> None:
+        features = self.training_set_.features
+        if features is None or self.metric == "precomputed" or self.max_memory is not None:
+            return
+        n_copied = count_copied(features.data, queries)
+        if n_copied > max(FEW_LEAKS, LEAKED_SHARE * queries.shape[0]):
+            warn_user(
+                f"X_val: {n_copied:,} of {queries.shape[0]:,} rows are training rows too, which falsifies values. "
+                "Leave them out, or value the training set on itself with value(); nearworth.scan lists them."
+            )
 
     def partial(self, X_val: Any, y_val: Any, sample_weight: Any = None, *, start: int = 0) -> Partial:
         """Sums over a part of the validation set, to be merged with those of the others: for work split by hand.

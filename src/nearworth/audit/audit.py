@@ -153,7 +153,7 @@ def _audit_classes(
     with one_blas_thread():  # many small products: threads would only wait for each other
         votes, helped = label_posterior(make_features(shares, squared=shares[2]), codes, counts), None
         if given:
-            more = [*shares, *((p + PROBABILITY_FLOOR * priors) / (1.0 + PROBABILITY_FLOOR) for p in predictions)]
+            more = [*shares, *((p + PROBABILITY_FLOOR * priors) / (1.0 + PROBABILITY_FLOOR) for p in given)]
             helped = with_more_evidence(votes, make_features(more, squared=shares[2]), codes)
         found = judge(votes, codes, given, helped)
     best, rows = (helped or votes).evidence.argmax(axis=1), np.arange(n_rows)

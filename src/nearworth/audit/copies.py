@@ -112,7 +112,7 @@ def near_copies(rows: npt.NDArray[np.integer[Any]], distances: FloatMatrix, exac
 
 def near_threshold(distances: FloatMatrix) -> float:
     """t, from lists of distances in order (infinity where there are fewer)."""
-    return min(NEAREST, (CHANCE / (AROUND - 1)) ** (1.0 / _dimension(distances)))
+    return min(NEAREST, float((CHANCE / (AROUND - 1)) ** (1.0 / _dimension(distances))))
 
 
 def around(distances: FloatMatrix) -> FloatVector:

@@ -325,6 +325,7 @@ class LabelAudit:
         ids: Any = None,
         image_shape: tuple[int, ...] | None = None,
         title: str = "",
+        findings: Any = None,
         **selection: Any,
     ) -> None:
         """Write one HTML page to look at the suspects, decide on each, and export the decisions.
@@ -340,6 +341,8 @@ class LabelAudit:
         image_shape : tuple, optional
             Rows are images of so many pixels, (height, width) or (height, width, channels): they are shown.
         title : str, optional
+        findings : mapping, optional
+            Of a scan, for further tabs: see `Scan.report`.
         **selection
             Which rows are listed: fraction, rule or max_fdr, as in `suspects`.
         """
@@ -352,7 +355,7 @@ class LabelAudit:
         id_name = None if ids is None else "id"
         names = None if X is None else self._features.names
         rows = Rows(X, target, id_name=id_name, ids=ids, names=names, image_shape=image_shape, source=title)
-        write_report(self, rows, path, selection)
+        write_report(self, rows, path, selection, findings)
 
     def plot(self, ax: Any = None, *, bins: int = 40) -> Any:
         """Histogram of quality, suspects hatched; returns matplotlib axes."""

@@ -5,6 +5,7 @@
         options.py    options that several commands share, their values from a TOML file, messages unless --quiet
       value.py        value (here or on a Dask cluster), plan, merge
       detect.py       detect, report
+      scan.py         scan
       review.py       review, and the answers that detect and report take
       apply.py        apply
       demo.py         demo, which is detect, report and value on the digits

@@ -98,6 +98,22 @@ def report() -> None:
 
 
 @command(
+    "scan:scan",
+    *options.data(n_neighbors=10),
+    *options.IMAGES,
+    *options.output("The page to write, .html, with a tab for each kind of finding.", default=""),
+    Option(["--open", "show"], is_flag=True, help="Open the page in a browser."),
+    options.json("Summary and row numbers as JSON on stdout."),
+)
+def scan() -> None:
+    """Look for wrong labels, copies, contradictions, outliers, leaks into --validation, and classes too small.
+
+    \b
+    nearworth scan train.csv --target label --validation test.csv -o scan.html
+    """
+
+
+@command(
     "review:review",
     *options.data(n_neighbors=10),
     Option(["-n", "--rows", "number"], default=100, type=IntRange(min=1), help="How many rows to judge."),
@@ -238,4 +254,4 @@ def paper() -> None:
 
 
 bench = click.Group("bench", [speed, paper], help="Measure this machine, or repeat the paper's experiment.")
-ALL = (value, detect, report, review, apply, demo, plan, merge, bench)
+ALL = (value, detect, report, scan, review, apply, demo, plan, merge, bench)

@@ -28,7 +28,7 @@ def find_imbalance(audit: LabelAudit, groups: Any) -> Finding:
         says.append(f"{small} with fewer than {FEWEST * k} rows, {int((counts <= k).sum())} with {k} or fewer")
     if groups is not None:
         named = check_classes(groups, "groups", len(audit))
-        made = shares(np.bincount(named.codes, audit.value))
+        made = shares(np.bincount(named.codes, audit.value).astype(np.float64))
         rows, name = np.flatnonzero(named.codes == made.argmax()), f"group {named.labels[made.argmax()]}"
         if made.max() > max(MOST_OF_SCORE, of_rows := len(rows) / len(audit)):
             found[name] = rows
