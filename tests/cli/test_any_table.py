@@ -264,7 +264,9 @@ def test_rows_without_a_label_keep_their_numbers(command, tmp_path, rng):
     code, out, err = command("detect", "t.csv", "-t", "label", "--fraction", "0.01", "--json")
     assert code == 0
     assert "2 rows without a label left out: 0, 5" in err
-    assert [row["row"] for row in json.loads(out)["rows"]] == [40]
+    assert [(row["row"], row["status"]) for row in json.loads(out)["rows"]] == [
+        (40, "suspect"), (5, "unlabelled"), (0, "unlabelled")
+    ]  # fmt: skip
     _, text = page(command, "t.csv", "-t", "label", "--fraction", "0.01")
     data = page_data(text)
     assert (data["row"], data["ofRows"]) == ([40], N)

@@ -99,7 +99,7 @@ def test_rows_can_be_removed(command, tmp_path, train):
     output = "c" + {"gz": ".csv"}.get(train.rpartition(".")[2], Path(train).suffix)
     code, _, err = command("apply", "d.json", train, "-o", output)
     assert code == 0, err
-    assert "1 labels changed, 1 rows removed" in err
+    assert "1 label changed, 1 row removed" in err
     if train == "t.npz":
         with np.load(output) as archive:
             assert archive["kinds"].tolist() == ["a long new label", *labels[2:]]
@@ -225,7 +225,7 @@ def test_apply_changes_labels_and_nothing_else(command, tmp_path):
     )
     code, out, err = command("apply", "d.csv", "train.csv", "-o", "clean.csv")
     assert (code, out) == (0, "")
-    assert "1 labels changed, 1 confirmed" in err
+    assert "1 label changed, 1 confirmed" in err
     assert "spreadsheet" not in err
     assert Path("clean.csv").read_text() == text.replace(',"x, y",cat', ',"x, y",dog')
     code, _, err = command("apply", "d.csv", "train.csv", "-o", "clean.tsv")  # every cell is written anew

@@ -8,6 +8,7 @@
       scan.py         scan
       review.py       review, and the answers that detect and report take
       apply.py        apply
+      decisions.py    decisions as exported, and as kept beside the data: rows that need not be asked about again
       demo.py         demo, which is detect, report and value on the digits
       bench.py        bench speed, bench paper
 

@@ -7,52 +7,35 @@
 from __future__ import annotations
 
 import csv
-import json
 import re
 from collections import Counter
-from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from nearworth.cli.decisions import KEPT, Decision, Decisions, KeptDecisions, read_decisions, same_label
 from nearworth.cli.options import print_message
-from nearworth.cli.targets import folded
-from nearworth.tables import InputError, listed
+from nearworth.tables import InputError, listed, number_of
 from nearworth.tables.csv_files import as_line, find_dialect, guard, replace_cells, suffix_of
 from nearworth.tables.read import DataFile, read
 from nearworth.tables.readers import find_reader, kind_of
 from nearworth.tables.write import FORMATS, STDOUT, check_output, write_bytes, write_columns
 
-DECISIONS = ("confirm", "relabel", "remove", "skip")
-REQUIRED = ("row", "given", "decision", "label")
 RIGHT_FILE = "Is it the file that the report was made from?"
 DELIMITED = (".csv", ".tsv", ".txt")
 TRUTH = {"True": True, "true": True, "1": True, "False": False, "false": False, "0": False}
 
 
-class Decision(NamedTuple):
-    """What was decided on one row, and how to recognise the row; other texts are empty where they were not exported."""
-
-    row: int
-    given: str
-    decision: str
-    label: str
-    id: str
-    id_column: str
-    of_rows: str
-
-
-Decisions = dict[int, Decision]  # by row
-
-
-def apply(*, decisions: str, train: str, output: str, target: str | None, force: bool, verbatim: bool) -> None:
+def apply(
+    *, decisions: str, train: str, output: str, target: str | None, force: bool, verbatim: bool, keep: bool = False
+) -> None:
     given, written = suffix_of(Path(train)), Path(output).suffix.lower()
     check_output(output, force, (".npz",) if given == ".npz" else FORMATS, (decisions,))
     if output == STDOUT:
         raise InputError("-o -: corrected data go to a file; give a name.")
-    made, named = _read_decisions(decisions)
+    made, named = read_decisions(decisions)
     source, target = read(train), target or named
     labels = _labels(source, target)
     _check_rows(source, made, labels)
@@ -67,11 +50,24 @@ def apply(*, decisions: str, train: str, output: str, target: str | None, force:
     kinds = Counter(decision.decision for decision in made.values())
     changes = Counter((made[row].given, label) for row, label in new.items())
     which = "".join(f"\n  {a} -> {b}: {count:,}" for (a, b), count in changes.most_common(20))
-    gone = f"{len(removed):,} rows removed, " if removed else ""
-    print_message(
-        f"{kinds['relabel']:,} labels changed, {gone}{kinds['confirm']:,} confirmed, {kinds['skip']:,} skipped; "
-        f"the data are in {output}{which}"
-    )
+    done = [number_of("label", len(new), "changed"), number_of("row", len(removed), "removed") if removed else ""]
+    done += [f"{kinds['confirm']:,} confirmed", f"{kinds['skip']:,} skipped"]
+    print_message(f"{', '.join(filter(None, done))}; the data are in {output}{which}")
+    if keep:
+        _keep(source, target, made, output)
+
+
+def _keep(source: DataFile, target: str, made: Decisions, output: str) -> None:
+    """Keep the decisions beside the data, before and after: the next report does not ask again."""
+    try:
+        for folder in {Path(source.path).absolute().parent, Path(output).absolute().parent}:
+            kept = KeptDecisions(folder)
+            kept.add(source, target, made)
+            kept.write()
+    except InputError as problem:
+        print_message(f"warning: the decisions are not kept for the next report: {problem}")
+    else:
+        print_message(f"The next report does not ask about these rows again: they are in {KEPT} beside the data.")
 
 
 def _labels(source: DataFile, target: str) -> list[Any]:
@@ -156,49 +152,6 @@ def _relabelled(source: DataFile, new: dict[int, str], labels: list[Any]) -> lis
     return labels
 
 
-def _read_decisions(path: str) -> tuple[Decisions, str]:
-    """Decisions by row, and the name of the target, from CSV or JSON as the report exports them."""
-    try:
-        records = _json(path) if path.lower().endswith(".json") else read(path, text_only=True).table.to_pylist()
-        decisions = [_decision(path, line, record) for line, record in enumerate(records)]
-    except RecursionError as error:
-        raise InputError(f"{path}: is nested too deeply for a file of decisions exported by a report.") from error
-    if not decisions:
-        raise InputError(f"{path}: holds no decisions.")
-    row, count = Counter(decision.row for decision in decisions).most_common(1)[0]
-    if count > 1:
-        raise InputError(f"{path}: row {row} occurs twice. Keep one decision for each row.")
-    return {decision.row: decision for decision in decisions}, str(records[0].get("target") or "")
-
-
-def _json(path: str) -> list[dict[str, Any]]:
-    try:
-        content = json.loads(Path(path).read_text(encoding="utf-8-sig"))
-        return [{"target": content["target"]} | dict(record) for record in content["decisions"]]
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}.") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: is not a file of decisions exported by a report.") from error
-
-
-def _decision(path: str, line: int, record: dict[str, Any]) -> Decision:
-    known = {name: str(cell) for name, cell in record.items() if cell is not None}
-    if known.get("decision") == "remove":
-        known.setdefault("label", "")
-    absent = [name for name in REQUIRED if name not in known]
-    if absent:
-        raise InputError(f"{path}: has no column {listed(absent)}; export decisions from the report.")
-    row, given, decision, label = (known[name] for name in REQUIRED)
-    key, id_column, of_rows = (known.get(name, "").strip() for name in ("id", "id_column", "of_rows"))
-    if not row.isdecimal():
-        raise InputError(f"{path}: line {line} has {row!r} for a row number.")
-    if decision not in DECISIONS:
-        raise InputError(f"{path}: the decision on row {row} is {decision!r}; use {', '.join(DECISIONS)}.")
-    if of_rows and not of_rows.isdecimal():
-        raise InputError(f"{path}: of_rows is {of_rows!r} for row {row}; it is a number of rows.")
-    return Decision(int(row), given, decision, label, key, id_column, of_rows)
-
-
 def _check_rows(source: DataFile, made: Decisions, labels: list[Any]) -> None:
     """Refuse decisions made on other rows: by ids or else by the number of rows, and by the labels."""
     n_rows, last = len(labels), max(made)
@@ -211,7 +164,7 @@ def _check_rows(source: DataFile, made: Decisions, labels: list[Any]) -> None:
         elif decision.of_rows and int(decision.of_rows) != n_rows:
             made_on = f"data of {decision.of_rows} rows"
             raise InputError(f"{has}, but the decision on row {row} was made on {made_on}. {RIGHT_FILE}")
-        if not any(_same(found, decision.given) for found in (labels[row], *amounts[row : row + 1])):
+        if not any(same_label(found, decision.given) for found in (labels[row], *amounts[row : row + 1])):
             has = f"{source.path}: row {row} has the label {str(labels[row])!r}"
             raise InputError(f"{has}, but the decision was made on {decision.given!r}. {RIGHT_FILE}")
 
@@ -222,7 +175,7 @@ def _check_id(source: DataFile, decision: Decision) -> None:
     # The report puts id_ before names that it uses itself.
     likely = [n for n in (decision.id_column, decision.id_column.removeprefix("id_")) if n in names]
     cells = [source.table[name][decision.row].as_py() for name in likely[:1] or names]
-    if any(_same(cell, decision.id) for cell in cells):
+    if any(same_label(cell, decision.id) for cell in cells):
         return
     found = f"{str(cells[0])!r} in {likely[0]!r}" if likely else f"the cells {listed(map(str, cells), 3)}"
     raise InputError(
@@ -238,15 +191,3 @@ def _amounts(labels: list[Any]) -> list[Any]:
     column = pa.chunked_array([pa.array(labels, pa.string())])
     read = find_reader(column)(column)
     return list(read.to_pylist()) if kind_of(read) == "number" else []
-
-
-def _same(cell: Any, text: str) -> bool:
-    """Equal but for case and white space, or as numbers (007 is 7), of whose fractions six digits may be printed."""
-    found = str(cell)
-    if folded(found) == folded(text):
-        return True
-    try:
-        number = Decimal(found.strip())
-        return number == Decimal(text) or (number % 1 != 0 and text in (f"{float(number):.{n}g}" for n in (6, 15)))
-    except InvalidOperation:
-        return False

@@ -60,6 +60,7 @@ def value() -> None:
     *options.data(n_neighbors=10),
     *options.SELECTION,
     options.REVIEW,
+    options.ASK_AGAIN,
     *options.output(RESULTS.format("suspects"), default="-"),
     options.json(),
 )
@@ -80,6 +81,7 @@ def detect() -> None:
     *options.data(n_neighbors=10),
     *options.SELECTION,
     options.REVIEW,
+    options.ASK_AGAIN,
     *options.IMAGES,
     *options.output("The page to write, .html; by default TRAIN-report.html in this folder.", default=""),
     Option(["--open", "show"], is_flag=True, help="Open the page in a browser."),
@@ -143,6 +145,7 @@ def review() -> None:
     *options.output("Where the corrected data go."),
     Option(["-t", "--target"], metavar="COL", help="Column with the labels, if not the one named in DECISIONS."),
     Option(["--verbatim"], is_flag=True, help="Write labels as decided, even if a spreadsheet would run them."),
+    Option(["--keep/--no-keep"], default=True, help="Keep them in nearworth-decisions.json for the next report."),
     options.QUIET,
     options.CONFIG,
 )

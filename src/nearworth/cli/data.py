@@ -16,8 +16,9 @@ import click
 import numpy as np
 
 import nearworth as nw
+from nearworth._common.types import BoolVector
 from nearworth.cli.options import print_message
-from nearworth.cli.targets import Target, TargetReader, Task
+from nearworth.cli.targets import TargetReader, Task
 from nearworth.inputs.features import check_features
 from nearworth.report.content import Rows
 from nearworth.tables import InputError, listed
@@ -47,6 +48,8 @@ class Data:
     rows: Rows
     columns: list[str]  # "name: treatment" for each column of the file
     remarks: list[str]
+    source: DataFile  # all rows of the file
+    unlabelled: Rows | None = None  # those without a label
 
     def names(self) -> dict[str, Any]:
         """The columns that say which row of the file is which."""
@@ -99,7 +102,8 @@ def load(train: str, validation: str | None = None, **given: Any) -> Data:
     remarks = [*source.remarks, *(other.remarks if other else ()), *data.remarks]
     path, notes = Path(train), [*remarks, *collapsed(data.columns)]
     rows = replace(data.rows, X=data.X, source=path.name, image_folder=path.parent, notes=notes)
-    return replace(data, rows=rows, remarks=remarks)
+    rest = data.unlabelled and replace(data.unlabelled, image_folder=path.parent)
+    return replace(data, rows=rows, remarks=remarks, unlabelled=rest)
 
 
 def _from_table(
@@ -109,9 +113,10 @@ def _from_table(
 ) -> Data:  # fmt: skip
     target = _required(source, target, "--target")
     labels = TargetReader(task, strict, exact_labels).column(source, target)
-    source, numbers = _labelled(source, labels)
-    ids = None if id_column is None else source.table[_required(source, id_column, "--id")]
-    images = None if image_column is None else source.table[_required(source, image_column, "--image-column")]
+    whole, source = source, _part(source, labels.labelled)
+    for name, option in ((id_column, "--id"), (image_column, "--image-column")):
+        if name is not None:
+            _required(source, name, option)
     ignored, patterns = _split(source, ignore), _split(source, features)
     _check_patterns(source, ignored, "there is no column {!r} to --ignore")
     roles = {image_column: "names the images", id_column: "names the rows", target: "the target"}
@@ -128,29 +133,38 @@ def _from_table(
     if other is not None:
         reader = TargetReader(labels.task, strict, exact_labels, like=labels)
         trusted = reader.column(other, _required(other, target, "--target"))
-        other, y_val = _labelled(other, trusted)[0], trusted.y
+        other, y_val = _part(other, trusted.labelled), trusted.y
         others = _compared(other, roles, ignored, patterns)
         X_val = _prepared(other, others, lambda _: preparer, strict)
         for name, unseen in preparer.unseen(other.table.select(others)).items():
             remarks.append(f"{other.path}: column {name!r} has categories that training has not: {listed(unseen)}")
-    others = [name for name in source.table.column_names if name not in (target, id_column)]
-    cells = {name: source.table[name] for name in others if kind_of(source.table[name]) != "list"}
-    id_name = f"id_{id_column}" if id_column in RESERVED else id_column
-    rows = Rows(
-        target=target, id_name=id_name, ids=ids, cells=cells, image_names=images, numbers=numbers,
-        of_rows=len(labels.labelled),
+
+    def about(part: DataFile, which: BoolVector, matrix: Any = None) -> Rows:
+        shown = [name for name in part.table.column_names if name not in (target, id_column)]
+        return Rows(
+            matrix, target, id_name=f"id_{id_column}" if id_column in RESERVED else id_column,
+            ids=None if id_column is None else part.table[id_column],
+            cells={name: part.table[name] for name in shown if kind_of(part.table[name]) != "list"},
+            image_names=None if image_column is None else part.table[image_column],
+            numbers=None if which.all() else np.flatnonzero(which), of_rows=len(which),
+        )  # fmt: skip
+
+    rest = None
+    if not labels.labelled.all():
+        without = _part(whole, ~labels.labelled)
+        rest = about(without, ~labels.labelled, _prepared(without, compared, lambda _: preparer, strict))
+    return Data(
+        X, labels.y, X_val, y_val, task=labels.task, rows=about(source, labels.labelled),
+        columns=[*preparer.describe(), *unused], remarks=remarks, source=whole, unlabelled=rest,
     )  # fmt: skip
-    columns = [*preparer.describe(), *unused]
-    return Data(X, labels.y, X_val, y_val, task=labels.task, rows=rows, columns=columns, remarks=remarks)
 
 
-def _labelled(source: DataFile, target: Target) -> tuple[DataFile, Any]:
-    """The rows that have a label, and their numbers in the file; None if all have one."""
-    if target.labelled.all():
-        return source, None
-    kept = np.flatnonzero(target.labelled)
-    rows = {"table": source.table.take(kept)} if source.is_table else {"X": source.X[kept]}
-    return replace(source, **rows), kept
+def _part(source: DataFile, which: BoolVector) -> DataFile:
+    """Some rows of a file."""
+    if which.all():
+        return source
+    rows = np.flatnonzero(which)
+    return replace(source, **({"table": source.table.take(rows)} if source.is_table else {"X": source.X[rows]}))
 
 
 def _split(source: DataFile, given: Iterable[str]) -> list[str]:
@@ -236,8 +250,8 @@ def _from_arrays(
             raise InputError(f"{source.path}: {option} names columns, which arrays do not have.")
     check_features(source.X, f"{source.path}: X")
     labels = TargetReader(task, strict, exact_labels).array(source, target)
-    source, numbers = _labelled(source, labels)
-    X, X_val, y_val = source.X, None, None
+    which = labels.labelled
+    X, X_val, y_val = _part(source, which).X, None, None
     if other is not None:
         if other.y is None:
             raise InputError(f"{other.path}: has no labels; a validation file is an .npz with `X` and `y`.")
@@ -245,10 +259,14 @@ def _from_arrays(
             raise InputError(f"{other.path}: rows have {other.X.shape[1]} numbers, but {X.shape[1]} in {source.path}.")
         check_features(other.X, f"{other.path}: X")
         trusted = TargetReader(labels.task, strict, exact_labels, like=labels).array(other, None)
-        X_val, y_val = _labelled(other, trusted)[0].X, trusted.y
+        X_val, y_val = _part(other, trusted.labelled).X, trusted.y
     columns = [f"X: {X.shape[1]:,} columns of {X.dtype}, used as they are"]
-    rows = Rows(target=source.y_name, numbers=numbers, of_rows=len(labels.labelled))
-    return Data(X, labels.y, X_val, y_val, task=labels.task, rows=rows, columns=columns, remarks=labels.remarks)
+    rows = Rows(target=source.y_name, numbers=None if which.all() else np.flatnonzero(which), of_rows=len(which))
+    rest = None if which.all() else replace(rows, X=_part(source, ~which).X, numbers=np.flatnonzero(~which))
+    return Data(
+        X, labels.y, X_val, y_val, task=labels.task, rows=rows, columns=columns, remarks=labels.remarks,
+        source=source, unlabelled=rest,
+    )  # fmt: skip
 
 
 def write_results(columns: Any, summary: dict[str, Any], output: str, as_json: bool) -> None:

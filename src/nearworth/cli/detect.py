@@ -6,6 +6,7 @@ import math
 import re
 import webbrowser
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,11 +16,15 @@ import pyarrow as pa
 import nearworth as nw  # its names load when first used: an error about the input need not wait for compiled code
 from nearworth._common.types import IntVector
 from nearworth.cli.data import Data, prepare, print_json, write_results
+from nearworth.cli.decisions import KeptDecisions
 from nearworth.cli.options import pop_model, print_message
 from nearworth.cli.review import answered
-from nearworth.tables import InputError
+from nearworth.report.cells import id_text
+from nearworth.report.content import Suggestions
+from nearworth.tables import InputError, number_of
 from nearworth.tables.write import STDOUT, check_output, write_bytes
 
+MANY_ROWS = 50_000  # from here on an index finds neighbours sooner than all distances are computed
 BEGINNING = 8192  # bytes of a page, its title among them
 
 
@@ -65,24 +70,53 @@ def _is_a_page(path: Path) -> bool:
 
 
 class Audited(NamedTuple):
-    """The data, their audit, the keywords of `LabelAudit.suspects` and the rows it lists."""
+    """The data, their audit, the keywords of `LabelAudit.suspects` and the rows it lists, those judged before aside."""
 
     data: Data
     audit: nw.LabelAudit
     selection: dict[str, Any]
     suspects: IntVector
+    n_waiting: int  # rows judged before whose label was to be changed, and was not
 
     @classmethod
     def make(cls, given: dict[str, Any]) -> Audited:
-        selection = _pop_selection(given)
+        selection, ask_again = _pop_selection(given), given.pop("ask_again")
+        k, metric = given["n_neighbors"], given["metric"]
         data, audit = audited(given)
-        return cls(data, audit, selection, audit.suspects(**selection))
+        suspects, found = audit.suspects(**selection), suggest(audit, data, k, metric)
+        if ask_again:
+            return cls(replace(data, rows=replace(data.rows, unlabelled=found)), audit, selection, suspects, 0)
+        kept, target, numbers = (
+            KeptDecisions(Path(given["train"]).absolute().parent),
+            data.rows.target,
+            data.names()["row"],
+        )
+        texts = [id_text(label) for label in audit.given[suspects].tolist()]
+        known, n_waiting = kept.judged(data.source, target, numbers[suspects], texts)
+        if found is not None:
+            order = found.order
+            answered, _ = kept.judged(data.source, target, found.rows.numbers[order], [""] * len(order))
+            found = replace(found, order=order[~answered])
+        rows = replace(data.rows, judged=suspects[known], unlabelled=found)
+        return cls(replace(data, rows=rows), audit, selection, suspects[~known], n_waiting)
 
     def columns(self) -> Any:
-        """The suspects as a table, worst first."""
+        """The suspects as a table, worst first; then rows without a label, if there are any, surest first."""
         audit, labels = self.audit, {"given": np.asarray(self.data.y), "suggested": self.audit.suggested}
         rows = pa.table(self.data.names() | labels | {"quality": audit.quality, "value": audit.value})
-        return rows.take(self.suspects).append_column("why", [[audit.why(int(row)) for row in self.suspects]])
+        rows = rows.take(self.suspects).append_column("why", [[audit.why(int(row)) for row in self.suspects]])
+        found = self.data.rows.unlabelled
+        if found is None:
+            return rows
+        order, id_name = found.order, found.rows.id_name
+        others = {"row": found.rows.numbers, "suggested": found.suggested, "quality": found.certainty}
+        others = {name: np.asarray(column)[order] for name, column in others.items()}
+        if id_name is not None:
+            others[id_name] = found.rows.ids.take(order)
+        others["why"] = ["no label; its nearest rows suggest this one, with this probability"] * len(order)
+        parts = {"suspect": rows, "unlabelled": pa.table(others)}
+        with_status = [part.append_column("status", [[name] * len(part)]) for name, part in parts.items()]
+        return pa.concat_tables(with_status, promote_options="permissive")
 
     def headline(self) -> str:
         audit, selection, n_suspects = self.audit, self.selection, len(self.suspects)
@@ -91,6 +125,12 @@ class Audited(NamedTuple):
         if not n_suspects:
             text = f"No suspects among {len(audit):,} labels ({rule}). {audit.explain_empty(selection)}".rstrip()
         text += f" Wrong in all: {count}. {audit.describe_copies()}".rstrip()
+        rows, n_waiting = self.data.rows, self.n_waiting
+        waiting = f", {n_waiting:,} of which `nearworth apply` has still to change" if n_waiting else ""
+        if n_judged := len(rows.judged):
+            text += f" {number_of('row', n_judged)} judged before{waiting} (listed with --ask-again)."
+        if rows.unlabelled is not None:
+            text += f" {number_of('row', len(rows.unlabelled.order))} without a label, with a suggestion each."
         if count.basis == "review":
             share = audit.precision(self.suspects)
             of_them = f" {share.estimate:.0%} of those listed ({share.lower:.0%} to {share.upper:.0%})."
@@ -106,6 +146,8 @@ class Audited(NamedTuple):
             "version": nw.__version__,
             "n_train": len(self.audit),
             "n_suspects": len(self.suspects),
+            "n_judged": len(self.data.rows.judged),
+            "n_unlabelled": 0 if self.data.unlabelled is None else len(self.data.unlabelled.numbers),
             "selection": self.selection,
             "n_errors": {
                 "estimate": count.estimate,
@@ -126,6 +168,27 @@ def audited(given: dict[str, Any]) -> tuple[Data, nw.LabelAudit]:
     data = prepare(**given)
     audit = nw.audit_labels(data.X, data.y, X_val=data.X_val, y_val=data.y_val, task=data.task, **model)
     return data, answered(audit, data, reviews)
+
+
+def suggest(audit: nw.LabelAudit, data: Data, k: int, metric: str) -> Suggestions | None:
+    """Labels for the rows that have none, by what the audit says of their nearest rows: a mean of probabilities."""
+    rows, k = data.unlabelled, min(k, len(audit))
+    if rows is None:
+        return None
+    if len(audit) > MANY_ROWS and metric == "euclidean" and find_spec("faiss"):
+        near, distances = nw.FaissSearch().fit(data.X).search(rows.X, k)
+        near = np.where(near < 0, near[:, :1], near)  # an index may miss the last ones
+    else:
+        from sklearn.neighbors import NearestNeighbors
+
+        distances, near = NearestNeighbors(n_neighbors=k, metric=metric).fit(data.X).kneighbors(rows.X)
+    if audit.label_probabilities is None or audit.classes is None:
+        typical = np.quantile(audit.given[near], 0.5, axis=1, method="lower")  # a number that occurs
+        return Suggestions(rows, typical, np.full(len(near), np.nan), near, distances, np.arange(len(near)))
+    voted = sum(audit.label_probabilities[near[:, i]] for i in range(k))
+    shares = (voted + 1.0 / len(audit.classes)) / (k + 1)  # a few neighbours never make it certain
+    certainty, suggested = shares.max(axis=1), audit.classes[shares.argmax(axis=1)]
+    return Suggestions(rows, suggested, certainty, near, distances, np.argsort(-certainty, kind="stable"))
 
 
 def _pop_selection(given: dict[str, Any]) -> dict[str, Any]:

@@ -127,6 +127,7 @@ REVIEW = Option(
     ["--review"], multiple=True, type=PATH, metavar="FILE",
     help="Decisions exported from a review: counts and --max-fdr lists rest on them. Repeat it for later reviews.",
 )  # fmt: skip
+ASK_AGAIN = Option(["--ask-again"], is_flag=True, help="List rows judged before, too (nearworth-decisions.json).")
 IMAGES = [
     Option(["--image-shape"], metavar="HxW", help="Rows are images: 28x28, or 32x32x3 in colour."),
     Option(["--image-column"], metavar="COL", help="Column with image files, relative to TRAIN."),

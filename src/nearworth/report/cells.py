@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,6 +41,15 @@ class Cells:
             return [take(self._columns[name], rows) for name in names]
         block = dense_rows(self._X, rows)
         return [block[:, self._columns[name]].tolist() for name in names]
+
+    def like(self, rows: Rows) -> Cells:
+        """The same columns of other rows."""
+        other = copy(self)
+        if self._X is None:
+            other._columns = rows.cells
+        else:
+            other._X = rows.X
+        return other
 
     def of(self, rows: IntVector, room: int) -> tuple[list[list[str]], int]:
         """Cells of each row, cut where they would take more characters than there is room for; and what is left."""

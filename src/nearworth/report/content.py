@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nearworth._common.types import FloatVector, IntVector
+from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix, IntVector
 from nearworth.report.cells import Cells, id_text, take
 from nearworth.report.images import image_files, image_order, pixels
 from nearworth.report.plane import by_lot, places
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nearworth.audit.result import LabelAudit
     from nearworth.findings.finding import Finding
 
-MOST_SUSPECTS, MOST_NEAR, MOST_FOUND = 5_000, 10, 1_000
+MOST_SUSPECTS, MOST_NEAR, MOST_UNLABELLED, MOST_FOUND = 5_000, 10, 500, 1_000
 TABS = ("duplicates", "outliers", "leakage")
 MOST_POINTS = 4_000  # drawn besides the rows that are shown
 SAMPLE, SAMPLE_SEED = 100, 20_261
@@ -45,6 +45,20 @@ class Rows:
     notes: list[str] = field(default_factory=list)
     numbers: Any = None  # of these rows in the file, where some of it are left out
     of_rows: int | None = None  # in the file
+    judged: Any = ()  # rows of the audit that need not be asked about again
+    unlabelled: Suggestions | None = None
+
+
+@dataclass(frozen=True)
+class Suggestions:
+    """Rows without a label, what their nearest rows in the audit suggest, and which of them are open, surest first."""
+
+    rows: Rows
+    suggested: Any
+    certainty: FloatVector
+    near: IntMatrix
+    distances: FloatMatrix
+    order: IntVector
 
 
 class Labels:
@@ -66,7 +80,8 @@ class Content:
         self, audit: LabelAudit, rows: Rows, selection: Mapping[str, Any], findings: Mapping[str, Finding] | None = None
     ) -> None:
         self.audit, self.rows, self.selection, self.findings = audit, rows, selection, findings or {}
-        self.suspects = audit.suspects(**selection)
+        suspects = audit.suspects(**selection)
+        self.suspects = suspects[~np.isin(suspects, rows.judged)]
         self.listed = self.suspects[:MOST_SUSPECTS]
         self.of_classes = audit.suggested_range is None
         self.labels, self.codes = np.unique(audit.given, return_inverse=True)
@@ -83,6 +98,7 @@ class Content:
             "source": self.rows.source,
             "sample": np.random.default_rng(SAMPLE_SEED).permutation(sample).tolist(),  # in an order by lot
             "nListed": len(suspects),
+            "nJudged": len(self.rows.judged),
             "errors": [math.floor(count.lower), math.ceil(count.upper)],
             "errorsSaid": str(count),
             "assumption": count.assumption,
@@ -94,7 +110,7 @@ class Content:
             data["classes"] = np.column_stack([*counts]).tolist()  # rows and suspects of each
         else:
             data |= self._targets()
-        return as_in_file(data | self._map(data), self.rows)
+        return self._with_unlabelled(as_in_file(data | self._map(data), self.rows))
 
     def _tab(self, found: Finding) -> dict[str, Any]:
         """The rows of a finding, those beside each, and what the words about it are made of."""
@@ -114,7 +130,8 @@ class Content:
         audit, rows, listed = self.audit, self.rows, self.listed
         code, cells = Labels(self.labels if self.of_classes else []), Cells(rows, len(audit))
         near = [audit.nearest(int(row))[:MOST_NEAR] for row in listed]
-        order = image_order(listed, [[n.row for n in group] for group in near], sample)
+        around = [] if rows.unlabelled is None else rows.unlabelled.near[rows.unlabelled.order[:MOST_UNLABELLED]]
+        order = image_order(listed, [*([n.row for n in group] for group in near), *around], sample)
         more = np.array(order[len(listed) :], dtype=np.intp)
         shown, room = cells.of(listed, ROOM)
         data: dict[str, Any] = {
@@ -141,10 +158,38 @@ class Content:
         data["more"]["cells"] = first + cells.of(more[n_first:], room)[0]
         if rows.ids is not None:
             data["id"], data["more"]["id"] = ([id_text(cell) for cell in take(rows.ids, r)] for r in (listed, more))
-        return data | self._images(order) | {"labels": list(code.texts), "nClasses": code.n_classes}
+        return data | self._images(order, rows) | {"labels": list(code.texts), "nClasses": code.n_classes}
 
-    def _images(self, order: list[int]) -> dict[str, Any]:
-        rows = self.rows
+    def _with_unlabelled(self, data: dict[str, Any]) -> dict[str, Any]:
+        """The data with the rows that have no label, at the end of `more`; all by their numbers in the file."""
+        found = self.rows.unlabelled
+        if found is None:
+            return data
+        order, rows, more = found.order[:MOST_UNLABELLED], found.rows, data["more"]
+        number, code = self.rows.numbers.tolist(), Labels(data["labels"])
+        own = rows.numbers[order].tolist()
+        more["row"] += own
+        more["given"] += [code("")] * len(own)
+        more["cells"] += Cells(self.rows, len(self.audit)).like(rows).of(order, ROOM // 5)[0]
+        if rows.ids is not None:
+            more["id"] += [id_text(cell) for cell in take(rows.ids, order)]
+        for name, images in self._images(order.tolist(), rows).items():
+            data[name] = (
+                images
+                if name == "imageShape"
+                else data[name] | {str(rows.numbers[int(r)]): i for r, i in images.items()}
+            )
+        near = zip(found.near[order].tolist(), found.distances[order].tolist(), strict=True)
+        data["unlabelled"] = {
+            "row": own,
+            "suggested": [code(label) for label in found.suggested[order]],
+            "certainty": [None if c != c else round(c, 4) for c in found.certainty[order].tolist()],
+            "near": [[[number[r], float(f"{d:.3g}")] for r, d in zip(*each, strict=True)] for each in near],
+            "count": len(found.order),
+        }
+        return data | {"labels": list(code.texts)}
+
+    def _images(self, order: list[int], rows: Rows) -> dict[str, Any]:
         if rows.image_shape is not None:
             return pixels(rows.X, rows.image_shape, order)
         if rows.image_names is None:

@@ -11,7 +11,7 @@ columns.py     what each kind of column becomes: numbers, categories, components
 prepare.py     TablePreparer, the scikit-learn transformer over all columns
 write.py       columns to a file: CSV, TSV, Parquet, Feather, JSON; atomic
 
-All of them raise InputError, which is here with the two functions that put names and row numbers into its messages.
+All of them raise InputError, which is here with the functions that put names and numbers into messages.
 """
 
 from __future__ import annotations
@@ -61,3 +61,12 @@ def counted(word: str, items: Iterable[Any]) -> str:
     """
     named = list(items)
     return f"{word}{'s' * (len(named) != 1)} {listed(named)}"
+
+
+def number_of(word: str, n: int, then: str = "") -> str:
+    """So many of something, in the plural unless it is one.
+
+    >>> number_of("row", 1, "removed"), number_of("row", 1200)
+    ('1 row removed', '1,200 rows')
+    """
+    return f"{n:,} {word}{'s' * (n != 1)} {then}".rstrip()

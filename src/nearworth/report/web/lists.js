@@ -2,6 +2,7 @@
   const EMPTY_FILTER = { words: "", given: "", best: "", state: "" };
   const lists = {
     labels: { name: isNumber ? "Targets" : "Labels", rows: data.row },
+    ...(unlabelled.size ? { unlabelled: { name: "Unlabelled", rows: data.unlabelled.row } } : {}),
     sample: { name: "Sample", rows: data.sample },
   };
   // Further findings: the rows beside each row, and what is said about it. A row that is found twice is listed once.
@@ -15,7 +16,8 @@
   let tab = "labels", pinned = null, layout = hasImages ? "grid" : "list", shown = [];
   const list = () => lists[tab];
   const chosenRow = () => shown[list().chosen];
-  const suggested = (row) => (tab === "labels" ? suggestionOf(row) : null);
+  const suggested = (row) => (tab === "labels" || tab === "unlabelled" ? suggestionOf(row) : null);
+  const certainty = (row) => data.unlabelled.certainty[unlabelled.get(row)];
   const isFiltered = () => Object.values(list().filter).some(Boolean);
   const text = new Intl.Collator(undefined, { numeric: true });
 
@@ -84,8 +86,8 @@
       search,
       choice("sort", "Order", [["sure", tab === "sample" ? "Order by lot" : tab === "duplicates" ? "By group" : "Surest first"], ["row", "By row"], ["given", "By " + noun]]),
       hasNumbers && choice("given", "High or low", [["", "High or low"], ["high", "Looks too high"], ["low", "Looks too low"]]),
-      !isNumber && choice("given", "Given label", [["", "Any label"], ...labelOptions(labelOf)]),
-      !isNumber && tab === "labels" && choice("best", "Suggested label", [["", "Any suggestion"], ...labelOptions(suggestionOf)]),
+      !isNumber && tab !== "unlabelled" && choice("given", "Given label", [["", "Any label"], ...labelOptions(labelOf)]),
+      !isNumber && tab !== "sample" && choice("best", "Suggested label", [["", "Any suggestion"], ...labelOptions(suggestionOf)]),
       choice("state", "Decision", [["", "Any decision"], ["open", "Open"], ...Object.entries(WORD).map(([what, word]) => [what, word])]),
       clear,
     ].filter(Boolean));
@@ -145,8 +147,9 @@
 
   function change(row) {
     const decision = decisions[row], best = decision && decision.what === "change" ? decision.label : suggested(row);
-    if (best === null || (decision && ["keep", "delete"].includes(decision.what))) return [el("b", { text: show(labelOf(row)) })];
-    return [el("span", { class: "old", text: show(labelOf(row)) }), el("span", { class: "arrow", text: "→" }), el("span", { class: "new", text: show(best) })];
+    const own = unlabelled.has(row) ? "no label" : show(labelOf(row));
+    if (best === null || (decision && ["keep", "delete"].includes(decision.what))) return [el("b", { text: own })];
+    return [el("span", { class: "old", text: own }), el("span", { class: "arrow", text: "→" }), el("span", { class: "new", text: show(best) })];
   }
 
   function drawItem(i, g) {
@@ -156,12 +159,12 @@
     const classes = decision ? " done" : "";
     let node;
     if (g.side) {
-      node = el("div", { ...common, class: "item tile" + classes, "aria-label": nameOf(row) + ", labelled " + show(labelOf(row)) }, picture(row), el("div", { class: "cap" }, change(row)), stamp);
+      node = el("div", { ...common, class: "item tile" + classes, "aria-label": nameOf(row) + (tab === "unlabelled" ? ", without a label" : ", labelled " + show(labelOf(row))) }, picture(row), el("div", { class: "cap" }, change(row)), stamp);
       node.style.width = g.side - 4 + "px";
       node.style.height = g.height - 4 + "px";
       node.style.left = 12 + (i % g.columns) * g.side + "px";
     } else {
-      const right = tab === "labels" ? sure(wrong(row)) : nameOf(row);
+      const right = tab === "labels" ? sure(wrong(row)) : tab === "unlabelled" && certainty(row) ? sure(certainty(row)) : nameOf(row);
       node = el("div", { ...common, class: "item line" + classes }, hasImages && picture(row), el("div", { class: "body" },
         el("div", { class: "meta" }, el("span", { class: "labels" }, change(row)), stamp, notes[row] && el("span", { title: "has a note", text: "✎" }), el("span", { class: "right", text: right })),
         el("span", { class: "clamp", text: hasImages ? nameOf(row) : gist(row) })));

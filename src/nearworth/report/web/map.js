@@ -7,7 +7,7 @@
 
   // All points: rows that are shown, then others of which only place and label are here.
   const points = !data.place ? [] : [
-    ...[...known.keys()].map((row, k) => ({ x: data.place[k][0], y: data.place[k][1], row, label: labelOf(row), listed: k < nListed })),
+    ...[...known.keys()].filter((row) => !unlabelled.has(row)).map((row, k) => ({ x: data.place[k][0], y: data.place[k][1], row, label: labelOf(row), listed: k < nListed })),
     ...data.points.map(([x, y, label]) => ({ x, y, row: null, label: isNumber ? String(label) : data.labels[label], listed: false })),
   ];
   const codes = new Map(data.labels.slice(0, data.nClasses).map((label, c) => [label, c]));

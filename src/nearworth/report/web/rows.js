@@ -12,9 +12,16 @@
   const idOf = (row) => (data.id ? part("id", row) : "");
   const nameOf = (row) => idOf(row) || "Row " + n(row);
   const wrong = (row) => 1 - data.quality[known.get(row)];
-  const nearOf = (row) => (isListed(row) ? data.near[known.get(row)].map(([near, , distance]) => ({ row: near, distance })) : []);
+  // Rows without a label: known by their nearest rows and a suggestion.
+  const unlabelled = new Map(data.unlabelled ? data.unlabelled.row.map((row, k) => [row, k]) : []);
+
+  function nearOf(row) {
+    if (unlabelled.has(row)) return data.unlabelled.near[unlabelled.get(row)].map(([near, distance]) => ({ row: near, distance }));
+    return isListed(row) ? data.near[known.get(row)].map(([near, , distance]) => ({ row: near, distance })) : [];
+  }
 
   function suggestionOf(row) {
+    if (unlabelled.has(row)) return data.labels[data.unlabelled.suggested[unlabelled.get(row)]];
     if (!isListed(row)) return null;
     const k = known.get(row);
     return data.suggested[k] === data.given[k] ? null : data.labels[data.suggested[k]];

@@ -1,0 +1,173 @@
+"""Decisions about rows: as the page exports them, and as they are kept beside the data, so that no row is asked twice.
+
+`apply` reads what was exported and keeps it in KEPT, a JSON file in the folder of the data: a line for each decision,
+in the order of their keys. A key is a hash of the cells of a row but for the target, so rows may be sorted and saved
+in other formats. `detect` and `report` leave out the rows that are known there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from contextlib import suppress
+from decimal import Decimal, InvalidOperation
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nearworth._common.types import BoolVector
+from nearworth.cli.targets import folded
+from nearworth.tables import InputError, listed
+from nearworth.tables.read import DataFile, read
+from nearworth.tables.readers import NOTHING
+from nearworth.tables.write import write_bytes
+
+DECISIONS = ("confirm", "relabel", "remove", "skip")
+REQUIRED = ("row", "given", "decision", "label")
+KEPT, VERSION = "nearworth-decisions.json", 1
+FIELDS = ("row", "target", "given", "decision", "label")  # of a decision that is kept, besides its note
+KEY_LENGTH = 16
+
+
+class Decision(NamedTuple):
+    """What was decided on one row, and how to recognise the row; other texts are empty where they were not exported."""
+
+    row: int
+    given: str
+    decision: str
+    label: str
+    id: str = ""
+    id_column: str = ""
+    of_rows: str = ""
+    note: str = ""
+
+
+Decisions = dict[int, Decision]  # by row
+
+
+def read_decisions(path: str) -> tuple[Decisions, str]:
+    """Decisions by row, and the name of the target, from CSV or JSON as the report exports them."""
+    try:
+        records = _json(path) if path.lower().endswith(".json") else read(path, text_only=True).table.to_pylist()
+        decisions = [_decision(path, line, record) for line, record in enumerate(records)]
+    except RecursionError as error:
+        raise InputError(f"{path}: is nested too deeply for a file of decisions exported by a report.") from error
+    if not decisions:
+        raise InputError(f"{path}: holds no decisions.")
+    row, count = Counter(decision.row for decision in decisions).most_common(1)[0]
+    if count > 1:
+        raise InputError(f"{path}: row {row} occurs twice. Keep one decision for each row.")
+    return {decision.row: decision for decision in decisions}, str(records[0].get("target") or "")
+
+
+def _json(path: str) -> list[dict[str, Any]]:
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+        return [{"target": content["target"]} | dict(record) for record in content["decisions"]]
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}.") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: is not a file of decisions exported by a report.") from error
+
+
+def _decision(path: str, line: int, record: dict[str, Any]) -> Decision:
+    known = {name: str(cell) for name, cell in record.items() if cell is not None}
+    if known.get("decision") == "remove":
+        known.setdefault("label", "")
+    absent = [name for name in REQUIRED if name not in known]
+    if absent:
+        raise InputError(f"{path}: has no column {listed(absent)}; export decisions from the report.")
+    row, given, decision, label = (known[name] for name in REQUIRED)
+    if not row.isdecimal():
+        raise InputError(f"{path}: line {line} has {row!r} for a row number.")
+    if decision not in DECISIONS:
+        raise InputError(f"{path}: the decision on row {row} is {decision!r}; use {', '.join(DECISIONS)}.")
+    others = {name: known.get(name, "").strip() for name in ("id", "id_column", "of_rows", "note")}
+    if others["of_rows"] and not others["of_rows"].isdecimal():
+        raise InputError(f"{path}: of_rows is {others['of_rows']!r} for row {row}; it is a number of rows.")
+    return Decision(int(row), given, decision, label, **others)
+
+
+class KeptDecisions:
+    """The decisions that are kept in a folder, by the key of a row, the target and the label that was judged."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / KEPT
+        self._known: dict[tuple[str, str], dict[str, dict[str, str]]] = {}
+        if not self.path.exists():
+            return
+        try:
+            for record in json.loads(self.path.read_text(encoding="utf-8"))["decisions"]:
+                self._enter({name: str(record[name]) for name in FIELDS} | record)
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            problem = f"{self.path}: is no file of kept decisions ({error}). Delete or repair it, or use --ask-again."
+            raise InputError(problem, add=("--ask-again",)) from error
+
+    def _enter(self, record: dict[str, str]) -> None:
+        self._known.setdefault((record["row"], record["target"]), {})[folded(record["given"])] = record
+
+    def add(self, source: DataFile, target: str, made: Decisions) -> None:
+        """Keep decisions on rows of a file; what was skipped is still open."""
+        judged = [decision for decision in made.values() if decision.decision != "skip"]
+        keys = row_keys(source, target, np.array([decision.row for decision in judged], dtype=np.intp))
+        for key, decision in zip(keys, judged, strict=True):
+            values = (key, target, decision.given, decision.decision, decision.label)
+            note = {"note": decision.note} if decision.note else {}
+            self._enter(dict(zip(FIELDS, values, strict=True)) | note)
+
+    def write(self) -> None:
+        records = [record for key in sorted(self._known) for _, record in sorted(self._known[key].items())]
+        lines = ",\n".join(json.dumps(record, ensure_ascii=False) for record in records)
+        text = f'{{"version": {VERSION}, "decisions": [\n{lines}\n]}}\n'
+        write_bytes(str(self.path), lambda file: file.write(text.encode("utf-8", "replace")))
+
+    def judged(self, source: DataFile, target: str, rows: Any, labels: list[str]) -> tuple[BoolVector, int]:
+        """Which rows were judged with the label they have, and how many of these should have lost it by now."""
+        found, n_waiting = np.zeros(len(rows), dtype=bool), 0
+        if not self._known or not len(rows):
+            return found, 0
+        for i, (key, label) in enumerate(zip(row_keys(source, target, rows), labels, strict=True)):
+            records = self._known.get((key, target), {}).values()
+            settled = any(same_label(label, r["label"]) for r in records if r["decision"] != "remove")
+            waiting = not settled and any(same_label(label, r["given"]) for r in records)
+            found[i], n_waiting = settled or waiting, n_waiting + waiting
+        return found, n_waiting
+
+
+def row_keys(source: DataFile, target: str, rows: Any) -> list[str]:
+    """A hash for each row, of all its cells but the target, whatever order or format they are in."""
+    names: list[str] = []
+    if source.is_table:
+        names = sorted(name for name in source.table.column_names if name != target)
+        part = source.table.select(names).take(rows)
+        lines: Any = zip(*(column.to_pylist() for column in part.columns), strict=True)
+    else:
+        lines = np.asarray(source.X[rows], dtype=np.float64).tolist()
+    texts = (repr([*names, *map(_plain, cells)]) for cells in lines)
+    return [sha256(text.encode("utf-8", "replace")).hexdigest()[:KEY_LENGTH] for text in texts]
+
+
+def _plain(cell: Any) -> str:
+    """A cell as text that does not depend on the format of its file.
+
+    >>> [_plain(cell) for cell in (1, "1.0", True, "TRUE", None, "n/a", " New  York ")]
+    ['1.0', '1.0', 'true', 'true', '', '', 'new york']
+    """
+    text = folded(str(cell))
+    with suppress(ValueError):
+        text = repr(float(text))
+    return "" if text in NOTHING else text
+
+
+def same_label(cell: Any, text: str) -> bool:
+    """Equal but for case and white space, or as numbers (007 is 7), of whose fractions six digits may be printed."""
+    found = "" if cell is None else str(cell)
+    if folded(found) == folded(text) or (not text and folded(found) in NOTHING):
+        return True
+    try:
+        number = Decimal(found.strip())
+        return number == Decimal(text) or (number % 1 != 0 and text in (f"{float(number):.{n}g}" for n in (6, 15)))
+    except InvalidOperation:
+        return False

@@ -1,0 +1,203 @@
+"""Decisions kept beside the data: no row is asked about twice."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+
+from cli.command_line import WRONG, flowers, one_line, write_csv
+from nearworth.cli.decisions import KEPT, row_keys, same_label
+from nearworth.tables.read import read
+
+
+@pytest.fixture
+def data(tmp_path):
+    """Three wrong labels, which the audit lists."""
+    write_csv(tmp_path / "t.csv", flowers(np.random.default_rng(0), wrong=WRONG)[0])
+    return "t.csv"
+
+
+def suspects(command, path, *options):
+    code, out, err = command("detect", path, "-t", "species", "--json", *options)
+    assert code == 0, err
+    return json.loads(out), err
+
+
+def decide(decisions, path="t.csv", name="d.json"):
+    """A file of decisions as the page exports it: {row: (decision, label)}."""
+    table = read(path).table
+    records = [
+        {"row": row, "given": table["species"][row].as_py(), "decision": what, "label": label}
+        for row, (what, label) in decisions.items()
+    ]
+    Path(name).write_text(json.dumps({"target": "species", "decisions": records}))
+    return name
+
+
+def listed(found):
+    return {row["row"] for row in found["rows"]}
+
+
+def test_what_was_judged_is_not_asked_again(command, data):
+    found, err = suspects(command, data)
+    assert listed(found) == set(WRONG)
+    assert "judged" not in err
+    given = {row["row"]: row["given"] for row in found["rows"]}
+    new = {row["row"]: row["suggested"] for row in found["rows"]}
+    made = decide({4: ("relabel", new[4]), 31: ("confirm", given[31]), 62: ("skip", given[62])})
+    code, _, err = command("apply", made, data, "-o", "c.csv")
+    assert code == 0
+    assert KEPT in err.splitlines()[-1]
+    found, err = suspects(command, "c.csv")
+    assert listed(found) == {62}  # skipped is not judged; 4 is right now, 31 was kept
+    assert found["n_judged"] == 1
+    assert "1 row judged before (listed with --ask-again)" in err
+    assert 31 in listed(suspects(command, "c.csv", "--ask-again")[0])
+    found, err = suspects(command, data)  # the data as they were
+    assert listed(found) == {62}
+    assert "2 rows judged before, 1 of which `nearworth apply` has still to change" in err
+
+
+def test_the_page_does_not_ask_again_either(command, data):
+    command("apply", decide({row: ("confirm", read(data).table["species"][row].as_py()) for row in WRONG[:2]}), data,
+            "-o", "c.csv")  # fmt: skip
+    code, _, err = command("report", "c.csv", "-t", "species", "-o", "r.html")
+    assert code == 0
+    assert '"nJudged":2' in Path("r.html").read_text()
+    assert f'"row":[{WRONG[2]}]' in Path("r.html").read_text()
+
+
+@pytest.mark.parametrize("output", ["c.csv", "c.parquet", "c.tsv", "c.feather", "c.json"])
+def test_rows_are_known_in_any_order_and_format(command, data, output):
+    label = read(data).table["species"][31].as_py()
+    assert command("apply", decide({31: ("confirm", label)}), data, "-o", output, "-q")[0] == 0
+    table = read(output).table
+    order = np.random.default_rng(3).permutation(table.num_rows)
+    names = [*table.column_names][::-1]
+    pq.write_table(table.take(order).select(names), "sorted.parquet")
+    pa_csv.write_csv(table.take(order).select(names), "sorted.csv")
+    for path in ("sorted.parquet", "sorted.csv"):
+        assert listed(suspects(command, path)[0]) == {int(np.flatnonzero(order == row)[0]) for row in (4, 62)}
+
+
+def test_another_label_is_asked_about(command, data):
+    label = read(data).table["species"][31].as_py()
+    command("apply", decide({31: ("confirm", label)}), data, "-o", "c.csv", "-q")
+    other = {"iris": "rose", "rose": "tulip", "tulip": "iris"}
+    command("apply", decide({31: ("relabel", other[label]), 4: ("skip", "")}, name="e.json"), "c.csv", "-o", "e.csv",
+            "--no-keep", "-q")  # fmt: skip
+    right = flowers(np.random.default_rng(0))[0]["species"][31] == other[label]
+    assert (31 in listed(suspects(command, "e.csv")[0])) == (not right)
+
+
+def test_the_file_is_sorted_a_line_each_and_grows(command, data):
+    labels = read(data).table["species"].to_pylist()
+    command("apply", decide({row: ("confirm", labels[row]) for row in (62, 4)}), data, "-o", "c.csv", "-q")
+    first = Path(KEPT).read_text().splitlines()
+    command("apply", decide({31: ("remove", "")}, name="e.json"), data, "-o", "e.csv", "-q")
+    second = Path(KEPT).read_text().splitlines()
+    assert len(second) == len(first) + 1
+    assert {line.rstrip(",") for line in first} <= {line.rstrip(",") for line in second}
+    keys = [record["row"] for record in json.loads("\n".join(second))["decisions"]]
+    assert keys == sorted(keys)
+    command("apply", decide({31: ("remove", "")}, name="e.json"), data, "-o", "f.csv", "-q")
+    assert Path(KEPT).read_text().splitlines() == second  # the same decision again changes nothing
+
+
+def test_decisions_are_kept_where_the_data_go(command, data, tmp_path):
+    (tmp_path / "out").mkdir()
+    label = read(data).table["species"][31].as_py()
+    command("apply", decide({31: ("confirm", label)}), data, "-o", "out/c.csv", "-q")
+    assert Path(KEPT).read_text() == Path("out", KEPT).read_text()
+    assert 31 not in listed(suspects(command, "out/c.csv")[0])
+
+
+def test_nothing_is_kept_unless_wanted(command, data):
+    label = read(data).table["species"][31].as_py()
+    code, _, err = command("apply", decide({31: ("confirm", label)}), data, "-o", "c.csv", "--no-keep")
+    assert code == 0
+    assert "again" not in err
+    assert not Path(KEPT).exists()
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"decisions": [1]}', '{"decisions": [{"row": "a"}]}', "[" * 9999])
+def test_a_broken_file_is_one_line(command, data, content):
+    Path(KEPT).write_text(content)
+    code, _, err = command("detect", data, "-t", "species", "-q")
+    assert code == 2
+    assert one_line(err).endswith("detect t.csv -t species -q --ask-again")
+    assert command("detect", data, "-t", "species", "-q", "--ask-again")[0] == 0
+    label = read(data).table["species"][31].as_py()
+    code, _, err = command("apply", decide({31: ("confirm", label)}), data, "-o", "c.csv")
+    assert code == 0  # the data are written all the same
+    assert "warning: the decisions are not kept" in err
+
+
+def test_rows_without_a_label_are_asked_about_once(command, tmp_path, rng):
+    columns = flowers(rng)[0]
+    right = columns["species"][7], columns["species"][8]
+    columns["species"][7], columns["species"][8] = "", "n/a"
+    write_csv(tmp_path / "t.csv", columns)
+    found, err = suspects(command, "t.csv")
+    rows = {row["row"]: row for row in found["rows"] if row["status"] == "unlabelled"}
+    assert (rows[7]["suggested"], rows[8]["suggested"]) == right
+    assert rows[7]["given"] is rows[7]["value"] is None
+    assert 0.5 < rows[7]["quality"] < 1.0
+    assert "2 rows without a label, with a suggestion each" in err
+    Path("d.json").write_text(json.dumps({"target": "species", "decisions": [
+        {"row": 7, "given": "", "decision": "relabel", "label": right[0]},
+        {"row": 8, "given": "", "decision": "confirm", "label": ""},
+    ]}))  # fmt: skip
+    code, _, err = command("apply", "d.json", "t.csv", "-o", "c.csv")
+    assert code == 0, err
+    assert read("c.csv").table["species"][7].as_py() == right[0]
+    found, _ = suspects(command, "c.csv")
+    assert (found["n_unlabelled"], [row for row in found["rows"] if row["status"] == "unlabelled"]) == (1, [])
+    shutil.copy("c.csv", "d.csv")
+    Path(KEPT).unlink()
+    found, _ = suspects(command, "d.csv")
+    assert [row["row"] for row in found["rows"] if row["status"] == "unlabelled"] == [8]
+
+
+def test_a_label_is_not_taken_for_missing(command, tmp_path, rng):
+    write_csv(tmp_path / "t.csv", flowers(rng)[0])
+    Path("d.json").write_text(json.dumps(
+        {"target": "species", "decisions": [{"row": 7, "given": "", "decision": "relabel", "label": "rose"}]}
+    ))  # fmt: skip
+    code, _, err = command("apply", "d.json", "t.csv", "-o", "c.csv")
+    assert code == 2
+    assert "but the decision was made on ''" in one_line(err)
+
+
+def test_targets_without_a_number_get_a_typical_one(command, tmp_path, rng):
+    x = rng.normal(size=150)
+    y = (100 * x).round(1).astype(object)
+    y[3] = ""
+    write_csv(tmp_path / "t.csv", {"x": x, "species": y})
+    found, _ = suspects(command, "t.csv")
+    row = next(row for row in found["rows"] if row["status"] == "unlabelled")
+    assert abs(row["suggested"] - 100 * x[3]) < 60
+    assert row["suggested"] in y.tolist()
+    assert row["quality"] is None
+
+
+def test_arrays_have_keys_too(tmp_path):
+    np.savez(tmp_path / "a.npz", X=np.arange(12.0).reshape(4, 3), y=[0, 1, 0, 1])
+    np.savez(tmp_path / "b.npz", X=np.arange(12).reshape(4, 3)[::-1].astype(np.int32), y=[0, 1, 0, 1])
+    a, b = (row_keys(read(tmp_path / name), "y", np.arange(4)) for name in ("a.npz", "b.npz"))
+    assert a == b[::-1]
+    assert len(set(a)) == 4
+
+
+def test_labels_that_are_the_same():
+    assert same_label(None, "")
+    assert same_label("?", "")
+    assert same_label(7.0, "007")
+    assert not same_label("x", "")
+    assert not same_label("1000001", "1000004")
