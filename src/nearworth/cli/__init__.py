@@ -6,6 +6,7 @@
       value.py        value (here or on a Dask cluster), plan, merge
       detect.py       detect, report
       scan.py         scan
+      check.py        check, the gate
       review.py       review, and the answers that detect and report take
       apply.py        apply
       decisions.py    decisions as exported, and as kept beside the data: rows that need not be asked about again
@@ -14,7 +15,7 @@
 
     value, detect, report and plan read files with data.py (files to arrays; labels are in targets.py).
 
-Exit codes: 0 done, 1 an internal error, 2 bad input or usage, 130 interrupted.
+Exit codes: 0 done, 1 an internal error, 2 bad input or usage, 3 check found something new, 130 interrupted.
 """
 
 from __future__ import annotations

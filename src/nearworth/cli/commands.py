@@ -116,6 +116,31 @@ def scan() -> None:
 
 
 @command(
+    "check:check",
+    *options.data(n_neighbors=10),
+    Option(["--baseline"], default="nearworth.lock", metavar="FILE", type=options.PATH, help="What is known already."),
+    Option(["--update"], is_flag=True, help="Accept the present state: write the baseline."),
+    Option(["--max-new-suspects"], default=0, type=IntRange(min=0), help="New rows whose labels may look wrong."),
+    Option(["--max-new-duplicates"], default=0, type=IntRange(min=0), help="New rows that may be copies."),
+    Option(["--max-new-leaks"], default=0, type=IntRange(min=0), help="Rows that may be in --validation too."),
+    Option(["--max-fdr"], type=FloatRange(0, 1), help="At most this share of false alarms among suspects."),
+    Option(
+        ["--format", "form"], default="text", type=Choice(["text", "json", "markdown", "sarif", "junit"]),
+        help="For people or for machines.",
+    ),
+)  # fmt: skip
+def check() -> None:
+    """Stop at findings in TRAIN that the baseline does not know: exit code 3 names them.
+
+    Wrong labels, copies and leaks among new and changed rows, and labels never seen before.
+
+    \b
+    nearworth check train.csv --target label --update
+    nearworth check train.csv --target label --validation test.csv --format markdown
+    """
+
+
+@command(
     "review:review",
     *options.data(n_neighbors=10),
     Option(["-n", "--rows", "number"], default=100, type=IntRange(min=1), help="How many rows to judge."),
@@ -257,4 +282,4 @@ def paper() -> None:
 
 
 bench = click.Group("bench", [speed, paper], help="Measure this machine, or repeat the paper's experiment.")
-ALL = (value, detect, report, scan, review, apply, demo, plan, merge, bench)
+ALL = (value, detect, report, scan, check, review, apply, demo, plan, merge, bench)
