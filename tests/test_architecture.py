@@ -24,7 +24,7 @@ ARROWS = {
     "datasets": "_common inputs",
     "tables": "_common inputs",
     "report": "_common results",
-    "audit": "_common inputs games neighbors results engine root report",
+    "audit": "_common inputs games neighbors results engine root tables report",
     "findings": "_common inputs neighbors results root report audit",
     "paper": "_common inputs results root datasets",
     "cli": "_common inputs games neighbors results engine root datasets tables report audit findings paper",

@@ -19,6 +19,7 @@ from nearworth._common.warnings import warn_user
 from nearworth.audit.copies import Copies
 from nearworth.audit.error_count import EXTRA_FALSE_ALARMS, ErrorCount, cautious, longest_list
 from nearworth.audit.explain import Explanation, Neighbour, effects_of, extremes, plain
+from nearworth.audit.export import Answers, export, read_answers
 from nearworth.audit.noise_level import Posterior
 from nearworth.audit.review import Precision, Review, check_answers, matching_draw
 from nearworth.audit.votes import Voters
@@ -356,6 +357,21 @@ class LabelAudit:
         names = None if X is None else self._features.names
         rows = Rows(X, target, id_name=id_name, ids=ids, names=names, image_shape=image_shape, source=title)
         write_report(self, rows, path, selection, findings)
+
+    def export(
+        self, tool: str, path: Any, *, rows: Any = None, target: str = "label", content: Any = None, **selection: Any
+    ) -> None:
+        """Write rows for another tool: "label-studio", "argilla", "fiftyone" (JSON), "cleanlab" or "csv".
+
+        The rows are those given, such as a `review_sample`, or `suspects` of the selection. `content` is what people
+        shall see: a mapping of names (such as "text" or "image") to a value for each row; `target` names the question.
+        """
+        chosen = self.suspects(**selection) if rows is None else np.asarray(rows, dtype=np.intp)
+        export(self, tool, path, chosen, target, content or {})
+
+    def read_answers(self, tool: str, path: str | os.PathLike[str], *, target: str = "label") -> Answers:
+        """What people answered there: rows and is_wrong for `reviewed`, and save(path) for `nearworth apply`."""
+        return read_answers(self, tool, path, target)
 
     def plot(self, ax: Any = None, *, bins: int = 40) -> Any:
         """Histogram of quality, suspects hatched; returns matplotlib axes."""
