@@ -218,13 +218,13 @@ class KNNShapley(BaseEstimator):  # type: ignore[misc]
         return value(problem, options)
 
     def _warn_of_leaks(self, queries: Any) -> None:
-        features = self.training_set_.features
-        if features is None or self.metric == "precomputed" or self.max_memory is not None:
+        points = self.training_set_.features and self.training_set_.features.data
+        in_memory = type(points) is type(queries) is np.ndarray and self.max_memory is None
+        if not in_memory or self.metric == "precomputed":
             return
-        n_copied = count_copied(features.data, queries)
-        if n_copied > max(FEW_LEAKS, LEAKED_SHARE * queries.shape[0]):
+        if (n := count_copied(points, queries)) > max(FEW_LEAKS, LEAKED_SHARE * len(queries)):
             warn_user(
-                f"X_val: {n_copied:,} of {queries.shape[0]:,} rows are training rows too, which falsifies values. "
+                f"X_val: {n:,} of {len(queries):,} rows are training rows too, which falsifies values. "
                 "Leave them out, or value the training set on itself with value(); nearworth.scan lists them."
             )
 

@@ -14,22 +14,10 @@ from nearworth._common.types import FloatVector, IntVector
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Finding:
-    """What a scan found of one kind.
+    """What a scan found of one kind; `says` has it in words, with the threshold that it rests on."""
 
-    Attributes
-    ----------
-    rows : array
-        The row numbers found, the clearest first (of groups: group by group).
-    scores : array
-        One for every row of the data (of validation rows, for leakage): higher is more of it.
-    groups : list of arrays or None
-        Row numbers of each group, where rows are found together.
-    says : str
-        The finding in words, with the threshold that it rests on.
-    """
-
-    rows: IntVector
-    scores: FloatVector
+    rows: IntVector  # the row numbers found, the clearest first, or group by group
+    scores: FloatVector  # of every row of the data (of validation rows, for leakage): higher is more of it
     says: str
     groups: list[IntVector] | None = None
     columns: Mapping[str, Any] = field(default_factory=dict)  # more about the rows found, for `to_frame`
@@ -49,11 +37,6 @@ class Finding:
 
 
 def counted(number: int, one: str, many: str = "") -> str:
-    """A number with its noun.
-
-    >>> counted(1, "row"), counted(1200, "row"), counted(2, "copy", "copies")
-    ('1 row', '1,200 rows', '2 copies')
-    """
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 

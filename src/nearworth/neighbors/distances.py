@@ -91,12 +91,7 @@ def first_duplicates(*parts: Any) -> IntVector:
 
 
 def count_copied(points: Any, queries: Any) -> int:
-    """How many queries are rows among the points; 0 for files, and where no column tells half of the queries apart.
-
-    Only points that share the entry of the column that tells queries apart best are compared as a whole.
-    """
-    if type(points) is not np.ndarray or type(queries) is not np.ndarray:  # memory maps are files
-        return 0
+    """How many queries are rows among the points, told apart by one column first; 0 where none tells half apart."""
     distinct = [len(np.unique(column)) for column in queries.T[:COLUMNS_TRIED]]
     best = int(np.argmax(distinct))
     if 2 * distinct[best] < len(queries):
