@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -137,6 +139,34 @@ CSVS = {
 }
 
 
+def in_other_formats(rng, folder):
+    """Paths of tables that are no plain CSV."""
+    y, vectors = np.arange(N) % 2, rng.normal(size=(N, 8))
+    write_csv(folder / "german.csv", german(rng), delimiter=";")
+    (folder / "german.csv").write_bytes((folder / "german.csv").read_text().encode("cp1252"))
+    lists = [None, *(vectors + y[:, None]).tolist()[1:]]
+    pq.write_table(pa.table({"text": [f"t{i}" for i in range(N)], "vec": lists, "label": y}), folder / "vec.parquet")
+    columns = tickets(rng)
+    rows = [dict(zip(columns, map(str, cells), strict=True)) for cells in zip(*columns.values(), strict=True)]
+    (folder / "tickets.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    digits, label = load_digits(return_X_y=True)
+    np.savez(folder / "digits.npz", images=digits[:200].reshape(-1, 8, 8), classes=label[:200])
+    write_csv(folder / "sensors.tsv", sensors(rng), delimiter="\t")
+    (folder / "sensors.tsv.gz").write_bytes(gzip.compress((folder / "sensors.tsv").read_bytes()))
+    frame = pd.DataFrame({"a": vectors[:, 0] + 4 * y, "label": pd.Categorical(np.where(y, "new york", "ulm"))})
+    frame.index = pd.Index([f"row {i}" for i in range(N)], name="name")
+    frame.to_parquet(folder / "pandas.parquet")
+    adult_table = pd.DataFrame(adult(rng))
+    adult_table.to_excel(folder / "adult.xlsx")
+    return {
+        path.name: path for path in sorted(folder.iterdir()) if path.suffix != ".tsv"
+    }  # fmt: skip
+
+
+OTHER_FORMATS = ["adult.xlsx", "digits.npz", "german.csv", "pandas.parquet", "sensors.tsv.gz", "tickets.jsonl",
+                 "vec.parquet"]  # fmt: skip
+
+
 def page(command, *arguments):
     code, _, err = command("report", *arguments, "-o", "r.html", "--force")
     assert code == 0, err
@@ -180,35 +210,23 @@ def test_decisions_on_every_table_can_be_applied(command, tmp_path, rng, name, o
     page(command, output, "-t", "label")
 
 
-def test_german_table(command, tmp_path, rng):
-    write_csv(tmp_path / "t.csv", german(rng), delimiter=";")
-    Path("t.csv").write_bytes(Path("t.csv").read_text().encode("cp1252"))
-    err, _ = page(command, "t.csv", "-t", "label")
-    assert "betrag: number, standardised" in err
-    assert "datum: date, as days, standardised; day first" in err
-    assert "größe: number, standardised" in err
+SAID = {
+    "german.csv": (
+        "betrag: number, standardised", "datum: date, as days, standardised; day first", "größe: number, standardised"
+    ),
+    "vec.parquet": ("vec: embedding of 8 numbers, used as it is, 1 missing filled with the mean",),
+    "digits.npz": ("64 columns of",),
+    "adult.xlsx": ("occupation: 5", "capital.gain: number, standardised"),
+}  # fmt: skip
 
 
-def test_embeddings_in_parquet(command, tmp_path, rng):
-    y = np.arange(N) % 2
-    vectors = (rng.normal(size=(N, 8)) + y[:, None]).tolist()
-    vectors[3] = None
-    pq.write_table(pa.table({"text": [f"t{i}" for i in range(N)], "vec": vectors, "label": y}), "t.parquet")
-    err, _ = page(command, "t.parquet", "-t", "label")
-    assert "vec: embedding of 8 numbers, used as it is, 1 missing filled with the mean" in err
-
-
-def test_json_lines(command, tmp_path, rng):
-    columns = tickets(rng)
-    rows = [dict(zip(columns, map(str, cells), strict=True)) for cells in zip(*columns.values(), strict=True)]
-    Path("t.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    page(command, "t.jsonl", "-t", "label")
-
-
-def test_arrays_of_any_name(command, tmp_path):
-    X, y = load_digits(return_X_y=True)
-    np.savez("t.npz", images=X[:200].reshape(-1, 8, 8), classes=y[:200])
-    page(command, "t.npz")
+@pytest.mark.parametrize("name", OTHER_FORMATS)
+def test_tables_in_other_formats(command, tmp_path, rng, name):
+    files = in_other_formats(rng, tmp_path)
+    assert list(files) == OTHER_FORMATS
+    err, _ = page(command, name, *([] if name.endswith(".npz") else ["-t", "label"]))
+    for line in SAID.get(name, ()):
+        assert line in err
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 from cli.command_line import WRONG, flowers, one_line, write_csv
 from nearworth.tables.read import read
+from report_pages import embedded
 
 
 def test_detect_finds_wrong_labels_and_says_what_they_should_be(command, tmp_path, rng):
@@ -81,3 +83,39 @@ def test_report_has_a_summary_for_programs(command, tmp_path, rng):
     said = json.loads(out)
     assert (code, said["command"], said["output"]) == (0, "report", "r.html")
     assert Path("r.html").exists()
+
+
+def test_images_outside_the_folder_must_be_allowed(command, tmp_path, rng):
+    """What is refused ends with the command that allows it."""
+    (tmp_path / "pictures").mkdir()
+    (tmp_path / "data").mkdir()
+    columns, _ = flowers(rng, 30)
+    columns["image"] = ["../pictures/a.png"] * 30
+    (tmp_path / "pictures" / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n rest")
+    write_csv(tmp_path / "data" / "t.csv", columns)
+    line = ["report", "data/t.csv", "-t", "species", "--image-column", "image", "-o", "r.html", "--fraction", "0.1"]
+    code, _, err = command(*line)
+    assert code == 2
+    message = err.splitlines()[-1]
+    assert "'../pictures/a.png' is outside the folder 'data'" in message
+    allowed = shlex.split(message.split("Try: nearworth ")[1])
+    assert allowed == [*line, "--images-below", "data/../pictures"]
+    assert command(*allowed, "-q") == (0, "", "")
+    assert "data:image/png;base64" in Path("r.html").read_text()
+
+
+def test_images_of_rows_without_a_label_are_shown(command, tmp_path, rng):
+    y = np.arange(60) % 2
+    X = rng.normal(size=(60, 4)).round(2) + 5 * y[:, None]
+    labels = [*("ab"[v] for v in y[:-1]), ""]
+    columns = {f"p{j}": X[:, j] for j in range(4)} | {"who": [f"w{i % 3}" for i in range(60)], "label": labels}
+    write_csv(tmp_path / "t.csv", columns)
+    line = ["report", "t.csv", "-t", "label", "--features", "p*", "--image-shape", "2x2", "-o", "r.html"]
+    code, _, err = command(*line, "--fraction", "0.05")
+    assert code == 0, err
+    data = embedded(Path("r.html").read_text())
+    assert data["unlabelled"]["row"] == [59]
+    assert data["labels"][data["unlabelled"]["suggested"][0]] == "b"
+    assert "59" in data["images"]
+    assert data["cellNames"] == ["who"]  # the pixels are in the picture
+    assert data["more"]["cells"][-1] == ["w2"]

@@ -48,7 +48,7 @@ def test_files_up_to_the_size_of_all(tmp_path, monkeypatch):
 
 
 def test_kinds_of_images(tmp_path):
-    starts = {"jpeg": b"\xff\xd8\xff", "gif": b"GIF89a", "webp": b"RIFF"}
+    starts = {"jpeg": b"\xff\xd8\xff", "gif": b"GIF89a", "webp": b"RIFF1234WEBP"}
     for number, (kind, start) in enumerate(starts.items()):
         (tmp_path / "image").write_bytes(start + b" rest")
         found = image_files(tmp_path, {number: "image"})["pictures"][str(number)]
@@ -75,3 +75,35 @@ def test_thumbnails_take_a_few_megabytes_of_a_page_however_many_rows_there_are()
     shown = pixels(np.zeros((5_000, 1_024)), (32, 32), list(range(5_000)))["images"]
     assert len(shown) > 1_000
     assert sum(map(len, shown.values())) < 5_000_000
+
+
+def test_images_stay_below_the_folder(tmp_path):
+    inside, outside = tmp_path / "data", tmp_path / "elsewhere"
+    for folder in (inside, outside, inside / "more"):
+        folder.mkdir()
+        (folder / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n rest")
+    (inside / "link.png").symlink_to(outside / "a.png")
+    (inside / "round").symlink_to(inside / "round")
+    names = ["a.png", "more/../a.png", "more/a.png", "../elsewhere/a.png", str(outside / "a.png"), "link.png",
+             "round/a.png", "a\0.png"]  # fmt: skip
+    found = image_files(inside, dict(enumerate(names)))["pictures"]
+    assert list(found) == ["0", "1", "2"]
+    allowed = image_files(inside, dict(enumerate(names)), tmp_path)["pictures"]
+    assert list(allowed) == ["0", "1", "2", "3", "4", "5"]
+
+
+def test_only_images_of_known_types(tmp_path):
+    contents = [
+        b"RIFF1234WAVEfmt ",
+        b"RIFF1234WEBPVP8 ",
+        b"<svg onload='x'>",
+        b"GIF89a..",
+        b"GIF8..",
+        b"\xff\xd8\xff\xe0",
+    ]
+    for i, content in enumerate(contents):
+        (tmp_path / f"{i}.png").write_bytes(content)
+    found = image_files(tmp_path, {i: f"{i}.png" for i in range(len(contents))})["pictures"]
+    assert {row: url[:15] for row, url in found.items()} == {
+        "1": "data:image/webp", "3": "data:image/gif;", "5": "data:image/jpeg"
+    }  # fmt: skip

@@ -14,7 +14,7 @@ import pytest
 import nearworth as nw
 from nearworth.cli.apply import apply
 from nearworth.datasets import noisy_digits
-from nearworth.report.content import Rows
+from nearworth.report.content import Rows, Suggestions
 from nearworth.report.page import render_report
 from nearworth.tables import InputError
 from nearworth.tables.read import read
@@ -634,7 +634,7 @@ def test_a_tab_for_each_kind_of_finding(show, browser, tmp_path, rng):
     page = Page(browser, tmp_path, render_report(found.labels, Rows(X=X, source="a.csv"), {}, found.findings()))
     tabs = [tab.text.split()[0] for tab in page.all("#tabs [role=tab]")]
     assert tabs[:4] == ["Labels", "Duplicates", "Outliers", "Leakage"]
-    assert "Also: 6 copies, 1 outliers and 2 rows shared" in page.text("#subline")
+    assert "Also: 6 copies, 1 outlier and 2 rows shared" in page.text("#subline")
     page.click("#tab-duplicates")
     assert [int(item.get_attribute("data-i")) for item in page.all("#inner .item")] == [*range(6)]
     assert page.text(".why") == "An exact copy of Row 120."
@@ -661,3 +661,68 @@ def test_a_tab_for_each_kind_of_finding(show, browser, tmp_path, rng):
     assert made[120]["found_as"] == "duplicates"
     assert "Duplicates: 6 rows" in page.run("document.getElementById('made').content.textContent")
     assert not [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+
+
+def without_labels(rng, n=6):
+    """Rows without a label, which look like the second class."""
+    X = rng.normal(size=(n, 2))
+    own = Rows(X, "kind", cells={"size": np.arange(n)}, numbers=np.arange(200, 200 + n))
+    near, suggested = rng.integers(0, 200, (n, 10)), np.array(["b"] * n, dtype=object)
+    return Suggestions(own, suggested, np.linspace(0.9, 0.4, n), near, np.ones((n, 10)), np.arange(n))
+
+
+def test_rows_without_a_label_are_a_list_of_their_own(show, rng):
+    audit = made_up(rng, 200, 30, ["a", "b", "c"])
+    rows = Rows(rng.normal(size=(200, 2)), "kind", cells={"size": np.arange(200)}, numbers=np.arange(200),
+                of_rows=206, unlabelled=without_labels(rng), judged=[1, 2])  # fmt: skip
+    page = show(audit, rows)
+    assert "2 rows were judged before and are not asked again." in page.text("#subline")
+    assert "6 rows have no label." in page.text("#subline")
+    assert page.text("#tab-unlabelled") == "Unlabelled 6"
+    page.click("#tab-unlabelled")
+    assert page.text(".verdict") == "No label \N{EN DASH} looks like b"
+    assert page.text(".why").startswith("With a probability of 90%.")
+    buttons = [b.text.replace("\n", " ") for b in page.all("#actions button")]
+    assert buttons == ["Call it b C", "Keep unlabelled K", "Delete row D", "Skip S"]
+    page.keys("ckd")
+    made = page.saved()
+    assert [(m["given"], m["decision"], m["label"], m["found_as"]) for m in made.values()] == [
+        ("", "relabel", "b", "unlabelled"), ("", "confirm", "", "unlabelled"), ("", "remove", "", "unlabelled")
+    ]  # fmt: skip
+    assert list(made) == [200, 201, 202]
+    page.click("#tab-map")  # they have no place there
+    assert page.all(".mapbox canvas")
+
+
+def test_the_accessibility_tree_has_names_and_states(table):
+    """What Chromium tells a screen reader: every control has a name, the list its place, the toast is announced."""
+    browser = table.browser
+    browser.execute_cdp_cmd("Accessibility.enable", {})
+    try:
+        nodes = [n for n in browser.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"] if not n["ignored"]]
+    finally:
+        browser.execute_cdp_cmd("Accessibility.disable", {})
+    role = lambda node: node["role"]["value"]  # noqa: E731
+    named = ("button", "tab", "option", "listbox", "combobox", "textbox", "searchbox", "image", "region", "article")
+    assert [role(n) for n in nodes if role(n) in named and not n["name"].get("value")] == []
+    one = {name: [n for n in nodes if role(n) == name] for name in ("tablist", "listbox", "main", "banner", "article")}
+    assert {name: len(found) for name, found in one.items()} == dict.fromkeys(one, 1)
+    assert sum(role(n) == "status" for n in nodes) >= 2
+    selected = [n for n in nodes if role(n) == "option" and {"selected": True} in [
+        {p["name"]: p["value"].get("value")} for p in n["properties"]]]  # fmt: skip
+    assert len([n for n in selected if n["name"]["value"] not in ("Surest first",)]) >= 1
+    assert sum(role(n) == "heading" for n in nodes) >= 2
+
+
+def test_a_large_matrix_has_all_the_room(show, rng):
+    page = show(made_up(rng, 520, 60, [chr(65 + i) for i in range(26)]), Rows(rng.normal(size=(520, 2))))
+    page.click("#tab-classes")
+    matrix, box = page.one(".matrix").rect, page.one(".cols > .card:last-child").rect
+    assert matrix["width"] <= box["width"]
+    assert box["y"] < page.one(".cols > .card:first-child").rect["y"]
+
+
+def test_texts_that_no_two_rows_share_are_not_marked(show, rng):
+    names = np.array([f"name {i}" for i in range(100)], dtype=object)
+    page = show(made_up(rng, 100, 5, ["a", "b"]), Rows(rng.normal(size=(100, 2)), cells={"name": names}))
+    assert not page.all(".cmp .far")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -33,6 +35,7 @@ GRAPH_SHARE = 0.5  # of max_memory: lists of neighbours, and what counting their
 COUNTING_BYTES = 40  # per query and neighbour, while votes are counted
 SCALES, WITHIN = (10, 30), 4  # neighbours whose labels are counted; so many times fewer than a class has rows, if few
 TINY = 1e-12
+TRUSTED = "validation"  # the folder, in that of a checkpoint, for the pass over trusted rows
 Models = Literal["auto"] | None
 SCALED = ("euclidean", "l2", "sqeuclidean", "manhattan", "l1", "cityblock", "chebyshev", "minkowski")
 SCALE_NUMBERS, NO_SPREAD = 2**20, 1e-9  # looked at; share of the widest spread below which a column is constant
@@ -61,6 +64,7 @@ def audit_labels(
     n_jobs: int | None = None,
     max_memory: int | str | None = None,
     progress: Any = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> LabelAudit:
     """Which labels are wrong, what they should be, how sure we are, and why.
 
@@ -93,6 +97,8 @@ def audit_labels(
         given, rows that are copies of each other, exactly or nearly, are one group: see `LabelAudit.copies`.
     metric, metric_params, n_jobs, max_memory, progress
         As in `KNNShapley`.
+    checkpoint : path, optional
+        A folder for what is done so far: the same call goes on where it stopped.
     utility, semivalue, search, max_error
         As in `KNNShapley`, and for `value` only, except that a searcher also finds the neighbours that vote.
 
@@ -115,18 +121,19 @@ def audit_labels(
     ).fit(X, y)  # fmt: skip
     if models is not None:
         one_of("auto")("models", models)
+    folder = None if checkpoint is None else Path(checkpoint)
     _warn_of_scales(estimator)
     if task == "classification":
         if predictions is not None:
             raise ValueError("predictions are targets, for task='regression'. Give class probabilities, pred_probs.")
-        return _audit_classes(estimator, X_val, y_val, pred_probs, models, groups)
+        return _audit_classes(estimator, X_val, y_val, pred_probs, models, groups, folder)
     if pred_probs is not None:
         raise ValueError("pred_probs are class probabilities, which have no meaning for task='regression'.")
-    return _audit_targets(estimator, X_val, y_val, predictions, models, groups)
+    return _audit_targets(estimator, X_val, y_val, predictions, models, groups, folder)
 
 
 def _audit_classes(
-    estimator: KNNShapley, X_val: Any, y_val: Any, pred_probs: Any, models: Models, groups: Any
+    estimator: KNNShapley, X_val: Any, y_val: Any, pred_probs: Any, models: Models, groups: Any, folder: Path | None
 ) -> LabelAudit:
     training = estimator.training_set_
     assert training.classes is not None
@@ -139,12 +146,12 @@ def _audit_classes(
     priors = np.bincount(codes) / n_rows
     given = [] if pred_probs is None else [_check_probabilities(pred_probs, n_rows, n_classes)]
     size = max(LISTED, LISTED_PER_NEIGHBOR * estimator.n_neighbors)
-    near = _neighbourhood(estimator, size, groups)
+    near = _neighbourhood(estimator, size, groups, folder)
     valuation, voters, trusted = near.valuation, near.voters, None
     forward, reverse = voters.forward(codes, n_classes), voters.reverse(codes, n_rows, n_classes)
     shares = all_shares(voters, forward, reverse, priors)
     if X_val is not None or y_val is not None:
-        valuation, trusted = _value_and_voters(estimator, size, X_val, y_val)
+        valuation, trusted = _value_and_voters(estimator, size, X_val, y_val, folder=folder and folder / TRUSTED)
         val_codes, _ = training.classes.encode(y_val, "y_val", len(trusted.rows))
         shares.append(vote_shares(trusted.reverse(val_codes, n_rows, n_classes).weights, priors))
     counts = [voters.label_counts(fitted_rows(n_rows), codes, n_classes, s) for s in _scales(n_rows, n_classes)]
@@ -191,14 +198,15 @@ def _with_quality(labels: FloatMatrix, codes: IntVector, quality: FloatVector) -
 
 
 def _audit_targets(
-    estimator: KNNShapley, X_val: Any, y_val: Any, predictions: Any, models: Models, groups: Any
+    estimator: KNNShapley, X_val: Any, y_val: Any, predictions: Any, models: Models, groups: Any, folder: Path | None
 ) -> LabelAudit:
     targets = np.asarray(estimator.training_set_.labels, dtype=np.float64)
     given = None if predictions is None else check_targets(predictions, "predictions", len(targets))
-    near = _neighbourhood(estimator, LISTED_FOR_TARGETS * estimator.n_neighbors, groups)
+    size, then = LISTED_FOR_TARGETS * estimator.n_neighbors, folder and folder / TRUSTED
+    near = _neighbourhood(estimator, size, groups, folder)
     valuation, trusted = near.valuation, None
     if X_val is not None or y_val is not None:
-        valuation, trusted = _value_and_voters(estimator, LISTED_FOR_TARGETS * estimator.n_neighbors, X_val, y_val)
+        valuation, trusted = _value_and_voters(estimator, size, X_val, y_val, folder=then)
     fit_models = _use_models(estimator, models)
 
     def predict(space: Space, drawn_in: FloatVector) -> list[FloatVector]:
@@ -260,7 +268,7 @@ class _Neighbourhood:
         return replace(count, lower=max(count.lower, fewest), upper=max(count.upper, fewest))
 
 
-def _neighbourhood(estimator: KNNShapley, size: int, groups: Any) -> _Neighbourhood:
+def _neighbourhood(estimator: KNNShapley, size: int, groups: Any, folder: Path | None) -> _Neighbourhood:
     training, copies = estimator.training_set_, None
     first = np.arange(training.n_rows)
     if training.features is not None and estimator.metric != "precomputed":
@@ -272,7 +280,8 @@ def _neighbourhood(estimator: KNNShapley, size: int, groups: Any) -> _Neighbourh
     else:
         group = check_classes(groups, "groups", training.n_rows).codes
     in_engine = group if estimator.search == "exact" else None  # an index finds copies too: they are taken out below
-    valuation, voters = _value_and_voters(estimator, _affordable(estimator, size), groups=in_engine)
+    size = _affordable(estimator, size)
+    valuation, voters = _value_and_voters(estimator, size, groups=in_engine, folder=folder)
     if groups is None:
         copies = near_copies(voters.rows, voters.distances(estimator.metric), copies)
         group = None if copies is None else copies.group
@@ -284,11 +293,12 @@ def _neighbourhood(estimator: KNNShapley, size: int, groups: Any) -> _Neighbourh
 
 
 def _value_and_voters(
-    estimator: KNNShapley, size: int, X_val: Any = None, y_val: Any = None, groups: IntVector | None = None
-) -> tuple[Valuation, Voters]:
+    estimator: KNNShapley, size: int, X_val: Any = None, y_val: Any = None, *, groups: IntVector | None = None,
+    folder: Path | None = None,
+) -> tuple[Valuation, Voters]:  # fmt: skip
     """Values of the rows, on each other or on a validation set, and the nearest rows of each point, in one pass."""
     problem = estimator.training_set_.problem(X_val, y_val, None, estimator.get_params(deep=False), groups)
-    valuation, lists = value_and_nearest(problem, size)
+    valuation, lists = value_and_nearest(problem, size, folder)
     return valuation, Voters.of(lists.rows, lists.keys, estimator.n_neighbors)
 
 

@@ -21,6 +21,7 @@ Exit codes: 0 done, 1 an internal error, 2 bad input or usage, 3 check found som
 from __future__ import annotations
 
 import os
+import platform
 import shlex
 import sys
 import traceback
@@ -30,10 +31,11 @@ from typing import Any
 import click
 
 from nearworth._version import __version__
-from nearworth.cli import commands
+from nearworth.cli import commands, options
 
+CHECKPOINT = "nearworth-checkpoint"
 INTERNAL_ERROR, BAD_INPUT, INTERRUPTED = 1, 2, 130
-INPUT_ERRORS = (ValueError, TypeError, OSError, ImportError, NotImplementedError, MemoryError)
+INPUT_ERRORS = (ValueError, TypeError, OSError, ImportError, NotImplementedError, MemoryError, OverflowError)
 
 
 class CommandLine(click.Group):
@@ -58,8 +60,26 @@ class CommandLine(click.Group):
             return 0
 
 
+def _print_versions(context: click.Context, _parameter: Any, wanted: bool) -> None:
+    """What a bug report should name."""
+    if not wanted or context.resilient_parsing:
+        return
+    from importlib.metadata import version
+
+    from nearworth._common import native
+
+    click.echo(f"nearworth {__version__} (kernels: {native.variant()})")
+    click.echo(f"Python {platform.python_version()} on {platform.platform()}")
+    names = ("numpy", "scipy", "scikit-learn", "pyarrow", "narwhals")
+    click.echo(", ".join(f"{name} {version(name)}" for name in names))
+    context.exit()
+
+
 @click.group(cls=CommandLine, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
-@click.version_option(__version__, prog_name="nearworth")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_versions,
+    help="Show the versions that a bug report should name, and exit.",
+)  # fmt: skip
 def main() -> None:
     """What each training row is worth to a nearest-neighbour model, and which labels are wrong.
 
@@ -78,7 +98,7 @@ for command in commands.ALL:
 
 def _exit_code(error: BaseException, arguments: list[str]) -> int:
     if isinstance(error, KeyboardInterrupt | click.Abort):
-        _print_line("interrupted")
+        _print_line(_interrupted(arguments))
         return INTERRUPTED
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else INTERNAL_ERROR
@@ -99,6 +119,18 @@ def _exit_code(error: BaseException, arguments: list[str]) -> int:
     name = type(error).__name__
     _print_line(f"internal error, please report it: {name}: {error}", " (NEARWORTH_DEBUG=1 shows more)")
     return INTERNAL_ERROR
+
+
+def _interrupted(arguments: list[str]) -> str:
+    """How far it got, and the command that goes on."""
+    options.progress.close()
+    done, total = options.progress.done, options.progress.total
+    if not 0 < done < total:
+        return "interrupted"
+    far, command = f"interrupted after {done:,} of {total:,} rows", f"nearworth {shlex.join(arguments)}"
+    if any(argument.startswith("--checkpoint") for argument in arguments):
+        return f"{far}. This goes on from there: {command}"
+    return f"{far}, which are lost. With a checkpoint they are not: {command} --checkpoint {CHECKPOINT}"
 
 
 def _print_line(message: str, hint: str = "") -> None:

@@ -28,7 +28,7 @@ def command(work: str, *params: click.Parameter) -> Callable[[Callable[[], None]
 @command(
     "value:value",
     *options.data(n_neighbors=5),
-    Option(["--checkpoint"], metavar="DIR", help="Store progress here; the same command goes on where it stopped."),
+    options.CHECKPOINT,
     Option(
         ["--checkpoint-interval"], default=30.0, type=FloatRange(min=0),
         help="Seconds between two writes of the checkpoint.",
@@ -57,7 +57,8 @@ def value() -> None:
 
 @command(
     "detect:detect",
-    *options.data(n_neighbors=10),
+    *options.data(n_neighbors=10, search="auto"),
+    options.CHECKPOINT,
     *options.SELECTION,
     options.REVIEW,
     options.ASK_AGAIN,
@@ -78,7 +79,8 @@ def detect() -> None:
 
 @command(
     "detect:report",
-    *options.data(n_neighbors=10),
+    *options.data(n_neighbors=10, search="auto"),
+    options.CHECKPOINT,
     *options.SELECTION,
     options.REVIEW,
     options.ASK_AGAIN,
@@ -142,7 +144,8 @@ def check() -> None:
 
 @command(
     "review:review",
-    *options.data(n_neighbors=10),
+    *options.data(n_neighbors=10, search="auto"),
+    options.CHECKPOINT,
     Option(["-n", "--rows", "number"], default=100, type=IntRange(min=1), help="How many rows to judge."),
     Option(["--seed"], default=0, type=IntRange(min=0), help="Which rows are drawn."),
     Option(["--blind"], is_flag=True, help="Show what the audit says about a row once it is judged."),
@@ -208,7 +211,8 @@ def demo() -> None:
 
 @command(
     "value:plan",
-    Argument(["what"], nargs=-1, required=True, metavar="TRAIN | N_TRAIN N_VAL"),
+    Argument(["what"], nargs=-1, required=True, metavar="TRAIN | N_TRAIN [N_VAL]"),
+    Option(["--for", "purpose"], type=Choice(["value", "detect"]), default="value", help="Which command to plan."),
     Option(["-d", "--columns"], default=64, type=IntRange(min=1), help="Sizes: numbers per row."),
     Option(["--classes"], default=10, type=IntRange(min=1), help="Sizes: distinct labels."),
     Option(["--standard-errors"], is_flag=True, help="Sizes: with standard errors, which `nearworth value` has."),
@@ -217,15 +221,16 @@ def demo() -> None:
     options.CONFIG,
 )
 def plan() -> None:
-    """Say what a valuation would need, before anything runs: threads, memory, time, and what would be cheaper.
+    """Say what a run would need, before anything runs: threads, memory, time, and what would be cheaper.
 
     Of a file: TRAIN is read and prepared as `nearworth value` does it, of the --validation file rows are counted.
-    Of sizes: N_TRAIN rows valued on N_VAL validation rows. Times come from a short trial on this machine, on some of
-    your rows or on random ones.
+    Of sizes: N_TRAIN rows valued on N_VAL validation rows, or on each other. Times come from a short trial on this
+    machine, on some of your rows or on random ones. --for detect: the time of an audit, by each way to find neighbours.
 
     \b
     nearworth plan train.csv --target label --validation trusted.csv
     nearworth plan 1000000 1000 -d 128 --max-memory 1GB
+    nearworth plan 1000000 -d 64 --for detect
     """
 
 

@@ -149,13 +149,13 @@ def _from_table(
             numbers=None if which.all() else np.flatnonzero(which), of_rows=len(which),
         )  # fmt: skip
 
-    rest = None
+    unlabelled = None
     if not labels.labelled.all():
         without = _part(whole, ~labels.labelled)
-        rest = about(without, ~labels.labelled, _prepared(without, compared, lambda _: preparer, strict))
+        unlabelled = about(without, ~labels.labelled, _prepared(without, compared, lambda _: preparer, strict))
     return Data(
         X, labels.y, X_val, y_val, task=labels.task, rows=about(source, labels.labelled),
-        columns=[*preparer.describe(), *unused], remarks=remarks, source=whole, unlabelled=rest,
+        columns=[*preparer.describe(), *unused], remarks=remarks, source=whole, unlabelled=unlabelled,
     )  # fmt: skip
 
 

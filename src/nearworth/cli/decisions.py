@@ -138,7 +138,7 @@ class KeptDecisions:
 
 def row_keys(source: DataFile, target: str, rows: Any) -> list[str]:
     """A hash for each row, of all its cells but the target, whatever order or format they are in."""
-    names: list[str] = []
+    names, rows = [""][:0], np.asarray(rows, dtype=np.intp)
     if source.is_table:
         names = sorted(name for name in source.table.column_names if name != target)
         part = source.table.select(names).take(rows)

@@ -17,26 +17,31 @@ import nearworth as nw  # its names load when first used: an error about the inp
 from nearworth._common.types import IntVector
 from nearworth.cli.data import Data, prepare, print_json, write_results
 from nearworth.cli.decisions import KeptDecisions
-from nearworth.cli.options import pop_model, print_message
+from nearworth.cli.options import pop_model, print_message, progress
 from nearworth.cli.review import answered
 from nearworth.report.cells import id_text
-from nearworth.report.content import Suggestions
+from nearworth.report.content import Rows, Suggestions
+from nearworth.report.images import is_inside
 from nearworth.tables import InputError, number_of
+from nearworth.tables.readers import kind_of
 from nearworth.tables.write import STDOUT, check_output, write_bytes
 
 MANY_ROWS = 50_000  # from here on an index finds neighbours sooner than all distances are computed
+INDEX_ERROR = 0.05  # any: an audit lists so many neighbours that much less is certain
+LOOKED_AT = 1_000  # names of images
 BEGINNING = 8192  # bytes of a page, its title among them
 
 
 def detect(*, output: str, force: bool, as_json: bool, **given: Any) -> None:
     check_output(output, force, inputs=(given["train"], given["validation"], *given["review"]))
     audited = Audited.make(given)
-    write_results(audited.columns(), audited.summary("detect"), output, as_json)
-    where = f" They are in {output}" if len(audited.suspects) else f" {output} has a header only"
+    columns = audited.columns()
+    write_results(columns, audited.summary("detect"), output, as_json)
+    where = f" They are in {output}" if len(columns) else f" {output} has a header only"
     print_message(f"{audited.headline()}{'' if output == STDOUT else where}")
 
 
-def report(*, image_shape: str | None, output: str, force: bool, as_json: bool, show: bool, **given: Any) -> None:
+def report(*, output: str, force: bool, as_json: bool, show: bool, **given: Any) -> None:
     from nearworth.report.page import render_report
 
     if not output:  # the page that the same command wrote before is replaced, and no other file
@@ -45,13 +50,10 @@ def report(*, image_shape: str | None, output: str, force: bool, as_json: bool, 
     check_output(output, force, (".html", ".htm"), (given["train"], given["validation"]))
     if output == STDOUT:
         raise InputError("-o -: a report goes to a file; give a name that ends in .html.")
-    if image_shape is not None and given["image_column"] is not None:
+    if given["image_shape"] is not None and given["image_column"] is not None:
         raise InputError("--image-shape and --image-column were both given. Give one of them.")
     audited = Audited.make(given)
-    rows = audited.data.rows
-    if image_shape is not None:
-        rows = replace(rows, image_shape=parse_shape(image_shape, rows.X.shape[1]))
-    page = render_report(audited.audit, rows, audited.selection).encode()
+    page = render_report(audited.audit, audited.data.rows, audited.selection).encode()
     write_bytes(output, lambda file: file.write(page))
     if as_json:
         print_json(audited.summary("report") | {"output": output})
@@ -59,6 +61,23 @@ def report(*, image_shape: str | None, output: str, force: bool, as_json: bool, 
     print_message(f"{audited.headline()} Open {output} in a browser, {then}.")
     if show:
         webbrowser.open(Path(output).absolute().as_uri())
+
+
+def with_images(rows: Rows, image_shape: str | None, images_below: str | None) -> Rows:
+    """The rows with what says how they are shown; images in other folders than allowed are refused."""
+    if image_shape is not None:
+        shape = parse_shape(image_shape, rows.X.shape[1])  # the numbers of a table are the pixels
+        cells = {name: cells for name, cells in rows.cells.items() if kind_of(cells) != "number"}
+        return replace(rows, image_shape=shape, cells=cells)
+    allowed = rows.image_folder if images_below is None else Path(images_below)
+    for name in [] if rows.image_names is None else rows.image_names.slice(0, LOOKED_AT).drop_null().to_pylist():
+        path = rows.image_folder / str(name)
+        if not is_inside(path, allowed):
+            problem = f"--image-column: {str(name)!r} is outside the folder {str(allowed)!r}."
+            raise InputError(
+                f"{problem} Allow another one with --images-below.", add=("--images-below", str(path.parent))
+            )
+    return replace(rows, images_below=allowed)
 
 
 def _is_a_page(path: Path) -> bool:
@@ -164,10 +183,31 @@ class Audited(NamedTuple):
 
 def audited(given: dict[str, Any]) -> tuple[Data, nw.LabelAudit]:
     """The data and their audit, with the answers of reviews."""
-    model, reviews = pop_model(given), given.pop("review")
+    model, reviews, checkpoint = pop_model(given), given.pop("review"), given.pop("checkpoint")
+    images = given.pop("image_shape", None), given.pop("images_below", None)
     data = prepare(**given)
-    audit = nw.audit_labels(data.X, data.y, X_val=data.X_val, y_val=data.y_val, task=data.task, **model)
+    rest = data.unlabelled and with_images(data.unlabelled, *images)
+    data = replace(data, rows=with_images(data.rows, *images), unlabelled=rest)
+    model = with_index(model, len(data.y), data.task)
+    audit = nw.audit_labels(
+        data.X, data.y, X_val=data.X_val, y_val=data.y_val, task=data.task, **model, progress=progress,
+        checkpoint=checkpoint,
+    )  # fmt: skip
+    if audit.valuation.resumed:
+        print_message(f"{audit.valuation.resumed:,} of {len(audit):,} rows came from {checkpoint}")
     return data, answered(audit, data, reviews)
+
+
+def with_index(model: dict[str, Any], n_rows: int, task: str) -> dict[str, Any]:
+    """The model with what "auto" stands for in an audit: an index if there are many rows, else every distance."""
+    if model["search"] != "auto" or model["max_error"] is not None:
+        return model
+    if n_rows < MANY_ROWS or task == "regression" or model["metric"] != "euclidean":
+        return model | {"search": "exact"}
+    if not find_spec("faiss"):
+        print_message(f"{n_rows:,} rows: an index is many times faster: pip install 'nearworth[faiss]'")
+        return model | {"search": "exact"}
+    return model | {"search": "faiss", "max_error": INDEX_ERROR}
 
 
 def suggest(audit: nw.LabelAudit, data: Data, k: int, metric: str) -> Suggestions | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
 from contextlib import suppress
+from importlib.util import find_spec
 from typing import Any
 
 import click
@@ -18,6 +20,7 @@ TOML_KINDS: dict[str, tuple[tuple[type, ...], str]] = {  # by the first word of 
     "integer": ((int,), "one integer"),
     "float": ((int, float), "one number"),
 }
+BAR_DELAY = 2.0  # seconds before a bar is shown
 QUIET_KEY = "nearworth.quiet"  # in the context of a command: whether messages are printed
 
 
@@ -35,11 +38,41 @@ def semivalue(text: str) -> str | tuple[str, float, float]:
     raise click.BadParameter(f"{text!r} is not one of {', '.join(SEMIVALUES)} or beta:A,B, such as beta:1,4.")
 
 
+class Progress:
+    """Counts rows: for a bar on a terminal, and for what is said after Ctrl-C."""
+
+    done = total = 0
+    _bar: Any = None
+
+    def __call__(self, done: int, total: int) -> None:
+        if self._bar is None and sys.stderr.isatty() and not is_quiet():
+            from tqdm.auto import tqdm
+
+            self._bar = tqdm(total=total, initial=done, unit=" rows", delay=BAR_DELAY)
+        self.done, self.total = done, total
+        if self._bar is not None:
+            self._bar.update(done - self._bar.n)
+            if done >= total:
+                self.close()
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+
+progress = Progress()
+
+
 def print_message(message: str) -> None:
     """Print a message for people, on standard error, unless the command was given --quiet."""
-    ctx = click.get_current_context(silent=True)
-    if ctx is None or not ctx.meta.get(QUIET_KEY):
+    if not is_quiet():
         click.echo(message, err=True)
+
+
+def is_quiet() -> bool:
+    ctx = click.get_current_context(silent=True)
+    return ctx is not None and bool(ctx.meta.get(QUIET_KEY))
 
 
 def _read_config(ctx: click.Context, _: click.Parameter, path: str | None) -> None:
@@ -130,7 +163,8 @@ REVIEW = Option(
 ASK_AGAIN = Option(["--ask-again"], is_flag=True, help="List rows judged before, too (nearworth-decisions.json).")
 IMAGES = [
     Option(["--image-shape"], metavar="HxW", help="Rows are images: 28x28, or 32x32x3 in colour."),
-    Option(["--image-column"], metavar="COL", help="Column with image files, relative to TRAIN."),
+    Option(["--image-column"], metavar="COL", help="Column with image files, relative to TRAIN and below its folder."),
+    Option(["--images-below"], metavar="DIR", type=PATH, help="Images may be anywhere below this folder."),
 ]
 QUIET = Option(
     ["--quiet", "-q"], is_flag=True, expose_value=False, help="Only errors on stderr.",
@@ -146,7 +180,12 @@ def neighbors(default: int) -> Option:
     return Option(["-k", "n_neighbors"], type=IntRange(min=1), default=default, help="Number of neighbours.")
 
 
-def model(n_neighbors: int) -> list[click.Parameter]:
+CHECKPOINT = Option(
+    ["--checkpoint"], metavar="DIR", help="Store progress here; the same command goes on where it stopped."
+)
+
+
+def model(n_neighbors: int, search: str = "exact") -> list[click.Parameter]:
     """Which values, between which distances, how exactly, and on what part of the machine."""
     return [
         neighbors(n_neighbors),
@@ -163,8 +202,8 @@ def model(n_neighbors: int) -> list[click.Parameter]:
             help="shapley, banzhaf, loo or beta:A,B.",
         ),
         Option(
-            ["--search"], type=Choice(["exact", "auto", "lsh", "faiss"]), default="exact",
-            help="How neighbours are found; lsh and faiss need --max-error.",
+            ["--search"], type=Choice(["exact", "auto", "lsh", "faiss"]), default=search,
+            help="How neighbours are found; lsh and faiss need --max-error. auto: the cheapest certified way.",
         ),
         Option(["--max-error"], type=FloatRange(min=0, min_open=True), help="Certified error you accept."),
         Option(["--max-memory"], metavar="SIZE", help="Working memory, such as 2GB; else a quarter of the free."),
@@ -172,10 +211,10 @@ def model(n_neighbors: int) -> list[click.Parameter]:
     ]  # fmt: skip
 
 
-def data(n_neighbors: int) -> list[click.Parameter]:
+def data(n_neighbors: int, search: str = "exact") -> list[click.Parameter]:
     """The options of every command that reads data and computes something from them."""
     dry_run = Option(["--dry-run"], is_flag=True, help="Say what becomes of each column, then stop.")
-    return [Argument(["train"], type=PATH), *TABLE, *model(n_neighbors), dry_run, QUIET, CONFIG]
+    return [Argument(["train"], type=PATH), *TABLE, *model(n_neighbors, search), dry_run, QUIET, CONFIG]
 
 
 def output(what: str, default: str | None = None) -> list[click.Parameter]:
@@ -194,6 +233,9 @@ def json(what: str = "Summary as JSON on stdout (with the rows unless -o).") -> 
 def pop_model(given: dict[str, Any]) -> dict[str, Any]:
     """Take the parameters of `KNNShapley` but the task out of the options; contradictions are refused at once."""
     model = {name: given.pop(name) for name in MODEL}
+    progress.done = progress.total = 0
+    if model["search"] == "faiss" and not find_spec("faiss"):
+        raise click.UsageError("--search faiss needs faiss, which is not installed: pip install 'nearworth[faiss]'")
     if model["search"] in ("lsh", "faiss") and model["max_error"] is None:
         raise click.UsageError(f"--search {model['search']} needs --max-error, which says how far to search.")
     return model

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,19 +19,16 @@ NEEDED = ("row", "given", "decision", "asked", "seed", "of_rows")
 ANSWERS = ("right", "wrong", "skip")
 
 
-def review(
-    *, number: int, seed: int, blind: bool, image_shape: str | None, output: str, force: bool, **given: Any
-) -> None:
-    from nearworth.cli.detect import audited, parse_shape
+def review(*, number: int, seed: int, blind: bool, output: str, force: bool, **given: Any) -> None:
+    from nearworth.cli.detect import audited
     from nearworth.report.review_page import render_review
 
     check_output(output, force, (".html", ".htm"), (given["train"], given["validation"], *given["review"]))
     if output == STDOUT:
         raise InputError("-o -: the page goes to a file; give a name that ends in .html.")
     data, audit = audited(given)
-    shape = None if image_shape is None else parse_shape(image_shape, data.X.shape[1])
     drawn = audit.review_sample(number, random_state=seed)
-    page = render_review(audit, replace(data.rows, image_shape=shape), drawn, seed, blind=blind).encode()
+    page = render_review(audit, data.rows, drawn, seed, blind=blind).encode()
     write_bytes(output, lambda file: file.write(page))
     print_message(f"{number:,} of {len(audit):,} rows to judge: open {output} in a browser, judge, and export.")
 

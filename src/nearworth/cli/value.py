@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,15 @@ import numpy as np
 
 import nearworth as nw  # its names load when first used, so that bad files are refused before scikit-learn is imported
 from nearworth._common.memory import usable_threads
+from nearworth._common.types import Task
 from nearworth.cli.data import load, prepare, write_results
-from nearworth.cli.options import pop_model, print_message
+from nearworth.cli.options import pop_model, print_message, progress
 from nearworth.tables import InputError
 from nearworth.tables.read import count_rows
 from nearworth.tables.write import STDOUT, check_output, write_columns
 
+TRIAL_POINTS, MOST_TRIED, CLUSTERS = 32_768, 1_000_000, 200  # random rows
+TRIED_SECONDS, TRIED_ROWS = 2.0, 4_096  # of an audit; indexes are asked about 1,024 rows at a time
 LOCAL = "local"
 PATIENCE = 10  # seconds to wait for a scheduler
 # Dask returns memory to the system above 64 kB and samples its workers' stacks, which costs half as much CPU again.
@@ -38,7 +43,8 @@ def value(
     workers = model["n_jobs"]
     if cluster == LOCAL:
         model["n_jobs"] = 1  # --jobs are workers of one thread each
-    est = nw.KNNShapley(**model, task=data.task, standard_errors=True, random_state=0).fit(data.X, data.y)
+    est = nw.KNNShapley(**model, task=data.task, standard_errors=True, random_state=0, progress=progress)
+    est.fit(data.X, data.y)
     with cluster_client(cluster, workers) as client:
         valuation = est.value(
             data.X_val, data.y_val, checkpoint=checkpoint, checkpoint_interval=checkpoint_interval, executor=client,
@@ -104,33 +110,80 @@ def cluster_client(cluster: str | None, n_jobs: int | None) -> Iterator[Any]:
             raise click.ClickException(str(error)) from error
 
 
-def plan(*, what: tuple[str, ...], columns: int, classes: int, standard_errors: bool, **given: Any) -> None:
+def plan(
+    *, what: tuple[str, ...], purpose: str, columns: int, classes: int, standard_errors: bool, **given: Any
+) -> None:
     model = pop_model(given)
     n_train = None
-    if len(what) == 1:  # the plan of `nearworth value`; only the number of validation rows matters
+    sizes = all(size.isdecimal() and int(size) > 0 for size in what)
+    if len(what) == 1 and not sizes:  # the plan of `nearworth value`; only the number of validation rows matters
         validation = given.pop("validation")
         n_val = None if validation is None else count_rows(validation)
         data = load(what[0], **given)
         X, y, task, standard_errors = data.X, data.y, data.task, True
-    elif len(what) == 2 and all(size.isdecimal() and int(size) > 0 for size in what):
+    elif len(what) <= 2 and sizes:
         for name in ("target", "validation", "id_column", "ignore", "features"):
             if given[name]:
                 raise click.UsageError(f"--{name.split('_')[0]} is about a file; sizes take -d and --classes.")
-        n_train, n_val = map(int, what)
-        X, y = _random_rows(n_train, columns, classes)
+        n_train, n_val = int(what[0]), int(what[-1])
+        X, y = _random_rows(n_train, columns, classes, MOST_TRIED if purpose == "detect" else TRIAL_POINTS)
         task = given["task"] or "classification"
     else:
         raise click.UsageError(f"{' '.join(what)!r} is neither one file nor two sizes, N_TRAIN and N_VAL.")
+    if purpose == "detect":
+        plan_audit(X, y, n_train or len(y), task, model)
+        return
     est = nw.KNNShapley(**model, task=task, standard_errors=standard_errors).fit(X, y)
     click.echo(est.plan(len(y) if n_val is None else n_val, n_train=n_train))
 
 
-def _random_rows(n_rows: int, n_features: int, n_classes: int) -> tuple[Any, Any]:
-    """As many random rows as a trial needs, at most `n_rows`."""
-    from nearworth.engine.plan import TRIAL_POINTS
+def _random_rows(n_rows: int, n_features: int, n_classes: int, most: int) -> tuple[Any, Any]:
+    """As many random rows, in some clusters, as a trial needs, at most `n_rows`."""
+    rng, n = np.random.default_rng(0), min(n_rows, most, max(64, most * 1024 // n_features))
+    cluster = rng.integers(0, max(CLUSTERS, n_classes), n)
+    X = rng.standard_normal((max(CLUSTERS, n_classes), n_features), dtype=np.float32)[cluster]
+    X += rng.standard_normal((n, n_features), dtype=np.float32)
+    return X, cluster % n_classes
 
-    rng, n = np.random.default_rng(0), min(n_rows, TRIAL_POINTS, max(64, 2**25 // n_features))
-    return rng.normal(size=(n, n_features)), rng.integers(0, n_classes, n)
+
+def plan_audit(X: Any, y: Any, n_rows: int, task: Task, model: dict[str, Any]) -> None:
+    """Print how long an audit takes by each way to find neighbours, from the first seconds of one."""
+    from nearworth.cli.detect import INDEX_ERROR, MANY_ROWS, with_index
+    from nearworth.engine.plan import readable_time
+
+    ways: dict[str, dict[str, Any]] = {"every distance": {"search": "exact"}}
+    if task == "classification" and model["metric"] == "euclidean":
+        ways["an index (faiss)"] = {"search": "faiss", "max_error": INDEX_ERROR}
+    taken = with_index(model | {"search": "auto"}, n_rows, task)["search"]
+    click.echo(f"An audit of {n_rows:,} rows of {X.shape[1]:,} numbers, from its first seconds on this machine:")
+    for name, search in ways.items():
+        if search["search"] == "faiss" and not find_spec("faiss"):
+            click.echo(f"  {name:<18} not installed: pip install 'nearworth[faiss]'")
+            continue
+        setup, per_row = _try_audit(X, y, task, model | search)
+        longer = n_rows / len(y)  # than the trial: distances of a row, and what an index must hold, grow with the rows
+        default = f"  (the default, from {MANY_ROWS:,} rows on an index)" if search["search"] == taken else ""
+        click.echo(f"  {name:<18} about {readable_time(longer * (setup + per_row * n_rows))}{default}")
+
+
+class _EnoughError(Exception):
+    """Ends a trial."""
+
+
+def _try_audit(X: Any, y: Any, task: Task, model: dict[str, Any]) -> tuple[float, float]:
+    """Seconds before the first row, and for each row."""
+    marks = [(0, time.perf_counter())]
+
+    def watch(done: int, _total: int) -> None:
+        marks.append((done, time.perf_counter()))
+        rows, seconds = done - marks[1][0], marks[-1][1] - marks[1][1]
+        if seconds >= TRIED_SECONDS and rows >= (TRIED_ROWS if model["search"] == "faiss" else 1):
+            raise _EnoughError
+
+    with suppress(_EnoughError):
+        nw.audit_labels(X, y, task=task, **model, progress=watch)
+    (first, begun), (last, ended) = marks[1], marks[-1]
+    return begun - marks[0][1], (ended - begun) / max(1, last - first)
 
 
 def merge(parts: tuple[str, ...], output: str, force: bool) -> None:

@@ -6,6 +6,7 @@ query tell which few may be among them, and exact distances which are.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,9 +29,14 @@ class NearestLists:
     decides which of them are in: the same in every run, and unrelated to the order of the rows.
     """
 
-    def __init__(self, n_queries: int, size: int, least: int = 1) -> None:
-        self.size, self.least = size, least
+    def __init__(self, n_queries: int, size: int, least: int = 1, folder: Path | None = None) -> None:
+        self.size, self.least, self.resumed = size, least, False
         self.found = Neighbours.empty(n_queries, size, dtype=np.int32)
+        if folder is not None:  # of a checkpoint: the lists are files there, and those of an earlier run go on
+            files = [folder / f"nearest-{size}-{name}.npy" for name in ("rows", "keys")]
+            self.resumed = all(file.exists() for file in files)
+            maps = [_mapped(file, part, self.resumed) for file, part in zip(files, self.found, strict=True)]
+            self.found = Neighbours(*maps)
 
     def note(self, start: int, block: QuantisedKeys, order: IntVector32, excluded: npt.NDArray[np.int32]) -> None:
         """Take the nearest of some queries but for their excluded positions; order[i] is the row at position i."""
@@ -48,3 +54,16 @@ class NearestLists:
         self.found.rows[query], self.found.keys[query] = MISSING, np.inf  # a row may be recorded again
         self.found.rows[query, : len(order)] = rows[order]
         self.found.keys[query, : len(order)] = keys[order]
+
+
+def _mapped(path: Path, empty: npt.NDArray[Any], exists: bool) -> npt.NDArray[Any]:
+    """An array that lives in a file, empty unless the file exists."""
+    if exists:
+        mapped = np.lib.format.open_memmap(path, mode="r+")
+        if (mapped.shape, mapped.dtype) != (empty.shape, empty.dtype):
+            raise ValueError(f"checkpoint: {path} belongs to another run. Use another folder.")
+        return np.asarray(mapped)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    mapped = np.lib.format.open_memmap(path, mode="w+", dtype=empty.dtype, shape=empty.shape)
+    mapped[...] = empty
+    return np.asarray(mapped)

@@ -187,7 +187,7 @@ def _started(work: Callable[..., None], count: int) -> Iterator[queue.Queue[Any]
 
 @contextmanager
 def progress_report(
-    progress: Any, total: int, resumed: int = 0, unit: str = "validation point"
+    progress: Any, total: int, resumed: int = 0, unit: str = " rows"
 ) -> Iterator[Callable[[int, int], object]]:
     """A function to call with (done, total): the user's own, one that moves a bar, or one that does nothing.
 

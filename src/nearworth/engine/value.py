@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from numbers import Integral
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth._common.warnings import warn_user
 from nearworth._version import __version__
-from nearworth.engine.checkpoint import checkpointed
+from nearworth.engine.checkpoint import NAME, checkpointed
 from nearworth.engine.cluster import run_on
 from nearworth.engine.nearest_lists import NearestLists
 from nearworth.engine.plan import Method, Plan, check_fits, choose_method, make_plan
@@ -48,10 +49,13 @@ def value(problem: Problem, options: Options | None = None) -> Valuation:
     return _ValuationRun(problem, options or Options()).valuation()
 
 
-def value_and_nearest(problem: Problem, size: int) -> tuple[Valuation, Neighbours]:
+def value_and_nearest(problem: Problem, size: int, checkpoint: Path | None = None) -> tuple[Valuation, Neighbours]:
     """Values, and from the same pass over the keys the `size` nearest training points of each validation point."""
-    lists = NearestLists(problem.n_val, min(size, problem.game.n_players), int(problem.parameters["n_neighbors"]))
-    return _ValuationRun(problem, Options(), lists).valuation(), lists.found
+    size, n_neighbors = min(size, problem.game.n_players), int(problem.parameters["n_neighbors"])
+    lists = NearestLists(problem.n_val, size, n_neighbors, checkpoint)
+    if checkpoint is not None and not lists.resumed and (checkpoint / NAME).exists():
+        raise ValueError(f"checkpoint {str(checkpoint)!r} belongs to another run. Use another folder, or delete it.")
+    return _ValuationRun(problem, Options(checkpoint=checkpoint), lists).valuation(), lists.found
 
 
 def partial_sums(problem: Problem, start: int) -> Partial:

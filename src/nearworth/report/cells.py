@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 MOST_CELLS, MOST_FEATURES = 24, 64  # columns shown; more features than this say nothing to a person
 LIMITS = (20_000, 10_000, 5_000, 2_000, 1_000, 500, 250, 120, 60)  # of characters in a cell
 PROSE_LENGTH, PROSE_WORDS = 40, 6  # mean of a column of texts
+FEW, MOSTLY = (
+    20,
+    0.5,
+)  # from so many rows on, texts of which so many are distinct tell rows apart, not what they are like
 LOOKED_AT = 2_000  # rows that tell what a column is like
 
 
@@ -74,12 +78,12 @@ def prose_length(cells: list[Any]) -> float:
 
 
 def deviation(cells: list[Any]) -> float | None:
-    """Median distance from the median of a column of numbers; nothing for other columns."""
+    """Median distance from the median of a column of numbers; -1 for texts nearly all distinct, None for others."""
     numbers = [cell for cell in cells if isinstance(cell, int | float) and not isinstance(cell, bool)]
     found = np.array(numbers, dtype=np.float64)
     found = found[np.isfinite(found)]
     if not len(found) or any(isinstance(cell, str | bool) for cell in cells):
-        return None
+        return -1.0 if len(cells) >= FEW and len(set(cells)) > MOSTLY * len(cells) else None
     return float(f"{np.median(np.abs(found - np.median(found))):.4g}")
 
 

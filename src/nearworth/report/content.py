@@ -41,6 +41,7 @@ class Rows:
     image_shape: tuple[int, ...] | None = None
     image_names: Any = None  # a file name for each row, relative to the folder
     image_folder: Path = Path()
+    images_below: Path | None = None  # where images may be; None for their folder
     source: str = ""
     notes: list[str] = field(default_factory=list)
     numbers: Any = None  # of these rows in the file, where some of it are left out
@@ -130,7 +131,8 @@ class Content:
         audit, rows, listed = self.audit, self.rows, self.listed
         code, cells = Labels(self.labels if self.of_classes else []), Cells(rows, len(audit))
         near = [audit.nearest(int(row))[:MOST_NEAR] for row in listed]
-        around = [] if rows.unlabelled is None else rows.unlabelled.near[rows.unlabelled.order[:MOST_UNLABELLED]]
+        rest = rows.unlabelled
+        around: list[list[int]] = [] if rest is None else rest.near[rest.order[:MOST_UNLABELLED]].tolist()
         order = image_order(listed, [*([n.row for n in group] for group in near), *around], sample)
         more = np.array(order[len(listed) :], dtype=np.intp)
         shown, room = cells.of(listed, ROOM)
@@ -195,7 +197,7 @@ class Content:
         if rows.image_names is None:
             return {}
         names = take(rows.image_names, np.array(order, dtype=np.intp))
-        return image_files(rows.image_folder, dict(zip(order, map(str, names), strict=True)))
+        return image_files(rows.image_folder, dict(zip(order, map(str, names), strict=True)), rows.images_below)
 
     def _suggested(self, rows: IntVector) -> list[Any]:
         """What is suggested for some rows; numbers as people write them."""

@@ -23,19 +23,8 @@ if TYPE_CHECKING:
 
 # One script, in parts: each may use what those before it define.
 SCRIPTS = (
-    "dom",
-    "words",
-    "rows",
-    "decisions",
-    "lists",
-    "charts",
-    "compare",
-    "detail",
-    "map",
-    "panels",
-    "files",
-    "start",
-)
+    "dom", "words", "rows", "decisions", "lists", "charts", "compare", "detail", "map", "panels", "files", "start",
+)  # fmt: skip
 
 
 def write_report(audit: LabelAudit, rows: Rows, path: str | os.PathLike[str], *about: Any) -> None:
@@ -54,23 +43,20 @@ def render_report(
     """The report as HTML; `selection` are the keywords of `LabelAudit.suspects`, `findings` those of a scan."""
     content = Content(audit, rows, selection or {}, findings)
     data = content.page_data()
+    script = '"use strict";\n(() => {\n' + "".join(asset(f"web/{name}.js") for name in SCRIPTS) + "})();\n"
+    rule, empty = audit.describe_selection(content.selection), audit.explain_empty(content.selection)
+    shown = {"audit": audit, "rows": rows, "rule": rule, "empty": empty, "findings": content.findings}
+    return rendered("web/page", script, data, listed=data, **shown)
+
+
+def rendered(name: str, script: str, data: dict[str, Any], **shown: Any) -> str:
+    """One file from a template, a style sheet, a script and the data that the script reads."""
+    style = asset(f"{name}.css")
     data["key"] = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
-    style = _asset("page.css")
-    script = '"use strict";\n(() => {\n' + "".join(_asset(f"{name}.js") for name in SCRIPTS) + "})();\n"
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(_asset("page.html.j2")).render(
-        policy=policy_for(script, style),
-        style=Markup(style),  # ours, not the data's
-        script=Markup(script),
-        data=inert_json(data),
-        listed=data,
-        audit=audit,
-        rows=rows,
-        findings=content.findings,
-        rule=audit.describe_selection(content.selection),
-        empty=audit.explain_empty(content.selection),
-        version=__version__,
-    )
+    ours = {"policy": policy_for(script, style), "style": Markup(style), "script": Markup(script)}  # not the data's
+    template = environment.from_string(asset(f"{name}.html.j2"))
+    return template.render(data=inert_json(data), version=__version__, **ours, **shown)
 
 
 def inert_json(data: Any) -> Markup:
@@ -91,8 +77,8 @@ def policy_for(script: str, style: str) -> str:
     return allowed + "img-src data:; base-uri 'none'; form-action 'none'"
 
 
-def _asset(name: str) -> str:
-    return (files("nearworth.report") / "web" / name).read_text(encoding="utf-8")
+def asset(name: str) -> str:
+    return files("nearworth.report").joinpath(*name.split("/")).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import math
 import os
 import zipfile
 from collections import Counter
@@ -14,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from nearworth._common.memory import free_memory
 from nearworth.inputs.file_rows import map_npy
 from nearworth.tables import InputError, listed
-from nearworth.tables.csv_files import find_dialect, read_csv, suffix_of
+from nearworth.tables.csv_files import CHUNK, find_dialect, read_csv, suffix_of
 
 FORMATS = {
     **dict.fromkeys((".csv", ".tsv", ".txt"), "CSV"),
@@ -28,6 +31,7 @@ FORMATS = {
 }
 ARRAYS = (".npz", ".npy")
 PACKED = tuple(suffix for suffix, kind in FORMATS.items() if kind in ("CSV", "JSON"))  # may end in .gz
+MOST_UNPACKED, MOST_PACKED = 10**9, 200  # bytes that any file may unpack to; times its size, from there on
 JSON_BLOCK = 32 * 1024 * 1024  # a row must fit in one
 OTHERS = {
     **dict.fromkeys((".gz", ".bz2", ".xz", ".zst", ".zip"), "compressed; unpack it first"),
@@ -108,6 +112,7 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[Path, str]]:
             raise InputError(f"{file}: {problem}.")
     kind = FORMATS[suffix]
     try:
+        _check_unpacked(file, kind)
         yield file, kind
     except InputError:
         raise
@@ -118,6 +123,43 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[Path, str]]:
         if "pickle" in why or "Python objects" in why:
             raise InputError(f"{file}: holds pickled objects, which could run code. Save plain arrays.") from error
         raise InputError(f"{file}: is not a {kind} file that can be read: {why}") from error
+
+
+def _check_unpacked(path: Path, kind: str) -> None:
+    """Refuse, before anything is unpacked, files that hold more than they could honestly, or than there is room for."""
+    packed, free = path.stat().st_size, free_memory() or MOST_UNPACKED
+    if kind == "Parquet":
+        import pyarrow.parquet as pq
+
+        found = pq.read_metadata(path)
+        size = found.num_rows * found.num_columns  # a byte for each cell, at least
+    elif kind == "Excel" or path.suffix.lower() == ".npz":
+        with zipfile.ZipFile(path) as archive:
+            size = sum(_declared(archive, member) for member in archive.infolist()) * (10 if kind == "Excel" else 1)
+    elif path.suffix.lower() == ".gz":
+        with gzip.open(path) as file:  # the sizes of its parts are nowhere declared
+            size, free = 0, min(free, max(MOST_UNPACKED, MOST_PACKED * packed))
+            while size <= free and (chunk := file.read(CHUNK)):
+                size += len(chunk)
+    else:
+        return
+    if size > free:
+        limit = f"where {free / 1e9:,.1f} GB are allowed. Unpack it and look first."
+        raise InputError(f"{path}: its {packed:,} bytes unpack to {size / 1e9:,.1f} GB or more, {limit}")
+
+
+def _declared(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> int:
+    """Bytes of a member of an archive, by what it declares: as a file, and as an array."""
+    if not member.filename.endswith(".npy"):
+        return member.file_size
+    with archive.open(member) as file:
+        old = np.lib.format.read_magic(file) == (1, 0)  # type: ignore[no-untyped-call]
+        read_header = np.lib.format.read_array_header_1_0 if old else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read_header(file)  # type: ignore[no-untyped-call]
+    declared = math.prod(shape) * dtype.itemsize
+    if declared > member.file_size:
+        raise InputError(f"{archive.filename}: {member.filename} declares {declared:,} bytes and has fewer.")
+    return member.file_size
 
 
 def _read_csv(path: Path, text_only: bool) -> DataFile:
@@ -162,10 +204,13 @@ def _read_excel(path: Path) -> Any:
     except ImportError as error:
         raise InputError(f"{path}: Excel needs openpyxl: pip install 'nearworth[excel]'. Or save it as CSV.") from error
     sheet = load_workbook(path, read_only=True, data_only=True).worksheets[0]
+    sheet.reset_dimensions()  # a workbook may declare many more rows and columns than it has
     rows = [row for row in sheet.iter_rows(values_only=True) if any(cell is not None for cell in row)]
     if not rows:
         raise InputError(f"{path}: its first sheet is empty.")
     columns = []
+    width = max(map(len, rows), default=0)
+    rows = [(*row, *[None] * (width - len(row))) for row in rows]
     for cells in zip(*rows[1:], strict=True) if len(rows) > 1 else ([] for _ in rows[0]):
         try:
             columns.append(pa.array(cells))
@@ -196,8 +241,6 @@ def _checked(data: DataFile, strict: bool) -> DataFile:
 
 def _load_npz(path: Path) -> DataFile:
     """X and y, or else the only array of several dimensions and the only one with a number or text for each row."""
-    if not zipfile.is_zipfile(path):
-        raise InputError(f"{path}: is not a numpy archive (.npz).")
     with np.errstate(all="raise"), np.load(path, allow_pickle=False) as archive:
         arrays = {name: archive[name] for name in archive.files if name in ("X", "y") or "X" not in archive}
     matrices = ["X"] if "X" in arrays else [name for name, array in arrays.items() if array.ndim >= 2]

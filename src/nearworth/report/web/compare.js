@@ -55,6 +55,7 @@
   function difference(j, own, other) {
     const scale = data.scales[j];
     if (own === other || own === "" || other === "") return "";
+    if (scale === -1) return ""; // texts that hardly two rows share: no difference means anything
     if (scale === null) return "≠ ";
     const gap = Number(other) - Number(own);
     return Math.abs(gap) > scale ? (gap > 0 ? "▲ " : "▼ ") : "";

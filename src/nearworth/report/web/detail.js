@@ -3,7 +3,7 @@
     const given = show(labelOf(row)), best = suggested(row);
     if (tab === "sample") return ["Is", el("b", { text: given }), "right?"];
     if (lists[tab].about) return [el("b", { text: given }), "– " + { duplicates: "there more than once", outliers: "far from every other row", leakage: "also in the validation set" }[tab]];
-    if (tab === "unlabelled") return ["No " + noun + " –", isNumber ? "rows like it are near" : "looks like", el("b", { class: "new", text: show(best) })];
+    if (tab === "unlabelled") return ["No " + noun + (isNumber ? " – rows like it are near" : " – looks like"), el("b", { class: "new", text: show(best) })];
     if (best === null) return [isNumber ? "Given" : "Labelled", el("b", { class: "old", text: given }), "– in doubt"];
     return [isNumber ? "Given" : "Labelled", el("b", { class: "old", text: given }), isNumber ? "– rows like it are near" : "– looks like", el("b", { class: "new", text: show(best) })];
   }
@@ -102,7 +102,7 @@
       type: "button", class: (main === what ? "solid " : "") + (extra || "") + (decision && decision.what === what ? " chosen" : ""), "data-keep": what, "aria-keyshortcuts": key.toLowerCase(), title: words, onclick: () => act(what),
     }, words + " ", el("kbd", { text: key }));
     const all = {
-      change: action("C", "change", best === null ? "Change…" : (unlabelled.has(row) ? "Call it " : "Change to ") + show(best)), keep: action("K", "keep", "Keep " + (unlabelled.has(row) ? "unlabelled" : show(labelOf(row)))),
+      change: action("C", "change", best === null ? "Change…" : (unlabelled.has(row) && !isNumber ? "Call it " : "Change to ") + show(best)), keep: action("K", "keep", "Keep " + (unlabelled.has(row) ? "unlabelled" : show(labelOf(row)))),
       delete: action("D", "delete", "Delete row", "del"), skip: action("S", "skip", "Skip", "quiet"),
     };
     const order = [main, ...Object.keys(all).filter((what) => what !== main)];

@@ -147,7 +147,7 @@
 
   function change(row) {
     const decision = decisions[row], best = decision && decision.what === "change" ? decision.label : suggested(row);
-    const own = unlabelled.has(row) ? "no label" : show(labelOf(row));
+    const own = unlabelled.has(row) ? "no " + noun : show(labelOf(row));
     if (best === null || (decision && ["keep", "delete"].includes(decision.what))) return [el("b", { text: own })];
     return [el("span", { class: "old", text: own }), el("span", { class: "arrow", text: "→" }), el("span", { class: "new", text: show(best) })];
   }

@@ -29,7 +29,7 @@
     $("subline").textContent = ends + (!data.nListed ? "None is listed." : n(data.nListed) + " listed, " + (surely === data.nListed ? "all" : n(surely)) + " with more than 90% certainty." + (more ? " The first " + n(nListed) + " are on this page; nearworth detect writes all." : ""));
     if (data.nJudged) $("subline").append(" " + plural(data.nJudged, "row was", "rows were") + " judged before and " + (data.nJudged === 1 ? "is" : "are") + " not asked again.");
     if (unlabelled.size) $("subline").append(" " + plural(data.unlabelled.count, "row has", "rows have") + " no " + noun + ".");
-    if (found.length) $("subline").append(" Also: " + listing(found.map(([id, name]) => n(lists[id].rows.length) + " " + { Duplicates: "copies", Outliers: "outliers", Leakage: "rows shared with the validation set" }[name])) + ".");
+    if (found.length) $("subline").append(" Also: " + listing(found.map(([id, name]) => plural(lists[id].rows.length, ...{ Duplicates: ["copy", "copies"], Outliers: ["outlier"], Leakage: ["row shared with the validation set", "rows shared with the validation set"] }[name]))) + ".");
     $("estimate").replaceChildren(rangeChart(low, high, said));
   }
 
@@ -53,7 +53,7 @@
     const table = el("table", { class: "plain" }, heads(["Class", "Rows", "", "Listed", ""], [1, 3]), el("tbody", {}, few.map(({ c, rows, listed, share }) => el("tr", {},
       el("th", { scope: "row", text: show(data.labels[c]) }), el("td", { class: "num", text: n(rows) }), el("td", {}, shareBar(rows / most, 80, "bar0")),
       el("td", { class: "num" }, listed ? button(n(listed) + " · " + sure(share), () => listPair(c, null), { class: "small quiet" }) : "0"), el("td", {}, shareBar(share / worst, 80, "bar1"))))));
-    host.append(el("div", { class: "wrap" }, el("div", { class: "cols" },
+    host.append(el("div", { class: "wrap" }, el("div", { class: "cols" + (data.nClasses > 15 && data.nClasses <= 30 ? " single" : "") },
       block("Classes", "How many rows carry each label, and what share of them is listed.", el("div", { class: "scroll" }, table), lines.length > few.length && el("p", { text: n(lines.length - few.length) + " classes with a smaller share are not shown." })),
       data.nClasses > 30 ? pairList() : matrix())));
   }

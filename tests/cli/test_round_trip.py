@@ -1,0 +1,73 @@
+"""Report, decide in a browser, export, apply, report again: on every awkward table, and nothing is asked twice."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from cli.command_line import write_csv
+from cli.test_any_table import CSVS, OTHER_FORMATS, in_other_formats, page_data
+from nearworth.cli.decisions import KEPT, row_keys
+from nearworth.tables.read import read
+from report.test_page import launch
+from report.test_rules import ENTER, Page
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    opened = launch(tmp_path_factory.mktemp("browser"))
+    yield opened
+    opened.quit()
+
+
+def report(command, path, target, output):
+    given = [] if path.endswith(".npz") else ["-t", target]
+    code, _, err = command("report", path, *given, "--fraction", "0.05", "-o", output)
+    assert code == 0, err
+    return page_data(Path(output).read_text())
+
+
+def decide_all(page, data):
+    """Change, keep and delete a row each, then all others at once; the same for rows without a label."""
+    for name, number in [("labels", len(data["row"])), ("unlabelled", len(data.get("unlabelled", {"row": []})["row"]))]:
+        if not number:
+            continue
+        page.click(f"#tab-{name}")
+        page.keys("kd"[:number])
+        if page.all(".verdict .new"):  # else C asks which label
+            page.keys("c")
+        if page.one("#bulk").is_enabled():
+            page.click("#bulk")
+            page.keys(ENTER)
+        assert page.text(f"#tab-{name}").endswith(" 0")
+    page.saved()
+    page.click("#export")
+    return page.text("dialog code")
+
+
+@pytest.mark.parametrize("name", [*CSVS, *OTHER_FORMATS])
+def test_nothing_is_asked_twice(command, browser, tmp_path, rng, name):
+    path = name
+    if name in CSVS:
+        path = f"{name.replace(' ', '-').replace(',', '')}.csv"
+        write_csv(tmp_path / path, CSVS[name](rng))
+    else:
+        in_other_formats(rng, tmp_path)
+    browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    browser.get_log("browser")
+    first = report(command, path, "label", "first.html")
+    assert len(first["row"]) >= 3
+    line = decide_all(Page(browser, tmp_path, Path("first.html").read_text()), first)
+    assert not [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+    code, _, err = command(*shlex.split(line)[1:])
+    assert code == 0, err
+    assert "1 row removed" in err or "2 rows removed" in err
+    judged = {record["row"] for record in json.loads(Path(KEPT).read_text())["decisions"]}
+    for data, file in [(None, shlex.split(line)[-1]), (first, path)]:
+        second = report(command, file, "label", f"{'first' if data else 'second'}-again.html")
+        listed = second["row"] + second.get("unlabelled", {"row": []})["row"]
+        assert not judged & set(row_keys(read(file), second["target"], listed))
+        assert data is None or not second["row"]
