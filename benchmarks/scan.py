@@ -105,8 +105,9 @@ def planted():
         of = [
             int(((leaks >= a) & (leaks < b)).sum()) for a, b in ((len(val), len(val) + k), (len(val) + k, len(X_val)))
         ]
-        print(f"{name} ({n}) | {len(before.duplicates)} | {sum(pairs[:m])}/{m}, {invented} | {sum(pairs[m:])}/{m} | "
-              f"{of[0]}/{k}, {of[1]}/{k}, {int((leaks < len(val)).sum())} | {len(before.outliers)}", flush=True)  # fmt: skip
+        others = int((leaks < len(val)).sum())
+        parts = [f"{name} ({n})", len(before.duplicates), f"{sum(pairs[:m])}/{m}, {invented}", f"{sum(pairs[m:])}/{m}"]
+        print(*parts, f"{of[0]}/{k}, {of[1]}/{k}, {others}", len(before.outliers), sep=" | ", flush=True)
     for fill in ("padded", "tiled"):
         found = []
         for name, X, y, bad in with_outliers(sets, fill):
