@@ -23,8 +23,9 @@ ARROWS = {
     "root": "_common inputs games neighbors results engine",
     "tables": "_common inputs",
     "report": "_common results",
-    "audit": "_common inputs games results engine root tables report",
-    "cli": "_common inputs games neighbors results engine root tables report audit",
+    "audit": "_common inputs games neighbors results engine root tables report",
+    "findings": "_common inputs neighbors results root report audit",
+    "cli": "_common inputs games neighbors results engine root tables report audit findings",
 }
 OPTIONAL = {
     "faiss": "faiss_search",

@@ -163,3 +163,15 @@ def test_index_of_a_frame_does_not_matter(iris):
         nw.KNNShapley().fit(X, y).value(X_val, y_val).values,
     )
     assert isinstance(y, pd.Series)
+
+
+def test_many_training_rows_in_the_validation_set_are_warned_of(rng):
+    X, y = rng.normal(size=(100, 3)), rng.integers(0, 2, 100)
+    est = nw.KNNShapley().fit(X, y)
+    others = rng.normal(size=(70, 3))
+    est.value(np.concatenate([X[:20], others]), np.zeros(90, dtype=int))  # few
+    with pytest.warns(UserWarning, match=r"X_val: 30 of 100 rows are training rows too"):
+        est.value(np.concatenate([X[:30], others]), np.zeros(100, dtype=int))
+    coarse = rng.integers(0, 2, (100, 3))  # rows like these meet by chance
+    nw.KNNShapley().fit(coarse, y).value(coarse[:50], y[:50])
+    est.value(X[:50], y[:50], groups=(np.arange(100), np.arange(50)))  # copies do not vote

@@ -18,6 +18,7 @@ The layout. There are no import cycles between folders: `tests/test_architecture
     results/        what a run gives: sums, Partial, Valuation, Detection, owners, plots
 
     audit/          which labels are wrong: votes, a model of noise, LabelAudit
+    findings/       scan: duplicates, outliers, leaks and imbalance from the lists of an audit
     tables/         the user's tables: read, prepare, write       report/    a LabelAudit as one page to look at
     cli/            the command line, on top of everything        _common/   what every part may use
 
@@ -49,6 +50,9 @@ if TYPE_CHECKING:
     from nearworth.engine.plan import Plan as Plan
     from nearworth.estimator import KNNShapley as KNNShapley
     from nearworth.estimator import knn_shapley as knn_shapley
+    from nearworth.findings.finding import Finding as Finding
+    from nearworth.findings.scan import Scan as Scan
+    from nearworth.findings.scan import scan as scan
     from nearworth.neighbors.faiss_search import FaissSearch as FaissSearch
     from nearworth.neighbors.graph import GraphSearch as GraphSearch
     from nearworth.neighbors.lsh import LSHSearch as LSHSearch
@@ -70,6 +74,8 @@ else:  # type checkers read the imports above, which name the same things
         "datasets": ["add_label_noise"],
         "engine.plan": ["Plan"],
         "estimator": ["KNNShapley", "knn_shapley"],
+        "findings.finding": ["Finding"],
+        "findings.scan": ["Scan", "scan"],
         "neighbors.faiss_search": ["FaissSearch"],
         "neighbors.graph": ["GraphSearch"],
         "neighbors.lsh": ["LSHSearch"],

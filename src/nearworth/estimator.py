@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from nearworth._common.types import Aggregate, FloatVector, Semivalue, Task, Ties, Utility
+from nearworth._common.warnings import warn_user
 from nearworth.engine.owner_rule import owner_rule
 from nearworth.engine.plan import TRIAL_POINTS, TRIAL_QUERIES, Plan, check_search_parameters, choose_method, make_plan
 from nearworth.engine.problem import TrainingSet, make_training_set
@@ -21,9 +22,12 @@ from nearworth.engine.value import CHECKPOINT_INTERVAL, Options, partial_sums, v
 from nearworth.games.truncation import Tail
 from nearworth.inputs.parameters import check_parameters, whole_number
 from nearworth.inputs.targets import check_owners
+from nearworth.neighbors.distances import count_copied
 from nearworth.results.owners import OwnerValues, of_totals
 from nearworth.results.sums import CHUNK, Partial, describe
 from nearworth.results.valuation import Valuation
+
+FEW_LEAKS, LEAKED_SHARE = 20, 0.25  # validation rows that may be training rows too
 
 
 class KNNShapley:
@@ -229,6 +233,8 @@ class KNNShapley:
         problem = self.training_set_.problem(X_val, y_val, sample_weight, parameters, groups)
         if owned is not None:
             problem = replace(problem, rule=OwnedRule.of(owned, problem))
+        if groups is None and not problem.leave_one_out:
+            self._warn_of_leaks(problem.queries)
         options = Options(
             contributions=contributions,
             checkpoint=checkpoint,
@@ -280,6 +286,17 @@ class KNNShapley:
         about = {"how": str(rule), "origin": made.origin}
         about["composite"] = composite if self.semivalue == "shapley" else None
         return of_totals(labels, codes, totals, made.standard_errors, made.backend, **about)
+
+    def _warn_of_leaks(self, queries: Any) -> None:
+        points = self.training_set_.features and self.training_set_.features.data
+        in_memory = type(points) is type(queries) is np.ndarray and self.max_memory is None
+        if not in_memory or self.metric == "precomputed":
+            return
+        if (n := count_copied(points, queries)) > max(FEW_LEAKS, LEAKED_SHARE * len(queries)):
+            warn_user(
+                f"X_val: {n:,} of {len(queries):,} rows are training rows too, which falsifies values. "
+                "Leave them out, or value the training set on itself with value(); nearworth.scan lists them."
+            )
 
     def partial(self, X_val: Any, y_val: Any, sample_weight: Any = None, *, start: int = 0) -> Partial:
         """Sums over a part of the validation set, to be merged with those of the others: for work split by hand.

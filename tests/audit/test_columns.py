@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nearworth.audit import columns as few
-from nearworth.audit.columns import Columns
+from nearworth.audit.many_classes import Columns
 from nearworth.audit.votes import Voters, vote_evidence
 
 

@@ -32,6 +32,7 @@ def test_shifted_targets_come_first_and_are_mended(shifted):
     assert wrong[listed].mean() > 0.7
 
 
+@pytest.mark.filterwarnings("ignore:X_val. 50 of 50 rows are training rows")
 def test_value_and_validation_value(shifted):
     X, y, clean, _ = shifted
     assert (nw.audit_labels(X, y, task="regression").value

@@ -218,6 +218,7 @@ def test_the_time_of_ties_is_not_quadratic(keys, rng):
 
 
 @pytest.mark.usefixtures("form")
+@pytest.mark.filterwarnings("ignore:X_val. 45 of 45 rows are training rows")
 def test_arrays_of_any_layout(rng):
     table = rng.normal(size=(90, 6))
     X, y, weights = table[::-1, 1:5:2], table[:, 0], np.abs(table[:, 5])

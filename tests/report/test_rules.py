@@ -624,6 +624,45 @@ def test_exported_ids_are_checked(show, tmp_path, digits):
         apply_decisions(made, tmp_path / "train.csv", out)
 
 
+def test_a_tab_for_each_kind_of_finding(show, browser, tmp_path, rng):
+    """Copies, outliers and leaks: clicked, read, decided, exported and applied."""
+    X = rng.normal(size=(120, 6))
+    X[7] = 40.0
+    X, y = np.concatenate([X, X[:3]]), np.concatenate([(X[:, 0] > 0).astype(int), (X[:3, 0] > 0).astype(int)])
+    y[122] = 1 - y[2]
+    found = nw.scan(X, y, np.concatenate([X[20:22], rng.normal(size=(30, 6))]), np.arange(32) % 2)
+    page = Page(browser, tmp_path, render_report(found.labels, Rows(X=X, source="a.csv"), {}, found.findings()))
+    tabs = [tab.text.split()[0] for tab in page.all("#tabs [role=tab]")]
+    assert tabs[:4] == ["Labels", "Duplicates", "Outliers", "Leakage"]
+    assert "Also: 6 copies, 1 outlier and 2 rows shared" in page.text("#subline")
+    page.click("#tab-duplicates")
+    assert [int(item.get_attribute("data-i")) for item in page.all("#inner .item")] == [*range(6)]
+    assert page.text(".why") == "An exact copy of Row 120."
+    assert "there more than once" in page.text(".verdict")
+    page.keys("kdkkd")  # 0 kept, 120 deleted, 1 kept, 121 kept, 2 deleted
+    assert page.row() == 122
+    assert "They disagree: 0 and 1." in page.text(".why") or "They disagree: 1 and 0." in page.text(".why")
+    page.click("#tab-outliers")
+    assert page.row() == 7
+    assert "far from every other row" in page.text(".verdict")
+    page.keys("d")
+    page.click("#tab-leakage")
+    assert page.text(".why").startswith("The same as row 0 of the validation set.")
+    page.keys("u")  # undo goes back to the outlier, in its tab
+    assert page.run("document.body.dataset.tab") == "outliers"
+    made = page.saved()
+    assert {row: made[row]["decision"] for row in made} == {
+        0: "confirm",
+        1: "confirm",
+        2: "remove",
+        120: "remove",
+        121: "confirm",
+    }
+    assert made[120]["found_as"] == "duplicates"
+    assert "Duplicates: 6 rows" in page.run("document.getElementById('made').content.textContent")
+    assert not [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+
+
 def without_labels(rng, n=6):
     """Rows without a label, which look like the second class."""
     X = rng.normal(size=(n, 2))

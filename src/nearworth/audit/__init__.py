@@ -3,7 +3,7 @@
     audit.py             audit_labels: checks, one pass over all pairs, then for labels
       copies.py            rows that are copies of each other, which must not vouch for each other
       votes.py             what neighbours say about a row, and what a row's label does to others
-      columns.py           which classes a row has evidence about: all or, of very many, those with votes
+      many_classes.py         which classes a row has evidence about: all or, of very many, those with votes
       noise_model.py       one model of votes and wrong labels at a given level of noise
       noise_level.py       how likely each level of noise is, and the model averaged over them: P(label is right)
       models.py            what models say that never saw the row: out-of-fold predictions of three of them
@@ -16,6 +16,7 @@
       unlabelled.py        suggestions for the rows of a frame that have no label
       saved.py             the answer as an archive, and back
       review.py            rows to judge, and what the answers say about the number of errors and about lists
+      export.py            suspects as tasks for other tools, and the answers back
       explain.py           Explanation: a row's neighbours, what it does to others, its value under other labels
 
 The evidence of a row never holds its own label, so it is fair to judge that label by it.

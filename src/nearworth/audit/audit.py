@@ -11,7 +11,7 @@ import numpy as np
 
 from nearworth._common.types import BoolVector, FloatMatrix, FloatVector, IntVector, Task, Utility
 from nearworth._common.warnings import warn_user
-from nearworth.audit.copies import VALUED, Copies, exact_copies, joined, near_copies
+from nearworth.audit.copies import VALUED, Copies, exact_copies, first_copies, joined, near_copies
 from nearworth.audit.error_count import ErrorCount, count_errors
 from nearworth.audit.given_labels import judge
 from nearworth.audit.models import out_of_fold, worthwhile
@@ -39,7 +39,6 @@ TINY = 1e-12
 # Folders, in that of a checkpoint, for the pass over trusted rows and for the one that leaves out near-copies.
 TRUSTED, WITHOUT_COPIES = "validation", "without-copies"
 Models = Literal["auto"] | None
-SQUARED = ("euclidean", "l2", "cosine", "correlation")  # metrics whose keys grow with the square of a small distance
 SCALED = ("euclidean", "l2", "sqeuclidean", "manhattan", "l1", "cityblock", "chebyshev", "minkowski")
 SCALE_NUMBERS, NO_SPREAD = 2**20, 1e-9  # looked at; share of the widest spread below which a column is constant
 MOST_SPREAD = 100.0  # times the median spread of the columns, from which on we warn
@@ -185,7 +184,7 @@ def _audit_classes(
     size = max(LISTED, LISTED_PER_NEIGHBOR * estimator.n_neighbors)
     near = _neighbourhood(estimator, size, groups, folder)
     valuation, voters = near.valuation, near.voters
-    trusted: list[tuple[Voters, IntVector]] = []
+    trusted, by_trusted = [], None
     if X_val is not None or y_val is not None:
         valuation, by_trusted = _value_and_voters(estimator, size, X_val, y_val, folder=folder and folder / TRUSTED)
         trusted = [(by_trusted, training.classes.encode(y_val, "y_val", len(by_trusted.rows))[0])]
@@ -224,6 +223,8 @@ def _audit_classes(
         _voters=voters,
         _estimator=estimator,
         _validation=(X_val, y_val),
+        _trusted=by_trusted,
+        _first=near.first,
     )
 
 
@@ -241,10 +242,11 @@ def _audit_targets(
 ) -> LabelAudit:
     targets = np.asarray(estimator.training_set_.labels, dtype=np.float64)
     given = None if predictions is None else check_targets(predictions, "predictions", len(targets))
-    near = _neighbourhood(estimator, LISTED_FOR_TARGETS * estimator.n_neighbors, groups, folder)
-    given_rows, then = X_val is not None or y_val is not None, folder and folder / TRUSTED
-    valuation = estimator.value(X_val, y_val, checkpoint=then) if given_rows else near.valuation
-
+    size, then = LISTED_FOR_TARGETS * estimator.n_neighbors, folder and folder / TRUSTED
+    near = _neighbourhood(estimator, size, groups, folder)
+    valuation, trusted = near.valuation, None
+    if X_val is not None or y_val is not None:
+        valuation, trusted = _value_and_voters(estimator, size, X_val, y_val, folder=then)
     fit_models = _use_models(estimator, models)
 
     def predict(space: Space, drawn_in: FloatVector) -> list[FloatVector]:
@@ -269,6 +271,8 @@ def _audit_targets(
         _voters=near.voters,
         _estimator=estimator,
         _validation=(X_val, y_val),
+        _trusted=trusted,
+        _first=near.first,
     )
 
 
@@ -299,6 +303,7 @@ class _Neighbourhood:
     group: IntVector | None
     valued_by_group: IntVector | None  # the groups that the valuation knew of
     copies: Copies | None
+    first: IntVector  # the first row that is identical to each
 
     def raised(self, count: ErrorCount, labels: IntVector) -> ErrorCount:
         """At least one label of copies that contradict each other is wrong."""
@@ -309,12 +314,15 @@ class _Neighbourhood:
 def _neighbourhood(estimator: KNNShapley, size: int, groups: Any, folder: Path | None) -> _Neighbourhood:
     training, exact = estimator.training_set_, estimator.search == "exact"
     named = None if groups is None else check_classes(groups, "groups", training.n_rows).codes
-    same = exact_copies(training.first_duplicates())
+    first = np.arange(training.n_rows)
+    if training.features is not None and estimator.metric != "precomputed":
+        first = first_copies(training.features.data)
+    same = exact_copies(first)
     size = size if same is None else -(-size * training.n_rows // (int(same.group.max()) + 1))
     size = _affordable(estimator, size)
     in_engine = joined(named, same) if exact else None  # an index finds copies too: they are taken out below
     valuation, voters = _value_and_voters(estimator, size, groups=in_engine, folder=folder)
-    copies = near_copies(voters.rows, np.sqrt(voters.keys) if estimator.metric in SQUARED else voters.keys, same)
+    copies = near_copies(voters.rows, voters.distances(estimator.metric), same)
     group = joined(named, copies)
     if exact and copies is not None and copies.n_beyond(same) > VALUED * training.n_rows:
         in_engine = group
@@ -324,7 +332,7 @@ def _neighbourhood(estimator: KNNShapley, size: int, groups: Any, folder: Path |
         voters = voters.without_own_group(group, estimator.n_neighbors)
     if copies is not None:
         voters = voters.with_one_vote_per_group(copies.group, estimator.n_neighbors)
-    return _Neighbourhood(valuation, voters, group, in_engine, copies)
+    return _Neighbourhood(valuation, voters, group, in_engine, copies, first)
 
 
 def _value_and_voters(

@@ -1,8 +1,9 @@
 """Rows that are copies of each other, exactly or nearly: they must not vouch for each other's labels.
 
-Identical rows are found whatever their number. A near-copy is far nearer than the density around it explains: with r
-the distance to the 20th other row and m the dimension in which distances grow, the chance that a row of smooth data has
-another one within t * r is about 19 t^m. The threshold t makes that `CHANCE`, and is never above `NEAREST`.
+Identical rows are found whatever their number; a row that went through 32-bit floats is identical to what it was. A
+near-copy is far nearer than the density around it explains: with r the distance to the 20th other row and m the
+dimension in which distances grow, the chance that a row of smooth data has another one within t * r is about 19 t^m.
+The threshold t makes that `CHANCE`, and is never above `NEAREST`.
 """
 
 from __future__ import annotations
@@ -13,16 +14,18 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
+from nearworth.neighbors.distances import Converted, blocks, first_duplicates
 
 AROUND = 20  # which neighbour gives the scale of distances around a row
 CHANCE, NEAREST = 5e-4, 0.03
-VALUED = (
-    0.01  # share of the rows that have near-copies from which on these are left out of values too, at twice the time
-)
+# Share of the rows that have near-copies from which on these are left out of values too, at twice the time.
+VALUED = 0.01
+TINY = 1e-300
 MOST_REPEATED = 5.0  # rows per distinct row beyond which equal rows are cells of a coarse table, not copies
 
 
@@ -32,6 +35,7 @@ class Copies:
 
     group: IntVector
     threshold: float = 0.0
+    nearness: FloatVector | None = None  # of near-copies: 1 - distance to the nearest row / that to the 20th
 
     @cached_property
     def groups(self) -> list[IntVector]:
@@ -61,6 +65,32 @@ class Copies:
         return sum(len(rows) for rows in self.contradictions(labels)) - int(sum(most))
 
 
+def first_copies(*parts: Any) -> IntVector:
+    """For each row of all parts (X, or X and X_val), the number of the first one that is identical.
+
+    A row is also identical to its own rounding to 32 bits, if that is among the rows.
+    """
+    first = first_duplicates(*parts)
+    if any(scipy.sparse.issparse(part) or part.dtype.kind != "f" for part in parts):
+        return first
+    rounded = [Converted(part, _single) for part in parts]
+    pairs = (
+        (part[start : start + len(rows)], rows)
+        for part, r in zip(parts, rounded, strict=True)
+        for start, rows in blocks(r)
+    )
+    is_single = np.concatenate([(rows == single).all(axis=1) for rows, single in pairs])
+    if is_single.all() or not is_single.any():
+        return first
+    first_rounded = first_duplicates(*rounded)
+    return np.where(np.isin(first_rounded, first_rounded[is_single]), first_rounded, first)
+
+
+def _single(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    with np.errstate(over="ignore"):
+        return rows.astype(np.float32)
+
+
 def exact_copies(first: IntVector) -> Copies | None:
     """Groups of identical rows, from the first row like each; None where there are none, or where rows are coarse."""
     n_distinct = len(np.unique(first))
@@ -78,8 +108,8 @@ def near_copies(rows: npt.NDArray[np.integer[Any]], distances: FloatMatrix, exac
     if size < 2 or (distances < 0).any():  # inner products are no distances
         return exact
     found = np.where(rows >= 0, distances, np.inf)
-    scale = _last_finite(found[:, :AROUND])
-    threshold = min(NEAREST, (CHANCE / (AROUND - 1)) ** (1.0 / _dimension(found)))
+    scale = around(found)
+    threshold = near_threshold(found)
     least = np.minimum(scale[:, None], scale[rows])
     near = (found > 0) & (found <= threshold * least)
     if not near.any():
@@ -89,7 +119,8 @@ def near_copies(rows: npt.NDArray[np.integer[Any]], distances: FloatMatrix, exac
     edges = exact_group[of_row], exact_group[rows[of_row, number]]
     joined = connected_components(coo_array((np.ones(len(of_row)), edges), shape=(n_rows, n_rows)), directed=False)[1]
     group = np.unique(joined[exact_group], return_inverse=True)[1]
-    return Copies(group, threshold) if group.any() else exact  # one group of all rows says nothing
+    nearness = np.where(near.any(axis=1), 1.0 - found[:, 0] / np.maximum(scale, TINY), 0.0)
+    return Copies(group, threshold, nearness) if group.any() else exact  # one group of all rows says nothing
 
 
 def joined(groups: IntVector | None, copies: Copies | None) -> IntVector | None:
@@ -103,8 +134,15 @@ def joined(groups: IntVector | None, copies: Copies | None) -> IntVector | None:
     return together if together.any() else groups  # one group of all rows says nothing
 
 
-def _last_finite(distances: FloatMatrix) -> FloatVector:
-    return np.asarray(np.where(np.isfinite(distances), distances, 0.0).max(axis=1))
+def near_threshold(distances: FloatMatrix) -> float:
+    """t, from lists of distances in order (infinity where there are fewer)."""
+    return min(NEAREST, float((CHANCE / (AROUND - 1)) ** (1.0 / _dimension(distances))))
+
+
+def around(distances: FloatMatrix) -> FloatVector:
+    """The scale of distances around each row: the distance to the 20th, or the last of fewer."""
+    some = distances[:, :AROUND]
+    return np.asarray(np.where(np.isfinite(some), some, 0.0).max(axis=1))
 
 
 def _dimension(distances: FloatMatrix) -> float:

@@ -18,10 +18,11 @@ from nearworth._common.files import read_archive, write_archive
 from nearworth._common.frames import html_table, make_frame
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth._common.warnings import warn_user
-from nearworth.audit.columns import Columns
 from nearworth.audit.copies import Copies
 from nearworth.audit.error_count import EXTRA_FALSE_ALARMS, ErrorCount, cautious, longest_list
 from nearworth.audit.explain import Explanation, Neighbour, effects_of, extremes, plain
+from nearworth.audit.export import Answers, export, read_answers
+from nearworth.audit.many_classes import Columns
 from nearworth.audit.noise_level import Posterior
 from nearworth.audit.review import Precision, Review, check_answers, matching_draw
 from nearworth.audit.target_model import TargetModel
@@ -104,6 +105,8 @@ class LabelAudit:
     _voters: Voters
     _estimator: KNNShapley
     _validation: tuple[Any, Any] = (None, None)
+    _trusted: Voters | None = None  # the nearest rows of the validation rows
+    _first: IntVector | None = None  # the first row that is identical to each; None for checked rows
     _review: Review | None = None
     _draws: list[tuple[Review, IntVector]] = field(default_factory=list)  # what review_sample drew, for `reviewed`
 
@@ -460,6 +463,7 @@ class LabelAudit:
         ids: Any = None,
         image_shape: tuple[int, ...] | None = None,
         title: str = "",
+        findings: Any = None,
         **selection: Any,
     ) -> None:
         """Write one HTML page to look at the suspects, decide on each, and export the decisions.
@@ -475,6 +479,8 @@ class LabelAudit:
         image_shape : tuple, optional
             Rows are images of so many pixels, (height, width) or (height, width, channels): they are shown.
         title : str, optional
+        findings : mapping, optional
+            Of a scan, for further tabs: see `Scan.report`.
         **selection
             Which rows are listed: fraction, rule or max_fdr, as in `suspects`.
         """
@@ -489,7 +495,22 @@ class LabelAudit:
         rows = Rows(X, target, id_name=id_name, ids=ids, names=names, image_shape=image_shape, source=title)
         if self._frame is not None:
             rows = replace(rows, **self._frame.shown(ids))
-        write_report(self._known, rows, path, selection)
+        write_report(self._known, rows, path, selection, findings)
+
+    def export(
+        self, tool: str, path: Any, *, rows: Any = None, target: str = "label", content: Any = None, **selection: Any
+    ) -> None:
+        """Write rows for another tool: "label-studio", "argilla", "fiftyone" (JSON), "cleanlab" or "csv".
+
+        The rows are those given, such as a `review_sample`, or `suspects` of the selection. `content` is what people
+        shall see: a mapping of names (such as "text" or "image") to a value for each row; `target` names the question.
+        """
+        chosen = self.suspects(**selection) if rows is None else np.asarray(rows, dtype=np.intp)
+        export(self, tool, path, chosen, target, content or {})
+
+    def read_answers(self, tool: str, path: str | os.PathLike[str], *, target: str = "label") -> Answers:
+        """What people answered there: rows and is_wrong for `reviewed`, and save(path) for `nearworth apply`."""
+        return read_answers(self, tool, path, target)
 
     def plot(self, ax: Any = None, *, bins: int = 40) -> Any:
         """Histogram of quality, suspects hatched; returns matplotlib axes."""

@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix, IntVector
-from nearworth.audit.columns import Columns, evidence_about
+from nearworth.audit.many_classes import Columns, evidence_about
 
+SQUARED = ("euclidean", "l2", "cosine", "correlation")  # metrics whose keys grow with the square of a small distance
 SMOOTHING = 1.0  # votes added to every row, shared out as the classes are; K nearest neighbours together have one
 
 
@@ -38,6 +39,10 @@ class Voters:
         weights = rank_weights(keys, n_neighbors)
         weights[rows < 0] = 0.0
         return cls(rows, keys, weights)
+
+    def distances(self, metric: Any) -> FloatMatrix:
+        """Distances to the voters, or what grows with them like a distance."""
+        return np.sqrt(self.keys) if metric in SQUARED else self.keys
 
     def without_own_group(self, group: IntVector, n_neighbors: int) -> Voters:
         """Without voters of the query's own group; the others move up."""

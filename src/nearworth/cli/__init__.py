@@ -5,6 +5,8 @@
         options.py    options that several commands share, their values from a TOML file, messages unless --quiet
       value.py        value (here or on a Dask cluster), plan, merge
       detect.py       detect, report
+      scan.py         scan
+      check.py        check, the gate
       review.py       review, and the answers that detect and report take
       owners.py       owners
       retrieval.py    retrieval
@@ -15,7 +17,7 @@
 
     value, detect, report and plan read files with data.py (files to arrays; labels are in tables/labels.py).
 
-Exit codes: 0 done, 1 an internal error, 2 bad input or usage, 130 interrupted.
+Exit codes: 0 done, 1 an internal error, 2 bad input or usage, 3 check found something new, 130 interrupted.
 """
 
 from __future__ import annotations

@@ -102,6 +102,47 @@ def report() -> None:
 
 
 @command(
+    "scan:scan",
+    *options.data(n_neighbors=10),
+    *options.IMAGES,
+    *options.output("The page to write, .html, with a tab for each kind of finding.", default=""),
+    Option(["--open", "show"], is_flag=True, help="Open the page in a browser."),
+    options.json("Summary and row numbers as JSON on stdout."),
+)
+def scan() -> None:
+    """Look for wrong labels, copies, contradictions, outliers, leaks into --validation, and classes too small.
+
+    \b
+    nearworth scan train.csv --target label --validation test.csv -o scan.html
+    """
+
+
+@command(
+    "check:check",
+    *options.data(n_neighbors=10),
+    Option(["--baseline"], default="nearworth.lock", metavar="FILE", type=options.PATH, help="What is known already."),
+    Option(["--update"], is_flag=True, help="Accept the present state: write the baseline."),
+    Option(["--max-new-suspects"], default=0, type=IntRange(min=0), help="New rows whose labels may look wrong."),
+    Option(["--max-new-duplicates"], default=0, type=IntRange(min=0), help="New rows that may be copies."),
+    Option(["--max-new-leaks"], default=0, type=IntRange(min=0), help="Rows that may be in --validation too."),
+    Option(["--max-fdr"], type=FloatRange(0, 1), help="At most this share of false alarms among suspects."),
+    Option(
+        ["--format", "form"], default="text", type=Choice(["text", "json", "markdown", "sarif", "junit"]),
+        help="For people or for machines.",
+    ),
+)  # fmt: skip
+def check() -> None:
+    """Stop at findings in TRAIN that the baseline does not know: exit code 3 names them.
+
+    Wrong labels, copies and leaks among new and changed rows, and labels never seen before.
+
+    \b
+    nearworth check train.csv --target label --update
+    nearworth check train.csv --target label --validation test.csv --format markdown
+    """
+
+
+@command(
     "review:review",
     *options.data(n_neighbors=10, search="auto"),
     options.CHECKPOINT,
@@ -295,4 +336,4 @@ def paper() -> None:
 
 
 bench = click.Group("bench", [speed, paper], help="Measure this machine, or repeat the paper's experiment.")
-ALL = (value, detect, report, review, owners, retrieval, apply, demo, plan, merge, bench)
+ALL = (value, detect, report, scan, check, review, owners, retrieval, apply, demo, plan, merge, bench)

@@ -17,8 +17,10 @@ from nearworth.report.plane import by_lot, places
 
 if TYPE_CHECKING:
     from nearworth.audit.result import LabelAudit
+    from nearworth.findings.finding import Finding
 
-MOST_SUSPECTS, MOST_NEAR, MOST_UNLABELLED = 5_000, 10, 500
+MOST_SUSPECTS, MOST_NEAR, MOST_UNLABELLED, MOST_FOUND = 5_000, 10, 500, 1_000
+TABS = ("duplicates", "outliers", "leakage")
 MOST_POINTS = 4_000  # drawn besides the rows that are shown
 SAMPLE, SAMPLE_SEED = 100, 20_261
 ROOM = 5_000_000  # characters of all cells
@@ -75,8 +77,10 @@ class Labels:
 class Content:
     """An audit, its suspects (row numbers, worst first) and the other columns of the rows."""
 
-    def __init__(self, audit: LabelAudit, rows: Rows, selection: Mapping[str, Any]) -> None:
-        self.audit, self.rows, self.selection = audit, rows, selection
+    def __init__(
+        self, audit: LabelAudit, rows: Rows, selection: Mapping[str, Any], findings: Mapping[str, Finding] | None = None
+    ) -> None:
+        self.audit, self.rows, self.selection, self.findings = audit, rows, selection, findings or {}
         suspects = audit.suspects(**selection)
         self.suspects = suspects[~np.isin(suspects, rows.judged)]
         self.listed = self.suspects[:MOST_SUSPECTS]
@@ -87,7 +91,9 @@ class Content:
         """All that the page's script reads."""
         audit, suspects = self.audit, self.suspects
         sample = by_lot(np.arange(len(audit)), SAMPLE, SAMPLE_SEED)
-        data = self._shown(sample)
+        tabs = {name: self._tab(found) for name, found in self.findings.items() if name in TABS and len(found)}
+        beside = [row for tab in tabs.values() for rows in (tab["rows"], *tab["near"]) for row in rows]
+        data = self._shown(np.array([*sample.tolist(), *beside], dtype=np.intp)) | {"findings": tabs}
         count = audit.n_errors
         data |= {
             "source": self.rows.source,
@@ -106,6 +112,16 @@ class Content:
         else:
             data |= self._targets()
         return self._with_unlabelled(as_in_file(data | self._map(data), self.rows))
+
+    def _tab(self, found: Finding) -> dict[str, Any]:
+        """The rows of a finding, those beside each, and what the words about it are made of."""
+        rows, exact = found.columns.get("training_row", found.rows)[:MOST_FOUND], found.columns.get("exact", found.rows)
+        near = [[n.row for n in self.audit.nearest(int(row))] for row in rows]
+        if found.groups is not None:
+            near = [[int(other) for other in g if other != row] for g in found.groups for row in g][:MOST_FOUND]
+        about = {"exact": exact, "other": found.rows, "score": found.scores[found.rows].round(2)}
+        words = {key: column[:MOST_FOUND].tolist() for key, column in about.items()}
+        return {"rows": rows.tolist(), "near": [group[:MOST_NEAR] for group in near], **words}
 
     def suspects_data(self) -> dict[str, Any]:
         """The listed rows, worst first, as lists of equal length; `more` are their neighbours."""
@@ -235,6 +251,11 @@ def as_in_file(data: dict[str, Any], rows: Rows) -> dict[str, Any]:
     number = rows.numbers.tolist()
     data |= {name: [number[row] for row in data[name]] for name in ("row", "sample") if name in data}
     data["more"]["row"] = [number[row] for row in data["more"]["row"]]
+    for tab in data.get("findings", {}).values():
+        tab |= {
+            "rows": [number[row] for row in tab["rows"]],
+            "near": [[number[r] for r in group] for group in tab["near"]],
+        }
     data["near"] = [[[number[row], *rest] for row, *rest in group] for group in data["near"]]
     for name in {"images", "pictures"} & data.keys():
         data[name] = {str(number[int(row)]): image for row, image in data[name].items()}

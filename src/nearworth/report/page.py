@@ -19,6 +19,7 @@ from nearworth.report.content import Content, Rows
 
 if TYPE_CHECKING:
     from nearworth.audit.result import LabelAudit
+    from nearworth.findings.finding import Finding
 
 # One script, in parts: each may use what those before it define.
 SCRIPTS = (
@@ -26,20 +27,26 @@ SCRIPTS = (
 )  # fmt: skip
 
 
-def write_report(audit: LabelAudit, rows: Rows, path: str | os.PathLike[str], selection: Mapping[str, Any]) -> None:
-    """Write the report of an audit to one HTML file."""
-    page = render_report(audit, rows, selection).encode()
+def write_report(audit: LabelAudit, rows: Rows, path: str | os.PathLike[str], *about: Any) -> None:
+    """Write the report of an audit to one HTML file; what it is about as in `render_report`."""
+    page = render_report(audit, rows, *about).encode()
     with atomic_write(path) as file:
         file.write(page)
 
 
-def render_report(audit: LabelAudit, rows: Rows, selection: Mapping[str, Any] | None = None) -> str:
-    """The report as HTML; `selection` are the keywords of `LabelAudit.suspects`."""
-    content = Content(audit, rows, selection or {})
+def render_report(
+    audit: LabelAudit,
+    rows: Rows,
+    selection: Mapping[str, Any] | None = None,
+    findings: Mapping[str, Finding] | None = None,
+) -> str:
+    """The report as HTML; `selection` are the keywords of `LabelAudit.suspects`, `findings` those of a scan."""
+    content = Content(audit, rows, selection or {}, findings)
     data = content.page_data()
     script = '"use strict";\n(() => {\n' + "".join(asset(f"web/{name}.js") for name in SCRIPTS) + "})();\n"
     rule, empty = audit.describe_selection(content.selection), audit.explain_empty(content.selection)
-    return rendered("web/page", script, data, listed=data, audit=audit, rows=rows, rule=rule, empty=empty)
+    shown = {"audit": audit, "rows": rows, "rule": rule, "empty": empty, "findings": content.findings}
+    return rendered("web/page", script, data, listed=data, **shown)
 
 
 def rendered(name: str, script: str, data: dict[str, Any], **shown: Any) -> str:

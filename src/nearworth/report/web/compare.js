@@ -20,10 +20,13 @@
   const SIGN = { for: "✓ ", against: "= ", "": "" };
   const chip = (row, other) => el("span", { class: "chip " + tone(row, other), text: SIGN[tone(row, other)] + show(labelOf(other)) });
 
+  // The rows that a row is compared with: its nearest, or its copies.
+  const comparedWith = (row) => (list().near ? list().near(row).map((each) => ({ row: each })) : nearOf(row));
+
   // The nearest row that carries the suggested label, unless another was chosen.
   function partnerOf(row) {
     if (pinned !== null) return pinned;
-    const near = nearOf(row);
+    const near = comparedWith(row);
     const best = near.find((each) => labelOf(each.row) === suggestionOf(row)) || near[0];
     return best ? best.row : null;
   }
@@ -60,7 +63,7 @@
 
   function cellTable(row, other) {
     if (!plainCells.length) return null;
-    const near = nearOf(row).map((each) => each.row);
+    const near = comparedWith(row).map((each) => each.row);
     const beside = other === null ? [] : kind === "table" ? [other, ...near.filter((each) => each !== other)] : [other];
     const own = cellsOf(row);
     const head = (each, k) => el("th", { scope: "col", class: each === other ? "pinned" : null },
@@ -79,16 +82,16 @@
   function cellNote(row) {
     if (!plainCells.length) return null;
     const more = data.cellsOmitted ? " " + plural(data.cellsOmitted, "more column is", "more columns are") + " not shown." : "";
-    return el("p", { class: "lead", text: (nearOf(row).length && tab !== "sample" ? "▲ ▼ mark numbers far above or below this row, ≠ other words." : "") + more });
+    return el("p", { class: "lead", text: (comparedWith(row).length && tab !== "sample" ? "▲ ▼ mark numbers far above or below this row, ≠ other words." : "") + more });
   }
 
   // All neighbours; a table has them as columns already.
   function neighbours(row, other) {
-    const near = nearOf(row);
+    const near = comparedWith(row);
     if (kind === "table" || tab === "sample" || !near.length) return null;
-    return el("div", { class: "section" }, el("h3", {}, "Nearest rows ", el("small", { text: "choose one to put it beside this row" })),
+    return el("div", { class: "section" }, el("h3", {}, tab === "duplicates" ? "Copies " : "Nearest rows ", el("small", { text: "choose one to put it beside this row" })),
       el("div", { class: "near " + (hasImages ? "images" : "texts") }, near.map(({ row: each, distance }, k) => el("button", {
-        type: "button", "data-keep": "near-" + k, "aria-pressed": String(each === other), title: nameOf(each) + ", distance " + distance, "aria-label": nameOf(each) + ", labelled " + show(labelOf(each)), onclick: () => pin(each),
+        type: "button", "data-keep": "near-" + k, "aria-pressed": String(each === other), title: nameOf(each) + (distance === undefined ? "" : ", distance " + distance), "aria-label": nameOf(each) + ", labelled " + show(labelOf(each)), onclick: () => pin(each),
       }, excerpt(each), el("span", { class: "foot" }, chip(row, each), !hasImages && el("span", { text: kind === "bare" ? "" : nameOf(each) }))))));
   }
 

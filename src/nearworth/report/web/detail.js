@@ -2,13 +2,24 @@
   function verdict(row) {
     const given = show(labelOf(row)), best = suggested(row);
     if (tab === "sample") return ["Is", el("b", { text: given }), "right?"];
+    if (lists[tab].about) return [el("b", { text: given }), "– " + { duplicates: "there more than once", outliers: "far from every other row", leakage: "also in the validation set" }[tab]];
     if (tab === "unlabelled") return ["No " + noun + (isNumber ? " – rows like it are near" : " – looks like"), el("b", { class: "new", text: show(best) })];
     if (best === null) return [isNumber ? "Given" : "Labelled", el("b", { class: "old", text: given }), "– in doubt"];
     return [isNumber ? "Given" : "Labelled", el("b", { class: "old", text: given }), isNumber ? "– rows like it are near" : "– looks like", el("b", { class: "new", text: show(best) })];
   }
 
+  // What a finding beside the labels says about a row.
+  function told(row) {
+    const { near, about } = list();
+    if (tab === "outliers") return "One usual row in " + n(10 ** Math.min(9, Math.floor(about(row, "score")))) + " would be as far from the others. It may be broken, or rare and right.";
+    if (tab === "leakage") return (about(row, "exact") ? "The same" : "Nearly the same") + " as row " + n(about(row, "other")) + " of the validation set. A model can remember it, and the score will look too good.";
+    const others = near(row), labels = [...new Set([row, ...others].map(labelOf))];
+    return (about(row, "exact") ? "An exact" : "A near") + " copy of " + listing(others.slice(0, 3).map(nameOf)) + (others.length > 3 ? " and more" : "") + "." + (labels.length > 1 ? " They disagree: " + listing(labels.map(show)) + "." : "");
+  }
+
   function sentence(row) {
     if (tab === "sample") return ["Drawn by lot, so that what you find here holds for all " + n(data.nRows) + " rows. Judge the content; what the audit says is not shown on purpose."];
+    if (lists[tab].about) return [told(row)];
     if (tab === "unlabelled") return [!isNumber && el("b", { text: "With a probability of " + percent(certainty(row)) + ". " }), "Left out of the audit; its " + plural(nearOf(row).length, "nearest row") + (nearOf(row).length === 1 ? " suggests" : " suggest") + " this " + noun + "."];
     const strong = el("b", { text: "Wrong with a probability of " + percent(wrong(row)) + ". " });
     if (isNumber) {

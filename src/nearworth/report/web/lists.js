@@ -5,11 +5,18 @@
     ...(unlabelled.size ? { unlabelled: { name: "Unlabelled", rows: data.unlabelled.row } } : {}),
     sample: { name: "Sample", rows: data.sample },
   };
+  // Further findings: the rows beside each row, and what is said about it. A row that is found twice is listed once.
+  const found = Object.entries({ duplicates: "Duplicates", outliers: "Outliers", leakage: "Leakage" }).filter(([id]) => data.findings && data.findings[id]);
+  for (const [id, name] of found) {
+    const { rows, near, ...about } = data.findings[id], at = new Map();
+    rows.forEach((row, k) => { if (!at.has(row)) at.set(row, k); });
+    lists[id] = { name, rows: [...at.keys()], near: (row) => near[at.get(row)], about: (row, key) => about[key][at.get(row)] };
+  }
   for (const list of Object.values(lists)) Object.assign(list, { chosen: 0, sort: "sure", filter: { ...EMPTY_FILTER } });
   let tab = "labels", pinned = null, layout = hasImages ? "grid" : "list", shown = [];
   const list = () => lists[tab];
   const chosenRow = () => shown[list().chosen];
-  const suggested = (row) => (tab === "sample" ? null : suggestionOf(row));
+  const suggested = (row) => (tab === "labels" || tab === "unlabelled" ? suggestionOf(row) : null);
   const certainty = (row) => data.unlabelled.certainty[unlabelled.get(row)];
   const isFiltered = () => Object.values(list().filter).some(Boolean);
   const text = new Intl.Collator(undefined, { numeric: true });
@@ -77,7 +84,7 @@
     const hasNumbers = isNumber && tab === "labels";
     $("filters").replaceChildren(...[
       search,
-      choice("sort", "Order", [["sure", tab === "sample" ? "Order by lot" : "Surest first"], ["row", "By row"], ["given", "By " + noun]]),
+      choice("sort", "Order", [["sure", tab === "sample" ? "Order by lot" : tab === "duplicates" ? "By group" : "Surest first"], ["row", "By row"], ["given", "By " + noun]]),
       hasNumbers && choice("given", "High or low", [["", "High or low"], ["high", "Looks too high"], ["low", "Looks too low"]]),
       !isNumber && tab !== "unlabelled" && choice("given", "Given label", [["", "Any label"], ...labelOptions(labelOf)]),
       !isNumber && tab !== "sample" && choice("best", "Suggested label", [["", "Any suggestion"], ...labelOptions(suggestionOf)]),

@@ -29,6 +29,7 @@
     $("subline").textContent = ends + (!data.nListed ? "None is listed." : n(data.nListed) + " listed, " + (surely === data.nListed ? "all" : n(surely)) + " with more than 90% certainty." + (more ? " The first " + n(nListed) + " are on this page; nearworth detect writes all." : ""));
     if (data.nJudged) $("subline").append(" " + plural(data.nJudged, "row was", "rows were") + " judged before and " + (data.nJudged === 1 ? "is" : "are") + " not asked again.");
     if (unlabelled.size) $("subline").append(" " + plural(data.unlabelled.count, "row has", "rows have") + " no " + noun + ".");
+    if (found.length) $("subline").append(" Also: " + listing(found.map(([id, name]) => plural(lists[id].rows.length, ...{ Duplicates: ["copy", "copies"], Outliers: ["outlier"], Leakage: ["row shared with the validation set", "rows shared with the validation set"] }[name]))) + ".");
     $("estimate").replaceChildren(rangeChart(low, high, said));
   }
 

@@ -3,7 +3,7 @@
   const view = (name) => { document.body.dataset.view = name; if (lists[tab]) drawList(); };
 
   function drawTabs() {
-    const names = [["labels", lists.labels.name], lists.unlabelled && ["unlabelled", lists.unlabelled.name], sampling && ["sample", "Sample"], null, data.place && ["map", "Map"], ["classes", isNumber ? "Distribution" : "Classes"], ["about", "About"]];
+    const names = [["labels", lists.labels.name], ...found, lists.unlabelled && ["unlabelled", lists.unlabelled.name], sampling && ["sample", "Sample"], null, data.place && ["map", "Map"], ["classes", isNumber ? "Distribution" : "Classes"], ["about", "About"]];
     $("tabs").replaceChildren(...names.filter((each) => each !== false && each !== undefined).map((each) => {
       if (each === null) return el("span", { class: "gap" });
       const [id, name] = each;

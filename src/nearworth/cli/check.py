@@ -1,0 +1,144 @@
+"""nearworth check: a gate for continuous integration that lets known findings pass and stops at new ones.
+
+The baseline is a JSON file with a line for each known row: the key of its other cells, its label, a number if it is
+there more than once, and what was found about it and accepted. A row is new if any of its cells changed. New rows are
+judged against the known ones.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+from xml.etree import ElementTree as Xml
+
+import click
+import numpy as np
+
+import nearworth as nw
+from nearworth.cli.data import Data, prepare
+from nearworth.cli.decisions import row_keys
+from nearworth.cli.options import pop_model, print_message
+from nearworth.tables import InputError
+from nearworth.tables.write import write_bytes
+
+FAILED = 3
+
+
+class New(NamedTuple):
+    """A finding that the baseline does not have; row None for the labels as a set."""
+
+    kind: str
+    row: int | None
+    message: str
+
+
+def check(*, baseline: str, update: bool, form: str, max_fdr: float | None, **given: Any) -> None:
+    limits = {kind: given.pop(f"max_new_{kind}s") for kind in ("suspect", "duplicate", "leak")} | {"label": 0}
+    model, path = pop_model(given), Path(baseline)
+    data, (known, labels) = prepare(**given), _read(path)
+    keys, own = _keys(data), {*map(str, data.y.tolist())} if data.task == "classification" else set[str]()
+    found = _find(data, keys, known, {} if max_fdr is None else {"max_fdr": max_fdr}, model)
+    found += [New("label", None, f"no known row has the label {label}") for label in sorted(own - labels) if known]
+    over = [k for k, limit in limits.items() if not update and sum(new.kind == k for new in found) > limit]
+    click.echo(FORMS[form](found, f"{Path(given['train']).as_posix()}: {'failed' if over else 'passed'}"))
+    if update:
+        rows = {key: known.get(key, "") for key in keys}
+        place = dict(zip(data.names()["row"].tolist(), keys, strict=True))
+        for new in (new for new in found if new.row is not None):
+            rows[place[new.row]] = " ".join(dict.fromkeys([*rows[place[new.row]].split(), new.kind]))
+        content = {"labels": sorted(own), "rows": rows, "version": 1}
+        text = json.dumps(content, indent=0, sort_keys=True, ensure_ascii=False) + "\n"
+        write_bytes(str(path), lambda file: file.write(text.encode("utf-8", "replace")))
+        print_message(f"{path} knows {len(keys):,} rows now: commit it.")
+    if over:
+        print_message(f"Too many: {', '.join(over)}. Correct them, or accept them with --update and commit {path}.")
+        raise click.exceptions.Exit(FAILED)
+
+
+def _find(data: Data, keys: list[str], known: dict[str, str], fdr: dict[str, Any], model: Any) -> list[New]:
+    new = np.array([key not in known for key in keys])
+    if not new.any() and data.X_val is None:
+        return []
+    scan, numbers = nw.scan(data.X, data.y, data.X_val, data.y_val, task=data.task, **model), data.names()["row"]
+    found = [New("suspect", row, said) for row, said in _suspects(data, new, scan.labels, fdr, model) if new[row]]
+    for group in scan.duplicates.groups or []:
+        copied = {row: numbers[group[group != row][0]] for row in group[new[group]].tolist()}
+        found += [New("duplicate", row, f"a copy of row {of}") for row, of in copied.items()]
+    leaks = zip(scan.leakage.rows.tolist(), scan.leakage.columns.get("training_row", []), strict=True)
+    leaked = {int(row): of for of, row in leaks if "leak" not in known.get(keys[row], "")}
+    found += [New("leak", row, f"also in the validation set, as row {of}") for row, of in leaked.items()]
+    return [each._replace(row=int(numbers[each.row])) for each in found]
+
+
+def _suspects(data: Data, new: Any, audit: nw.LabelAudit, fdr: dict[str, Any], model: Any) -> list[tuple[int, str]]:
+    """Rows whose labels look wrong: new ones judged by the known ones, or all in one audit where few are known."""
+    rows, judged = np.arange(len(new)), new & np.isin(data.y, data.y[~new])
+    if data.task == "classification" and 2 * new.sum() < len(new) and judged.any() and len(set(data.y[~new])) > 1:
+        audited = nw.audit_labels(data.X[~new], data.y[~new], **model)
+        rows, audit = np.flatnonzero(judged), audited.check(data.X[judged], data.y[judged])
+    listed = audit.suspects(**fdr)
+    return [(int(rows[i]), f"labelled {audit.given[i]}, looks like {audit.suggested[i]}") for i in listed]
+
+
+def _keys(data: Data) -> list[str]:
+    """A key for each row: the same whatever the order of rows, another if a cell changes."""
+    cells, seen = row_keys(data.source, data.rows.target, data.names()["row"]), Counter[str]()
+    names = [f"{key} {label}" for key, label in zip(cells, data.y.tolist(), strict=True)]
+    for i, name in enumerate(names):
+        seen[name] += 1
+        names[i] = name if seen[name] == 1 else f"{name} #{seen[name]}"
+    return names
+
+
+def _read(path: Path) -> tuple[dict[str, str], set[str]]:
+    """What is known of each row, and the labels."""
+    if not path.exists():
+        return {}, set()
+    text = path.read_text(encoding="utf-8", errors="replace")
+    try:
+        content = json.loads(text)
+        return {str(key): str(what) for key, what in content["rows"].items()}, {*map(str, content["labels"])}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        why = "has a merge conflict: take either side" if "<<<<<<<" in text else "is no baseline: restore or delete it"
+        raise InputError(f"{path}: {why}, then accept the present state with --update.") from error
+
+
+def _text(found: list[New], verdict: str, line: str = "{:10}{:10}{}", head: tuple[str, ...] = ()) -> str:
+    lines = [line.format(new.kind, "" if new.row is None else f"row {new.row}", new.message) for new in found]
+    return "\n".join([*(head if found else ()), *lines, "", f"{verdict}, {len(found):,} new findings"]).lstrip()
+
+
+def _markdown(found: list[New], verdict: str) -> str:
+    safe = [new._replace(message=new.message.replace("|", "\\|")) for new in found]
+    return _text(safe, f"**{verdict}**", "| {} | {} | {} |", ("| finding | row | |", "|---|---|---|"))
+
+
+def _json(found: list[New], verdict: str) -> str:
+    return json.dumps({"verdict": verdict, "findings": [new._asdict() for new in found]}, indent=1, ensure_ascii=False)
+
+
+def _sarif(found: list[New], verdict: str) -> str:
+    """Lines are those of a CSV with a header and no line breaks within cells."""
+    file, level = verdict.rpartition(": ")[0], "error" if verdict.endswith("failed") else "note"
+    results: list[dict[str, Any]] = [
+        {"ruleId": new.kind, "level": level, "message": {"text": new.message}} for new in found
+    ]
+    for result, new in zip(results, found, strict=True):
+        place = {"artifactLocation": {"uri": file}, "region": {"startLine": 1 if new.row is None else new.row + 2}}
+        result["locations"] = [{"physicalLocation": place}]
+    tool = {"driver": {"name": "nearworth", "version": nw.__version__}}
+    return json.dumps({"version": "2.1.0", "runs": [{"tool": tool, "results": results}]}, indent=1)
+
+
+def _junit(found: list[New], verdict: str) -> str:
+    suite = Xml.Element("testsuite", name="nearworth", tests=str(len(found)))
+    for new in found:
+        case = Xml.SubElement(suite, "testcase", classname=verdict, name=f"{new.kind} {new.row}")
+        if verdict.endswith("failed"):
+            Xml.SubElement(case, "failure", message=new.message)
+    return Xml.tostring(suite, encoding="unicode")
+
+
+FORMS = {"text": _text, "json": _json, "markdown": _markdown, "sarif": _sarif, "junit": _junit}

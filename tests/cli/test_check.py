@@ -1,0 +1,218 @@
+"""The gate: nothing new passes, something new is named and stops it, in repositories of git as people use them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from cli.command_line import environment, flowers, one_line, write_csv
+
+ROOT = Path(__file__).parents[2]
+CHECK = ["check", "train.csv", "-t", "species"]
+
+
+@pytest.fixture
+def data(tmp_path, rng):
+    """Columns in a file, and a function that writes them again."""
+    columns, _ = flowers(rng, 150)
+
+    def write(**changed):
+        write_csv(tmp_path / "train.csv", columns | changed)
+        return columns
+
+    write()
+    return write
+
+
+def accepted(command):
+    assert command(*CHECK, "--update")[0] == 0
+
+
+def with_wrong(columns, row):
+    """One clear case labelled wrong."""
+    species = list(columns["species"])
+    species[row] = "tulip" if species[row] != "tulip" else "iris"
+    return species
+
+
+def longer(columns, *rows, **changed):
+    """The columns with further rows like these, whose cells may be others."""
+    return {name: [*cells, *(changed.get(name, cells[row]) for row in rows)] for name, cells in columns.items()}
+
+
+def test_nothing_new_passes_and_a_wrong_label_is_named(command, data):
+    accepted(command)
+    assert command(*CHECK)[0] == 0
+    data(species=with_wrong(data(), 40))
+    code, out, err = command(*CHECK)
+    assert code == 3
+    assert out.splitlines()[0].split()[:3] == ["suspect", "row", "40"]
+    assert "looks like" in out
+    assert "accept them with --update" in err
+    assert command(*CHECK, "--max-new-suspects", "1")[0] == 0
+    accepted(command)
+    assert command(*CHECK)[0] == 0
+
+
+def test_without_a_baseline_everything_is_new(command, data, tmp_path):
+    columns = data()
+    assert command(*CHECK)[0] == 0
+    write_csv(tmp_path / "train.csv", longer(columns, 3))
+    code, out, _ = command(*CHECK)
+    assert code == 3
+    assert [line.split()[:3] for line in out.splitlines()[:2]] == [
+        ["duplicate", "row", "3"],
+        ["duplicate", "row", "150"],
+    ]
+
+
+def test_order_does_not_matter_and_the_file_is_sorted(command, data, tmp_path):
+    accepted(command)
+    before = (tmp_path / "nearworth.lock").read_bytes()
+    columns = data()
+    write_csv(tmp_path / "train.csv", {name: list(cells)[::-1] for name, cells in columns.items()})
+    assert command(*CHECK)[0] == 0
+    accepted(command)
+    assert (tmp_path / "nearworth.lock").read_bytes() == before
+    rows = list(json.loads(before)["rows"])
+    assert rows == sorted(rows)
+    assert len(before.splitlines()) > len(rows)  # one line for each
+
+
+def test_copies_leaks_and_labels_never_seen(command, data, tmp_path):
+    accepted(command)
+    columns = data()
+    write_csv(tmp_path / "train.csv", longer(columns, 3))
+    code, out, _ = command(*CHECK, "--id", "name")
+    assert (code, out.split()[:3]) == (3, ["duplicate", "row", "150"])
+    assert command(*CHECK, "--max-new-duplicates", "1")[0] == 0
+    data(species=["daisy", *columns["species"][1:]])
+    code, out, _ = command(*CHECK)
+    assert code == 3
+    assert "no known row has the label daisy" in out
+    data()
+    write_csv(tmp_path / "test.csv", {name: list(cells)[7:9] for name, cells in columns.items()})
+    code, out, _ = command(*CHECK, "--validation", "test.csv")
+    assert code == 3
+    assert [line.split()[:3] for line in out.splitlines()[:2]] == [["leak", "row", "7"], ["leak", "row", "8"]]
+    assert command(*CHECK, "--validation", "test.csv", "--update")[0] == 0
+    assert command(*CHECK, "--validation", "test.csv")[0] == 0
+
+
+def test_forms_for_machines(command, data):
+    accepted(command)
+    data(species=with_wrong(data(), 40))
+    assert json.loads(command(*CHECK, "--format", "json")[1])["findings"][0]["row"] == 40
+    assert "| suspect | row 40 |" in command(*CHECK, "--format", "markdown")[1]
+    result = json.loads(command(*CHECK, "--format", "sarif")[1])["runs"][0]["results"][0]
+    assert result["locations"][0]["physicalLocation"]["region"]["startLine"] == 42
+    assert (result["ruleId"], result["level"]) == ("suspect", "error")
+    suite = ElementTree.fromstring(command(*CHECK, "--format", "junit")[1])
+    assert [case.find("failure") is not None for case in suite] == [True]
+    assert len({command(*CHECK, "--jobs", str(jobs))[1] for jobs in (1, 2)}) == 1
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"rows": 3}', "<<<<<<< ours\n{}\n=======\n{}\n>>>>>>> theirs\n"])
+def test_a_damaged_baseline_is_refused(content, command, data, tmp_path):
+    (tmp_path / "nearworth.lock").write_text(content)
+    code, _, err = command(*CHECK, "-q")
+    assert code == 2
+    assert ("merge conflict" if "<<<" in content else "is no baseline") in one_line(err)
+    assert command(*CHECK, "-q", "--update")[0] == 2  # deleted or resolved by a person first
+
+
+def git(*arguments, check=True):
+    who = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main", "-c", "commit.gpgsign=false"]
+    return subprocess.run(["git", *who, *arguments], check=check, capture_output=True, text=True).returncode
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_a_repository_through_add_judge_update_revert_and_a_merge_conflict(command, data, tmp_path, rng):
+    accepted(command)
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "data")
+    more, _ = flowers(rng, 6)
+    for branch, rows in {
+        "left": [0, 1, 2],
+        "right": [3, 4, 5],
+    }.items():  # further rows, all right
+        git("checkout", "-b", branch, "main")
+        base = data()
+        write_csv(tmp_path / "train.csv", {n: [*base[n], *([*more[n]][r] for r in rows)] for n in base})
+        assert command(*CHECK, "--id", "name")[0] == 0
+        accepted(command)
+        git("commit", "-am", branch)
+    assert git("merge", "left", check=False) != 0  # both added rows at the end
+    assert command(*CHECK, "-q")[0] in (2, 3)  # a file with conflict markers is no data
+    base = data()
+    write_csv(tmp_path / "train.csv", {n: [*base[n], *more[n]] for n in base})
+    if "<<<<<<<" in (tmp_path / "nearworth.lock").read_text():
+        assert "merge conflict" in command(*CHECK, "-q")[2]
+        git("checkout", "--ours", "nearworth.lock")
+    assert command(*CHECK)[0] == 0  # rows of the other side are new again, and right
+    accepted(command)
+    git("commit", "-am", "merged")
+    species = with_wrong(base, 11)
+    write_csv(tmp_path / "train.csv", {n: [*(species if n == "species" else base[n]), *more[n]] for n in base})
+    assert command(*CHECK)[0] == 3
+    git("checkout", "train.csv")  # reverted
+    assert command(*CHECK)[0] == 0
+
+
+def test_the_steps_of_the_action(data, command, tmp_path):
+    yaml = pytest.importorskip("yaml")
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    step = action["runs"]["steps"][-1]
+    assert set(step["env"]) == {"DATA", "TARGET", "OPTIONS"}
+    assert all(value == f"${{{{ inputs.{name.lower()} }}}}" for name, value in step["env"].items())
+    tool = tmp_path / "bin"
+    tool.mkdir()
+    (tool / "nearworth").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m nearworth "$@"\n')
+    (tool / "nearworth").chmod(0o755)
+    accepted(command)
+
+    def run(options=""):
+        given = {"DATA": "train.csv", "TARGET": "species", "OPTIONS": options, "GITHUB_STEP_SUMMARY": "summary.md"}
+        path = {"PATH": f"{tool}{os.pathsep}{os.environ['PATH']}"}
+        shell = ["bash", "-e", "-c", step["run"]]
+        return subprocess.run(shell, env=environment() | given | path, cwd=tmp_path, capture_output=True).returncode
+
+    assert run() == 0
+    data(species=with_wrong(data(), 40))
+    assert run() == 3
+    assert "| suspect | row 40 |" in (tmp_path / "summary.md").read_text()
+    assert run("--max-new-suspects 1 --jobs 1") == 0
+
+
+def test_the_hook_names_this_command():
+    yaml = pytest.importorskip("yaml")
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    assert hook["entry"] == "nearworth check"
+    assert not hook["pass_filenames"]
+
+
+@pytest.mark.skipif(shutil.which("pre-commit") is None, reason="needs pre-commit")
+def test_pre_commit_runs_the_hook(data, command, tmp_path):
+    yaml = pytest.importorskip("yaml")
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    entry = f"{sys.executable} -m {hook['entry']}"  # this tree instead of one that is installed from a network
+    local = hook | {"language": "system", "entry": entry, "args": ["train.csv", "-t", "species"]}
+    (tmp_path / ".pre-commit-config.yaml").write_text(yaml.safe_dump({"repos": [{"repo": "local", "hooks": [local]}]}))
+    accepted(command)
+    git("init")
+    git("add", ".")
+    run = ["pre-commit", "run", "--all-files"]
+    assert subprocess.run(run, env=environment(), check=False).returncode == 0
+    data(species=with_wrong(data(), 40))
+    git("add", ".")
+    stopped = subprocess.run(run, env=environment(), check=False, capture_output=True, text=True)
+    assert stopped.returncode == 1
+    assert "row 40" in stopped.stdout

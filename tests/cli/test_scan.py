@@ -1,0 +1,56 @@
+"""nearworth scan on a file: what it says, and a page whose decisions `apply` carries out."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
+from cli.command_line import flowers, installed, one_line, write_csv
+
+
+def planted(tmp_path, rng):
+    """Flowers of which 3 are there twice, one of these with another label; one is far away; two are in the test set."""
+    columns, _ = flowers(rng, 90)
+    for name, cells in columns.items():
+        columns[name] = [*cells, *cells[:3]]
+    columns["length"][50] = 400.0
+    columns["species"][92] = "rose"
+    write_csv(tmp_path / "train.csv", columns)
+    write_csv(tmp_path / "test.csv", {name: [cells[10], cells[11]] for name, cells in columns.items()})
+    return columns
+
+
+def test_every_kind_is_found(tmp_path, rng):
+    planted(tmp_path, rng)
+    options = ["-t", "species", "--id", "name", "--validation", "test.csv", "-o", "scan.html", "--json"]
+    run = installed("scan", "train.csv", *options, cwd=tmp_path)
+    assert run.returncode == 0, run.stderr
+    found = json.loads(run.stdout)
+    assert found["duplicates"] == [0, 90, 1, 91, 2, 92]
+    assert found["conflicts"] == [2, 92]
+    assert found["outliers"] == [50]
+    assert found["leakage"] == [0, 1]
+    assert "6 rows in 3 groups of copies, 6 exact" in run.stderr
+    page = (tmp_path / "scan.html").read_text()
+    assert "Duplicates: 6 rows in 3 groups" in page
+    assert "Open scan.html" in run.stderr
+
+
+def test_without_a_page_and_with_a_bad_one(tmp_path, rng):
+    planted(tmp_path, rng)
+    run = installed("scan", "train.csv", "-t", "species", cwd=tmp_path)
+    assert run.returncode == 0, run.stderr
+    assert not list(tmp_path.glob("*.html"))
+    refused = installed("scan", "train.csv", "-t", "species", "-o", "scan.txt", "-q", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "cannot write '.txt'" in one_line(refused.stderr)
+
+
+def test_row_numbers_are_those_of_the_file(tmp_path, rng):
+    columns = planted(tmp_path, rng)
+    columns["species"][5] = ""
+    write_csv(tmp_path / "train.csv", columns)
+    found = json.loads(installed("scan", "train.csv", "-t", "species", "--json", cwd=tmp_path).stdout)
+    assert found["duplicates"] == [0, 90, 1, 91, 2, 92]
+    assert np.isin(50, found["outliers"])
