@@ -85,6 +85,16 @@ def test_rows_that_differ_in_tiny_numbers_alone(container):
     assert [len(set(row)) for row in keys.tolist()] == [4, 4, 2, 2]
 
 
+@pytest.mark.parametrize("container", [np.array, scipy.sparse.csr_array])
+def test_queries_far_beyond_such_rows_are_not_scaled(container):
+    """Their scaled differences would overflow, and tie what is not tied."""
+    keys = make_keys(container([[0.25, 0.0], [1.0, 3e-170], [0.5, 0.0], [1.0, 1e-170]]), "euclidean", None)
+    found = keys(container([[2.0**40, 0.0], [1.0, 0.0]]))
+    assert np.isfinite(found).all()
+    assert found[0, 1] == found[0, 3] < found[0, 2] < found[0, 0]
+    assert found[1, 3] < found[1, 1] < found[1, 2] < found[1, 0]
+
+
 def test_tiny_differences_beside_missing_numbers():
     X = np.array([[np.nan, 3e-170], [np.nan, 1e-170], [np.nan, 2e-170], [1.0, np.nan]])
     keys = make_keys(X, "nan_euclidean", None)(np.array([[5.0, 0.9e-170]]))[0]
