@@ -53,8 +53,8 @@ class LabelledFrame:
         rows = np.flatnonzero(self.labelled)
         columns = {name: self.table[name].take(rows) for name in self.table.column_names}
         cells = {name: cells for name, cells in columns.items() if kind_of(cells) != "list"}
-        ids = None if ids is None else np.asarray(ids)[rows]
-        return {"cells": cells, "ids": ids, "numbers": rows, "of_rows": len(self.X), "notes": self.target.remarks}
+        found = {"cells": cells, "ids": None if ids is None else np.asarray(ids)[rows], "notes": self.target.remarks}
+        return found | {"numbers": None if self.labelled.all() else rows, "of_rows": len(self.X)}
 
     def alike(self, X: Any, y: Any, argument: str) -> tuple[LabelledFrame | None, Any, Any]:
         """Other rows and labels prepared alike, without those that have no label; first the frame, if y is of it."""
