@@ -69,8 +69,9 @@ def test_amounts_that_cannot_be_paid(budget):
 
 @pytest.fixture
 def problem(rng):
-    X, y = rng.normal(size=(8, 2)), np.array([0, 1] * 4)
-    return X, y, np.array(list("aabbccca")), rng.normal(size=(2, 2)), np.array([0, 1])
+    y, q = np.array([0, 1] * 4), np.array([0, 1])
+    X, Q = rng.normal(size=(8, 2)) + 9.0 * y[:, None], rng.normal(size=(2, 2)) + 9.0 * q[:, None]
+    return X, y, np.array(list("aabbccca")), Q, q
 
 
 def test_the_analyst_is_paid_by_the_composite_game(problem):

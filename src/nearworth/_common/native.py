@@ -77,10 +77,10 @@ nearest_lists(qkeys:i4[q,s] tolerances:i4[q] excluded:i4[q,e] row_of:i4[n] queri
     given:f8?[q,n] ask:function? first:i8 hashed:i4 least:i8 rows:i4[q,k]! keys:f8[q,k]! near:i4[n]! exact:f8[n]!)
 
 # owners.c
-owners_space(n_neighbors:i8 n_owners:i8 n_nodes:i8) -> i8
+owners_space(k:i8 n_owners:i8 n_nodes:i8) -> i8
 value_owners(qkeys:i4[q,s]! tolerances:i4[q] labels:i4[q] excluded:i4[q,e] starts:i8[m+1] row_of:i4[n] owner_of:i4[n]
-    class_of:i4[n] queries:f8?[q,d] points:any?[p,d] given:f8?[q,n] ask:function? by_index:i4 n_neighbors:i8 t:f8[g]
-    weights:f8[g] binomial:f8[m+1,n_neighbors,g] values:f8[q,m]! near:i4[n]! exact:f8[n]! space:f8[b]!)
+    class_of:i4[n] queries:f8?[q,d] points:any?[p,d] given:f8?[q,n] ask:function? by_index:i4 k:i8 t:f8[g]
+    weights:f8[g] binomial:f8[m+1,k,g] values:f8[q,m]! near:i4[n]! exact:f8[n]! space:f8[b]!)
 
 # regression.c
 value_regression(keys:f8[q,n] targets:f8[n] query_targets:f8[q] weights:f8[q] by_index:i4 worth:f8[m] loss:f8[m]
