@@ -224,8 +224,9 @@ def plan() -> None:
     """Say what a run would need, before anything runs: threads, memory, time, and what would be cheaper.
 
     Of a file: TRAIN is read and prepared as `nearworth value` does it, of the --validation file rows are counted.
-    Of sizes: N_TRAIN rows valued on N_VAL validation rows, or on each other. Times come from a short trial on this
-    machine, on some of your rows or on random ones. --for detect: the time of an audit, by each way to find neighbours.
+    Of sizes: N_TRAIN rows valued on N_VAL validation rows. Times come from a short trial on this machine, on some of
+    your rows or on random ones. --for detect: the time of an audit, of a file or of N_TRAIN rows, by each way to find
+    neighbours.
 
     \b
     nearworth plan train.csv --target label --validation trusted.csv

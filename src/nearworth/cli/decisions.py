@@ -91,12 +91,12 @@ def _decision(path: str, line: int, record: dict[str, Any]) -> Decision:
 
 
 class KeptDecisions:
-    """The decisions that are kept in a folder, by the key of a row, the target and the label that was judged."""
+    """The decisions that are kept in a folder, if any, by the key of a row, the target and the label judged."""
 
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / KEPT
+    def __init__(self, folder: Path | None) -> None:
+        self.path = (folder or Path()) / KEPT
         self._known: dict[tuple[str, str], dict[str, dict[str, str]]] = {}
-        if not self.path.exists():
+        if folder is None or not self.path.exists():
             return
         try:
             for record in json.loads(self.path.read_text(encoding="utf-8"))["decisions"]:

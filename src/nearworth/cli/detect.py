@@ -99,17 +99,12 @@ class Audited(NamedTuple):
 
     @classmethod
     def make(cls, given: dict[str, Any]) -> Audited:
-        selection, ask_again = _pop_selection(given), given.pop("ask_again")
-        k, metric = given["n_neighbors"], given["metric"]
+        selection, ask_again = _pop_selection(given), given.pop("ask_again", False)
+        k, metric, folder = given["n_neighbors"], given["metric"], Path(given["train"]).absolute().parent
+        kept = KeptDecisions(None if ask_again else folder)
         data, audit = audited(given)
         suspects, found = audit.suspects(**selection), suggest(audit, data, k, metric)
-        if ask_again:
-            return cls(replace(data, rows=replace(data.rows, unlabelled=found)), audit, selection, suspects, 0)
-        kept, target, numbers = (
-            KeptDecisions(Path(given["train"]).absolute().parent),
-            data.rows.target,
-            data.names()["row"],
-        )
+        target, numbers = data.rows.target, data.names()["row"]
         texts = [id_text(label) for label in audit.given[suspects].tolist()]
         known, n_waiting = kept.judged(data.source, target, numbers[suspects], texts)
         if found is not None:
@@ -183,7 +178,7 @@ class Audited(NamedTuple):
 
 def audited(given: dict[str, Any]) -> tuple[Data, nw.LabelAudit]:
     """The data and their audit, with the answers of reviews."""
-    model, reviews, checkpoint = pop_model(given), given.pop("review"), given.pop("checkpoint")
+    model, reviews, checkpoint = pop_model(given), given.pop("review"), given.pop("checkpoint", None)
     images = given.pop("image_shape", None), given.pop("images_below", None)
     data = prepare(**given)
     rest = data.unlabelled and with_images(data.unlabelled, *images)

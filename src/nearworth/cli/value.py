@@ -115,7 +115,7 @@ def plan(
 ) -> None:
     model = pop_model(given)
     n_train = None
-    sizes = all(size.isdecimal() and int(size) > 0 for size in what)
+    sizes = all(size.isdecimal() and int(size) > 0 for size in what) and (len(what) > 1 or purpose == "detect")
     if len(what) == 1 and not sizes:  # the plan of `nearworth value`; only the number of validation rows matters
         validation = given.pop("validation")
         n_val = None if validation is None else count_rows(validation)
