@@ -38,8 +38,8 @@ def test_identical_rows_are_those_of_the_definition(picks, seed):
 
 
 def test_rows_that_round_alike_are_no_copies():
-    X = np.array([[1.0, 1.0 + 1e-9], [1.0, 1.0 + 2e-9], [3.0, 0.1]])
-    assert first_copies(X).tolist() == [0, 1, 2]
+    X = np.array([[1.0, 1.0 + 1e-9], [1.0, 1.0 + 2e-9], [3.0, 0.1], [2.0, 3.0]])
+    assert first_copies(X).tolist() == [0, 1, 2, 3]
     assert first_copies(X[:2], X[:1].astype(np.float32)).tolist() == [0, 0, 0]  # here the rounding is a row itself
 
 
@@ -81,6 +81,23 @@ def test_what_further_copies_draw(rng):
     paid = np.maximum(found.labels.value, 0)
     share = paid[[40, 41]].sum() / paid.sum()
     assert f"draw {share:.1%} of payments" in found.duplicates.says
+
+
+def test_of_copies_with_different_labels_the_most_valuable_is_not_extra(rng):
+    X, y = planted(rng, 60)
+    found = nw.scan(np.concatenate([X, X[:1]]), np.concatenate([y, 1 - y[:1]]))
+    value = found.labels.value
+    assert value[0] != value[60]
+    assert found.duplicates.to_frame("pandas")["extra"].tolist() == [
+        bool(value[0] < value[60]),
+        bool(value[60] < value[0]),
+    ]
+
+
+def test_a_row_that_is_there_many_times_is_a_leak(rng):
+    X, y = planted(rng, 60)
+    X[:30] = X[0]  # all that are near are at the same place
+    assert nw.scan(X, y, np.concatenate([X[:1], X[40:41] + 5.0]), y[[0, 40]]).leakage.rows.tolist() == [0]
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "manhattan", "cosine"])
