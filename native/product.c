@@ -146,15 +146,3 @@ EXPORT void product_qkeys(const void *points, int32_t type, const int32_t *rows,
     else
         multiply_double(&product, factors, space);
 }
-
-/* qkeys of exact keys: (key - low) * scale + MARGIN, between 0 and TOP. Column j goes to place places[j]. */
-EXPORT void quantise(const double *keys, const int32_t *places, const double *lows, const double *scales, int32_t *qkeys,
-                     int64_t n_queries, int64_t n_columns, int64_t stride)
-{
-    for (int64_t q = 0; q < n_queries; q++)
-        for (int64_t j = 0; j < n_columns; j++) {
-            double place = (keys[q * n_columns + j] - lows[q]) * scales[q] + 1048576.0;
-            place = place > 0.0 ? place : 0.0;
-            qkeys[q * stride + places[j]] = (int32_t)(place < TOP ? place : TOP);
-        }
-}

@@ -172,25 +172,6 @@ def product_qkeys(rng):
     return Case([points, some, given, norms, centre, factors, scales, offsets, single, scratch, before], check)
 
 
-@case
-def quantise(rng):
-    n_queries, width, extra = size(rng, 65), size(rng), size(rng, 33)
-    keys = numbers(rng, (n_queries, width))
-    keys[rng.random(keys.shape) < 0.01] = rng.choice([np.inf, -np.inf, np.nan])
-    places = rng.permutation(width + extra)[:width].astype(np.int32)
-    lows, scales = numbers(rng, n_queries), 10.0 ** rng.integers(-300, 300, n_queries)
-    before = np.full((n_queries, width + extra), -5, np.int32)
-
-    def check(result, arrays):
-        expected = before.copy()
-        with np.errstate(all="ignore"):
-            line = (keys - lows[:, None]) * scales[:, None] + 2.0**20
-        expected[:, places] = np.clip(np.where(line > 0, line, 0.0), 0, TOP).astype(np.int32)
-        np.testing.assert_array_equal(arrays["qkeys"], expected)
-
-    return Case([keys, places, lows, scales, before], check)
-
-
 # classify.c
 
 

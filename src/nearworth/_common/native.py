@@ -43,7 +43,6 @@ product_roundings(width:i8) -> i8
 product_space(n_queries:i8 width:i8) -> i8
 product_qkeys(points:any[n,d] rows:i4[m] places:i4?[m] norms:f8[m] centre:f8[d] factors:f8[q,d] scales:f8[q]
     offsets:f8[q] single:i4 space:f8[w]! qkeys:i4[q,s]!)
-quantise(keys:f8[q,w] places:i4[w] lows:f8[q] scales:f8[q] qkeys:i4[q,s]!)
 
 # classify.c
 classify_scratch(n:i8 n_cells:i8) -> i8

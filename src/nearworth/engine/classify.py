@@ -61,8 +61,7 @@ class ClassificationEvaluator:
         self._kept: tuple[int, QuantisedKeys | None] = (0, None)  # from a query on: made, not valued yet
         n_train = problem.n_train
         self._n_cells = n_cells(n_train)
-        size = native.call("classify_scratch", n_train, self._n_cells)
-        self._scratch = np.empty(size, dtype=np.uint8)
+        self._scratch = np.empty(native.call("classify_scratch", n_train, self._n_cells), dtype=np.uint8)
         self._qkeys = np.empty((0, n_train), dtype=np.int32)
         self._max_error = max_error
         self._counts = np.append(self._classes.counts, 0)  # the last one for labels that no training point has
@@ -112,7 +111,7 @@ class ClassificationEvaluator:
                 return block.some(0, int(unusable[0]) if len(unusable) else len(queries))
             stop = start + int(np.argmax(np.append(block.usable, True)))
         keys = problem.keys(problem.queries[start : min(stop, start + problem.interruptible(self._batch))])
-        return quantise_exact(keys, classes.positions, self._qkeys)
+        return quantise_exact(keys, classes.order, self._qkeys)
 
     def _value(
         self,

@@ -129,8 +129,7 @@ def multiply(
 ) -> None:
     """Fill the qkeys of some queries: (centred points times factors, plus norms) times a slope, plus an offset."""
     space = np.empty(native.call("product_space", *factors.shape))
-    slopes, offsets = lines
-    rest = (centre, np.ascontiguousarray(factors), slopes, offsets, single, space, qkeys)
+    rest = (centre, np.ascontiguousarray(factors), *lines, single, space, qkeys)
     if isinstance(points, np.ndarray) and points.flags.c_contiguous:
         native.call("product_qkeys", points, order, None, norms[order], *rest)
         return
@@ -141,7 +140,7 @@ def multiply(
         native.call("product_qkeys", rows, every[: len(rows)], positions[part], norms[part], *rest)
 
 
-def quantise_exact(keys: FloatMatrix, positions: npt.NDArray[np.int32], space: IntMatrix32) -> QuantisedKeys:
+def quantise_exact(keys: FloatMatrix, order: IntVector32, space: IntMatrix32) -> QuantisedKeys:
     """qkeys from exact keys; infinite ones are beyond all others."""
     finite = np.isfinite(keys)
     low = np.where(finite, keys, np.inf).min(axis=1)
@@ -153,8 +152,10 @@ def quantise_exact(keys: FloatMatrix, positions: npt.NDArray[np.int32], space: I
         exponents = np.where(strange, -np.frexp(largest)[1], 0)
         scaled, low, high = np.ldexp(keys, exponents[:, None]), np.ldexp(low, exponents), np.ldexp(high, exponents)
     scale, tolerance = line(low, high, np.zeros(len(keys)))
+    places = (scaled - low[:, None]) * scale[:, None]
+    places += MARGIN
     qkeys = space[: len(keys)]
-    native.call("quantise", np.ascontiguousarray(scaled), positions, low, scale, qkeys)
+    np.take(np.clip(places, 0, TOP, out=places).astype(np.int32), order, axis=1, out=qkeys, mode="clip")
     return QuantisedKeys(qkeys=qkeys, tolerance=tolerance, usable=np.ones(len(keys), dtype=bool), given=keys)
 
 
