@@ -182,20 +182,17 @@ def _audit_classes(
     priors = np.bincount(codes) / n_rows
     given = [] if pred_probs is None else [_check_probabilities(pred_probs, n_rows, n_classes)]
     size = max(LISTED, LISTED_PER_NEIGHBOR * estimator.n_neighbors)
-    near = _neighbourhood(estimator, size, groups, folder)
-    valuation, voters = near.valuation, near.voters
-    trusted, by_trusted = [], None
-    if X_val is not None or y_val is not None:
-        valuation, by_trusted = _value_and_voters(estimator, size, X_val, y_val, folder=folder and folder / TRUSTED)
-        trusted = [(by_trusted, training.classes.encode(y_val, "y_val", len(by_trusted.rows))[0])]
+    near, trusted = _neighbourhood(estimator, size, groups, folder, X_val, y_val), []
+    if near.trusted is not None:
+        trusted = [(near.trusted, training.classes.encode(y_val, "y_val", len(near.trusted.rows))[0])]
     fit_models = _use_models(estimator, models, n_classes)
     predictions = given + (_models_predict(estimator, codes, near.group) if fit_models else [])
-    shares, columns = vote_evidence(voters, codes, priors, trusted)
+    shares, columns = vote_evidence(near.voters, codes, priors, trusted)
     if columns is not None:
         predictions = [columns.take(p) for p in predictions]
     own, taken = (codes, priors) if columns is None else (columns.given, columns.rows)
     some = fitted_rows(n_rows)
-    counts = [voters.label_counts(some, codes, n_classes, scale) for scale in _scales(n_rows, n_classes)]
+    counts = [near.voters.label_counts(some, codes, n_classes, scale) for scale in _scales(n_rows, n_classes)]
     with one_blas_thread():  # many small products: threads would only wait for each other
         votes, helped = label_posterior(make_features(shares, squared=shares[2]), own, counts, columns), None
         if predictions:
@@ -212,19 +209,14 @@ def _audit_classes(
         suggested=labels[classes],
         confidence=probabilities[rows, best],
         n_errors=near.raised(count_errors(votes.right, votes.weights, found.most_errors), codes),
-        valuation=valuation,
         classes=labels,
         _probabilities=probabilities,
         _columns=columns,
-        copies=near.copies,
         _for_lists=found.for_lists,
         _model=votes if X_val is None else None,
-        _groups=near.valued_by_group if valuation is near.valuation else None,
-        _voters=voters,
         _estimator=estimator,
         _validation=(X_val, y_val),
-        _trusted=by_trusted,
-        _first=near.first,
+        **near.kept,
     )
 
 
@@ -242,11 +234,7 @@ def _audit_targets(
 ) -> LabelAudit:
     targets = np.asarray(estimator.training_set_.labels, dtype=np.float64)
     given = None if predictions is None else check_targets(predictions, "predictions", len(targets))
-    size, then = LISTED_FOR_TARGETS * estimator.n_neighbors, folder and folder / TRUSTED
-    near = _neighbourhood(estimator, size, groups, folder)
-    valuation, trusted = near.valuation, None
-    if X_val is not None or y_val is not None:
-        valuation, trusted = _value_and_voters(estimator, size, X_val, y_val, folder=then)
+    near = _neighbourhood(estimator, LISTED_FOR_TARGETS * estimator.n_neighbors, groups, folder, X_val, y_val)
     fit_models = _use_models(estimator, models)
 
     def predict(space: Space, drawn_in: FloatVector) -> list[FloatVector]:
@@ -263,16 +251,11 @@ def _audit_targets(
         suggested=model.suggested,
         confidence=np.full(len(targets), 0.9),
         n_errors=model.n_errors,
-        valuation=valuation,
         suggested_range=model.ranges,
-        copies=near.copies,
         _model=by_votes,
-        _groups=near.valued_by_group if valuation is near.valuation else None,
-        _voters=near.voters,
         _estimator=estimator,
         _validation=(X_val, y_val),
-        _trusted=trusted,
-        _first=near.first,
+        **near.kept,
     )
 
 
@@ -294,16 +277,23 @@ def _models_predict(estimator: KNNShapley, labels: Any, groups: IntVector | None
     return out_of_fold(features.data, labels, groups=groups, **keywords)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Neighbourhood:
-    """The values of the rows on each other, the rows that vote about each, and which may not vote for each other."""
+    """The values of the rows, on each other or on trusted rows, the rows that vote about each, and which may not."""
 
     valuation: Valuation
     voters: Voters
+    trusted: Voters | None  # the nearest rows of the validation rows
     group: IntVector | None
     valued_by_group: IntVector | None  # the groups that the valuation knew of
     copies: Copies | None
     first: IntVector  # the first row that is identical to each
+
+    @property
+    def kept(self) -> dict[str, Any]:
+        """What a LabelAudit keeps of it."""
+        found = {"valuation": self.valuation, "copies": self.copies, "_groups": self.valued_by_group}
+        return found | {"_voters": self.voters, "_trusted": self.trusted, "_first": self.first}
 
     def raised(self, count: ErrorCount, labels: IntVector) -> ErrorCount:
         """At least one label of copies that contradict each other is wrong."""
@@ -311,28 +301,41 @@ class _Neighbourhood:
         return replace(count, lower=max(count.lower, fewest), upper=max(count.upper, fewest))
 
 
-def _neighbourhood(estimator: KNNShapley, size: int, groups: Any, folder: Path | None) -> _Neighbourhood:
+def _neighbourhood(
+    estimator: KNNShapley, wanted: int, groups: Any, folder: Path | None, X_val: Any, y_val: Any
+) -> _Neighbourhood:
     training, exact = estimator.training_set_, estimator.search == "exact"
     named = None if groups is None else check_classes(groups, "groups", training.n_rows).codes
     first = np.arange(training.n_rows)
     if training.features is not None and estimator.metric != "precomputed":
         first = first_copies(training.features.data)
     same = exact_copies(first)
-    size = size if same is None else -(-size * training.n_rows // (int(same.group.max()) + 1))
+    size = wanted if same is None else -(-wanted * training.n_rows // (int(same.group.max()) + 1))
     size = _affordable(estimator, size)
     in_engine = joined(named, same) if exact else None  # an index finds copies too: they are taken out below
     valuation, voters = _value_and_voters(estimator, size, groups=in_engine, folder=folder)
     copies = near_copies(voters.rows, voters.distances(estimator.metric), same)
     group = joined(named, copies)
     if exact and copies is not None and copies.n_beyond(same) > VALUED * training.n_rows:
-        in_engine = group
-        folder = folder and folder / WITHOUT_COPIES
-        valuation, voters = _value_and_voters(estimator, size, groups=in_engine, folder=folder)
+        in_engine, then = group, folder and folder / WITHOUT_COPIES
+        valuation, voters = _value_and_voters(estimator, size, groups=in_engine, folder=then)
     if group is not None:
         voters = voters.without_own_group(group, estimator.n_neighbors)
     if copies is not None:
         voters = voters.with_one_vote_per_group(copies.group, estimator.n_neighbors)
-    return _Neighbourhood(valuation, voters, group, in_engine, copies, first)
+    trusted = None
+    if X_val is not None or y_val is not None:
+        in_engine, then = None, folder and folder / TRUSTED
+        valuation, trusted = _value_and_voters(estimator, wanted, X_val, y_val, folder=then)
+    return _Neighbourhood(
+        valuation=valuation,
+        voters=voters,
+        trusted=trusted,
+        group=group,
+        valued_by_group=in_engine,
+        copies=copies,
+        first=first,
+    )
 
 
 def _value_and_voters(

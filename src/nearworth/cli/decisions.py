@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearworth._common.types import BoolVector
-from nearworth.cli.targets import folded
 from nearworth.tables import InputError, listed
+from nearworth.tables.labels import folded
 from nearworth.tables.read import DataFile, read
 from nearworth.tables.readers import NOTHING
 from nearworth.tables.write import write_bytes
