@@ -242,7 +242,7 @@ def _sums_of_blocks(matrix: Any) -> npt.NDArray[np.uint64]:
     add, keys, start = partial(native.call, "hash_numbers") if native.available() else hash_numbers, _hash_keys(), 0
     dtype = np.float32 if matrix.dtype == np.float32 and native.available() else np.float64
     for _, chunk in row_chunks(matrix, CACHED):
-        numbers = np.ascontiguousarray(chunk, dtype=dtype).reshape(-1)
+        numbers: Any = np.ascontiguousarray(chunk, dtype=dtype).reshape(-1)
         add(numbers, start, keys, sums)
         start += len(numbers)
     return sums
