@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nearworth.audit.columns import Columns
+from nearworth.audit.many_classes import Columns
 from nearworth.audit.noise_model import NoiseFit, make_features
 from noisy_labels import drawn
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
-from nearworth.audit.columns import evidence_about
 from nearworth.audit.error_count import count_errors
 from nearworth.audit.given_labels import most_errors, sharper
+from nearworth.audit.many_classes import evidence_about
 from nearworth.audit.noise_level import Posterior, averaged
 from nearworth.audit.noise_model import make_features
 from nearworth.audit.target_model import TargetModel

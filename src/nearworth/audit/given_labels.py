@@ -19,8 +19,8 @@ from scipy.optimize import minimize
 from scipy.special import logit
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
-from nearworth.audit.columns import Columns
 from nearworth.audit.error_count import CERTAIN, with_sum
+from nearworth.audit.many_classes import Columns
 from nearworth.audit.noise_level import Posterior, fitted_rows
 
 FLOOR = 1e-6  # of probabilities, before their logarithm

@@ -16,10 +16,10 @@ import numpy.typing as npt
 from nearworth._common.frames import make_frame
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth._common.warnings import warn_user
-from nearworth.audit.columns import Columns
 from nearworth.audit.copies import Copies
 from nearworth.audit.error_count import EXTRA_FALSE_ALARMS, ErrorCount, cautious, longest_list
 from nearworth.audit.explain import Explanation, Neighbour, effects_of, extremes, plain
+from nearworth.audit.many_classes import Columns
 from nearworth.audit.noise_level import Posterior
 from nearworth.audit.review import Precision, Review, check_answers, matching_draw
 from nearworth.audit.target_model import TargetModel

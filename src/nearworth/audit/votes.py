@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix, IntVector
-from nearworth.audit.columns import Columns, evidence_about
+from nearworth.audit.many_classes import Columns, evidence_about
 
 SMOOTHING = 1.0  # votes added to every row, shared out as the classes are; K nearest neighbours together have one
 
