@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nearworth.audit import columns as few
+from nearworth.audit import many_classes as few
 from nearworth.audit.many_classes import Columns
 from nearworth.audit.votes import Voters, vote_evidence
 

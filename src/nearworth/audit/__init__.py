@@ -3,7 +3,7 @@
     audit.py             audit_labels: checks, one pass over all pairs, then for labels
       copies.py            rows that are copies of each other, which must not vouch for each other
       votes.py             what neighbours say about a row, and what a row's label does to others
-      many_classes.py         which classes a row has evidence about: all or, of very many, those with votes
+      many_classes.py      of very many classes, those that a row has votes for
       noise_model.py       one model of votes and wrong labels at a given level of noise
       noise_level.py       how likely each level of noise is, and the model averaged over them: P(label is right)
       models.py            what models say that never saw the row: out-of-fold predictions of three of them

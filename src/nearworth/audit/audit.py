@@ -175,29 +175,24 @@ def _audit_classes(
     assert training.classes is not None
     codes, labels = training.classes.codes, training.classes.labels
     n_rows, n_classes = len(codes), len(labels)
-    if n_classes < 2:
-        raise ValueError(
-            f"y has one class only ({labels.tolist()[0]!r}): there is no other label to suggest. Give two or more."
-        )
+    _check_several(labels)
     priors = np.bincount(codes) / n_rows
     given = [] if pred_probs is None else [_check_probabilities(pred_probs, n_rows, n_classes)]
     size = max(LISTED, LISTED_PER_NEIGHBOR * estimator.n_neighbors)
     near, trusted = _neighbourhood(estimator, size, groups, folder, X_val, y_val), []
     if near.trusted is not None:
         trusted = [(near.trusted, training.classes.encode(y_val, "y_val", len(near.trusted.rows))[0])]
-    fit_models = _use_models(estimator, models, n_classes)
-    predictions = given + (_models_predict(estimator, codes, near.group) if fit_models else [])
+    fitted = _models_predict(estimator, codes, near.group) if _use_models(estimator, models, n_classes) else []
     shares, columns = vote_evidence(near.voters, codes, priors, trusted)
-    if columns is not None:
-        predictions = [columns.take(p) for p in predictions]
+    predictions = given + fitted if columns is None else [columns.take(p) for p in given + fitted]
     own, taken = (codes, priors) if columns is None else (columns.given, columns.rows)
     some = fitted_rows(n_rows)
     counts = [near.voters.label_counts(some, codes, n_classes, scale) for scale in _scales(n_rows, n_classes)]
+    mixed = [(p + PROBABILITY_FLOOR * taken) / (1.0 + PROBABILITY_FLOOR) for p in predictions]
     with one_blas_thread():  # many small products: threads would only wait for each other
         votes, helped = label_posterior(make_features(shares, squared=shares[2]), own, counts, columns), None
         if predictions:
-            more = [*shares, *((p + PROBABILITY_FLOOR * taken) / (1.0 + PROBABILITY_FLOOR) for p in predictions)]
-            helped = with_more_evidence(votes, make_features(more, squared=shares[2]), own, columns)
+            helped = with_more_evidence(votes, make_features([*shares, *mixed], squared=shares[2]), own, columns)
         found = judge(votes, own, predictions, helped, columns)
     evidence, rows = (helped or votes).evidence, np.arange(n_rows)
     best, classes = (evidence.argmax(axis=1),) * 2 if columns is None else columns.best(evidence)
@@ -218,6 +213,13 @@ def _audit_classes(
         _validation=(X_val, y_val),
         **near.kept,
     )
+
+
+def _check_several(labels: Any) -> None:
+    if len(labels) < 2:
+        raise ValueError(
+            f"y has one class only ({labels.tolist()[0]!r}): there is no other label to suggest. Give two or more."
+        )
 
 
 def _with_quality(labels: FloatMatrix, given: IntVector, quality: FloatVector) -> FloatMatrix:
