@@ -17,6 +17,7 @@ release = nearworth.__version__
 
 extensions = [
     "mathml",
+    "notebooks",
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
@@ -69,5 +70,6 @@ def restore_sentences(_app, what, _name, obj, _options, lines):
 
 def setup(app):
     """Fences of these names are plain text; docstrings of properties are sentences."""
-    app.add_lexer("csv", TextLexer)
+    for name in ("csv", "output"):
+        app.add_lexer(name, TextLexer)
     app.connect("autodoc-process-docstring", restore_sentences, priority=600)  # after napoleon

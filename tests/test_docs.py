@@ -2,27 +2,47 @@
 
 from __future__ import annotations
 
+import csv
 import doctest
 import inspect
 import re
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
+from typing import NamedTuple
 
+import click
 import pytest
 
 import nearworth as nw
+from nearworth.cli import main
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted([ROOT / "README.md", ROOT / "examples" / "README.md", *(ROOT / "docs").rglob("*.md")])
 
 
 def name(page: Path | str) -> str:
     return str(page.relative_to(ROOT)) if isinstance(page, Path) else page
 
 
-def blocks(page: Path, extra: str = "") -> list[str]:
-    """The page's examples; those below a comment `needs: PACKAGE` only for that package."""
-    found = re.findall(r"(?:^<!-- needs: (\w+) -->\n)?^```python\n(.*?)^```", page.read_text(), flags=re.M | re.S)
-    return [block for needs, block in found if needs in ("", extra)]
+class Block(NamedTuple):
+    """Python of a page, and what the page says it prints (None: nothing is said)."""
+
+    code: str
+    output: str | None
+
+
+BLOCK = re.compile(
+    r"(?:^<!-- needs: (?P<needs>\w+) -->\n)?^```python\n(?P<code>.*?)^```\n(?:\n?^```output\n(?P<output>.*?)^```$)?"
+    r"|^<!-- test\n(?P<hidden>.*?)^-->$",
+    flags=re.M | re.S,
+)
+
+
+def blocks(page: Path, extra: str = "") -> list[Block]:
+    """The page's examples and the checks hidden in comments; those below `needs: PACKAGE` only for that package."""
+    found = BLOCK.finditer(page.read_text())
+    return [Block(m["code"] or m["hidden"], m["output"]) for m in found if (m["needs"] or "") in ("", extra)]
 
 
 def extras(page: Path) -> set[str]:
@@ -42,18 +62,36 @@ def test_examples_with_other_packages(page, package, tmp_path, monkeypatch):
     run(page, blocks(page, package))
 
 
-def run(page: Path, examples: list[str]) -> None:
+CHECKER, FLAGS = doctest.OutputChecker(), doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def run(page: Path, examples: list[Block]) -> None:
     namespace: dict[str, object] = {}
-    for number, block in enumerate(examples, start=1):
+    for number, (block, output) in enumerate(examples, start=1):
+        name = f"{page.name} block {number}"
         if ">>>" in block:
-            test = doctest.DocTestParser().get_doctest(block, namespace, f"{page.name} block {number}", str(page), 0)
-            runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+            test = doctest.DocTestParser().get_doctest(block, namespace, name, str(page), 0)
+            runner = doctest.DocTestRunner(optionflags=FLAGS)
             report: list[str] = []
             runner.run(test, out=report.append, clear_globs=False)
             namespace = test.globs
             assert not runner.failures, "".join(report)
         else:
-            exec(compile(block, f"{page.name} block {number}", "exec"), namespace)
+            with redirect_stdout(StringIO()) as printed:
+                exec(compile(block, name, "exec"), namespace)
+            if output is not None:
+                right = CHECKER.check_output(output, printed.getvalue(), FLAGS)
+                assert right, f"{name} prints\n{printed.getvalue()}"
+
+
+def test_what_a_page_prints_is_compared(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("```python\nprint(1 + 1)\n```\n\n```output\n3\n```\n")
+    with pytest.raises(AssertionError, match=r"page.md block 1 prints\s+2"):
+        run(page, blocks(page))
+    page.write_text("```python\nx = 1\n```\n\n<!-- test\nassert x == 2\n-->\n")
+    with pytest.raises(AssertionError):
+        run(page, blocks(page))
 
 
 def test_links_to_files_lead_somewhere():
@@ -71,6 +109,43 @@ def test_every_public_name_is_in_the_reference():
     assert set(nw.__all__) - modules - documented == {"__version__"}
     assert headings == modules
     for module in modules:
-        public = getattr(getattr(nw, module), "__all__", ["check_searcher"])
+        public = getattr(getattr(nw, module), "__all__", ["check_searcher", "check_values"])
         missing = {part for part in public if f"{module}.{part}" not in documented and part not in documented}
         assert not missing, f"nearworth.{module} has {missing}, the reference does not"
+
+
+def test_the_example_gives_what_is_beside_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = "suspects.csv"
+    with pytest.raises(SystemExit) as left:
+        main(["detect", str(ROOT / "examples" / "wines.csv"), "-t", "grape", "--id", "bottle", "-o", found])
+    assert not left.value.code
+
+    def suspects(path):
+        with open(path, newline="") as file:
+            return [(row["bottle"], row["given"], row["suggested"]) for row in csv.DictReader(file)]
+
+    assert suspects(found) == suspects(ROOT / "examples" / "wines-suspects.csv")
+
+
+def command_lines(page: Path) -> list[str]:
+    """The lines of the page, in blocks or in sentences, that call `nearworth`."""
+    text = page.read_text()
+    blocks = re.findall(r"^```sh\n(.*?)^```", text, flags=re.M | re.S)
+    lines = [line.split("  #")[0] for block in blocks for line in block.splitlines()]
+    calls = [re.search(r"(?:^|bin/)(nearworth \S.*)", line) for line in lines]
+    return [call[1] for call in calls if call] + re.findall(r"`(nearworth [^`\n]+)`", text)
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if "decisions" not in p.parts], ids=name)
+def test_commands_and_options_exist(page):
+    for line in command_lines(page):
+        words = re.findall(r"'[^']*'|\S+", line)[1:]
+        command = main.commands.get(words[0].split("|")[0], main)
+        while isinstance(command, click.Group) and command is not main and words[1:] and words[1] in command.commands:
+            words, command = words[1:], command.commands[words[1]]
+        known = {option for parameter in command.params for option in parameter.opts} | {"--help", "-h"}
+        for word in words:
+            if re.fullmatch(r"--?[a-z][a-z-]*(=.*)?", word):
+                assert word.split("=")[0] in known, f"{page.name}: {line}: there is no {word}"
+        assert command is not main or words[0].startswith("-"), f"{page.name}: {line}: there is no such command"

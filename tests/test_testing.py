@@ -1,13 +1,16 @@
-"""The suite that users run on their searchers: ours pass, wrong ones are caught."""
+"""The suites that users run on their searchers and values: ours pass, wrong ones are caught."""
 
 from __future__ import annotations
+
+from functools import partial
 
 import numpy as np
 import pytest
 
+import nearworth as nw
 from nearworth import FaissSearch, GraphSearch, LSHSearch
 from nearworth.neighbors.exact import ExactSearch
-from nearworth.testing import check_searcher
+from nearworth.testing import check_searcher, check_values
 
 
 class ThroughGraph(ExactSearch):
@@ -133,3 +136,51 @@ def test_a_searcher_stuck_to_its_first_points_is_caught():
 
     with pytest.raises(AssertionError, match="second time"):
         check_searcher(Stuck)
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+@pytest.mark.parametrize("utility", ["soft", "original"])
+@pytest.mark.parametrize("semivalue", ["shapley", "banzhaf", "loo", ("beta", 4, 1)])
+@pytest.mark.parametrize("ties", ["average", "index"])
+def test_our_own_values_pass(task, utility, semivalue, ties):
+    keywords = {"task": task, "utility": utility, "semivalue": semivalue, "ties": ties}
+    check_values(partial(nw.knn_shapley, **keywords), **keywords)
+
+
+def recursion(X, y, X_val, y_val, n_neighbors):
+    """The usual implementation of the original value, which starts at u/N whatever K is and breaks ties by sorting."""
+    total, n = np.zeros(len(y)), len(y)
+    for query, label in zip(X_val, y_val, strict=True):
+        order = np.argsort(((X - query) ** 2).sum(axis=1), kind="stable")
+        match = (y[order] == label).astype(float)
+        values = np.zeros(n)
+        values[order[-1]] = match[-1] / n
+        for i in range(n - 2, -1, -1):
+            step = min(n_neighbors, i + 1) / (i + 1) / n_neighbors
+            values[order[i]] = values[order[i + 1]] + (match[i] - match[i + 1]) * step
+        total += values
+    return total / len(y_val)
+
+
+def test_values_of_the_usual_recursion_fail_where_points_are_few_and_tied():
+    with pytest.raises(AssertionError) as caught:
+        check_values(recursion, utility="original")
+    text = str(caught.value)
+    for name in ("more neighbours than points", "one training point, two neighbours", "identical rows", "one distance"):
+        assert name in text
+    assert "ordinary points" not in text
+    assert text.startswith("5 problems differ")
+
+
+def test_tied_problems_are_left_out_on_request():
+    with pytest.raises(AssertionError) as caught:
+        check_values(recursion, utility="original", ties=None)
+    assert "at one distance" not in str(caught.value)
+    assert "identical rows" not in str(caught.value)
+
+
+def test_functions_that_raise_or_return_another_shape_fail():
+    with pytest.raises(AssertionError, match="ZeroDivisionError: division by zero"):
+        check_values(lambda *_: 1 / 0)
+    with pytest.raises(AssertionError, match="14 problems"):
+        check_values(lambda *_: 0.0)

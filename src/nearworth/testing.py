@@ -1,18 +1,24 @@
-"""Does a searcher keep the contract? `check_searcher(lambda: YourSearcher())` needs a second and no test runner.
+"""Checks for code that is not ours; each takes about a second and needs no test runner.
 
-It asks small questions with known answers, awkward ones among them: more neighbours than points, duplicates, one point,
-one column. An approximate searcher may miss neighbours, but not invent, repeat or disorder them.
+`check_values(your_function)` holds any implementation of K-nearest-neighbour Shapley values against the definition, the
+sum over all subsets in exact fractions. `check_searcher(lambda: YourSearcher())` asks whether a searcher keeps the
+contract: an approximate one may miss neighbours, but not invent, repeat or disorder them. Both include awkward cases:
+more neighbours than points, duplicates, ties, one point.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from nearworth._common.types import Semivalue, Task, Ties, Utility
+from nearworth.games import definition
 from nearworth.neighbors.exact import Sample, TrueDistances
 from nearworth.neighbors.searchers import check_answer
 
@@ -115,3 +121,86 @@ def _check_recall(searcher: Any, rng: np.random.Generator, wanted: float) -> Non
     with _blame("well separated clusters (1000 points, 20 queries, k = 10)"):
         found = float(Sample.of_queries(X, Q, 10).recall_of(searcher.fit(X)).mean())
         _require(found >= wanted, f"{found:.0%} of the neighbours were found, at least {wanted:.0%} are wanted")
+
+
+def check_values(
+    function: Callable[..., Any],
+    *,
+    task: Task = "classification",
+    utility: Utility = "soft",
+    semivalue: Semivalue = "shapley",
+    ties: Ties | None = "average",
+    tolerance: float = 1e-9,
+) -> None:
+    """Raise an AssertionError that lists every small problem on which a function differs from the definition.
+
+    Parameters
+    ----------
+    function
+        Called as function(X, y, X_val, y_val, n_neighbors); returns the mean value over the validation points of each
+        training point, under Euclidean distance.
+    task, utility, semivalue
+        The game whose values these should be; see `KNNShapley`.
+    ties
+        How points at equal distance should be treated; None leaves out the problems that have such points.
+    tolerance
+        The largest deviation of a value that passes.
+
+    Examples
+    --------
+    >>> from nearworth import knn_shapley
+    >>> check_values(knn_shapley)
+    """
+    wrong = []
+    for name, X, y, X_val, y_val, k in _problems(task == "classification"):
+        distances = ((np.array(X_val)[:, None] - np.array(X)) ** 2).sum(axis=2).tolist()
+        if ties is None and any(len(set(row)) < len(row) for row in distances):
+            continue
+        games = [
+            _game(f"{utility}_{task}", row, y, target, n_neighbors=k, ties=ties or "average")
+            for row, target in zip(distances, y_val, strict=True)
+        ]
+        values = np.sum([definition.exact_shapley(game, len(y), semivalue=semivalue) for game in games], axis=0)
+        true = (values / len(games)).astype(np.float64)
+        found = _outcome(function, np.array(X, float), np.array(y), np.array(X_val, float), np.array(y_val), k)
+        if np.shape(found) != true.shape or not np.allclose(found, true, rtol=0.0, atol=tolerance):
+            wrong.append(f"{name}: {X=}, {y=}, {X_val=}, {y_val=}, K={k}\n  defined {true}\n  found   {found}")
+    _require(not wrong, f"{len(wrong)} problems differ from the definition\n" + "\n".join(wrong))
+
+
+def _problems(classes: bool) -> Iterator[tuple[str, list[Any], list[Any], list[Any], list[Any], int]]:
+    """Small problems that implementations get wrong: X, y, X_val, y_val, K, in whole numbers, so that ties are ties."""
+    points, y, y_val = [[3, 0], [1, 1], [0, 4], [6, 2], [5, 4]], [1, 0, 1, 2, 0], [0, 1, 2]
+    queries = [[0, 0], [4, 1], [2, 7]]
+    yield "ordinary points", points, y, queries, y_val, 2
+    yield "one neighbour", points, y, queries, y_val, 1
+    yield "as many neighbours as points", points, y, queries, y_val, 5
+    yield "more neighbours than points", points, y, queries, y_val, 8
+    yield "two points, three neighbours", [[1], [2]], [0, 1], [[0]], [1], 3
+    yield "one training point", [[1]], [1], [[0]], [1], 1
+    yield "one training point, two neighbours", [[1]], [1], [[0]], [1], 2
+    yield "one label only", points, [1] * 5, queries, [1] * 3, 2
+    yield "labels that do not count from 0", points, [3, 7, 3, 100, 7], queries, [3, 7, 100], 2
+    yield "negative labels", points, [-1, 1, -1, 1, 1], queries, [1, -1, 1], 3
+    yield "far from the origin", [[x + 2**20, z - 2**20] for x, z in points], y, [[2**20, -(2**20)]], [1], 2
+    yield "identical rows, different labels", [[1], [1], [1], [2]], [0, 1, 1, 0], [[0]], [1], 2
+    yield "all rows at one distance", [[1, 0], [0, 1], [-1, 0], [0, -1]], [0, 1, 1, 2], [[0, 0]], [1], 2
+    if classes:
+        yield "a validation label that no training point has", points, y, queries, [1, 9, 2], 2
+
+
+def _game(name: str, distances: list[Any], y: list[int], target: int, **keywords: Any) -> Callable[..., Any]:
+    """One of the four utilities of a set of training points, in exact fractions."""
+    if name == "soft_classification":
+        keywords["n_classes"] = len(set(y))
+    labels = y if name.endswith("classification") else [Fraction(number) for number in y]
+    return lambda subset: getattr(definition, name)(subset, distances, labels, target, **keywords)
+
+
+def _outcome(function: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of labels unseen in training, of divisions by zero: values tell
+            return np.asarray(function(*arguments), dtype=np.float64)
+    except Exception as error:  # whatever it raises is what it found
+        return f"{type(error).__name__}: {error}"

@@ -15,7 +15,8 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def blocks(page):
-    return re.findall(r"^```(\w+)(?: ([\w.]+))?\n(.*?)^```", (DOCS / page).read_text(), flags=re.M | re.S)
+    text = re.sub(r"^<!-- needs: \w+ -->\n```python\n.*?^```", "", (DOCS / page).read_text(), flags=re.M | re.S)
+    return re.findall(r"^```(\w+)(?: ([\w.]+))?\n(.*?)^```", text, flags=re.M | re.S)
 
 
 def example_files():
@@ -29,7 +30,10 @@ def example_files():
         Path(name).write_text("name,a,b,label\n" + "\n".join(rows) + "\n")
 
 
-@pytest.mark.parametrize("page", ["command-line.md", "tutorial.md", "howto/embeddings.md"])
+@pytest.mark.parametrize(
+    "page",
+    ["command-line.md", "tutorial.md", "howto/embeddings.md", "howto/tables.md", "howto/text.md", "howto/images.md"],
+)
 def test_commands_in_docs(page, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     if page == "command-line.md":

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import platform
 import signal
 import subprocess
 import sys
 import time
 
 import numpy as np
+import scipy
+import sklearn
 
 import nearworth
 from cli.command_line import START, environment, flowers, installed, one_line, write_csv
+from nearworth._common import native
 from nearworth.cli import main
 
 
@@ -77,7 +81,10 @@ def test_runs_as_a_module():
 
 
 def test_version_and_help():
-    assert installed("--version").stdout.strip() == f"nearworth, version {nearworth.__version__}"
+    first, second, third = installed("--version").stdout.splitlines()
+    assert first == f"nearworth {nearworth.__version__} (kernels: {native.variant()})"
+    assert second.startswith(f"Python {platform.python_version()} on ")
+    assert f"numpy {np.__version__}, scipy {scipy.__version__}, scikit-learn {sklearn.__version__}" in third
     assert "demo" in installed("--help").stdout
     assert installed("demo", "-k", "0").returncode == 2
 

@@ -18,6 +18,7 @@ Exit codes: 0 done, 1 an internal error, 2 bad input or usage, 130 interrupted.
 from __future__ import annotations
 
 import os
+import platform
 import shlex
 import sys
 import traceback
@@ -55,8 +56,26 @@ class CommandLine(click.Group):
             return 0
 
 
+def _print_versions(context: click.Context, _parameter: Any, wanted: bool) -> None:
+    """What a bug report should name."""
+    if not wanted or context.resilient_parsing:
+        return
+    from importlib.metadata import version
+
+    from nearworth._common import native
+
+    click.echo(f"nearworth {__version__} (kernels: {native.variant()})")
+    click.echo(f"Python {platform.python_version()} on {platform.platform()}")
+    names = ("numpy", "scipy", "scikit-learn", "pyarrow", "narwhals")
+    click.echo(", ".join(f"{name} {version(name)}" for name in names))
+    context.exit()
+
+
 @click.group(cls=CommandLine, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
-@click.version_option(__version__, prog_name="nearworth")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_versions,
+    help="Show the versions that a bug report should name, and exit.",
+)  # fmt: skip
 def main() -> None:
     """What each training row is worth to a nearest-neighbour model, and which labels are wrong.
 
