@@ -313,6 +313,7 @@ def test_options_as_people_type_them(command, tmp_path, rng):
     assert "Sex: 2 categories (missing is one of them)" in err
 
 
+@pytest.mark.filterwarnings("ignore:X_val")  # the same rows
 def test_validation_is_read_as_training_was(command, tmp_path, rng):
     columns = titanic(rng)
     write_csv(tmp_path / "t.csv", columns)
@@ -320,3 +321,11 @@ def test_validation_is_read_as_training_was(command, tmp_path, rng):
     write_csv(tmp_path / "v.csv", columns)
     code, _, err = command("value", "t.csv", "-t", "label", "--validation", "v.csv", "-o", "o.csv")
     assert code == 0, err
+
+
+def test_an_id_stays_an_id_when_a_row_is_copied(command, tmp_path):
+    rows = [f"{1000 + 7 * i},{i % 5},{'a' if i % 2 else 'b'}" for i in range(100)]
+    (tmp_path / "t.csv").write_text("\n".join(["PassengerId,x,label", *rows, rows[4]]) + "\n")
+    code, _, err = command("detect", "t.csv", "-t", "label", "--dry-run")
+    assert code == 0
+    assert "PassengerId: left out: an id, different in almost every row" in err

@@ -85,3 +85,24 @@ def test_what_is_refused(command, tmp_path, rng):
     code, _, err = command(*arguments, "--owner-column", "seller", "--earlier", "other.json")
     assert code == 2
     assert "is no .json" in one_line(err)
+
+
+def test_rows_without_an_owner_are_refused(command, tmp_path, rng):
+    columns = make(tmp_path, rng)
+    columns["seller"][3] = columns["seller"][7] = ""
+    write_csv(tmp_path / "train.csv", columns)
+    code, _, err = command("owners", "train.csv", "-t", "species", "--owner-column", "seller", "-o", "o.html")
+    assert code == 2
+    assert "--owner-column seller names no owner in rows 3, 7." in err
+    assert not (tmp_path / "o.html").exists()
+
+
+def test_the_page_of_statements_is_named_and_readable(command, tmp_path, rng):
+    make(tmp_path, rng)
+    arguments = ("owners", "train.csv", "-t", "species", "--owner-column", "seller", "--budget", "100")
+    code, _, err = command(*arguments, "-o", "o.html")
+    assert code == 0
+    assert err.splitlines()[-1].endswith("o.html")
+    page = (tmp_path / "o.html").read_text()
+    assert "the rows themselves, in turn" in page
+    assert "n_candidates" not in page  # parameters that were not given

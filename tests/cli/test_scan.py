@@ -31,7 +31,7 @@ def test_every_kind_is_found(tmp_path, rng):
     assert found["conflicts"] == [2, 92]
     assert found["outliers"] == [50]
     assert found["leakage"] == [0, 1]
-    assert "6 rows in 3 groups of copies, 6 exact" in run.stderr
+    assert "6 rows in 3 groups of copies, 6 identical" in run.stderr
     page = (tmp_path / "scan.html").read_text()
     assert "Duplicates: 6 rows in 3 groups" in page
     assert "Open scan.html" in run.stderr

@@ -65,7 +65,7 @@ def test_planted_copies_are_all_found_and_none_invented(rng):
     assert frame["extra"].sum() == 30
     assert (frame["score"] > 0.97).all()
     assert (found.conflicts.scores[found.conflicts.rows] == 1).all()
-    assert "60 rows in 30 groups of copies, 40 exact" in found.summary()
+    assert "60 rows in 30 groups of copies, 40 identical" in found.summary()
 
 
 def test_identical_rows_of_a_coarse_table_are_listed(rng):

@@ -180,3 +180,13 @@ def test_arrow_columns_and_half_characters(rng):
     data = Content(audit, Rows(cells=cells), {}).page_data()
     assert {row[0] for row in data["cells"] + data["more"]["cells"]} == {"ä", ""}
     assert "a?" in data["labels"]
+
+
+def test_a_slip_of_the_decimal_point_is_undone_to_the_last_digit(rng):
+    X = rng.normal(size=(300, 2))
+    y = np.round(1e6 + 1e5 * X[:, 0]) + 400.0
+    y[10:19] *= 10
+    audit = nw.audit_labels(X, y, task="regression")
+    assert 17 in audit.suspects()
+    content = Content(audit, Rows(X, "price"), {})
+    assert content._suggested(np.array([17])) == [y[17] / 10]

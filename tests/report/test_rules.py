@@ -637,7 +637,7 @@ def test_a_tab_for_each_kind_of_finding(show, browser, tmp_path, rng):
     assert "Also: 6 copies, 1 outlier and 2 rows shared" in page.text("#subline")
     page.click("#tab-duplicates")
     assert [int(item.get_attribute("data-i")) for item in page.all("#inner .item")] == [*range(6)]
-    assert page.text(".why") == "An exact copy of Row 120."
+    assert page.text(".why") == "The same as Row 120, in everything that is compared."
     assert "there more than once" in page.text(".verdict")
     page.keys("kdkkd")  # 0 kept, 120 deleted, 1 kept, 121 kept, 2 deleted
     assert page.row() == 122

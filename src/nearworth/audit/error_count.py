@@ -35,7 +35,7 @@ class ErrorCount:
     upper: float
     level: float = LEVEL
     basis: Literal["model", "review"] = "model"
-    assumption: str = "the model of docs/audit.md holds"
+    assumption: str = "right targets scatter like those of their neighbours"
 
     def __float__(self) -> float:
         if self.estimate is None:

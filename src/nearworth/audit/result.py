@@ -459,7 +459,7 @@ class LabelAudit:
         self,
         path: str | os.PathLike[str],
         *,
-        target: str = "label",
+        target: str | None = None,
         ids: Any = None,
         image_shape: tuple[int, ...] | None = None,
         title: str = "",
@@ -472,8 +472,8 @@ class LabelAudit:
         ----------
         path : str or path
             The file to write, replaced if it exists. It needs nothing else and sends nothing anywhere.
-        target : str
-            What the labels are called; `nearworth apply` looks for the column of this name.
+        target : str, optional
+            What the labels are called, by default as in the frame, or "label"; `nearworth apply` looks for this column.
         ids : array, optional
             A name for each row.
         image_shape : tuple, optional
@@ -492,6 +492,7 @@ class LabelAudit:
         X = None if self._estimator.metric == "precomputed" else self._features.data
         id_name = None if ids is None else "id"
         names = None if X is None else self._features.names
+        target = target or ("label" if self._frame is None else self._frame.label)
         rows = Rows(X, target, id_name=id_name, ids=ids, names=names, image_shape=image_shape, source=title)
         if self._frame is not None:
             rows = replace(rows, **self._frame.shown(ids))

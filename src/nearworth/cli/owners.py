@@ -8,7 +8,7 @@ from typing import Any
 import nearworth as nw
 from nearworth.cli.data import prepare, write_results
 from nearworth.cli.options import pop_model, print_message
-from nearworth.tables import InputError
+from nearworth.tables import InputError, listed
 from nearworth.tables.write import FORMATS, STDOUT, check_output, write_bytes
 
 
@@ -21,7 +21,13 @@ def owners(
     before = None if earlier is None else _read_earlier(earlier)
     data = prepare(**given, id_column=owner_column, id_option="--owner-column")
     est = nw.KNNShapley(**model, task=data.task, standard_errors=True, random_state=0).fit(data.X, data.y)
-    values = est.value_owners(data.rows.ids.to_pylist(), data.X_val, data.y_val)
+    names = data.rows.ids.to_pylist()
+    if missing := [number for number, name in enumerate(names) if name is None or not str(name).strip()]:
+        raise InputError(
+            f"{given['train']}: --owner-column {owner_column} names no owner in rows {listed(missing)}. "
+            "Name one, or leave these rows out of the file."
+        )
+    values = est.value_owners(names, data.X_val, data.y_val)
     comparison = None if before is None else values.compare(before)
     payments = {} if budget is None else values.payments(budget, **rules)
     paid = [f"{owner}: {amount:.2f}" for owner, amount in payments.items()]
@@ -35,6 +41,7 @@ def owners(
     elif suffix == ".json":
         write_bytes(output, lambda file: file.write(values.to_json().encode()))
     if suffix in (".html", ".json") and not as_json:
+        print_message(f"They are in {output}")
         return
     columns = _columns(values, payments)
     summary = {"command": "owners", "how": values.how, "payments": {str(k): v for k, v in payments.items()}}

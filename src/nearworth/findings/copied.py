@@ -21,7 +21,7 @@ def find_duplicates(audit: LabelAudit) -> Finding:
     copies = audit.copies or Copies(np.unique(first, return_inverse=True)[1])  # audits pass over coarse tables
     groups, rows, exact = copies.groups, joined(copies.groups), np.bincount(first)[first] > 1
     extra = joined([np.delete(group, int(np.argmax(audit.value[group]))) for group in groups])
-    says = f"{counted(len(rows), 'row')} in {counted(len(groups), 'group')} of copies, {int(exact.sum()):,} exact"
+    says = f"{counted(len(rows), 'row')} in {counted(len(groups), 'group')} of copies, {int(exact.sum()):,} identical"
     if copies.threshold:
         says += f", the others within {copies.threshold:.2g} of the distance to the 20th row"
     if groups:
@@ -59,7 +59,7 @@ def find_leakage(audit: LabelAudit) -> Finding:
     found = exact | ((nearness >= 1.0 - threshold) & (scale > 0) & (distances[:, 0] >= 0))
     rows = np.flatnonzero(found)
     training_rows = np.where(exact, first[n_train:], nearest)[rows]
-    says = f"{counted(len(rows), 'validation row')} with a copy in the training set, {int(exact.sum()):,} exact"
+    says = f"{counted(len(rows), 'validation row')} with a copy in the training set, {int(exact.sum()):,} identical"
     says += _what_leaks_make(audit, found, training_rows) if len(rows) else ""
     columns = {"training_row": training_rows, "exact": exact[rows]}
     return Finding(rows=rows, scores=np.where(exact, 1.0, nearness), says=says, columns=columns)

@@ -191,8 +191,8 @@ def _dtype(kind: Any, name: str, argument: str) -> np.dtype[Any]:
         kind = pa.float64()
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
         raise ValueError(
-            f"{argument} has a column that is not numeric: {name!r} ({kind}). Encode it (for example one-hot) or leave "
-            "it out; distances need numbers."
+            f"{argument} has a column that is not numeric: {name!r} ({kind}). Distances need numbers: encode "
+            "it (`nearworth.TablePreparer` does), or leave it out. audit_labels(frame, 'label') prepares a whole frame."
         )
     found: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
     return found

@@ -204,7 +204,11 @@ class Content:
         suggested, ranges = self.audit.suggested[rows], self.audit.suggested_range
         if ranges is None:
             return list(suggested)
-        return rounded(suggested, ranges[rows], self._finest())
+        shown, given = rounded(suggested, ranges[rows], self._finest()), self.audit.given[rows]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            factor = np.abs(given / suggested)
+        slips = np.isclose(factor, 10.0 ** np.round(np.log10(factor)), rtol=1e-12) & (given != suggested)
+        return [float(exact) if slip else near for exact, near, slip in zip(suggested, shown, slips, strict=True)]
 
     def _finest(self) -> float:
         """The unit of the targets: 0.01 where they have two decimals."""

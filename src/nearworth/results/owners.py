@@ -41,7 +41,20 @@ class Statement(dict[str, Any]):
 
     def __str__(self) -> str:
         width = max(map(len, self))
-        return "\n".join(f"{name.replace('_', ' '):<{width}}  {entry}" for name, entry in self.items())
+        return "\n".join(f"{name.replace('_', ' '):<{width}}  {_plainly(name, self[name])}" for name in self)
+
+
+def _plainly(name: str, entry: Any) -> str:
+    """An entry of a statement as people read it."""
+    if isinstance(entry, dict):
+        return ", ".join(f"{key} {value}" for key, value in entry.items() if value is not None)
+    if isinstance(entry, list):
+        return ", ".join("the rows themselves, in turn" if part == "self" else str(part) for part in entry)
+    if name == "share":
+        return f"{entry:.2%}"
+    if name in ("budget", "payment"):
+        return f"{float(entry):,.2f}"
+    return f"{entry:.6g}" if isinstance(entry, float) else str(entry)
 
 
 class Change(NamedTuple):

@@ -28,6 +28,7 @@ FEW_ROWS = 10  # so few rows may well differ all by chance
 OTHER = "(other)"  # the category of rare ones
 N_TERMS, N_COMPONENTS = 20_000, 50  # of a free text
 TEXT_VARIANCE = 4.0  # a free text counts as much as four numbers
+MOSTLY_DISTINCT = 0.98  # of the rows have an id of their own; the others are copies
 ID_NAME = re.compile(r"(?i:(^|[^a-z])(id|ids|uuid|guid|index|idx|key|unnamed.*|ssn|phone|isbn|ean|sku)$)|[a-z]I[dD]$")
 MOSTLY = 0.5  # share of cells
 NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
@@ -100,10 +101,12 @@ def names_rows(name: str, cells: Any) -> str:
     if not types.is_integer(cells.type) or cells.null_count or len(cells) < FEW_ROWS:
         return ""
     values = cells.to_numpy()
-    consecutive = int(values.max()) - int(values.min()) == len(values) - 1
-    if not (consecutive or ID_NAME.search(name)) or len(np.unique(values)) < len(values):
+    n_distinct = len(np.unique(values))
+    if n_distinct == len(values) and int(values.max()) - int(values.min()) == len(values) - 1:
+        return "it numbers the rows"
+    if not ID_NAME.search(name) or n_distinct < MOSTLY_DISTINCT * len(values):
         return ""
-    return "it numbers the rows" if consecutive else "an id, different in every row"
+    return f"an id, different in {'every row' if n_distinct == len(values) else 'almost every row'}"
 
 
 def _left_out(name: str, kind: str, why: str = "every cell is empty") -> Column:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import narwhals.stable.v2 as nwl
@@ -41,8 +41,10 @@ class LabelledFrame:
     X: FloatMatrix
     target: Target
     preparer: TablePreparer
+    _: KW_ONLY
     backend: str
     index: Any = None
+    label: str = "label"  # the name of the target
 
     @property
     def labelled(self) -> BoolVector:
@@ -83,7 +85,8 @@ def prepare_frame(
         target = replace(target, remarks=[_in_python(remark) for remark in target.remarks])
         table = table.drop_columns(label)
         preparer = like.preparer if like else TablePreparer().fit(table.take(np.flatnonzero(target.labelled)))
-        return LabelledFrame(table, preparer.transform(table), target, preparer, frame.implementation.value, index)
+        X, backend = preparer.transform(table), frame.implementation.value
+        return LabelledFrame(table, X, target, preparer, backend=backend, index=index, label=label)
     except InputError as error:
         raise InputError(_in_python(str(error))) from None
 

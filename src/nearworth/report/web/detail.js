@@ -14,7 +14,7 @@
     if (tab === "outliers") return "One usual row in " + n(10 ** Math.min(9, Math.floor(about(row, "score")))) + " would be as far from the others. It may be broken, or rare and right.";
     if (tab === "leakage") return (about(row, "exact") ? "The same" : "Nearly the same") + " as row " + n(about(row, "other")) + " of the validation set. A model can remember it, and the score will look too good.";
     const others = near(row), labels = [...new Set([row, ...others].map(labelOf))];
-    return (about(row, "exact") ? "An exact" : "A near") + " copy of " + listing(others.slice(0, 3).map(nameOf)) + (others.length > 3 ? " and more" : "") + "." + (labels.length > 1 ? " They disagree: " + listing(labels.map(show)) + "." : "");
+    return (about(row, "exact") ? "The same as " : "Nearly the same as ") + listing(others.slice(0, 3).map(nameOf)) + (others.length > 3 ? " and more" : "") + (about(row, "exact") ? ", in everything that is compared." : ".") + (labels.length > 1 ? " They disagree: " + listing(labels.map(show)) + "." : "");
   }
 
   function sentence(row) {
