@@ -124,7 +124,7 @@ def scan() -> None:
     Option(["--update"], is_flag=True, help="Accept the present state: write the baseline."),
     Option(["--max-new-suspects"], default=0, type=IntRange(min=0), help="Accept this many new suspect labels."),
     Option(["--max-new-duplicates"], default=0, type=IntRange(min=0), help="Accept this many new duplicates."),
-    Option(["--max-new-leaks"], default=0, type=IntRange(min=0), help="Accept this many new leaks of --validation rows."),
+    Option(["--max-new-leaks"], default=0, type=IntRange(min=0), help="Accept this many new leaks of --validation."),
     Option(["--max-fdr"], type=FloatRange(0, 1), help="At most this share of false positives among suspects."),
     Option(
         ["--format", "form"], default="text", type=Choice(["text", "json", "markdown", "sarif", "junit"]),

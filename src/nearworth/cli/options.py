@@ -206,7 +206,7 @@ def model(n_neighbors: int, search: str = "exact") -> list[click.Parameter]:
             help="How neighbours are found; lsh and faiss need --max-error. auto: the cheapest certified way.",
         ),
         Option(["--max-error"], type=FloatRange(min=0, min_open=True), help="Certified error you accept."),
-        Option(["--max-memory"], metavar="SIZE", help="Working memory, such as 2GB; default: a quarter of what is free."),
+        Option(["--max-memory"], metavar="SIZE", help="Memory limit, such as 2GB; default: a quarter of free memory."),
         Option(["--jobs", "n_jobs"], type=int, help="Threads; by default all cores."),
     ]  # fmt: skip
 
