@@ -45,7 +45,7 @@ def value() -> None:
     """Say what every row of TRAIN is worth.
 
     TRAIN is a CSV, TSV, JSON (also .gz), Parquet, Feather or Excel table, or an .npz with X and y. Writes one line per
-    row, in their order: row (from 0), the --id column, value, standard_error, rank (1 is the most valuable).
+    row, in the same order: row (from 0), the --id column, value, standard_error, rank (1 is the most valuable).
 
     \b
     nearworth value train.csv --target label --validation trusted.csv -o values.csv
@@ -110,7 +110,7 @@ def report() -> None:
     options.json("Summary and row numbers as JSON on stdout."),
 )
 def scan() -> None:
-    """Look for wrong labels, copies, contradictions, outliers, leaks into --validation, and classes too small.
+    """Look for wrong labels, duplicates, contradictions, outliers, leaks into --validation, and small classes.
 
     \b
     nearworth scan train.csv --target label --validation test.csv -o scan.html
@@ -122,19 +122,19 @@ def scan() -> None:
     *options.data(n_neighbors=10),
     Option(["--baseline"], default="nearworth.lock", metavar="FILE", type=options.PATH, help="What is known already."),
     Option(["--update"], is_flag=True, help="Accept the present state: write the baseline."),
-    Option(["--max-new-suspects"], default=0, type=IntRange(min=0), help="New rows whose labels may look wrong."),
-    Option(["--max-new-duplicates"], default=0, type=IntRange(min=0), help="New rows that may be copies."),
-    Option(["--max-new-leaks"], default=0, type=IntRange(min=0), help="Rows that may be in --validation too."),
-    Option(["--max-fdr"], type=FloatRange(0, 1), help="At most this share of false alarms among suspects."),
+    Option(["--max-new-suspects"], default=0, type=IntRange(min=0), help="Accept this many new suspect labels."),
+    Option(["--max-new-duplicates"], default=0, type=IntRange(min=0), help="Accept this many new duplicates."),
+    Option(["--max-new-leaks"], default=0, type=IntRange(min=0), help="Accept this many new leaks of --validation."),
+    Option(["--max-fdr"], type=FloatRange(0, 1), help="At most this share of false positives among suspects."),
     Option(
         ["--format", "form"], default="text", type=Choice(["text", "json", "markdown", "sarif", "junit"]),
         help="For people or for machines.",
     ),
 )  # fmt: skip
 def check() -> None:
-    """Stop at findings in TRAIN that the baseline does not know: exit code 3 names them.
+    """Fail with exit code 3 on findings in TRAIN that are not in the baseline, and name them.
 
-    Wrong labels, copies and leaks among new and changed rows, and labels never seen before.
+    Finds wrong labels, duplicates and leaks among new and changed rows, and labels never seen before.
 
     \b
     nearworth check train.csv --target label --update
@@ -147,17 +147,17 @@ def check() -> None:
     *options.data(n_neighbors=10, search="auto"),
     options.CHECKPOINT,
     Option(["-n", "--rows", "number"], default=100, type=IntRange(min=1), help="How many rows to judge."),
-    Option(["--seed"], default=0, type=IntRange(min=0), help="Which rows are drawn."),
-    Option(["--blind"], is_flag=True, help="Show what the audit says about a row once it is judged."),
+    Option(["--seed"], default=0, type=IntRange(min=0), help="Seed of the random draw."),
+    Option(["--blind"], is_flag=True, help="Hide what the audit says about a row until it is judged."),
     options.REVIEW,
     *options.IMAGES,
     *options.output("The page to write, .html."),
 )
 def review() -> None:
-    """Draw rows of TRAIN by chance and write a page to judge them one at a time, whether their labels are right.
+    """Draw rows of TRAIN at random and write a page to judge, one at a time, whether their labels are right.
 
-    From the answers, exported as decisions.csv, `detect` and `report` tell how many labels are wrong, and make lists
-    that keep their promise. With --review: further rows after earlier ones, where they help most.
+    From the answers, exported as decisions.csv, `detect` and `report` estimate how many labels are wrong, and make
+    lists that keep their promise. With --review, the page asks for further rows where they help most.
 
     \b
     nearworth review train.csv --target label --id name -n 100 -o review.html
@@ -173,9 +173,9 @@ def review() -> None:
     Option(["--budget"], metavar="AMOUNT", help="Split this amount among the owners, to the cent."),
     Option(
         ["--negative"], type=Choice(["zero", "charge", "error"]), default="zero",
-        help="Owners of negative value get nothing, pay, or are an error.",
+        help="Owners with a negative value get nothing, pay, or raise an error.",
     ),
-    Option(["--analyst"], is_flag=True, help="A share of the budget is for the one who makes the model."),
+    Option(["--analyst"], is_flag=True, help="Give a share of the budget to whoever builds the model."),
     Option(["--earlier"], metavar="FILE", type=options.PATH, help="The .json of an earlier period, to compare with."),
     *options.output("Statements as .html; owners as .json (for --earlier), .csv, .parquet; - is CSV on stdout.", "-"),
     options.json(),
@@ -183,7 +183,7 @@ def review() -> None:
 def owners() -> None:
     """Say what the rows of each owner are worth together, with owners as players, and what each is paid.
 
-    Copies of rows gain an owner next to nothing. Without --validation, rows of TRAIN judge each other.
+    Duplicates gain an owner next to nothing. Without --validation, rows of TRAIN judge each other.
 
     \b
     nearworth owners train.csv -t label --owner-column seller --validation trusted.csv --budget 10000 -o statement.html
@@ -229,7 +229,8 @@ def retrieval() -> None:
 def apply() -> None:
     """Carry out the DECISIONS exported from a report on the data they were made on.
 
-    Labels that were changed are written, everything else stays as it is. Refuses decisions made on other data.
+    Changes the labels you decided to change and removes the rows you decided to delete; everything else stays as it
+    is. Refuses decisions made on other data.
 
     \b
     nearworth apply decisions.csv train.csv -o cleaned.csv
@@ -240,10 +241,10 @@ def apply() -> None:
 @command(
     "demo:demo",
     options.neighbors(10),
-    Option(["--seed"], default=0, type=IntRange(min=0), help="Which labels are made wrong."),
+    Option(["--seed"], default=0, type=IntRange(min=0), help="Seed of the labels that are made wrong."),
     Option(
         ["-o", "--output", "folder"], default=".", metavar="DIR", show_default=False,
-        help="Folder to write to; by default this one.",
+        help="Folder to write to; by default the current one.",
     ),
 )  # fmt: skip
 def demo() -> None:
@@ -272,10 +273,10 @@ def demo() -> None:
 def plan() -> None:
     """Say what a run would need, before anything runs: threads, memory, time, and what would be cheaper.
 
-    Of a file: TRAIN is read and prepared as `nearworth value` does it, of the --validation file rows are counted.
-    Of sizes: N_TRAIN rows valued on N_VAL validation rows. Times come from a short trial on this machine, on some of
-    your rows or on random ones. --for detect: the time of an audit, of a file or of N_TRAIN rows, by each way to find
-    neighbours.
+    For a file, TRAIN is read and prepared as by `nearworth value`, and the rows of the --validation file are counted.
+    For sizes, N_TRAIN rows are valued on N_VAL validation rows. Times come from a short trial on this machine, on some
+    of your rows or on random ones. --for detect gives the time of an audit of a file or of N_TRAIN rows, for each way
+    to find neighbours.
 
     \b
     nearworth plan train.csv --target label --validation trusted.csv
@@ -290,7 +291,7 @@ def plan() -> None:
     *options.output("File to write: .npz (everything), .csv or .parquet (a table)."),
 )
 def merge() -> None:
-    """Merge PARTS of a valuation, made on slices of the validation set, into the values.
+    """Merge PARTS of a valuation, made on slices of the validation set, into one result.
 
     Parts come from `KNNShapley.partial(...).save(file)` or from a checkpoint folder (progress.part). Their order does
     not matter.
@@ -326,7 +327,7 @@ def speed() -> None:
     ),
 )  # fmt: skip
 def paper() -> None:
-    """Repeat Table 1 of Wang & Jia (2023) beside its printed digits.
+    """Repeat Table 1 of Wang & Jia (2023) and print it beside the published digits.
 
     F1 of finding 200 flipped among 2,000 labels (K = 5): original and soft-label values, by ranking (R) and by cluster
     (C). Half a minute.

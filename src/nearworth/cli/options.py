@@ -134,7 +134,7 @@ def _checked(option: click.Parameter, what: str, value: Any) -> Any:
 # What the columns of a file are and how they are prepared.
 TABLE = [
     Option(["-t", "--target"], metavar="COL", help="Column with the labels. Tables need it; npz files hold y."),
-    Option(["--validation"], metavar="FILE", type=PATH, help="Trusted rows; else rows judge each other."),
+    Option(["--validation"], metavar="FILE", type=PATH, help="Trusted rows; without them rows judge each other."),
     Option(["--id", "id_column"], metavar="COL", help="Column that names each row; copied to the output."),
     Option(["--ignore"], metavar="COL,...", multiple=True, help="Leave columns out (repeatable; * and ? match)."),
     Option(
@@ -145,22 +145,22 @@ TABLE = [
         ["--missing"], type=Choice(["error", "median"]),
         help="Refuse missing values, or fill numbers with the median (the default unless --strict).",
     ),
-    Option(["--na-values"], metavar="TEXT,...", multiple=True, help="What else stands for missing: -999,unknown."),
-    Option(["--max-categories"], type=IntRange(min=2), default=40, help="Group rare values of text beyond so many."),
-    Option(["--exact-labels"], is_flag=True, help="Labels as they are written: case, spaces and 'None' matter."),
-    Option(["--strict"], is_flag=True, help="Refuse what has no plain distance, instead of preparing it."),
+    Option(["--na-values"], metavar="TEXT,...", multiple=True, help="Other words for missing values: -999,unknown."),
+    Option(["--max-categories"], type=IntRange(min=2), default=40, help="Group rare text values beyond this many."),
+    Option(["--exact-labels"], is_flag=True, help="Take labels as written: case, spaces and 'None' matter."),
+    Option(["--strict"], is_flag=True, help="Refuse columns without an obvious distance instead of preparing them."),
 ]  # fmt: skip
 # Which rows of an audit are suspects.
 SELECTION = [
     Option(["--rule"], type=Choice(["ranking", "cluster", "lower-cluster"]), help="How suspects are chosen."),
     Option(["--fraction"], type=FloatRange(0, 1), help="List this share of the rows."),
-    Option(["--max-fdr"], type=FloatRange(0, 1), help="At most this share of false alarms."),
+    Option(["--max-fdr"], type=FloatRange(0, 1), help="At most this share of false positives."),
 ]
 REVIEW = Option(
     ["--review"], multiple=True, type=PATH, metavar="FILE",
     help="Decisions exported from a review: counts and --max-fdr lists rest on them. Repeat it for later reviews.",
 )  # fmt: skip
-ASK_AGAIN = Option(["--ask-again"], is_flag=True, help="List rows judged before, too (nearworth-decisions.json).")
+ASK_AGAIN = Option(["--ask-again"], is_flag=True, help="Also list rows judged before (nearworth-decisions.json).")
 IMAGES = [
     Option(["--image-shape"], metavar="HxW", help="Rows are images: 28x28, or 32x32x3 in colour."),
     Option(["--image-column"], metavar="COL", help="Column with image files, relative to TRAIN and below its folder."),
@@ -181,7 +181,7 @@ def neighbors(default: int) -> Option:
 
 
 CHECKPOINT = Option(
-    ["--checkpoint"], metavar="DIR", help="Store progress here; the same command goes on where it stopped."
+    ["--checkpoint"], metavar="DIR", help="Store progress here; the same command continues where it stopped."
 )
 
 
@@ -190,7 +190,7 @@ def model(n_neighbors: int, search: str = "exact") -> list[click.Parameter]:
     return [
         neighbors(n_neighbors),
         Option(
-            ["--task"], type=Choice(["classification", "regression"]), help="By default what the target looks like."
+            ["--task"], type=Choice(["classification", "regression"]), help="By default guessed from the target."
         ),
         Option(["--metric"], default="euclidean", help="Distance between rows: any name scikit-learn knows."),
         Option(
@@ -206,7 +206,7 @@ def model(n_neighbors: int, search: str = "exact") -> list[click.Parameter]:
             help="How neighbours are found; lsh and faiss need --max-error. auto: the cheapest certified way.",
         ),
         Option(["--max-error"], type=FloatRange(min=0, min_open=True), help="Certified error you accept."),
-        Option(["--max-memory"], metavar="SIZE", help="Working memory, such as 2GB; else a quarter of the free."),
+        Option(["--max-memory"], metavar="SIZE", help="Memory limit, such as 2GB; default: a quarter of free memory."),
         Option(["--jobs", "n_jobs"], type=int, help="Threads; by default all cores."),
     ]  # fmt: skip
 
