@@ -28,7 +28,7 @@ def owners(
     print_message("\n".join([str(values), *paid, *([] if comparison is None else [str(comparison)])]))
     suffix = Path(output).suffix.lower()
     if suffix == ".html":
-        from nearworth.report.statement_page import render_statements
+        from nearworth.report.page import render_statements
 
         page = render_statements(values, Path(given["train"]).name, budget, comparison, rules)
         write_bytes(output, lambda file: file.write(page.encode()))

@@ -21,7 +21,7 @@ ANSWERS = ("right", "wrong", "skip")
 
 def review(*, number: int, seed: int, blind: bool, output: str, force: bool, **given: Any) -> None:
     from nearworth.cli.detect import audited
-    from nearworth.report.review_page import render_review
+    from nearworth.report.page import render_review
 
     check_output(output, force, (".html", ".htm"), (given["train"], given["validation"], *given["review"]))
     if output == STDOUT:

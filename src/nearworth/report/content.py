@@ -75,15 +75,16 @@ class Labels:
 
 
 class Content:
-    """An audit, its suspects (row numbers, worst first) and the other columns of the rows."""
+    """An audit, the rows it lists (suspects, worst first, unless others are given) and the other columns of the rows."""
 
     def __init__(
-        self, audit: LabelAudit, rows: Rows, selection: Mapping[str, Any], findings: Mapping[str, Finding] | None = None
-    ) -> None:
+        self, audit: LabelAudit, rows: Rows, selection: Mapping[str, Any],
+        findings: Mapping[str, Finding] | None = None, listed: IntVector | None = None,
+    ) -> None:  # fmt: skip
         self.audit, self.rows, self.selection, self.findings = audit, rows, selection, findings or {}
-        suspects = audit.suspects(**selection)
+        suspects = audit.suspects(**selection) if listed is None else listed
         self.suspects = suspects[~np.isin(suspects, rows.judged)]
-        self.listed = self.suspects[:MOST_SUSPECTS]
+        self.listed = self.suspects[:MOST_SUSPECTS] if listed is None else listed
         self.of_classes = audit.suggested_range is None
         self.labels, self.codes = np.unique(audit.given, return_inverse=True)
 
