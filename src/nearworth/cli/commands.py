@@ -102,7 +102,7 @@ def report() -> None:
 
 
 @command(
-    "scan:scan",
+    "detect:scan",
     *options.data(n_neighbors=10),
     *options.IMAGES,
     *options.output("The page to write, .html, with a tab for each kind of finding.", default=""),
@@ -143,7 +143,7 @@ def check() -> None:
 
 
 @command(
-    "review:review",
+    "detect:review",
     *options.data(n_neighbors=10, search="auto"),
     options.CHECKPOINT,
     Option(["-n", "--rows", "number"], default=100, type=IntRange(min=1), help="How many rows to judge."),

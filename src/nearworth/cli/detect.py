@@ -1,4 +1,4 @@
-"""nearworth detect and report: which labels are probably wrong, as a table or as a page to decide on them."""
+"""nearworth detect, report, review and scan: which labels are probably wrong, as a table or as a page to judge rows."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ import pyarrow as pa
 import nearworth as nw  # its names load when first used: an error about the input need not wait for compiled code
 from nearworth._common.types import IntVector
 from nearworth.cli.data import Data, prepare, print_json, write_results
-from nearworth.cli.decisions import KeptDecisions
+from nearworth.cli.decisions import KeptDecisions, answered
 from nearworth.cli.options import pop_model, print_message, progress
-from nearworth.cli.review import answered
 from nearworth.report.cells import id_text
 from nearworth.report.content import Rows, Suggestions
 from nearworth.report.images import is_inside
@@ -47,18 +46,56 @@ def report(*, output: str, force: bool, as_json: bool, show: bool, **given: Any)
     if not output:  # the page that the same command wrote before is replaced, and no other file
         output = f"{Path(given['train']).name.split('.')[0]}-report.html"
         force = force or _is_a_page(Path(output))
-    check_output(output, force, (".html", ".htm"), (given["train"], given["validation"]))
-    if output == STDOUT:
-        raise InputError("-o -: a report goes to a file; give a name that ends in .html.")
-    if given["image_shape"] is not None and given["image_column"] is not None:
-        raise InputError("--image-shape and --image-column were both given. Give one of them.")
+    _check_page(output, force, given)
     audited = Audited.make(given)
-    page = render_report(audited.audit, audited.data.rows, audited.selection).encode()
-    write_bytes(output, lambda file: file.write(page))
+    _write_page(output, render_report(audited.audit, audited.data.rows, audited.selection), show)
     if as_json:
         print_json(audited.summary("report") | {"output": output})
     then = "decide, and export" if len(audited.suspects) else "for the pictures"
     print_message(f"{audited.headline()} Open {output} in a browser, {then}.")
+
+
+def review(*, number: int, seed: int, blind: bool, output: str, force: bool, **given: Any) -> None:
+    from nearworth.report.page import render_review
+
+    _check_page(output, force, given)
+    data, audit = audited(given)
+    drawn = audit.review_sample(number, random_state=seed)
+    _write_page(output, render_review(audit, data.rows, drawn, seed, blind=blind))
+    print_message(f"{number:,} of {len(audit):,} rows to judge: open {output} in a browser, judge, and export.")
+
+
+def scan(*, output: str, force: bool, as_json: bool, show: bool, **given: Any) -> None:
+    from nearworth.report.page import render_report
+
+    if output:
+        _check_page(output, force, given)
+    model, images = pop_model(given), (given.pop("image_shape"), given.pop("images_below"))
+    data = prepare(**given)
+    rows, numbers = with_images(data.rows, *images), data.names()["row"]
+    found = nw.scan(data.X, data.y, data.X_val, data.y_val, task=data.task, **model)
+    if output:
+        _write_page(output, render_report(found.labels, rows, {}, found.findings()), show)
+    if as_json:
+        listed = {"labels": numbers[found.labels.suspects()].tolist()}
+        for name, what in found.findings().items():
+            listed[name] = what.rows.tolist() if name == "leakage" else numbers[what.rows].tolist()
+        print_json({"command": "scan", "version": nw.__version__, "summary": found.summary().split("\n"), **listed})
+    where = f"Open {output} in a browser, decide, and export." if output else "With -o scan.html: a page of them."
+    print_message(f"{found.summary()}\n{where}")
+
+
+def _check_page(output: str, force: bool, given: dict[str, Any]) -> None:
+    """Refuse, before any work is done, a page that cannot be written and ways to show images that exclude each other."""
+    check_output(output, force, (".html", ".htm"), (given["train"], given["validation"], *given.get("review", ())))
+    if output == STDOUT:
+        raise InputError("-o -: a page goes to a file; give a name that ends in .html.")
+    if given["image_shape"] is not None and given["image_column"] is not None:
+        raise InputError("--image-shape and --image-column were both given. Give one of them.")
+
+
+def _write_page(output: str, page: str, show: bool = False) -> None:
+    write_bytes(output, lambda file: file.write(page.encode()))
     if show:
         webbrowser.open(Path(output).absolute().as_uri())
 
