@@ -327,4 +327,4 @@ def test_a_table_may_have_no_column_but_the_target(command, tmp_path):
     Path("t.csv").write_text("label\ncat\ndog\ncat\n")
     decide({1: ("dog", "cat")})
     assert command("apply", "d.json", "t.csv", "-o", "c.csv", "-q") == (0, "", "")
-    assert Path("c.csv").read_text() == 'label\ncat\ncat\ncat\n'
+    assert Path("c.csv").read_text() == "label\ncat\ncat\ncat\n"

@@ -98,7 +98,7 @@ def _decision(where: str, record: dict[str, Any], possible: tuple[str, ...], req
 
 def answered(audit: LabelAudit, data: Data, reviews: tuple[str, ...]) -> LabelAudit:
     """The audit with the decisions of one review after the other, each drawn anew as its page was."""
-    position = {number: index for index, number in enumerate(data.names()["row"].tolist())}  # among the rows audited
+    position = {number: index for index, number in enumerate(data.numbers.tolist())}  # among the rows audited
     n_rows = data.rows.of_rows or len(data.y)
     for path in reviews:
         made, _ = read_decisions(path, ANSWERS, REVIEWED)

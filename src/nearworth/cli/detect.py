@@ -72,7 +72,7 @@ def scan(*, output: str, force: bool, as_json: bool, show: bool, **given: Any) -
         _check_page(output, force, given)
     model, images = pop_model(given), (given.pop("image_shape"), given.pop("images_below"))
     data = prepare(**given)
-    rows, numbers = with_images(data.rows, *images), data.names()["row"]
+    rows, numbers = with_images(data.rows, *images), data.numbers
     found = nw.scan(data.X, data.y, data.X_val, data.y_val, task=data.task, **model)
     if output:
         _write_page(output, render_report(found.labels, rows, {}, found.findings()), show)
@@ -86,7 +86,7 @@ def scan(*, output: str, force: bool, as_json: bool, show: bool, **given: Any) -
 
 
 def _check_page(output: str, force: bool, given: dict[str, Any]) -> None:
-    """Refuse, before any work is done, a page that cannot be written and ways to show images that exclude each other."""
+    """Refuse, before any work is done, a page that cannot be written or that shows images in two ways."""
     check_output(output, force, (".html", ".htm"), (given["train"], given["validation"], *given.get("review", ())))
     if output == STDOUT:
         raise InputError("-o -: a page goes to a file; give a name that ends in .html.")
@@ -141,12 +141,12 @@ class Audited(NamedTuple):
         kept = KeptDecisions(None if ask_again else folder)
         data, audit = audited(given)
         suspects, found = audit.suspects(**selection), suggest(audit, data, k, metric)
-        target, numbers = data.rows.target, data.names()["row"]
+        target, numbers = data.rows.target, data.numbers
         texts = [id_text(label) for label in audit.given[suspects].tolist()]
         known, n_waiting = kept.judged(data.source, target, numbers[suspects], texts)
         if found is not None:
             order = found.order
-            answered, _ = kept.judged(data.source, target, found.rows.numbers[order], [""] * len(order))
+            answered, _ = kept.judged(data.source, target, found.rows[order], [""] * len(order))
             found = replace(found, order=order[~answered])
         rows = replace(data.rows, judged=suspects[known], unlabelled=found)
         return cls(replace(data, rows=rows), audit, selection, suspects[~known], n_waiting)
@@ -154,16 +154,14 @@ class Audited(NamedTuple):
     def columns(self) -> Any:
         """The suspects as a table, worst first; then rows without a label, if there are any, surest first."""
         audit, labels = self.audit, {"given": np.asarray(self.data.y), "suggested": self.audit.suggested}
-        rows = pa.table(self.data.names() | labels | {"quality": audit.quality, "value": audit.value})
+        rows = pa.table(self.data.names(self.data.numbers) | labels | {"quality": audit.quality, "value": audit.value})
         rows = rows.take(self.suspects).append_column("why", [[audit.why(int(row)) for row in self.suspects]])
         found = self.data.rows.unlabelled
         if found is None:
             return rows
-        order, id_name = found.order, found.rows.id_name
-        others = {"row": found.rows.numbers, "suggested": found.suggested, "quality": found.certainty}
-        others = {name: np.asarray(column)[order] for name, column in others.items()}
-        if id_name is not None:
-            others[id_name] = found.rows.ids.take(order)
+        order = found.order
+        others = self.data.names(found.rows[order])
+        others |= {"suggested": found.suggested[order], "quality": found.certainty[order]}
         others["why"] = ["no label; its nearest rows suggest this one, with this probability"] * len(order)
         parts = {"suspect": rows, "unlabelled": pa.table(others)}
         with_status = [part.append_column("status", [[name] * len(part)]) for name, part in parts.items()]
@@ -198,7 +196,7 @@ class Audited(NamedTuple):
             "n_train": len(self.audit),
             "n_suspects": len(self.suspects),
             "n_judged": len(self.data.rows.judged),
-            "n_unlabelled": 0 if self.data.unlabelled is None else len(self.data.unlabelled.numbers),
+            "n_unlabelled": len(self.data.unlabelled),
             "selection": self.selection,
             "n_errors": {
                 "estimate": count.estimate,
@@ -218,8 +216,7 @@ def audited(given: dict[str, Any]) -> tuple[Data, nw.LabelAudit]:
     model, reviews, checkpoint = pop_model(given), given.pop("review"), given.pop("checkpoint", None)
     images = given.pop("image_shape", None), given.pop("images_below", None)
     data = prepare(**given)
-    rest = data.unlabelled and with_images(data.unlabelled, *images)
-    data = replace(data, rows=with_images(data.rows, *images), unlabelled=rest)
+    data = replace(data, rows=with_images(data.rows, *images))
     model = with_index(model, len(data.y), data.task)
     audit = nw.audit_labels(
         data.X, data.y, X_val=data.X_val, y_val=data.y_val, task=data.task, **model, progress=progress,
@@ -245,15 +242,16 @@ def with_index(model: dict[str, Any], n_rows: int, task: str) -> dict[str, Any]:
 def suggest(audit: nw.LabelAudit, data: Data, k: int, metric: str) -> Suggestions | None:
     """Labels for the rows that have none, by what the audit says of their nearest rows: a mean of probabilities."""
     rows, k = data.unlabelled, min(k, len(audit))
-    if rows is None:
+    if not len(rows):
         return None
+    X = data.rows.X[rows]
     if len(audit) > MANY_ROWS and metric == "euclidean" and find_spec("faiss"):
-        near, distances = nw.FaissSearch().fit(data.X).search(rows.X, k)
+        near, distances = nw.FaissSearch().fit(data.X).search(X, k)
         near = np.where(near < 0, near[:, :1], near)  # an index may miss the last ones
     else:
         from sklearn.neighbors import NearestNeighbors
 
-        distances, near = NearestNeighbors(n_neighbors=k, metric=metric).fit(data.X).kneighbors(rows.X)
+        distances, near = NearestNeighbors(n_neighbors=k, metric=metric).fit(data.X).kneighbors(X)
     if audit.label_probabilities is None or audit.classes is None:
         typical = np.quantile(audit.given[near], 0.5, axis=1, method="lower")  # a number that occurs
         return Suggestions(rows, typical, np.full(len(near), np.nan), near, distances, np.arange(len(near)))

@@ -21,7 +21,7 @@ def owners(
     before = None if earlier is None else _read_earlier(earlier)
     data = prepare(**given, id_column=owner_column, id_option="--owner-column")
     est = nw.KNNShapley(**model, task=data.task, standard_errors=True, random_state=0).fit(data.X, data.y)
-    values = est.value_owners(data.rows.ids.to_pylist(), data.X_val, data.y_val)
+    values = est.value_owners(data.rows.ids.take(data.numbers).to_pylist(), data.X_val, data.y_val)
     comparison = None if before is None else values.compare(before)
     payments = {} if budget is None else values.payments(budget, **rules)
     paid = [f"{owner}: {amount:.2f}" for owner, amount in payments.items()]

@@ -54,7 +54,7 @@ def value(
         print_message(f"{valuation.resumed:,} of {valuation.n_val:,} validation points came from {checkpoint}")
     summary = _summary(valuation) | {"columns": data.columns}
     print_message(str(valuation))
-    write_results(data.names() | value_columns(valuation), summary, output, as_json)
+    write_results(data.names(data.numbers) | value_columns(valuation), summary, output, as_json)
     if output != STDOUT:
         print_message(f"Values of {len(data.y):,} rows are in {output}")
 

@@ -53,7 +53,7 @@ def render_report(
 
 def render_review(audit: LabelAudit, rows: Rows, drawn: IntVector, seed: int, *, blind: bool = False) -> str:
     """The page for judging rows drawn by chance; `blind` shows what the audit says of a row once it is judged."""
-    data = Content(audit, rows, {}, listed=drawn).suspects_data() | {"seed": seed, "blind": blind}
+    data = Content(audit, rows, {}, listed=drawn).shown() | {"seed": seed, "blind": blind}
     return rendered("review", asset("review.js"), data, rows=rows, n_drawn=len(drawn), n_rows=len(audit), blind=blind)
 
 
