@@ -3,11 +3,9 @@
     main (this file)  runs a command; an error becomes one line on standard error and an exit code
       commands.py     every command with its options and help text, nothing else: `--help` loads no numpy
         options.py    options that several commands share, their values from a TOML file, messages unless --quiet
-      value.py        value (here or on a Dask cluster), plan, merge
+      value.py        value (here or on a Dask cluster), owners, retrieval, plan, merge
       detect.py       detect, report, review, scan
       check.py        check, the gate
-      owners.py       owners
-      retrieval.py    retrieval
       apply.py        apply
       decisions.py    decisions as exported, answers of reviews, and what is kept beside the data so as not to ask again
       demo.py         demo, which is detect, report and value on the digits
