@@ -20,8 +20,8 @@ from scipy.special import logit
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.audit.error_count import CERTAIN, with_sum
-from nearworth.audit.many_classes import Columns
 from nearworth.audit.noise_level import Posterior, fitted_rows
+from nearworth.audit.votes import Columns
 
 FLOOR = 1e-6  # of probabilities, before their logarithm
 SHIFT_SPREAD = 2.0  # shifts a are normal before looking

@@ -24,8 +24,8 @@ import numpy as np
 from scipy.special import betainc, softmax
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix, IntVector
-from nearworth.audit.many_classes import MOST_COLUMNS, Columns
 from nearworth.audit.noise_model import MANY_CLASSES, RARE, NoiseFit, NoiseModel
+from nearworth.audit.votes import MOST_COLUMNS, Columns
 
 FIT_ROWS = 6_000  # rows from which the few parameters are learnt
 LEVELS: FloatVector = np.array(

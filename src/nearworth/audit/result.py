@@ -22,11 +22,10 @@ from nearworth.audit.copies import Copies
 from nearworth.audit.error_count import EXTRA_FALSE_ALARMS, ErrorCount, cautious, longest_list
 from nearworth.audit.explain import Explanation, Neighbour, effects_of, extremes, plain
 from nearworth.audit.export import Answers, export, read_answers
-from nearworth.audit.many_classes import Columns
 from nearworth.audit.noise_level import Posterior
 from nearworth.audit.review import Precision, Review, check_answers, matching_draw
 from nearworth.audit.target_model import TargetModel
-from nearworth.audit.votes import Voters
+from nearworth.audit.votes import Columns, Voters
 from nearworth.estimator import KNNShapley
 from nearworth.inputs.features import Features
 from nearworth.inputs.parameters import as_generator, condition, is_real, is_whole, whole_number
@@ -321,8 +320,7 @@ class LabelAudit:
         is what a new row is worth, among the new ones, for predicting the audited rows. Predictions and models of the
         audit have no part in it. For audits with features and without X_val.
         """
-        from nearworth.audit.check import check_rows
-        from nearworth.audit.unlabelled import place_in_frame
+        from nearworth.audit.check import check_rows, place_in_frame
 
         self._need_data("check")
         frame = None
