@@ -302,9 +302,9 @@ def _neighbourhood(
     if X_val is not None or y_val is not None:
         in_engine, then = None, folder and folder / TRUSTED
         valuation, trusted = _value_and_voters(estimator, wanted, X_val, y_val, folder=then)
-    found: dict[str, Any] = {"valuation": valuation, "copies": copies, "_groups": in_engine, "_first": first}
-    found |= {"_voters": voters, "_trusted": trusted, "_estimator": estimator, "_validation": (X_val, y_val)}
-    return found, group
+    found: dict[str, Any] = {"valuation": valuation, "index": valuation.index, "copies": copies}
+    found |= {"_groups": in_engine, "_first": first, "_voters": voters, "_trusted": trusted}
+    return found | {"_estimator": estimator, "_validation": (X_val, y_val)}, group
 
 
 def _value_and_voters(

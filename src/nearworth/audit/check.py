@@ -49,9 +49,11 @@ def check_rows(audit: LabelAudit, X_new: Any, y_new: Any) -> LabelAudit:
         answers = _judge_targets(audit, model, problem, voters, codes)
     else:
         answers = _judge_classes(audit, model, problem, voters, codes)
+    valuation = _value(audit, X_new, y_new, exact)
     return replace(
         audit,
-        valuation=_value(audit, X_new, y_new, exact),
+        valuation=valuation,
+        index=valuation.index,
         copies=None,
         _groups=None,
         _model=None,
@@ -162,7 +164,7 @@ def place_in_frame(audit: LabelAudit, frame: LabelledFrame) -> LabelAudit:
     some, n_rows = frame.labelled, len(frame.labelled)
     index = None if frame.index is None else frame.index[some]
     valuation = replace(audit.valuation, backend=frame.backend, index=index)
-    audit = replace(audit, valuation=valuation, notes=tuple(frame.target.remarks), _index=frame.index, _frame=frame)
+    audit = replace(audit, valuation=valuation, notes=tuple(frame.target.remarks), index=frame.index, _frame=frame)
     if some.all():
         return audit
     suggested, confidence = suggest((audit._audited or audit)._known, frame.X[~some])

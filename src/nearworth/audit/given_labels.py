@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import logit
+from scipy.special import log_softmax, logit, softmax
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.audit.error_count import CERTAIN, with_sum
@@ -71,26 +71,19 @@ def predict_given(kinds: list[FloatMatrix], codes: IntVector, part: FloatVector 
     fitted, given = layers[:, some], codes[some]
 
     def loss(at: FloatVector) -> tuple[float, FloatVector]:
-        scores = np.tensordot(at[:n_kinds], fitted, 1) + at[n_kinds:]
-        scores -= scores.max(axis=1, keepdims=True)
-        of_given = scores[np.arange(len(given)), given].sum()
-        np.exp(scores, out=scores)
-        totals = scores.sum(axis=1, keepdims=True)
-        scores /= totals
-        scores[np.arange(len(given)), given] -= 1.0
-        pull = at[n_kinds:] / SHIFT_SPREAD**2
-        slope = np.concatenate([np.tensordot(fitted, scores, 2), scores.sum(axis=0) + pull])
-        return float(np.log(totals).sum() - of_given + pull @ at[n_kinds:] / 2.0), slope
+        logs, rows = log_softmax(np.tensordot(at[:n_kinds], fitted, 1) + at[n_kinds:], axis=1), np.arange(len(given))
+        excess, pull = np.exp(logs), at[n_kinds:] / SHIFT_SPREAD**2
+        excess[rows, given] -= 1.0
+        slope = np.concatenate([np.tensordot(fitted, excess, 2), excess.sum(axis=0) + pull])
+        return float(pull @ at[n_kinds:] / 2.0 - logs[rows, given].sum()), slope
 
     start = np.concatenate([np.full(n_kinds, 1.0 / n_kinds), np.zeros(n_classes)])
     # Never a negative weight: a row sees one label of its class less than others do, which would tell its label.
     bounds = [(0.0, None)] * n_kinds + [(None, None)] * n_classes
     found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
-    scores = np.tensordot(found.x[:n_kinds], layers, 1) + found.x[n_kinds:]
-    scores = np.exp(scores - scores.max(axis=1, keepdims=True))
-    scores /= scores.sum(axis=1, keepdims=True)
-    scores[:, -1] *= part
-    return GivenLabels(scores, float(found.fun))
+    probabilities = softmax(np.tensordot(found.x[:n_kinds], layers, 1) + found.x[n_kinds:], axis=1)
+    probabilities[:, -1] *= part
+    return GivenLabels(probabilities, float(found.fun))
 
 
 def judge(

@@ -92,10 +92,10 @@ class LabelAudit:
     classes: npt.NDArray[Any] | None = None
     suggested_range: FloatMatrix | None = None
     copies: Copies | None = None
+    index: Any = None
     notes: tuple[str, ...] = ()
     _probabilities: FloatMatrix | None = None  # of the rows with a label, by class
     _columns: Columns | None = None  # or by these, of very many classes
-    _index: Any = None  # of all rows of a frame
     _frame: LabelledFrame | None = None  # that X was, prepared: `check` prepares others alike
     _groups: IntVector | None = None  # of the valuation: rows of one group did not vote for each other
     _for_lists: FloatVector | None = None  # quality as max_fdr lists read it
@@ -127,10 +127,6 @@ class LabelAudit:
         """The rows that have a label."""
         return np.flatnonzero(~np.isnan(self.quality))
 
-    @property
-    def index(self) -> Any:
-        return self.valuation.index if self._index is None else self._index
-
     def _spread(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Numbers of the rows with a label as numbers of all rows, NaN for the others."""
         every = np.full((len(self), *values.shape[1:]), np.nan)
@@ -150,7 +146,7 @@ class LabelAudit:
             return self
         some: dict[str, Any] = {name: array[self._rows] for name, array in self.by_row.items()}
         copies = self.copies and replace(self.copies, group=self.copies.group[self._rows])
-        return replace(self, **some, copies=copies, _index=None)
+        return replace(self, **some, copies=copies, index=self.valuation.index)
 
     @property
     def by_row(self) -> dict[str, Any]:
@@ -328,7 +324,7 @@ class LabelAudit:
             X_new, y_new = open_pair(X_new, y_new, ("X_new", "y_new"), None)
         else:
             frame, X_new, y_new = self._frame.alike(X_new, y_new, "X_new")
-        checked = replace(check_rows(self._known, X_new, y_new), notes=(), _index=None, _audited=self, _draws=[])
+        checked = replace(check_rows(self._known, X_new, y_new), notes=(), _audited=self, _draws=[])
         return checked if frame is None else place_in_frame(checked, frame)
 
     def explain(self, i: int) -> Explanation:
