@@ -174,7 +174,9 @@ def _audit_classes(
     assert training.classes is not None
     codes, labels = training.classes.codes, training.classes.labels
     n_rows, n_classes = len(codes), len(labels)
-    _check_several(labels)
+    if n_classes < 2:
+        only = labels.tolist()[0]
+        raise ValueError(f"y has one class only ({only!r}): there is no other label to suggest. Give two or more.")
     priors = np.bincount(codes) / n_rows
     given = [] if pred_probs is None else [_check_probabilities(pred_probs, n_rows, n_classes)]
     size = max(LISTED, LISTED_PER_NEIGHBOR * estimator.n_neighbors)
@@ -212,13 +214,6 @@ def _audit_classes(
     )
 
 
-def _check_several(labels: Any) -> None:
-    if len(labels) < 2:
-        raise ValueError(
-            f"y has one class only ({labels.tolist()[0]!r}): there is no other label to suggest. Give two or more."
-        )
-
-
 def _with_quality(labels: FloatMatrix, given: IntVector, quality: FloatVector) -> FloatMatrix:
     """Probabilities of the labels in which that of the given one, in these columns, is its quality."""
     rows = np.arange(len(given))
@@ -244,17 +239,7 @@ def _audit_targets(
     by_votes = model = fit_targets(near["_voters"], targets)
     if fit_models or given is not None:
         model = fit_targets(near["_voters"], targets, predict)
-    return LabelAudit(
-        given=targets,
-        quality=model.right,
-        agreement=model.agreement,
-        suggested=model.suggested,
-        confidence=np.full(len(targets), 0.9),
-        n_errors=model.n_errors,
-        suggested_range=model.ranges,
-        _model=by_votes,
-        **near,
-    )
+    return LabelAudit(**model.answers, _model=by_votes, **near)
 
 
 def _use_models(estimator: KNNShapley, models: Models, n_classes: int = 1) -> bool:

@@ -106,16 +106,7 @@ def _judge_targets(
     for new, by, weights in _reverse(problem, 0, len(targets), audit):
         np.add.at(total, new, weights * near[by])
         np.add.at(weight, new, weights)
-    found = model.check(targets, voters, total / weight)
-    return {
-        "given": targets,
-        "quality": found.right,
-        "agreement": found.agreement,
-        "suggested": found.suggested,
-        "confidence": np.full(len(targets), audit.confidence[0]),
-        "n_errors": found.n_errors,
-        "suggested_range": found.ranges,
-    }
+    return model.check(targets, voters, total / weight).answers
 
 
 def _value(audit: LabelAudit, X_new: Any, y_new: Any, parameters: dict[str, Any]) -> Valuation:

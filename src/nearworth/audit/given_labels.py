@@ -2,11 +2,10 @@
 
     P(given label g | evidence)   proportional to  exp(a_g + sum_f b_f log p_f(g))
 
-Votes predict what a row is labelled, and so do a model's out-of-sample predictions; both have learnt the wrong labels
-with the right ones. Calibrated like this they do not tell which is which, but rows that do not have their most probable
-label are a bound: if around every row the commonest label is the right one, no more labels than these are wrong, up to
-chance. The model of wrong labels (`noise_model.py`) says how many of them are wrong if errors do not depend on the
-features. People err where classes meet, and there the plain prediction ranks better. So the ranking joins both.
+Votes and out-of-sample predictions have learnt the wrong labels with the right ones. Rows that do not have their most
+probable label are a bound: if around every row the commonest label is the right one, no more are wrong, up to chance.
+The model of wrong labels (`noise_model.py`) says how many are if errors do not depend on the features. People err where
+classes meet, and there the plain prediction ranks better. So the ranking joins both.
 """
 
 from __future__ import annotations

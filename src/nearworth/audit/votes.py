@@ -5,10 +5,8 @@ terms that do not depend on its own label. That sum is the reverse vote for labe
 as a neighbour, each with the weight that the Shapley value gives to the rank of i. The forward vote is that of the
 neighbours of i, with the same weights. A row never votes about itself.
 
-Of very many classes nearly all have no vote about a row, so that evidence about it has columns: for the classes with
-most votes, most first, and one for all others together. The model of few classes is fitted to columns as if they were
-classes. Which classes have columns must not depend on the row's own label, or the columns would tell it: a label
-without votes is one of the others.
+Of very many classes evidence has columns: for those with most votes about a row, most first, and one for all others.
+Which classes have columns must not depend on the row's own label, or the columns would tell it.
 """
 
 from __future__ import annotations
