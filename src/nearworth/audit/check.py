@@ -25,6 +25,7 @@ from nearworth.engine.problem import Problem, make_training_set
 from nearworth.engine.value import value, value_and_nearest
 from nearworth.inputs.features import check_features
 from nearworth.inputs.targets import check_targets
+from nearworth.neighbors.searchers import Neighbours
 from nearworth.results.valuation import Valuation
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ def place_in_frame(audit: LabelAudit, frame: LabelledFrame) -> LabelAudit:
     audit = replace(audit, valuation=valuation, notes=tuple(frame.target.remarks), index=frame.index, _frame=frame)
     if some.all():
         return audit
-    suggested, confidence = suggest((audit._audited or audit)._known, frame.X[~some])
+    suggested, confidence, _ = suggest((audit._audited or audit)._known, frame.X[~some])
     others = dict.fromkeys(BY_ROW, np.nan) | {"given": None, "suggested": suggested, "confidence": confidence}
     arrays: dict[str, Any] = {}
     for name, known in audit.by_row.items():
@@ -167,18 +168,18 @@ def place_in_frame(audit: LabelAudit, frame: LabelledFrame) -> LabelAudit:
     return replace(audit, **arrays, copies=audit.copies and audit.copies.among(some))
 
 
-def suggest(audit: LabelAudit, X: Any) -> tuple[Any, FloatVector]:
-    """Labels for rows that have none, by what the audit says of their nearest rows, and how likely they are right.
+def suggest(audit: LabelAudit, X: Any) -> tuple[Any, FloatVector, Neighbours]:
+    """Labels for rows that have none, by what the audit says of their nearest rows; how likely they are; these rows.
 
     That is a mean of probabilities. For regression: the median of near targets, NaN.
     """
     training, k = audit._estimator.training_set_, min(audit._estimator.n_neighbors, len(audit))
     parameters = {**audit._estimator.get_params(deep=False), "search": "exact", "max_error": None}
     none = np.zeros(len(X), dtype=training.labels.dtype)
-    rows = value_and_nearest(training.problem_of(X, none, np.ones(len(X)), parameters), k)[1].rows
-    probabilities = audit.label_probabilities
+    nearest = value_and_nearest(training.problem_of(X, none, np.ones(len(X)), parameters), k)[1]
+    rows, probabilities = nearest.rows, audit.label_probabilities
     if probabilities is None or audit.classes is None:
-        return np.quantile(audit.given[rows], 0.5, axis=1, method="lower"), np.full(len(X), np.nan)
+        return np.quantile(audit.given[rows], 0.5, axis=1, method="lower"), np.full(len(X), np.nan), nearest
     shares = sum(probabilities[rows[:, i]] for i in range(k)) + 1.0 / len(audit.classes)
     shares /= k + 1  # a few neighbours never make it certain
-    return audit.classes[shares.argmax(axis=1)], shares.max(axis=1)
+    return audit.classes[shares.argmax(axis=1)], shares.max(axis=1), nearest

@@ -137,10 +137,10 @@ class Audited(NamedTuple):
     @classmethod
     def make(cls, given: dict[str, Any]) -> Audited:
         selection, ask_again = _pop_selection(given), given.pop("ask_again", False)
-        k, metric, folder = given["n_neighbors"], given["metric"], Path(given["train"]).absolute().parent
-        kept = KeptDecisions(None if ask_again else folder)
+        kept = KeptDecisions(None if ask_again else Path(given["train"]).absolute().parent)
+        metric = given["metric"]
         data, audit = audited(given)
-        suspects, found = audit.suspects(**selection), suggest(audit, data, k, metric)
+        suspects, found = audit.suspects(**selection), _suggestions(audit, data, metric)
         target, numbers = data.rows.target, data.numbers
         texts = [id_text(label) for label in audit.given[suspects].tolist()]
         known, n_waiting = kept.judged(data.source, target, numbers[suspects], texts)
@@ -239,26 +239,16 @@ def with_index(model: dict[str, Any], n_rows: int, task: str) -> dict[str, Any]:
     return model | {"search": "faiss", "max_error": INDEX_ERROR}
 
 
-def suggest(audit: nw.LabelAudit, data: Data, k: int, metric: str) -> Suggestions | None:
-    """Labels for the rows that have none, by what the audit says of their nearest rows: a mean of probabilities."""
-    rows, k = data.unlabelled, min(k, len(audit))
+def _suggestions(audit: nw.LabelAudit, data: Data, metric: str) -> Suggestions | None:
+    """Labels for the rows that have none, if there are any, surest first."""
+    from nearworth.audit.check import suggest
+
+    rows = data.unlabelled
     if not len(rows):
         return None
-    X = data.rows.X[rows]
-    if len(audit) > MANY_ROWS and metric == "euclidean" and find_spec("faiss"):
-        near, distances = nw.FaissSearch().fit(data.X).search(X, k)
-        near = np.where(near < 0, near[:, :1], near)  # an index may miss the last ones
-    else:
-        from sklearn.neighbors import NearestNeighbors
-
-        distances, near = NearestNeighbors(n_neighbors=k, metric=metric).fit(data.X).kneighbors(X)
-    if audit.label_probabilities is None or audit.classes is None:
-        typical = np.quantile(audit.given[near], 0.5, axis=1, method="lower")  # a number that occurs
-        return Suggestions(rows, typical, np.full(len(near), np.nan), near, distances, np.arange(len(near)))
-    voted = sum(audit.label_probabilities[near[:, i]] for i in range(k))
-    shares = (voted + 1.0 / len(audit.classes)) / (k + 1)  # a few neighbours never make it certain
-    certainty, suggested = shares.max(axis=1), audit.classes[shares.argmax(axis=1)]
-    return Suggestions(rows, suggested, certainty, near, distances, np.argsort(-certainty, kind="stable"))
+    suggested, certainty, nearest = suggest(audit, data.rows.X[rows])
+    distances = np.sqrt(nearest.keys) if metric in ("euclidean", "l2") else nearest.keys  # keys are squares
+    return Suggestions(rows, suggested, certainty, nearest.rows, distances, np.argsort(-certainty, kind="stable"))
 
 
 def _pop_selection(given: dict[str, Any]) -> dict[str, Any]:

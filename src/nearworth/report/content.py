@@ -136,10 +136,11 @@ class Content:
         audit, rows, listed, own = self.audit, self.rows, self.listed, self.numbers[self.listed]
         code, cells = Labels(self.labels if self.of_classes else []), Cells(rows, len(self.given))
         near = [audit.nearest(int(row))[:MOST_NEAR] for row in listed]
-        around, rest = [self._in_file([n.row for n in group]) for group in near], rows.unlabelled
+        number, rest = self.numbers.tolist(), rows.unlabelled
+        around = [[number[n.row] for n in group] for group in near]
         if rest is not None:
-            first = rest.order[:MOST_UNLABELLED]
-            around, sample = [*around, *map(self._in_file, rest.near[first])], [*sample, *rest.rows[first]]
+            others = rest.order[:MOST_UNLABELLED]
+            around, sample = [*around, *map(self._in_file, rest.near[others])], [*sample, *rest.rows[others]]
         order = image_order(own, around, sample)
         more = np.array(order[len(listed) :], dtype=np.intp)
         shown, room = cells.of(own, ROOM)
@@ -149,10 +150,7 @@ class Content:
             "suggested": [code(label) for label in self._suggested(listed)],
             "quality": audit.quality[listed].round(4).tolist(),
             "why": [audit.why(int(row)) for row in listed],
-            "near": [
-                [[row, code(n.label), float(f"{n.distance:.3g}")] for row, n in zip(beside, group, strict=True)]
-                for beside, group in zip(around, near, strict=False)
-            ],
+            "near": [[[number[n.row], code(n.label), float(f"{n.distance:.3g}")] for n in group] for group in near],
             "cells": shown,
             "cellNames": cells.names,
             "cellsOmitted": cells.omitted,
