@@ -134,11 +134,11 @@ def owners(
         write_bytes(output, lambda file: file.write(values.to_json().encode()))
     if suffix in (".html", ".json") and not as_json:
         return
-    columns = _columns(values.to_frame("pyarrow")) | (
-        {"payment": [payments[owner] for owner in values]} if payments else {}
-    )
+    frame = values.to_frame("pyarrow")
+    if payments:
+        frame = frame.append_column("payment", [[payments[owner] for owner in values]])
     summary = {"command": "owners", "how": values.how, "payments": {str(k): v for k, v in payments.items()}}
-    write_results(columns, summary, STDOUT if suffix in (".html", ".json") else output, as_json)
+    write_results(frame, summary, STDOUT if suffix in (".html", ".json") else output, as_json)
 
 
 def _read_earlier(path: str) -> nw.OwnerValues:
@@ -160,11 +160,7 @@ def retrieval(
     for document, queries in harmful.items():
         print_message(f"{document} hurts {', '.join(list(queries)[:5])}{', ...' * (len(queries) > 5)}")
     summary = {"command": "retrieval", "n_queries": len(values.queries), "error_bound": values.error_bound}
-    write_results(_columns(values.to_frame("pyarrow")), summary | {"harmful": harmful}, output, as_json)
-
-
-def _columns(frame: Any) -> dict[str, Any]:
-    return {name: frame[name] for name in frame.column_names}
+    write_results(values.to_frame("pyarrow"), summary | {"harmful": harmful}, output, as_json)
 
 
 def plan(
