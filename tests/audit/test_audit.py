@@ -9,7 +9,7 @@ import pytest
 from sklearn.metrics import average_precision_score
 
 import nearworth as nw
-from nearworth.audit import many_classes
+from nearworth.audit import votes
 from nearworth.audit.noise_level import fitted_rows
 from noisy_labels import blobs
 
@@ -266,7 +266,7 @@ def test_very_many_classes_are_audited_as_few_are(rng, monkeypatch):
     for how in ({}, {"X_val": X[:200] + 0.1, "y_val": true[:200]}, {"pred_probs": probabilities}):
         found = nw.audit_labels(X, y, **how)
         with monkeypatch.context() as patch:
-            patch.setattr(many_classes, "MOST_COLUMNS", 70)
+            patch.setattr(votes, "MOST_COLUMNS", 70)
             dense = nw.audit_labels(X, y, **how)
         assert np.abs(found.quality - dense.quality).mean() < 0.02
         assert (found.suggested == dense.suggested).mean() > 0.98

@@ -69,9 +69,18 @@ def test_argilla_there_and_back(audit, tmp_path):
 def test_fiftyone_there_and_back(audit, tmp_path):
     audit.export("fiftyone", tmp_path / "labels.json", fraction=0.01)
     content = json.loads((tmp_path / "labels.json").read_text())
-    assert content["classes"] == [str(label) for label in range(10)]
+    assert [*content] == ["labels"]  # with "classes", labels would have to be numbers of these
     answers = audit.read_answers("fiftyone", tmp_path / "labels.json")  # every suggestion accepted
     assert [each["label"] for each in answers.decisions["decisions"]] == [str(x) for x in audit.suggested[answers.rows]]
+
+
+def test_fiftyone_writes_numbers_of_classes(audit, tmp_path):
+    """https://docs.voxel51.com/user_guide/export_datasets.html: targets are classes[target], None if unlabelled."""
+    content = {"classes": ["9", "8", str(audit.given[3])], "labels": {"3": 2, "4": None, "5": {"label": 0}}}
+    (tmp_path / "labels.json").write_text(json.dumps(content))
+    answers = audit.read_answers("fiftyone", tmp_path / "labels.json")
+    assert answers.rows.tolist() == [3, 5]
+    assert [each["label"] for each in answers.decisions["decisions"]] == [str(audit.given[3]), "9"]
 
 
 def test_tables_and_apply(audit, tmp_path, command):

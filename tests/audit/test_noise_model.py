@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nearworth.audit.many_classes import Columns
 from nearworth.audit.noise_model import NoiseFit, make_features
+from nearworth.audit.votes import Columns
 from noisy_labels import drawn
 
 

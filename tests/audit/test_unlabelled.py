@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import nearworth as nw
-from nearworth.audit.unlabelled import suggest
+from nearworth.audit.check import suggest
 
 CLASSES = np.array(["cat", "Dog", "ox"])
 WITHOUT = [4, 77, 120, 199]
@@ -99,7 +99,8 @@ def test_a_suggestion_is_a_mean_over_the_nearest_rows(rng):
     audit, new = nw.audit_labels(X, y, n_neighbors=7), rng.normal(size=(5, 2))
     near = np.argsort(((new[:, None] - X) ** 2).sum(axis=2), axis=1)[:, :7]
     shares = (audit.label_probabilities[near].sum(axis=1) + 0.5) / 8
-    labels, probabilities = suggest(audit, new)
+    labels, probabilities, nearest = suggest(audit, new)
+    np.testing.assert_array_equal(nearest.rows, near)
     np.testing.assert_array_equal(labels, shares.argmax(axis=1))
     np.testing.assert_allclose(probabilities, shares.max(axis=1))
 

@@ -246,7 +246,7 @@ def test_apply_changes_labels_and_nothing_else(command, tmp_path):
         ("row,target,given,decision,label\n0,other,cat,relabel,dog\n", "no column 'other'"),
         ("row,target,given,decision,label\n0,label,cat,relabel,dog\n0,label,cat,skip,cat\n", "twice"),
         ("row,given\n0,cat\n", "no column 'decision'"),
-        ("row,target,given,decision,label\nx,label,cat,relabel,dog\n", "row number"),
+        ("row,target,given,decision,label\nx,label,cat,relabel,dog\n", "row is 'x'"),
     ],
 )
 def test_apply_refuses_what_does_not_fit(command, tmp_path, decisions, message):
@@ -321,3 +321,10 @@ def test_arrays_without_labels_are_refused(command, tmp_path):
     np.savez("t.npz", X=np.ones((8, 2)))
     decide({1: ("cat", "dog")})
     assert "has no labels `y` to change" in refused(command, "d.json", "t.npz")
+
+
+def test_a_table_may_have_no_column_but_the_target(command, tmp_path):
+    Path("t.csv").write_text("label\ncat\ndog\ncat\n")
+    decide({1: ("dog", "cat")})
+    assert command("apply", "d.json", "t.csv", "-o", "c.csv", "-q") == (0, "", "")
+    assert Path("c.csv").read_text() == "label\ncat\ncat\ncat\n"

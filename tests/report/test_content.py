@@ -95,7 +95,10 @@ def test_row_numbers_are_those_of_the_file(rng):
     audit, X, numbers = made_up(rng, 300, 9, ["a", "b"]), rng.normal(size=(300, 4)), 7 + 3 * np.arange(300)
     cells = {"n": np.arange(300)}
     plain = Content(audit, Rows(X, cells=cells, image_shape=(2, 2)), {}).page_data()
-    found = Content(audit, Rows(X, cells=cells, image_shape=(2, 2), numbers=numbers, of_rows=999), {}).page_data()
+    X_file, n_file = np.zeros((999, 4)), np.zeros(999, dtype=int)
+    X_file[numbers], n_file[numbers] = X, np.arange(300)
+    rows = Rows(X_file, cells={"n": n_file}, image_shape=(2, 2), numbers=numbers, of_rows=999)
+    found = Content(audit, rows, {}).page_data()
     of = lambda rows: [7 + 3 * row for row in rows]  # noqa: E731
     assert (found["row"], found["sample"]) == (of(plain["row"]), of(plain["sample"]))
     assert found["more"] == plain["more"] | {"row": of(plain["more"]["row"])}

@@ -9,7 +9,7 @@ from html import unescape
 import numpy as np
 
 from nearworth.report.content import Rows
-from nearworth.report.review_page import render_review
+from nearworth.report.page import render_review
 from report.test_page import HOSTILE, browser, downloaded, requests  # noqa: F401  (browser is a fixture)
 from report_pages import embedded, made_up
 

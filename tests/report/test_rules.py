@@ -665,15 +665,15 @@ def test_a_tab_for_each_kind_of_finding(show, browser, tmp_path, rng):
 
 def without_labels(rng, n=6):
     """Rows without a label, which look like the second class."""
-    X = rng.normal(size=(n, 2))
-    own = Rows(X, "kind", cells={"size": np.arange(n)}, numbers=np.arange(200, 200 + n))
     near, suggested = rng.integers(0, 200, (n, 10)), np.array(["b"] * n, dtype=object)
-    return Suggestions(own, suggested, np.linspace(0.9, 0.4, n), near, np.ones((n, 10)), np.arange(n))
+    return Suggestions(
+        np.arange(200, 200 + n), suggested, np.linspace(0.9, 0.4, n), near, np.ones((n, 10)), np.arange(n)
+    )
 
 
 def test_rows_without_a_label_are_a_list_of_their_own(show, rng):
     audit = made_up(rng, 200, 30, ["a", "b", "c"])
-    rows = Rows(rng.normal(size=(200, 2)), "kind", cells={"size": np.arange(200)}, numbers=np.arange(200),
+    rows = Rows(rng.normal(size=(206, 2)), "kind", cells={"size": np.arange(206)}, numbers=np.arange(200),
                 of_rows=206, unlabelled=without_labels(rng), judged=[1, 2])  # fmt: skip
     page = show(audit, rows)
     assert "2 rows were judged before and are not asked again." in page.text("#subline")

@@ -2,8 +2,7 @@
 
     audit.py             audit_labels: checks, one pass over all pairs, then for labels
       copies.py            rows that are copies of each other, which must not vouch for each other
-      votes.py             what neighbours say about a row, and what a row's label does to others
-      many_classes.py      of very many classes, those that a row has votes for
+      votes.py             what neighbours say about a row, and what a row's label does to others; very many classes
       noise_model.py       one model of votes and wrong labels at a given level of noise
       noise_level.py       how likely each level of noise is, and the model averaged over them: P(label is right)
       models.py            what models say that never saw the row: out-of-fold predictions of three of them
@@ -12,8 +11,7 @@
     audit.py             and for continuous targets
       target_model.py      the same questions for continuous targets
     result.py            LabelAudit, the answer
-      check.py             rows that arrived later, judged against the audited ones
-      unlabelled.py        suggestions for the rows of a frame that have no label
+      check.py             rows that arrived later, judged against the audited ones; rows without a label
       saved.py             the answer as an archive, and back
       review.py            rows to judge, and what the answers say about the number of errors and about lists
       export.py            suspects as tasks for other tools, and the answers back

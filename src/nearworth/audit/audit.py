@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,8 +10,9 @@ import numpy as np
 
 from nearworth._common.types import BoolVector, FloatMatrix, FloatVector, IntVector, Task, Utility
 from nearworth._common.warnings import warn_user
-from nearworth.audit.copies import VALUED, Copies, exact_copies, first_copies, joined, near_copies
-from nearworth.audit.error_count import ErrorCount, count_errors
+from nearworth.audit.check import place_in_frame
+from nearworth.audit.copies import VALUED, exact_copies, first_copies, joined, near_copies
+from nearworth.audit.error_count import count_errors
 from nearworth.audit.given_labels import judge
 from nearworth.audit.models import out_of_fold, worthwhile
 from nearworth.audit.noise_level import fitted_rows, label_posterior, with_more_evidence
@@ -20,7 +20,6 @@ from nearworth.audit.noise_model import make_features
 from nearworth.audit.result import LabelAudit
 from nearworth.audit.target_model import LISTED as LISTED_FOR_TARGETS
 from nearworth.audit.target_model import Space, fit_targets
-from nearworth.audit.unlabelled import place_in_frame
 from nearworth.audit.votes import Voters, vote_evidence
 from nearworth.engine.nearest_lists import BYTES
 from nearworth.engine.run import one_blas_thread
@@ -175,19 +174,21 @@ def _audit_classes(
     assert training.classes is not None
     codes, labels = training.classes.codes, training.classes.labels
     n_rows, n_classes = len(codes), len(labels)
-    _check_several(labels)
+    if n_classes < 2:
+        only = labels.tolist()[0]
+        raise ValueError(f"y has one class only ({only!r}): there is no other label to suggest. Give two or more.")
     priors = np.bincount(codes) / n_rows
     given = [] if pred_probs is None else [_check_probabilities(pred_probs, n_rows, n_classes)]
     size = max(LISTED, LISTED_PER_NEIGHBOR * estimator.n_neighbors)
-    near, trusted = _neighbourhood(estimator, size, groups, folder, X_val, y_val), []
-    if near.trusted is not None:
-        trusted = [(near.trusted, training.classes.encode(y_val, "y_val", len(near.trusted.rows))[0])]
-    fitted = _models_predict(estimator, codes, near.group) if _use_models(estimator, models, n_classes) else []
-    shares, columns = vote_evidence(near.voters, codes, priors, trusted)
+    near, group = _neighbourhood(estimator, size, groups, folder, X_val, y_val)
+    voters, copies, trusted = near["_voters"], near["copies"], near["_trusted"]
+    trusted = [(trusted, training.classes.encode(y_val, "y_val", len(trusted.rows))[0])] if trusted else []
+    fitted = _models_predict(estimator, codes, group) if _use_models(estimator, models, n_classes) else []
+    shares, columns = vote_evidence(voters, codes, priors, trusted)
     predictions = given + fitted if columns is None else [columns.take(p) for p in given + fitted]
     own, taken = (codes, priors) if columns is None else (columns.given, columns.rows)
     some = fitted_rows(n_rows)
-    counts = [near.voters.label_counts(some, codes, n_classes, scale) for scale in _scales(n_rows, n_classes)]
+    counts = [voters.label_counts(some, codes, n_classes, scale) for scale in _scales(n_rows, n_classes)]
     mixed = [(p + PROBABILITY_FLOOR * taken) / (1.0 + PROBABILITY_FLOOR) for p in predictions]
     with one_blas_thread():  # many small products: threads would only wait for each other
         votes, helped = label_posterior(make_features(shares, squared=shares[2]), own, counts, columns), None
@@ -203,23 +204,14 @@ def _audit_classes(
         agreement=shares[0][rows, own],
         suggested=labels[classes],
         confidence=probabilities[rows, best],
-        n_errors=near.raised(count_errors(votes.right, votes.weights, found.most_errors), codes),
+        n_errors=count_errors(votes.right, votes.weights, found.most_errors, copies and copies.fewest_errors(codes)),
         classes=labels,
         _probabilities=probabilities,
         _columns=columns,
         _for_lists=found.for_lists,
         _model=votes if X_val is None else None,
-        _estimator=estimator,
-        _validation=(X_val, y_val),
-        **near.kept,
+        **near,
     )
-
-
-def _check_several(labels: Any) -> None:
-    if len(labels) < 2:
-        raise ValueError(
-            f"y has one class only ({labels.tolist()[0]!r}): there is no other label to suggest. Give two or more."
-        )
 
 
 def _with_quality(labels: FloatMatrix, given: IntVector, quality: FloatVector) -> FloatMatrix:
@@ -236,29 +228,18 @@ def _audit_targets(
 ) -> LabelAudit:
     targets = np.asarray(estimator.training_set_.labels, dtype=np.float64)
     given = None if predictions is None else check_targets(predictions, "predictions", len(targets))
-    near = _neighbourhood(estimator, LISTED_FOR_TARGETS * estimator.n_neighbors, groups, folder, X_val, y_val)
+    size = LISTED_FOR_TARGETS * estimator.n_neighbors
+    near, group = _neighbourhood(estimator, size, groups, folder, X_val, y_val)
     fit_models = _use_models(estimator, models)
 
     def predict(space: Space, drawn_in: FloatVector) -> list[FloatVector]:
         own = [] if given is None else [space.of(given)]
-        return own + (_models_predict(estimator, drawn_in, near.group) if fit_models else [])
+        return own + (_models_predict(estimator, drawn_in, group) if fit_models else [])
 
-    by_votes = model = fit_targets(near.voters, targets)
+    by_votes = model = fit_targets(near["_voters"], targets)
     if fit_models or given is not None:
-        model = fit_targets(near.voters, targets, predict)
-    return LabelAudit(
-        given=targets,
-        quality=model.right,
-        agreement=model.agreement,
-        suggested=model.suggested,
-        confidence=np.full(len(targets), 0.9),
-        n_errors=model.n_errors,
-        suggested_range=model.ranges,
-        _model=by_votes,
-        _estimator=estimator,
-        _validation=(X_val, y_val),
-        **near.kept,
-    )
+        model = fit_targets(near["_voters"], targets, predict)
+    return LabelAudit(**model.answers, _model=by_votes, **near)
 
 
 def _use_models(estimator: KNNShapley, models: Models, n_classes: int = 1) -> bool:
@@ -279,33 +260,10 @@ def _models_predict(estimator: KNNShapley, labels: Any, groups: IntVector | None
     return out_of_fold(features.data, labels, groups=groups, **keywords)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Neighbourhood:
-    """The values of the rows, on each other or on trusted rows, the rows that vote about each, and which may not."""
-
-    valuation: Valuation
-    voters: Voters
-    trusted: Voters | None  # the nearest rows of the validation rows
-    group: IntVector | None
-    valued_by_group: IntVector | None  # the groups that the valuation knew of
-    copies: Copies | None
-    first: IntVector  # the first row that is identical to each
-
-    @property
-    def kept(self) -> dict[str, Any]:
-        """What a LabelAudit keeps of it."""
-        found = {"valuation": self.valuation, "copies": self.copies, "_groups": self.valued_by_group}
-        return found | {"_voters": self.voters, "_trusted": self.trusted, "_first": self.first}
-
-    def raised(self, count: ErrorCount, labels: IntVector) -> ErrorCount:
-        """At least one label of copies that contradict each other is wrong."""
-        fewest = 0 if self.copies is None else self.copies.fewest_errors(labels)
-        return replace(count, lower=max(count.lower, fewest), upper=max(count.upper, fewest))
-
-
 def _neighbourhood(
     estimator: KNNShapley, wanted: int, groups: Any, folder: Path | None, X_val: Any, y_val: Any
-) -> _Neighbourhood:
+) -> tuple[dict[str, Any], IntVector | None]:
+    """What a LabelAudit keeps: values, on each other or on trusted rows, and who votes. And groups that may not."""
     training, exact = estimator.training_set_, estimator.search == "exact"
     named = None if groups is None else check_classes(groups, "groups", training.n_rows).codes
     first = np.arange(training.n_rows)
@@ -329,15 +287,9 @@ def _neighbourhood(
     if X_val is not None or y_val is not None:
         in_engine, then = None, folder and folder / TRUSTED
         valuation, trusted = _value_and_voters(estimator, wanted, X_val, y_val, folder=then)
-    return _Neighbourhood(
-        valuation=valuation,
-        voters=voters,
-        trusted=trusted,
-        group=group,
-        valued_by_group=in_engine,
-        copies=copies,
-        first=first,
-    )
+    found: dict[str, Any] = {"valuation": valuation, "index": valuation.index, "copies": copies}
+    found |= {"_groups": in_engine, "_first": first, "_voters": voters, "_trusted": trusted}
+    return found | {"_estimator": estimator, "_validation": (X_val, y_val)}, group
 
 
 def _value_and_voters(

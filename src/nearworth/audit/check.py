@@ -1,4 +1,4 @@
-"""Rows that arrived later, judged against the audited ones.
+"""Rows that arrived later, judged against the audited ones, and rows of a frame that have no label.
 
 The votes about a new row are those of its nearest audited rows, and of the audited rows that would have it among their
 own nearest. The model that the audit fitted says what they mean.
@@ -13,21 +13,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
+from nearworth._common.warnings import warn_user
 from nearworth.audit.error_count import count_errors
 from nearworth.audit.given_labels import most_errors, sharper
-from nearworth.audit.many_classes import evidence_about
 from nearworth.audit.noise_level import Posterior, averaged
 from nearworth.audit.noise_model import make_features
+from nearworth.audit.result import BY_ROW, LabelAudit
 from nearworth.audit.target_model import TargetModel
-from nearworth.audit.votes import Voters, Votes, all_shares
+from nearworth.audit.votes import Voters, Votes, all_shares, evidence_about
 from nearworth.engine.problem import Problem, make_training_set
 from nearworth.engine.value import value, value_and_nearest
 from nearworth.inputs.features import check_features
 from nearworth.inputs.targets import check_targets
+from nearworth.neighbors.searchers import Neighbours
 from nearworth.results.valuation import Valuation
 
 if TYPE_CHECKING:
-    from nearworth.audit.result import LabelAudit
+    from nearworth.tables.prepare import LabelledFrame
 
 AT_ONCE = 2**22  # keys of new rows that are looked at together
 
@@ -48,9 +50,11 @@ def check_rows(audit: LabelAudit, X_new: Any, y_new: Any) -> LabelAudit:
         answers = _judge_targets(audit, model, problem, voters, codes)
     else:
         answers = _judge_classes(audit, model, problem, voters, codes)
+    valuation = _value(audit, X_new, y_new, exact)
     return replace(
         audit,
-        valuation=_value(audit, X_new, y_new, exact),
+        valuation=valuation,
+        index=valuation.index,
         copies=None,
         _groups=None,
         _model=None,
@@ -103,16 +107,7 @@ def _judge_targets(
     for new, by, weights in _reverse(problem, 0, len(targets), audit):
         np.add.at(total, new, weights * near[by])
         np.add.at(weight, new, weights)
-    found = model.check(targets, voters, total / weight)
-    return {
-        "given": targets,
-        "quality": found.right,
-        "agreement": found.agreement,
-        "suggested": found.suggested,
-        "confidence": np.full(len(targets), audit.confidence[0]),
-        "n_errors": found.n_errors,
-        "suggested_range": found.ranges,
-    }
+    return model.check(targets, voters, total / weight).answers
 
 
 def _value(audit: LabelAudit, X_new: Any, y_new: Any, parameters: dict[str, Any]) -> Valuation:
@@ -152,3 +147,39 @@ def _reverse(
             some = slice(part, part + size)
             ranks = 1 + (voters.keys[by[some]] < keys[new[some], by[some]][:, None]).sum(axis=1)
             yield start - first + new[some], by[some], 1.0 / np.maximum(k, ranks)
+
+
+def place_in_frame(audit: LabelAudit, frame: LabelledFrame) -> LabelAudit:
+    """The audit of the rows of a frame that have a label, as one of all rows: the others get a suggestion."""
+    if frame.target.remarks:
+        warn_user(f"{'; '.join(frame.target.remarks)}.")
+    some, n_rows = frame.labelled, len(frame.labelled)
+    index = None if frame.index is None else frame.index[some]
+    valuation = replace(audit.valuation, backend=frame.backend, index=index)
+    audit = replace(audit, valuation=valuation, notes=tuple(frame.target.remarks), index=frame.index, _frame=frame)
+    if some.all():
+        return audit
+    suggested, confidence, _ = suggest((audit._audited or audit)._known, frame.X[~some])
+    others = dict.fromkeys(BY_ROW, np.nan) | {"given": None, "suggested": suggested, "confidence": confidence}
+    arrays: dict[str, Any] = {}
+    for name, known in audit.by_row.items():
+        arrays[name] = np.empty((n_rows, *known.shape[1:]), dtype=object if name == "given" else known.dtype)
+        arrays[name][some], arrays[name][~some] = known, others[name]
+    return replace(audit, **arrays, copies=audit.copies and audit.copies.among(some))
+
+
+def suggest(audit: LabelAudit, X: Any) -> tuple[Any, FloatVector, Neighbours]:
+    """Labels for rows that have none, by what the audit says of their nearest rows; how likely they are; these rows.
+
+    That is a mean of probabilities. For regression: the median of near targets, NaN.
+    """
+    training, k = audit._estimator.training_set_, min(audit._estimator.n_neighbors, len(audit))
+    parameters = {**audit._estimator.get_params(deep=False), "search": "exact", "max_error": None}
+    none = np.zeros(len(X), dtype=training.labels.dtype)
+    nearest = value_and_nearest(training.problem_of(X, none, np.ones(len(X)), parameters), k)[1]
+    rows, probabilities = nearest.rows, audit.label_probabilities
+    if probabilities is None or audit.classes is None:
+        return np.quantile(audit.given[rows], 0.5, axis=1, method="lower"), np.full(len(X), np.nan), nearest
+    shares = sum(probabilities[rows[:, i]] for i in range(k)) + 1.0 / len(audit.classes)
+    shares /= k + 1  # a few neighbours never make it certain
+    return audit.classes[shares.argmax(axis=1)], shares.max(axis=1), nearest

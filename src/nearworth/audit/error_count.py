@@ -50,13 +50,13 @@ class ErrorCount:
         return ends if self.estimate is None else f"about {self.estimate:,.0f} ({ends})"
 
 
-def count_errors(right: FloatMatrix, weights: FloatVector, most: float) -> ErrorCount:
+def count_errors(right: FloatMatrix, weights: FloatVector, most: float, fewest: int | None = None) -> ErrorCount:
     """The number of wrong labels, given how likely each is right under each model, and weights of the models.
 
     The lower end joins three uncertainties: which model holds, which labels are wrong if it does (a sum of independent
     events), and that models are only models. It is that of a mixture of normal distributions, one per model. The upper
     end is `most`, which rests on no model of how labels get wrong. Between the two, only where the expected number is
-    near `most` do the data tell it.
+    near `most` do the data tell it. At least `fewest` are known to be wrong, of copies that contradict each other.
     """
     n = right.shape[1]
     means = n - right.sum(axis=1)
@@ -66,8 +66,9 @@ def count_errors(right: FloatMatrix, weights: FloatVector, most: float) -> Error
     estimate = float(np.clip(weights @ means, 0.0, n))
     lower = min(max(float(low), 0.0), estimate)
     upper = min(max(most, lower + 1.0), float(n))
-    told = most <= CLOSE * estimate
-    return ErrorCount(estimate if told else None, lower, max(upper, estimate if told else 0.0), assumption=COMMONEST)
+    told = estimate if most <= CLOSE * estimate else None
+    known = fewest or 0
+    return ErrorCount(told, max(lower, known), max(upper, told or 0.0, known), assumption=COMMONEST)
 
 
 def cautious(right: FloatVector, given: IntVector) -> FloatVector:

@@ -45,9 +45,8 @@ def export(audit: LabelAudit, tool: str, path: Any, rows: IntVector, target: str
         write_columns(columns, os.fspath(path))
         return
     tasks = [_task(audit, tool, row, target, {n: plain(c[row]) for n, c in content.items()}) for row in rows.tolist()]
-    if tool == "fiftyone":
-        classes = [str(label) for label in np.unique(audit.given).tolist()]
-        tasks = {"classes": classes, "labels": dict(task.popitem() for task in tasks)}  # type: ignore[assignment]
+    if tool == "fiftyone":  # without "classes", which would make numbers of the labels
+        tasks = {"labels": dict(task.popitem() for task in tasks)}  # type: ignore[assignment]
     Path(path).write_text(json.dumps(tasks, indent=1, ensure_ascii=False, default=str), encoding="utf-8")
 
 
@@ -88,7 +87,9 @@ def _answered(tool: str, content: Any, target: str) -> Iterator[tuple[int, str]]
     """Rows and labels; tasks that nobody answered, or that were skipped, have none."""
     for task in content["labels"].items() if tool == "fiftyone" else content:
         if tool == "fiftyone":
-            yield int(task[0]), str(task[1]["label"] if isinstance(task[1], dict) else task[1])
+            label = task[1]["label"] if isinstance(task[1], dict) else task[1]
+            if label is not None:
+                yield int(task[0]), str(content["classes"][label] if isinstance(label, int) else label)
         elif tool == "csv" and task["decision"] != "skip":
             yield int(task["row"]), task["label"]
         elif tool == "argilla":

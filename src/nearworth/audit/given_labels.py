@@ -2,11 +2,10 @@
 
     P(given label g | evidence)   proportional to  exp(a_g + sum_f b_f log p_f(g))
 
-Votes predict what a row is labelled, and so do a model's out-of-sample predictions; both have learnt the wrong labels
-with the right ones. Calibrated like this they do not tell which is which, but rows that do not have their most probable
-label are a bound: if around every row the commonest label is the right one, no more labels than these are wrong, up to
-chance. The model of wrong labels (`noise_model.py`) says how many of them are wrong if errors do not depend on the
-features. People err where classes meet, and there the plain prediction ranks better. So the ranking joins both.
+Votes and out-of-sample predictions have learnt the wrong labels with the right ones. Rows that do not have their most
+probable label are a bound: if around every row the commonest label is the right one, no more are wrong, up to chance.
+The model of wrong labels (`noise_model.py`) says how many are if errors do not depend on the features. People err where
+classes meet, and there the plain prediction ranks better. So the ranking joins both.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import logit
+from scipy.special import log_softmax, logit, softmax
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.audit.error_count import CERTAIN, with_sum
-from nearworth.audit.many_classes import Columns
 from nearworth.audit.noise_level import Posterior, fitted_rows
+from nearworth.audit.votes import Columns
 
 FLOOR = 1e-6  # of probabilities, before their logarithm
 SHIFT_SPREAD = 2.0  # shifts a are normal before looking
@@ -71,26 +70,19 @@ def predict_given(kinds: list[FloatMatrix], codes: IntVector, part: FloatVector 
     fitted, given = layers[:, some], codes[some]
 
     def loss(at: FloatVector) -> tuple[float, FloatVector]:
-        scores = np.tensordot(at[:n_kinds], fitted, 1) + at[n_kinds:]
-        scores -= scores.max(axis=1, keepdims=True)
-        of_given = scores[np.arange(len(given)), given].sum()
-        np.exp(scores, out=scores)
-        totals = scores.sum(axis=1, keepdims=True)
-        scores /= totals
-        scores[np.arange(len(given)), given] -= 1.0
-        pull = at[n_kinds:] / SHIFT_SPREAD**2
-        slope = np.concatenate([np.tensordot(fitted, scores, 2), scores.sum(axis=0) + pull])
-        return float(np.log(totals).sum() - of_given + pull @ at[n_kinds:] / 2.0), slope
+        logs, rows = log_softmax(np.tensordot(at[:n_kinds], fitted, 1) + at[n_kinds:], axis=1), np.arange(len(given))
+        excess, pull = np.exp(logs), at[n_kinds:] / SHIFT_SPREAD**2
+        excess[rows, given] -= 1.0
+        slope = np.concatenate([np.tensordot(fitted, excess, 2), excess.sum(axis=0) + pull])
+        return float(pull @ at[n_kinds:] / 2.0 - logs[rows, given].sum()), slope
 
     start = np.concatenate([np.full(n_kinds, 1.0 / n_kinds), np.zeros(n_classes)])
     # Never a negative weight: a row sees one label of its class less than others do, which would tell its label.
     bounds = [(0.0, None)] * n_kinds + [(None, None)] * n_classes
     found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
-    scores = np.tensordot(found.x[:n_kinds], layers, 1) + found.x[n_kinds:]
-    scores = np.exp(scores - scores.max(axis=1, keepdims=True))
-    scores /= scores.sum(axis=1, keepdims=True)
-    scores[:, -1] *= part
-    return GivenLabels(scores, float(found.fun))
+    probabilities = softmax(np.tensordot(found.x[:n_kinds], layers, 1) + found.x[n_kinds:], axis=1)
+    probabilities[:, -1] *= part
+    return GivenLabels(probabilities, float(found.fun))
 
 
 def judge(

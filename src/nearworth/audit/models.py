@@ -38,21 +38,10 @@ def out_of_fold(
     progress: Any = None,
     random_state: int = 0,
 ) -> list[npt.NDArray[np.float64]]:
-    """Predictions of each model for each row, by models fitted to rows of other folds.
+    """Predictions of each model for each row, by models fitted to rows of other folds; the same for any `n_jobs`.
 
-    Parameters
-    ----------
-    X : array or sparse matrix of shape (N, d)
-        Finite numbers.
-    y : array of shape (N,)
-        Codes of the classes, 0 to C - 1, or targets. Folds have equal shares of each class, as far as they can.
-    groups : array of shape (N,), optional
-        Rows of one group are always in the same fold; folds are then drawn without regard to the classes.
-
-    Returns
-    -------
-    list of arrays
-        Class probabilities (N, C), none of them zero, or predicted targets (N,). The same for any `n_jobs`.
+    Of codes of classes, probabilities (N, C), none of them zero; folds then have equal shares of each class, as far
+    as they can. Of targets, predicted ones (N,). Rows of one group are always in the same fold.
     """
     from joblib import Parallel, delayed
     from sklearn.base import clone

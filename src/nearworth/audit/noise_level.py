@@ -1,16 +1,12 @@
 """The level of noise: how likely each level is, and the model of wrong labels averaged over the likely ones.
 
-Labels alone do not always tell noise from classes that overlap: a label that differs from those of its neighbours may
-be wrong, or its class may just be rare there. Both explanations then fit alike, at different levels of noise. How the
-counts of votes are distributed over the rows says more; what it leaves open is averaged over.
+`docs/audit.md` has the model. Count the labels c among a row and its m nearest neighbours: m + 1 trials that each show
+c with probability
 
-Count the labels c among a row and its m nearest neighbours: m + 1 trials that each show c with probability
+    p = inflow + (1 - inflow - error rate) * eta,        eta ~ Beta(mean * size, (1 - mean) * size) over the rows
 
-    p = inflow + (1 - inflow - error rate) * eta,        eta ~ Beta(mean * size, (1 - mean) * size) over the rows.
-
-eta is the share of the true class c around the row. From classes that are apart (size near 0) to classes that overlap
-everywhere (large) its distribution is one smooth family, and this is what tells noise from overlap: noise moves both
-ends of the distribution inwards and leaves a sharp edge, overlap fills the middle.
+where eta is the share of the true class c around the row. Noise moves both ends of its distribution inwards and leaves
+a sharp edge; classes that overlap fill the middle.
 """
 
 from __future__ import annotations
@@ -24,8 +20,8 @@ import numpy as np
 from scipy.special import betainc, softmax
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix, IntVector
-from nearworth.audit.many_classes import MOST_COLUMNS, Columns
 from nearworth.audit.noise_model import MANY_CLASSES, RARE, NoiseFit, NoiseModel
+from nearworth.audit.votes import MOST_COLUMNS, Columns
 
 FIT_ROWS = 6_000  # rows from which the few parameters are learnt
 LEVELS: FloatVector = np.array(

@@ -1,14 +1,11 @@
-"""One model of votes and wrong labels, at a given level of noise.
+"""One model of votes and wrong labels, at a given level of noise; `noise_level.py` fits it at several.
 
     P(true label c | evidence)   proportional to  exp(a_c + sum_f b_f log share_f(c))
     P(given label g | true c)    1 - e_c if g = c, else e_c r_cg
 
 Shares f are those of forward votes, reverse votes and other evidence for a class. Weights b, shifts a, the error rate
 e_c of each class and its preferences r among the wrong labels maximise the likelihood of the given labels, with weak
-priors (below). So the data at hand decide how much each kind of evidence counts. Shifts correct votes that are
-themselves full of errors of one kind.
-
-The level of noise is the one thing that data may leave open: `noise_level.py` fits this model at several levels.
+priors (below). Shifts correct votes that are themselves full of errors of one kind.
 """
 
 from __future__ import annotations

@@ -22,11 +22,10 @@ from nearworth.audit.copies import Copies
 from nearworth.audit.error_count import EXTRA_FALSE_ALARMS, ErrorCount, cautious, longest_list
 from nearworth.audit.explain import Explanation, Neighbour, effects_of, extremes, plain
 from nearworth.audit.export import Answers, export, read_answers
-from nearworth.audit.many_classes import Columns
 from nearworth.audit.noise_level import Posterior
 from nearworth.audit.review import Precision, Review, check_answers, matching_draw
 from nearworth.audit.target_model import TargetModel
-from nearworth.audit.votes import Voters
+from nearworth.audit.votes import Columns, Voters
 from nearworth.estimator import KNNShapley
 from nearworth.inputs.features import Features
 from nearworth.inputs.parameters import as_generator, condition, is_real, is_whole, whole_number
@@ -93,10 +92,10 @@ class LabelAudit:
     classes: npt.NDArray[Any] | None = None
     suggested_range: FloatMatrix | None = None
     copies: Copies | None = None
+    index: Any = None
     notes: tuple[str, ...] = ()
     _probabilities: FloatMatrix | None = None  # of the rows with a label, by class
     _columns: Columns | None = None  # or by these, of very many classes
-    _index: Any = None  # of all rows of a frame
     _frame: LabelledFrame | None = None  # that X was, prepared: `check` prepares others alike
     _groups: IntVector | None = None  # of the valuation: rows of one group did not vote for each other
     _for_lists: FloatVector | None = None  # quality as max_fdr lists read it
@@ -128,10 +127,6 @@ class LabelAudit:
         """The rows that have a label."""
         return np.flatnonzero(~np.isnan(self.quality))
 
-    @property
-    def index(self) -> Any:
-        return self.valuation.index if self._index is None else self._index
-
     def _spread(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Numbers of the rows with a label as numbers of all rows, NaN for the others."""
         every = np.full((len(self), *values.shape[1:]), np.nan)
@@ -151,7 +146,7 @@ class LabelAudit:
             return self
         some: dict[str, Any] = {name: array[self._rows] for name, array in self.by_row.items()}
         copies = self.copies and replace(self.copies, group=self.copies.group[self._rows])
-        return replace(self, **some, copies=copies, _index=None)
+        return replace(self, **some, copies=copies, index=self.valuation.index)
 
     @property
     def by_row(self) -> dict[str, Any]:
@@ -321,8 +316,7 @@ class LabelAudit:
         is what a new row is worth, among the new ones, for predicting the audited rows. Predictions and models of the
         audit have no part in it. For audits with features and without X_val.
         """
-        from nearworth.audit.check import check_rows
-        from nearworth.audit.unlabelled import place_in_frame
+        from nearworth.audit.check import check_rows, place_in_frame
 
         self._need_data("check")
         frame = None
@@ -330,7 +324,7 @@ class LabelAudit:
             X_new, y_new = open_pair(X_new, y_new, ("X_new", "y_new"), None)
         else:
             frame, X_new, y_new = self._frame.alike(X_new, y_new, "X_new")
-        checked = replace(check_rows(self._known, X_new, y_new), notes=(), _index=None, _audited=self, _draws=[])
+        checked = replace(check_rows(self._known, X_new, y_new), notes=(), _audited=self, _draws=[])
         return checked if frame is None else place_in_frame(checked, frame)
 
     def explain(self, i: int) -> Explanation:

@@ -59,11 +59,6 @@ class Stratified(NamedTuple):
         np.divide(self.wrong, self.judged, out=rates, where=self.judged > 0)
         return float(self.rows @ rates)
 
-    @property
-    def ends(self) -> tuple[int, int]:
-        """The least and the largest number of wrong rows that the answers leave possible."""
-        return int(self.wrong.sum()), int((self.rows - self.judged + self.wrong).sum())
-
     def likeliest(self, total: int) -> IntVector:
         """Numbers of wrong rows by stratum that make the answers likeliest among those with a given total."""
         scale = self.judged.sum() / self.rows.sum()
@@ -99,7 +94,8 @@ class Stratified(NamedTuple):
 
     def limits(self, tail: float = TAIL) -> tuple[int, int]:
         """The least and the largest number of wrong rows that are not ruled out."""
-        (least, most), middle = self.ends, round(self.estimate)
+        least, middle = int(self.wrong.sum()), round(self.estimate)
+        most = least + int((self.rows - self.judged).sum())
         return (
             _last(middle, least, lambda total: self.chance(total, above=True) > tail),
             _last(middle, most, lambda total: self.chance(total, above=False) > tail),

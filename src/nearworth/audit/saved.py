@@ -67,7 +67,7 @@ def unpack(description: dict[str, Any], arrays: Arrays) -> LabelAudit:
         found["copies"] = Copies(_numbers(arrays, "copies", n_rows, 2 * n_rows), description["threshold"])
     audit = LabelAudit(
         **found, n_errors=ErrorCount(**description["n_errors"]), valuation=valuation, notes=(*description["notes"],),
-        _index=index_from_bytes(arrays, n_rows), _review=_review(arrays, n_known), _estimator=estimator,
+        index=index_from_bytes(arrays, n_rows), _review=_review(arrays, n_known), _estimator=estimator,
         _voters=Voters.of(near, arrays["keys"], estimator.n_neighbors),
     )  # fmt: skip
     for name in sorted((name for name in arrays if name.startswith(DRAW)), key=lambda name: int(name[len(DRAW) :])):

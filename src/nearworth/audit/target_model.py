@@ -1,21 +1,16 @@
 """Continuous targets: how far each is from what others suggest, and how likely that makes an error.
 
 A row's suggestion is the mean target of its neighbours in both directions, weighted as votes are, joined with the
-predictions of models if there are any. Targets far from most others, or from their own neighbours, are drawn in before
-they suggest anything.
-
-Right targets: (y - suggested) / (local scale) is Student-t with 8 degrees of freedom, times a common width.
-Wrong targets are anywhere: nine in ten Student-t with 5, one and a half times as wide as the targets themselves, one in
-ten at any order of magnitude. If many are right once divided by 10, 100, 1000, a tenth ... or -1, a slip of that kind
-is a third possibility.
-
-All of this holds for targets as they are or for their asinh, around zero or the median, whichever fits best.
+predictions of models if there are any. Right targets are Student-t around it, in units of the local scale. Wrong ones
+are anywhere: nine in ten Student-t and wider than the targets themselves, one in ten at any order of magnitude. If many
+are right once divided by 10, 100, 1000, a tenth ... or -1, a slip of that kind is a third possibility. All of this
+holds for targets as they are or for their asinh, around zero or the median, whichever fits best.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import nnls
@@ -105,13 +100,9 @@ class _Fit(NamedTuple):
 
 
 class TargetModel(NamedTuple):
-    """What others suggest for each row, where nine in ten right targets would be, and how likely its own is."""
+    """What a LabelAudit says of each row, and what that rests on."""
 
-    suggested: FloatVector
-    ranges: FloatMatrix
-    agreement: FloatVector
-    right: FloatVector
-    n_errors: ErrorCount
+    answers: dict[str, Any]
     ground: _Ground
     factors: list[float]  # of slips
     weights: FloatVector  # shares of right, wrong and slipped targets
@@ -145,16 +136,16 @@ def _answer(
         sure = (share > 0.5) & (ranges[:, 0] <= mended) & (mended <= ranges[:, 1])
         suggested = np.where(sure, mended, suggested)
     outside = int(np.count_nonzero(fit.sizes > fit.scale))
-    return TargetModel(
-        suggested=suggested,
-        ranges=ranges,
-        agreement=1.0 / (1.0 + fit.sizes / fit.scale),
-        right=posterior[0],
-        n_errors=_count(posterior[0], outside),
-        ground=fit.ground,
-        factors=factors,
-        weights=weights,
-    )
+    answers = {
+        "given": targets,
+        "quality": posterior[0],
+        "agreement": 1.0 / (1.0 + fit.sizes / fit.scale),
+        "suggested": suggested,
+        "confidence": np.full(len(targets), 0.9),
+        "n_errors": _count(posterior[0], outside),
+        "suggested_range": ranges,
+    }
+    return TargetModel(answers, fit.ground, factors, weights)
 
 
 def _count(right: FloatVector, outside: int) -> ErrorCount:

@@ -3,15 +3,11 @@
     main (this file)  runs a command; an error becomes one line on standard error and an exit code
       commands.py     every command with its options and help text, nothing else: `--help` loads no numpy
         options.py    options that several commands share, their values from a TOML file, messages unless --quiet
-      value.py        value (here or on a Dask cluster), plan, merge
-      detect.py       detect, report
-      scan.py         scan
+      value.py        value (here or on a Dask cluster), owners, retrieval, plan, merge
+      detect.py       detect, report, review, scan
       check.py        check, the gate
-      review.py       review, and the answers that detect and report take
-      owners.py       owners
-      retrieval.py    retrieval
       apply.py        apply
-      decisions.py    decisions as exported, and as kept beside the data: rows that need not be asked about again
+      decisions.py    decisions as exported, answers of reviews, and what is kept beside the data so as not to ask again
       demo.py         demo, which is detect, report and value on the digits
       bench.py        bench speed, bench paper
 

@@ -57,11 +57,8 @@ def value() -> None:
 
 @command(
     "detect:detect",
-    *options.data(n_neighbors=10, search="auto"),
-    options.CHECKPOINT,
+    *options.audit(),
     *options.SELECTION,
-    options.REVIEW,
-    options.ASK_AGAIN,
     *options.output(RESULTS.format("suspects"), default="-"),
     options.json(),
 )
@@ -79,14 +76,11 @@ def detect() -> None:
 
 @command(
     "detect:report",
-    *options.data(n_neighbors=10, search="auto"),
-    options.CHECKPOINT,
+    *options.audit(),
     *options.SELECTION,
-    options.REVIEW,
-    options.ASK_AGAIN,
     *options.IMAGES,
     *options.output("The page to write, .html; by default TRAIN-report.html in this folder.", default=""),
-    Option(["--open", "show"], is_flag=True, help="Open the page in a browser."),
+    options.OPEN,
     options.json("Summary as JSON on stdout."),
 )
 def report() -> None:
@@ -102,11 +96,11 @@ def report() -> None:
 
 
 @command(
-    "scan:scan",
+    "detect:scan",
     *options.data(n_neighbors=10),
     *options.IMAGES,
     *options.output("The page to write, .html, with a tab for each kind of finding.", default=""),
-    Option(["--open", "show"], is_flag=True, help="Open the page in a browser."),
+    options.OPEN,
     options.json("Summary and row numbers as JSON on stdout."),
 )
 def scan() -> None:
@@ -143,13 +137,11 @@ def check() -> None:
 
 
 @command(
-    "review:review",
-    *options.data(n_neighbors=10, search="auto"),
-    options.CHECKPOINT,
+    "detect:review",
+    *options.audit(),
     Option(["-n", "--rows", "number"], default=100, type=IntRange(min=1), help="How many rows to judge."),
     Option(["--seed"], default=0, type=IntRange(min=0), help="Seed of the random draw."),
     Option(["--blind"], is_flag=True, help="Hide what the audit says about a row until it is judged."),
-    options.REVIEW,
     *options.IMAGES,
     *options.output("The page to write, .html."),
 )
@@ -167,7 +159,7 @@ def review() -> None:
 
 
 @command(
-    "owners:owners",
+    "value:owners",
     *(option for option in options.data(n_neighbors=5) if option.name != "id_column"),
     Option(["--owner-column"], metavar="COL", required=True, help="Column with the owner of each row."),
     Option(["--budget"], metavar="AMOUNT", help="Split this amount among the owners, to the cent."),
@@ -192,19 +184,16 @@ def owners() -> None:
 
 
 @command(
-    "retrieval:retrieval",
+    "value:retrieval",
     Argument(["run"], type=options.PATH),
     Argument(["qrels"], type=options.PATH),
     options.neighbors(10),
-    Option(
-        ["--semivalue"], default="banzhaf", metavar="NAME", type=options.semivalue,
-        help="shapley, banzhaf, loo, composite or beta:A,B.",
-    ),
+    options.semivalues("banzhaf"),
     *options.output(RESULTS.format("values"), default="-"),
     options.json(),
     options.QUIET,
     options.CONFIG,
-)  # fmt: skip
+)
 def retrieval() -> None:
     """Say what every document of the lists in RUN is worth to the queries judged in QRELS.
 

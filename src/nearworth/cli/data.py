@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -16,13 +16,13 @@ import click
 import numpy as np
 
 import nearworth as nw
-from nearworth._common.types import BoolVector, Task
+from nearworth._common.types import IntVector, Task
 from nearworth.cli.options import print_message
 from nearworth.inputs.features import check_features
 from nearworth.report.content import Rows
 from nearworth.tables import InputError, listed
 from nearworth.tables.columns import names_rows
-from nearworth.tables.labels import TargetReader
+from nearworth.tables.labels import Target, TargetReader
 from nearworth.tables.read import DataFile, read
 from nearworth.tables.readers import kind_of
 from nearworth.tables.write import STDOUT, records, write_columns
@@ -49,12 +49,20 @@ class Data:
     columns: list[str]  # "name: treatment" for each column of the file
     remarks: list[str]
     source: DataFile  # all rows of the file
-    unlabelled: Rows | None = None  # those without a label
 
-    def names(self) -> dict[str, Any]:
-        """The columns that say which row of the file is which."""
-        numbers: dict[str, Any] = {"row": np.arange(len(self.y)) if self.rows.numbers is None else self.rows.numbers}
-        return numbers if self.rows.id_name is None else numbers | {self.rows.id_name: self.rows.ids}
+    @property
+    def numbers(self) -> IntVector:
+        """The rows of the file that have a label."""
+        return np.arange(len(self.y)) if self.rows.numbers is None else self.rows.numbers
+
+    @property
+    def unlabelled(self) -> IntVector:
+        return np.setdiff1d(np.arange(self.rows.of_rows or 0), self.numbers)
+
+    def names(self, rows: IntVector) -> dict[str, Any]:
+        """The columns that say which rows of the file these are."""
+        ids = {} if self.rows.id_name is None else {self.rows.id_name: self.rows.ids.take(rows)}
+        return {"row": rows} | ids
 
 
 def prepare(dry_run: bool, **given: Any) -> Data:
@@ -101,9 +109,8 @@ def load(train: str, validation: str | None = None, **given: Any) -> Data:
     data = _from_table(source, other, **given) if source.is_table else _from_arrays(source, other, **given)
     remarks = [*source.remarks, *(other.remarks if other else ()), *data.remarks]
     path, notes = Path(train), [*remarks, *collapsed(data.columns)]
-    rows = replace(data.rows, X=data.X, source=path.name, image_folder=path.parent, notes=notes)
-    rest = data.unlabelled and replace(data.unlabelled, image_folder=path.parent)
-    return replace(data, rows=rows, remarks=remarks, unlabelled=rest)
+    rows = replace(data.rows, source=path.name, image_folder=path.parent, notes=notes)
+    return replace(data, rows=rows, remarks=remarks)
 
 
 def _from_table(
@@ -113,7 +120,6 @@ def _from_table(
 ) -> Data:  # fmt: skip
     target = _required(source, target, "--target")
     labels = TargetReader(task, strict, exact_labels).column(source, target)
-    whole, source = source, _part(source, labels.labelled)
     for name, option in ((id_column, id_option), (image_column, "--image-column")):
         if name is not None:
             _required(source, name, option)
@@ -124,7 +130,7 @@ def _from_table(
     embedded = bool(patterns) and (strict or _are_parts(source, compared, patterns))
     voids = [value for given in na_values for value in given.split(",")]
     preparer = nw.TablePreparer(missing, max_categories, embedded, strict, voids)  # imports scikit-learn: late
-    X = _prepared(source, compared, preparer.fit, strict)
+    X = _prepared(source, compared, preparer, strict, labels)
     rest = f"left out: {'not among --features' if features else '--ignore'}"
     used = set(compared)
     unused = [f"{name}: {roles.get(name, rest)}" for name in source.table.column_names if name not in used]
@@ -133,38 +139,32 @@ def _from_table(
     if other is not None:
         reader = TargetReader(labels.task, strict, exact_labels, like=labels)
         trusted = reader.column(other, _required(other, target, "--target"))
-        other, y_val = _part(other, trusted.labelled), trusted.y
-        others = _compared(other, roles, ignored, patterns)
-        X_val = _prepared(other, others, lambda _: preparer, strict)
+        others, y_val = _compared(other, roles, ignored, patterns), trusted.y
+        X_val = _labelled(_prepared(other, others, preparer, strict), trusted)
         for name, unseen in preparer.unseen(other.table.select(others)).items():
             remarks.append(f"{other.path}: column {name!r} has categories that training has not: {listed(unseen)}")
-
-    def about(part: DataFile, which: BoolVector, matrix: Any = None) -> Rows:
-        shown = [name for name in part.table.column_names if name not in (target, id_column)]
-        return Rows(
-            matrix, target, id_name=f"id_{id_column}" if id_column in RESERVED else id_column,
-            ids=None if id_column is None else part.table[id_column],
-            cells={name: part.table[name] for name in shown if kind_of(part.table[name]) != "list"},
-            image_names=None if image_column is None else part.table[image_column],
-            numbers=None if which.all() else np.flatnonzero(which), of_rows=len(which),
-        )  # fmt: skip
-
-    unlabelled = None
-    if not labels.labelled.all():
-        without = _part(whole, ~labels.labelled)
-        unlabelled = about(without, ~labels.labelled, _prepared(without, compared, lambda _: preparer, strict))
+    cells = {name: source.table[name] for name in source.table.column_names if name not in (target, id_column)}
+    rows = Rows(
+        X, target, id_name=f"id_{id_column}" if id_column in RESERVED else id_column,
+        ids=None if id_column is None else source.table[id_column],
+        cells={name: column for name, column in cells.items() if kind_of(column) != "list"},
+        image_names=None if image_column is None else source.table[image_column],
+        numbers=_numbers(labels), of_rows=len(X),
+    )  # fmt: skip
     return Data(
-        X, labels.y, X_val, y_val, task=labels.task, rows=about(source, labels.labelled),
-        columns=[*preparer.describe(), *unused], remarks=remarks, source=whole, unlabelled=unlabelled,
+        _labelled(X, labels), labels.y, X_val, y_val, task=labels.task, rows=rows, remarks=remarks, source=source,
+        columns=[*preparer.describe(), *unused],
     )  # fmt: skip
 
 
-def _part(source: DataFile, which: BoolVector) -> DataFile:
-    """Some rows of a file."""
-    if which.all():
-        return source
-    rows = np.flatnonzero(which)
-    return replace(source, **({"table": source.table.take(rows)} if source.is_table else {"X": source.X[rows]}))
+def _labelled(X: Any, labels: Target) -> Any:
+    """The rows that have a label."""
+    return X if labels.labelled.all() else X[labels.labelled]
+
+
+def _numbers(labels: Target) -> Any:
+    """The numbers of the rows that have a label, where not all have."""
+    return None if labels.labelled.all() else np.flatnonzero(labels.labelled)
 
 
 def _split(source: DataFile, given: Iterable[str]) -> list[str]:
@@ -189,10 +189,13 @@ def _compared(source: DataFile, roles: dict[str | None, str], ignore: Iterable[s
     return compared
 
 
-def _prepared(source: DataFile, names: list[str], fit: Callable[[Any], Any], strict: bool) -> Any:
+def _prepared(source: DataFile, names: list[str], preparer: Any, strict: bool, learn: Target | None = None) -> Any:
+    """The rows of a file as numbers, once the preparer has learnt from those with a label if it is to learn."""
     table = source.table.select(names)
     try:
-        return fit(table).transform(table)
+        if learn is not None:
+            preparer.fit(table if learn.labelled.all() else table.take(np.flatnonzero(learn.labelled)))
+        return preparer.transform(table)
     except InputError as error:
         raise InputError(f"{source.path}: {error}", drop="--strict" if strict else "") from error
 
@@ -251,8 +254,7 @@ def _from_arrays(
             raise InputError(f"{source.path}: {option} names columns, which arrays do not have.")
     check_features(source.X, f"{source.path}: X")
     labels = TargetReader(task, strict, exact_labels).array(source, target)
-    which = labels.labelled
-    X, X_val, y_val = _part(source, which).X, None, None
+    X, X_val, y_val = _labelled(source.X, labels), None, None
     if other is not None:
         if other.y is None:
             raise InputError(f"{other.path}: has no labels; a validation file is an .npz with `X` and `y`.")
@@ -260,14 +262,12 @@ def _from_arrays(
             raise InputError(f"{other.path}: rows have {other.X.shape[1]} numbers, but {X.shape[1]} in {source.path}.")
         check_features(other.X, f"{other.path}: X")
         trusted = TargetReader(labels.task, strict, exact_labels, like=labels).array(other, None)
-        X_val, y_val = _part(other, trusted.labelled).X, trusted.y
+        X_val, y_val = _labelled(other.X, trusted), trusted.y
     columns = [f"X: {X.shape[1]:,} columns of {X.dtype}, used as they are"]
-    rows = Rows(target=source.y_name, numbers=None if which.all() else np.flatnonzero(which), of_rows=len(which))
-    rest = None if which.all() else replace(rows, X=_part(source, ~which).X, numbers=np.flatnonzero(~which))
+    rows = Rows(source.X, source.y_name, numbers=_numbers(labels), of_rows=len(source.X))
     return Data(
-        X, labels.y, X_val, y_val, task=labels.task, rows=rows, columns=columns, remarks=labels.remarks,
-        source=source, unlabelled=rest,
-    )  # fmt: skip
+        X, labels.y, X_val, y_val, task=labels.task, rows=rows, columns=columns, remarks=labels.remarks, source=source
+    )
 
 
 def write_results(columns: Any, summary: dict[str, Any], output: str, as_json: bool) -> None:

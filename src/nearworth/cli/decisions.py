@@ -2,18 +2,17 @@
 
 `apply` reads what was exported and keeps it in KEPT, a JSON file in the folder of the data: a line for each decision,
 in the order of their keys. A key is a hash of the cells of a row but for the target, so rows may be sorted and saved
-in other formats. `detect` and `report` leave out the rows that are known there.
+in other formats. `detect` and `report` leave out the rows that are known there. Answers of a review go to the audit.
 """
 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -24,8 +23,13 @@ from nearworth.tables.read import DataFile, read
 from nearworth.tables.readers import NOTHING
 from nearworth.tables.write import write_bytes
 
-DECISIONS = ("confirm", "relabel", "remove", "skip")
-REQUIRED = ("row", "given", "decision", "label")
+if TYPE_CHECKING:
+    from nearworth.audit.result import LabelAudit
+    from nearworth.cli.data import Data
+
+DECISIONS, REQUIRED = ("confirm", "relabel", "remove", "skip"), ("row", "given", "decision", "label")
+ANSWERS, REVIEWED = ("right", "wrong", "skip"), ("row", "given", "decision", "asked", "seed", "of_rows")
+NUMBERS = ("row", "asked", "seed", "of_rows")
 KEPT, VERSION = "nearworth-decisions.json", 1
 FIELDS = ("row", "target", "given", "decision", "label")  # of a decision that is kept, besides its note
 KEY_LENGTH = 16
@@ -37,29 +41,35 @@ class Decision(NamedTuple):
     row: int
     given: str
     decision: str
-    label: str
+    label: str = ""
     id: str = ""
     id_column: str = ""
     of_rows: str = ""
     note: str = ""
+    asked: str = ""  # so many rows were drawn for a review, with this seed
+    seed: str = ""
 
 
 Decisions = dict[int, Decision]  # by row
 
 
-def read_decisions(path: str) -> tuple[Decisions, str]:
-    """Decisions by row, and the name of the target, from CSV or JSON as the report exports them."""
+def read_decisions(
+    path: str, possible: tuple[str, ...] = DECISIONS, required: tuple[str, ...] = REQUIRED
+) -> tuple[Decisions, str]:
+    """Decisions by row, and the name of the target, from CSV or JSON as a page exports them."""
     try:
         records = _json(path) if path.lower().endswith(".json") else read(path, text_only=True).table.to_pylist()
-        decisions = [_decision(path, line, record) for line, record in enumerate(records)]
     except RecursionError as error:
         raise InputError(f"{path}: is nested too deeply for a file of decisions exported by a report.") from error
+    decisions: Decisions = {}
+    for line, record in enumerate(records):
+        decision = _decision(f"{path}: line {line}", record, possible, required)
+        if decision.row in decisions:
+            raise InputError(f"{path}: row {decision.row} occurs twice. Keep one decision for each row.")
+        decisions[decision.row] = decision
     if not decisions:
         raise InputError(f"{path}: holds no decisions.")
-    row, count = Counter(decision.row for decision in decisions).most_common(1)[0]
-    if count > 1:
-        raise InputError(f"{path}: row {row} occurs twice. Keep one decision for each row.")
-    return {decision.row: decision for decision in decisions}, str(records[0].get("target") or "")
+    return decisions, str(records[0].get("target") or "")
 
 
 def _json(path: str) -> list[dict[str, Any]]:
@@ -72,22 +82,45 @@ def _json(path: str) -> list[dict[str, Any]]:
         raise InputError(f"{path}: is not a file of decisions exported by a report.") from error
 
 
-def _decision(path: str, line: int, record: dict[str, Any]) -> Decision:
-    known = {name: str(cell) for name, cell in record.items() if cell is not None}
+def _decision(where: str, record: dict[str, Any], possible: tuple[str, ...], required: tuple[str, ...]) -> Decision:
+    known = {name: str(record[name]) for name in Decision._fields if record.get(name) is not None}
     if known.get("decision") == "remove":
         known.setdefault("label", "")
-    absent = [name for name in REQUIRED if name not in known]
-    if absent:
-        raise InputError(f"{path}: has no column {listed(absent)}; export decisions from the report.")
-    row, given, decision, label = (known[name] for name in REQUIRED)
-    if not row.isdecimal():
-        raise InputError(f"{path}: line {line} has {row!r} for a row number.")
-    if decision not in DECISIONS:
-        raise InputError(f"{path}: the decision on row {row} is {decision!r}; use {', '.join(DECISIONS)}.")
-    others = {name: known.get(name, "").strip() for name in ("id", "id_column", "of_rows", "note")}
-    if others["of_rows"] and not others["of_rows"].isdecimal():
-        raise InputError(f"{path}: of_rows is {others['of_rows']!r} for row {row}; it is a number of rows.")
-    return Decision(int(row), given, decision, label, **others)
+    if absent := [name for name in required if name not in known]:
+        raise InputError(f"{where} has no column {listed(absent)}; export decisions from the page.")
+    if known["decision"] not in possible:
+        raise InputError(f"{where}: the decision is {known['decision']!r}; use {', '.join(possible)}.")
+    for name in NUMBERS:
+        if not known.get(name, "0").isdecimal() and (known[name] or name in required):
+            raise InputError(f"{where} has no number where one is needed: {name} is {known[name]!r}.")
+    return Decision(int(known.pop("row")), **known)
+
+
+def answered(audit: LabelAudit, data: Data, reviews: tuple[str, ...]) -> LabelAudit:
+    """The audit with the decisions of one review after the other, each drawn anew as its page was."""
+    position = {number: index for index, number in enumerate(data.numbers.tolist())}  # among the rows audited
+    n_rows = data.rows.of_rows or len(data.y)
+    for path in reviews:
+        made, _ = read_decisions(path, ANSWERS, REVIEWED)
+        for row, judged in made.items():
+            known = int(judged.of_rows) == n_rows and row in position
+            if not known or not same_label(data.y[position[row]], judged.given):
+                was = f"row {row} was {judged.given!r} among {judged.of_rows} rows when it was judged"
+                raise InputError(f"{path}: {was}. Is it the file that the page was made from?")
+        wrong = {position[row]: one.decision == "wrong" for row, one in made.items() if one.decision != "skip"}
+        drawings = {(int(one.asked), int(one.seed)) for one in made.values()}
+        if not wrong or len(drawings) > 1:
+            several = "holds no judged row, or decisions of several reviews"
+            raise InputError(f"{path}: {several}; give each file its own --review.")
+        ((number, seed),) = drawings
+        strange = sorted(wrong.keys() - {*audit.review_sample(number, random_state=seed).tolist()})
+        if strange:
+            raise InputError(
+                f"{path}: row {strange[0]} is not among the {number:,} rows of this review. Give the options and, in "
+                "their order, the earlier reviews that its page was made with."
+            )
+        audit = audit.reviewed(np.array([*wrong]), np.array([*wrong.values()]))
+    return audit
 
 
 class KeptDecisions:
@@ -142,7 +175,7 @@ def row_keys(source: DataFile, target: str, rows: Any) -> list[str]:
     if source.is_table:
         names = sorted(name for name in source.table.column_names if name != target)
         part = source.table.select(names).take(rows)
-        lines: Any = zip(*(column.to_pylist() for column in part.columns), strict=True)
+        lines: Any = zip(*(column.to_pylist() for column in part.columns), strict=True) if names else [()] * len(rows)
     else:
         lines = np.asarray(source.X[rows], dtype=np.float64).tolist()
     texts = (repr([*names, *map(_plain, cells)]) for cells in lines)

@@ -1,4 +1,4 @@
-"""nearworth detect and report: which labels are probably wrong, as a table or as a page to decide on them."""
+"""nearworth detect, report, review and scan: which labels are probably wrong, as a table or as a page to judge rows."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ import pyarrow as pa
 import nearworth as nw  # its names load when first used: an error about the input need not wait for compiled code
 from nearworth._common.types import IntVector
 from nearworth.cli.data import Data, prepare, print_json, write_results
-from nearworth.cli.decisions import KeptDecisions
+from nearworth.cli.decisions import KeptDecisions, answered
 from nearworth.cli.options import pop_model, print_message, progress
-from nearworth.cli.review import answered
 from nearworth.report.cells import id_text
 from nearworth.report.content import Rows, Suggestions
 from nearworth.report.images import is_inside
@@ -47,18 +46,56 @@ def report(*, output: str, force: bool, as_json: bool, show: bool, **given: Any)
     if not output:  # the page that the same command wrote before is replaced, and no other file
         output = f"{Path(given['train']).name.split('.')[0]}-report.html"
         force = force or _is_a_page(Path(output))
-    check_output(output, force, (".html", ".htm"), (given["train"], given["validation"]))
-    if output == STDOUT:
-        raise InputError("-o -: a report goes to a file; give a name that ends in .html.")
-    if given["image_shape"] is not None and given["image_column"] is not None:
-        raise InputError("--image-shape and --image-column were both given. Give one of them.")
+    _check_page(output, force, given)
     audited = Audited.make(given)
-    page = render_report(audited.audit, audited.data.rows, audited.selection).encode()
-    write_bytes(output, lambda file: file.write(page))
+    _write_page(output, render_report(audited.audit, audited.data.rows, audited.selection), show)
     if as_json:
         print_json(audited.summary("report") | {"output": output})
     then = "decide, and export" if len(audited.suspects) else "for the pictures"
     print_message(f"{audited.headline()} Open {output} in a browser, {then}.")
+
+
+def review(*, number: int, seed: int, blind: bool, output: str, force: bool, **given: Any) -> None:
+    from nearworth.report.page import render_review
+
+    _check_page(output, force, given)
+    data, audit = audited(given)
+    drawn = audit.review_sample(number, random_state=seed)
+    _write_page(output, render_review(audit, data.rows, drawn, seed, blind=blind))
+    print_message(f"{number:,} of {len(audit):,} rows to judge: open {output} in a browser, judge, and export.")
+
+
+def scan(*, output: str, force: bool, as_json: bool, show: bool, **given: Any) -> None:
+    from nearworth.report.page import render_report
+
+    if output:
+        _check_page(output, force, given)
+    model, images = pop_model(given), (given.pop("image_shape"), given.pop("images_below"))
+    data = prepare(**given)
+    rows, numbers = with_images(data.rows, *images), data.numbers
+    found = nw.scan(data.X, data.y, data.X_val, data.y_val, task=data.task, **model)
+    if output:
+        _write_page(output, render_report(found.labels, rows, {}, found.findings()), show)
+    if as_json:
+        listed = {"labels": numbers[found.labels.suspects()].tolist()}
+        for name, what in found.findings().items():
+            listed[name] = what.rows.tolist() if name == "leakage" else numbers[what.rows].tolist()
+        print_json({"command": "scan", "version": nw.__version__, "summary": found.summary().split("\n"), **listed})
+    where = f"Open {output} in a browser, decide, and export." if output else "With -o scan.html: a page of them."
+    print_message(f"{found.summary()}\n{where}")
+
+
+def _check_page(output: str, force: bool, given: dict[str, Any]) -> None:
+    """Refuse, before any work is done, a page that cannot be written or that shows images in two ways."""
+    check_output(output, force, (".html", ".htm"), (given["train"], given["validation"], *given.get("review", ())))
+    if output == STDOUT:
+        raise InputError("-o -: a page goes to a file; give a name that ends in .html.")
+    if given["image_shape"] is not None and given["image_column"] is not None:
+        raise InputError("--image-shape and --image-column were both given. Give one of them.")
+
+
+def _write_page(output: str, page: str, show: bool = False) -> None:
+    write_bytes(output, lambda file: file.write(page.encode()))
     if show:
         webbrowser.open(Path(output).absolute().as_uri())
 
@@ -100,16 +137,16 @@ class Audited(NamedTuple):
     @classmethod
     def make(cls, given: dict[str, Any]) -> Audited:
         selection, ask_again = _pop_selection(given), given.pop("ask_again", False)
-        k, metric, folder = given["n_neighbors"], given["metric"], Path(given["train"]).absolute().parent
-        kept = KeptDecisions(None if ask_again else folder)
+        kept = KeptDecisions(None if ask_again else Path(given["train"]).absolute().parent)
+        metric = given["metric"]
         data, audit = audited(given)
-        suspects, found = audit.suspects(**selection), suggest(audit, data, k, metric)
-        target, numbers = data.rows.target, data.names()["row"]
+        suspects, found = audit.suspects(**selection), _suggestions(audit, data, metric)
+        target, numbers = data.rows.target, data.numbers
         texts = [id_text(label) for label in audit.given[suspects].tolist()]
         known, n_waiting = kept.judged(data.source, target, numbers[suspects], texts)
         if found is not None:
             order = found.order
-            answered, _ = kept.judged(data.source, target, found.rows.numbers[order], [""] * len(order))
+            answered, _ = kept.judged(data.source, target, found.rows[order], [""] * len(order))
             found = replace(found, order=order[~answered])
         rows = replace(data.rows, judged=suspects[known], unlabelled=found)
         return cls(replace(data, rows=rows), audit, selection, suspects[~known], n_waiting)
@@ -117,16 +154,14 @@ class Audited(NamedTuple):
     def columns(self) -> Any:
         """The suspects as a table, worst first; then rows without a label, if there are any, surest first."""
         audit, labels = self.audit, {"given": np.asarray(self.data.y), "suggested": self.audit.suggested}
-        rows = pa.table(self.data.names() | labels | {"quality": audit.quality, "value": audit.value})
+        rows = pa.table(self.data.names(self.data.numbers) | labels | {"quality": audit.quality, "value": audit.value})
         rows = rows.take(self.suspects).append_column("why", [[audit.why(int(row)) for row in self.suspects]])
         found = self.data.rows.unlabelled
         if found is None:
             return rows
-        order, id_name = found.order, found.rows.id_name
-        others = {"row": found.rows.numbers, "suggested": found.suggested, "quality": found.certainty}
-        others = {name: np.asarray(column)[order] for name, column in others.items()}
-        if id_name is not None:
-            others[id_name] = found.rows.ids.take(order)
+        order = found.order
+        others = self.data.names(found.rows[order])
+        others |= {"suggested": found.suggested[order], "quality": found.certainty[order]}
         others["why"] = ["no label; its nearest rows suggest this one, with this probability"] * len(order)
         parts = {"suspect": rows, "unlabelled": pa.table(others)}
         with_status = [part.append_column("status", [[name] * len(part)]) for name, part in parts.items()]
@@ -161,7 +196,7 @@ class Audited(NamedTuple):
             "n_train": len(self.audit),
             "n_suspects": len(self.suspects),
             "n_judged": len(self.data.rows.judged),
-            "n_unlabelled": 0 if self.data.unlabelled is None else len(self.data.unlabelled.numbers),
+            "n_unlabelled": len(self.data.unlabelled),
             "selection": self.selection,
             "n_errors": {
                 "estimate": count.estimate,
@@ -181,8 +216,7 @@ def audited(given: dict[str, Any]) -> tuple[Data, nw.LabelAudit]:
     model, reviews, checkpoint = pop_model(given), given.pop("review"), given.pop("checkpoint", None)
     images = given.pop("image_shape", None), given.pop("images_below", None)
     data = prepare(**given)
-    rest = data.unlabelled and with_images(data.unlabelled, *images)
-    data = replace(data, rows=with_images(data.rows, *images), unlabelled=rest)
+    data = replace(data, rows=with_images(data.rows, *images))
     model = with_index(model, len(data.y), data.task)
     audit = nw.audit_labels(
         data.X, data.y, X_val=data.X_val, y_val=data.y_val, task=data.task, **model, progress=progress,
@@ -205,25 +239,16 @@ def with_index(model: dict[str, Any], n_rows: int, task: str) -> dict[str, Any]:
     return model | {"search": "faiss", "max_error": INDEX_ERROR}
 
 
-def suggest(audit: nw.LabelAudit, data: Data, k: int, metric: str) -> Suggestions | None:
-    """Labels for the rows that have none, by what the audit says of their nearest rows: a mean of probabilities."""
-    rows, k = data.unlabelled, min(k, len(audit))
-    if rows is None:
-        return None
-    if len(audit) > MANY_ROWS and metric == "euclidean" and find_spec("faiss"):
-        near, distances = nw.FaissSearch().fit(data.X).search(rows.X, k)
-        near = np.where(near < 0, near[:, :1], near)  # an index may miss the last ones
-    else:
-        from sklearn.neighbors import NearestNeighbors
+def _suggestions(audit: nw.LabelAudit, data: Data, metric: str) -> Suggestions | None:
+    """Labels for the rows that have none, if there are any, surest first."""
+    from nearworth.audit.check import suggest
 
-        distances, near = NearestNeighbors(n_neighbors=k, metric=metric).fit(data.X).kneighbors(rows.X)
-    if audit.label_probabilities is None or audit.classes is None:
-        typical = np.quantile(audit.given[near], 0.5, axis=1, method="lower")  # a number that occurs
-        return Suggestions(rows, typical, np.full(len(near), np.nan), near, distances, np.arange(len(near)))
-    voted = sum(audit.label_probabilities[near[:, i]] for i in range(k))
-    shares = (voted + 1.0 / len(audit.classes)) / (k + 1)  # a few neighbours never make it certain
-    certainty, suggested = shares.max(axis=1), audit.classes[shares.argmax(axis=1)]
-    return Suggestions(rows, suggested, certainty, near, distances, np.argsort(-certainty, kind="stable"))
+    rows = data.unlabelled
+    if not len(rows):
+        return None
+    suggested, certainty, nearest = suggest(audit, data.rows.X[rows])
+    distances = np.sqrt(nearest.keys) if metric in ("euclidean", "l2") else nearest.keys  # keys are squares
+    return Suggestions(rows, suggested, certainty, nearest.rows, distances, np.argsort(-certainty, kind="stable"))
 
 
 def _pop_selection(given: dict[str, Any]) -> dict[str, Any]:

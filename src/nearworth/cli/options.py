@@ -155,17 +155,18 @@ SELECTION = [
     Option(["--rule"], type=Choice(["ranking", "cluster", "lower-cluster"]), help="How suspects are chosen."),
     Option(["--fraction"], type=FloatRange(0, 1), help="List this share of the rows."),
     Option(["--max-fdr"], type=FloatRange(0, 1), help="At most this share of false positives."),
+    Option(["--ask-again"], is_flag=True, help="Also list rows judged before (nearworth-decisions.json)."),
 ]
 REVIEW = Option(
     ["--review"], multiple=True, type=PATH, metavar="FILE",
     help="Decisions exported from a review: counts and --max-fdr lists rest on them. Repeat it for later reviews.",
 )  # fmt: skip
-ASK_AGAIN = Option(["--ask-again"], is_flag=True, help="Also list rows judged before (nearworth-decisions.json).")
 IMAGES = [
     Option(["--image-shape"], metavar="HxW", help="Rows are images: 28x28, or 32x32x3 in colour."),
     Option(["--image-column"], metavar="COL", help="Column with image files, relative to TRAIN and below its folder."),
     Option(["--images-below"], metavar="DIR", type=PATH, help="Images may be anywhere below this folder."),
 ]
+OPEN = Option(["--open", "show"], is_flag=True, help="Open the page in a browser.")
 QUIET = Option(
     ["--quiet", "-q"], is_flag=True, expose_value=False, help="Only errors on stderr.",
     callback=lambda ctx, _, quiet: ctx.meta.update({QUIET_KEY: quiet}),
@@ -178,6 +179,11 @@ CONFIG = Option(
 
 def neighbors(default: int) -> Option:
     return Option(["-k", "n_neighbors"], type=IntRange(min=1), default=default, help="Number of neighbours.")
+
+
+def semivalues(default: str) -> Option:
+    what = f"{', '.join(SEMIVALUES)} or beta:A,B."
+    return Option(["--semivalue"], default=default, metavar="NAME", type=semivalue, help=what)
 
 
 CHECKPOINT = Option(
@@ -197,10 +203,7 @@ def model(n_neighbors: int, search: str = "exact") -> list[click.Parameter]:
             ["--utility"], type=Choice(["soft", "original"]), default="soft",
             help="What a model is worth: soft labels, or those of Jia et al. 2019.",
         ),
-        Option(
-            ["--semivalue"], default="shapley", metavar="NAME", type=semivalue,
-            help="shapley, banzhaf, loo, composite or beta:A,B.",
-        ),
+        semivalues("shapley"),
         Option(
             ["--search"], type=Choice(["exact", "auto", "lsh", "faiss"]), default=search,
             help="How neighbours are found; lsh and faiss need --max-error. auto: the cheapest certified way.",
@@ -215,6 +218,11 @@ def data(n_neighbors: int, search: str = "exact") -> list[click.Parameter]:
     """The options of every command that reads data and computes something from them."""
     dry_run = Option(["--dry-run"], is_flag=True, help="Say what becomes of each column, then stop.")
     return [Argument(["train"], type=PATH), *TABLE, *model(n_neighbors, search), dry_run, QUIET, CONFIG]
+
+
+def audit() -> list[click.Parameter]:
+    """The options of every command that audits labels."""
+    return [*data(n_neighbors=10, search="auto"), CHECKPOINT, REVIEW]
 
 
 def output(what: str, default: str | None = None) -> list[click.Parameter]:

@@ -1,4 +1,4 @@
-"""nearworth value, plan and merge: the value of every row, what computing it needs, and parts put together."""
+"""nearworth value, owners, retrieval, plan and merge: values of rows, of owners and of documents, and their cost."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from nearworth._common.memory import usable_threads
 from nearworth._common.types import Task
 from nearworth.cli.data import load, prepare, write_results
 from nearworth.cli.options import pop_model, print_message, progress
-from nearworth.tables import InputError
+from nearworth.tables import InputError, listed
 from nearworth.tables.read import count_rows
-from nearworth.tables.write import STDOUT, check_output, write_columns
+from nearworth.tables.write import FORMATS, STDOUT, check_output, write_bytes, write_columns
 
 TRIAL_POINTS, MOST_TRIED, CLUSTERS = 32_768, 1_000_000, 200  # random rows
 TRIED_SECONDS, TRIED_ROWS = 2.0, 4_096  # of an audit; indexes are asked about 1,024 rows at a time
@@ -54,7 +54,7 @@ def value(
         print_message(f"{valuation.resumed:,} of {valuation.n_val:,} validation points came from {checkpoint}")
     summary = _summary(valuation) | {"columns": data.columns}
     print_message(str(valuation))
-    write_results(data.names() | value_columns(valuation), summary, output, as_json)
+    write_results(data.names(data.numbers) | value_columns(valuation), summary, output, as_json)
     if output != STDOUT:
         print_message(f"Values of {len(data.y):,} rows are in {output}")
 
@@ -108,6 +108,66 @@ def cluster_client(cluster: str | None, n_jobs: int | None) -> Iterator[Any]:
             yield client
         except RuntimeError as error:
             raise click.ClickException(str(error)) from error
+
+
+def owners(
+    *, output: str, force: bool, as_json: bool, owner_column: str, budget: str | None, negative: str, analyst: bool,
+    earlier: str | None, **given: Any,
+) -> None:  # fmt: skip
+    model, rules = pop_model(given), dict[str, Any](negative=negative, analyst=analyst)
+    check_output(output, force, (*FORMATS, ".html"), inputs=(given["train"], given["validation"], earlier))
+    before = None if earlier is None else _read_earlier(earlier)
+    data = prepare(**given, id_column=owner_column, id_option="--owner-column")
+    est = nw.KNNShapley(**model, task=data.task, standard_errors=True, random_state=0).fit(data.X, data.y)
+    names = data.rows.ids.take(data.numbers).to_pylist()
+    if missing := [int(row) for row, name in zip(data.numbers, names, strict=True) if not str(name or "").strip()]:
+        raise InputError(
+            f"{given['train']}: --owner-column {owner_column} names no owner in rows {listed(missing)}. "
+            "Name one, or leave these rows out of the file."
+        )
+    values = est.value_owners(names, data.X_val, data.y_val)
+    comparison = None if before is None else values.compare(before)
+    payments = {} if budget is None else values.payments(budget, **rules)
+    paid = [f"{owner}: {amount:.2f}" for owner, amount in payments.items()]
+    print_message("\n".join([str(values), *paid, *([] if comparison is None else [str(comparison)])]))
+    suffix = Path(output).suffix.lower()
+    if suffix == ".html":
+        from nearworth.report.page import render_statements
+
+        page = render_statements(values, Path(given["train"]).name, budget, comparison, rules)
+        write_bytes(output, lambda file: file.write(page.encode()))
+    elif suffix == ".json":
+        write_bytes(output, lambda file: file.write(values.to_json().encode()))
+    if suffix in (".html", ".json") and not as_json:
+        print_message(f"They are in {output}")
+        return
+    frame = values.to_frame("pyarrow")
+    if payments:
+        frame = frame.append_column("payment", [[payments[owner] for owner in values]])
+    summary = {"command": "owners", "how": values.how, "payments": {str(k): v for k, v in payments.items()}}
+    write_results(frame, summary, STDOUT if suffix in (".html", ".json") else output, as_json)
+
+
+def _read_earlier(path: str) -> nw.OwnerValues:
+    try:
+        return nw.OwnerValues.from_json(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}.") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: is no .json that `nearworth owners` wrote.") from error
+
+
+def retrieval(
+    *, run: str, qrels: str, n_neighbors: int, semivalue: Any, output: str, force: bool, as_json: bool
+) -> None:
+    check_output(output, force, inputs=(run, qrels))
+    values = nw.value_retrieval(run, qrels, n_neighbors, semivalue)
+    print_message(str(values))
+    harmful = values.harmful(10)
+    for document, queries in harmful.items():
+        print_message(f"{document} hurts {', '.join(list(queries)[:5])}{', ...' * (len(queries) > 5)}")
+    summary = {"command": "retrieval", "n_queries": len(values.queries), "error_bound": values.error_bound}
+    write_results(values.to_frame("pyarrow"), summary | {"harmful": harmful}, output, as_json)
 
 
 def plan(

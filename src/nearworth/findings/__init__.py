@@ -1,10 +1,7 @@
 """What one pass over the neighbours tells about a data set beside its labels.
 
     scan.py         scan: one audit, then from its lists of neighbours a Finding of each kind; Scan holds them
-      finding.py    Finding: rows or groups, a score for every row, a sentence, a frame
-      copied.py     duplicates, conflicts, and validation rows that are in the training set
-      outliers.py   rows far from all others
-      imbalance.py  classes too small to judge, groups that make the score alone
+      finding.py    Finding: rows or groups, a score for every row, a sentence, a frame; how each kind is found
 
 Nothing here looks at pairs of rows again: lists, values and copies are those of the audit.
 """

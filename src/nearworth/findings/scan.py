@@ -8,10 +8,14 @@ from typing import Any
 
 from nearworth.audit.audit import audit_labels
 from nearworth.audit.result import LabelAudit
-from nearworth.findings.copied import find_conflicts, find_duplicates, find_leakage
-from nearworth.findings.finding import Finding
-from nearworth.findings.imbalance import find_imbalance
-from nearworth.findings.outliers import find_outliers
+from nearworth.findings.finding import (
+    Finding,
+    find_conflicts,
+    find_duplicates,
+    find_imbalance,
+    find_leakage,
+    find_outliers,
+)
 
 
 def scan(X: Any, y: Any, X_val: Any = None, y_val: Any = None, groups: Any = None, **audit: Any) -> Scan:

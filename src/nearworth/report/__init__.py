@@ -1,13 +1,12 @@
-"""The report: one HTML file to look at suspects, decide on them and take the decisions away.
+"""Pages, one HTML file each: the report, to look at suspects, decide on them and take the decisions away, and others.
 
-    page.py                  write_report: a LabelAudit and other columns of the rows -> file
+    page.py                  the report, the review of rows drawn by chance, the statements for owners -> HTML
       content.py             what the page shows: listed rows, their neighbours, a sample, counts of all
         cells.py             columns of the rows as texts, as long as there is room for
         images.py            thumbnails: pixels of rows, or files that a column names
         plane.py             places on the map
       web/                   the page: page.html.j2, page.css, and its script in parts (page.py has their order)
-    review_page.py           the page for judging rows drawn by chance: review.html.j2, review.css, review.js
-    statement_page.py        what each owner of rows is told
+      review.*, statements.* the other two pages
 
 Nothing is fetched or sent: a content security policy allows one script and one style sheet, by their hashes.
 Cells of the data reach the page as escaped text or as JSON in which <, > and & are escaped, never as markup.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,10 +14,7 @@ if TYPE_CHECKING:
 MOST_CELLS, MOST_FEATURES = 24, 64  # columns shown; more features than this say nothing to a person
 LIMITS = (20_000, 10_000, 5_000, 2_000, 1_000, 500, 250, 120, 60)  # of characters in a cell
 PROSE_LENGTH, PROSE_WORDS = 40, 6  # mean of a column of texts
-FEW, MOSTLY = (
-    20,
-    0.5,
-)  # from so many rows on, texts of which so many are distinct tell rows apart, not what they are like
+FEW, MOSTLY = 20, 0.5  # from so many rows on, texts of which more than this share are distinct tell rows apart only
 LOOKED_AT = 2_000  # rows that tell what a column is like
 
 
@@ -45,15 +41,6 @@ class Cells:
             return [take(self._columns[name], rows) for name in names]
         block = dense_rows(self._X, rows)
         return [block[:, self._columns[name]].tolist() for name in names]
-
-    def like(self, rows: Rows) -> Cells:
-        """The same columns of other rows."""
-        other = copy(self)
-        if self._X is None:
-            other._columns = rows.cells
-        else:
-            other._X = rows.X
-        return other
 
     def of(self, rows: IntVector, room: int) -> tuple[list[list[str]], int]:
         """Cells of each row, cut where they would take more characters than there is room for; and what is left."""

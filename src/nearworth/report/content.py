@@ -29,7 +29,7 @@ BINS, MOST_DECIMALS = 25, 6
 
 @dataclass(frozen=True)
 class Rows:
-    """Everything about the rows that the audit does not know: all optional."""
+    """Everything about the rows of a file that the audit does not know: all optional."""
 
     X: Any = None
     target: str = "label"
@@ -44,7 +44,7 @@ class Rows:
     images_below: Path | None = None  # where images may be; None for their folder
     source: str = ""
     notes: list[str] = field(default_factory=list)
-    numbers: Any = None  # of these rows in the file, where some of it are left out
+    numbers: Any = None  # of the audited rows, where the file has others
     of_rows: int | None = None  # in the file
     judged: Any = ()  # rows of the audit that need not be asked about again
     unlabelled: Suggestions | None = None
@@ -54,7 +54,7 @@ class Rows:
 class Suggestions:
     """Rows without a label, what their nearest rows in the audit suggest, and which of them are open, surest first."""
 
-    rows: Rows
+    rows: IntVector  # in the file
     suggested: Any
     certainty: FloatVector
     near: IntMatrix
@@ -75,25 +75,30 @@ class Labels:
 
 
 class Content:
-    """An audit, its suspects (row numbers, worst first) and the other columns of the rows."""
+    """An audit, the rows it lists (suspects, worst first, unless others are given) and the columns of all rows."""
 
     def __init__(
-        self, audit: LabelAudit, rows: Rows, selection: Mapping[str, Any], findings: Mapping[str, Finding] | None = None
-    ) -> None:
+        self, audit: LabelAudit, rows: Rows, selection: Mapping[str, Any],
+        findings: Mapping[str, Finding] | None = None, listed: IntVector | None = None,
+    ) -> None:  # fmt: skip
         self.audit, self.rows, self.selection, self.findings = audit, rows, selection, findings or {}
-        suspects = audit.suspects(**selection)
+        suspects = audit.suspects(**selection) if listed is None else listed
         self.suspects = suspects[~np.isin(suspects, rows.judged)]
-        self.listed = self.suspects[:MOST_SUSPECTS]
+        self.listed = self.suspects[:MOST_SUSPECTS] if listed is None else listed
         self.of_classes = audit.suggested_range is None
         self.labels, self.codes = np.unique(audit.given, return_inverse=True)
+        self.numbers, self.given = np.arange(len(audit)), audit.given  # in the file, and of all rows of the file
+        if rows.numbers is not None:
+            self.numbers, self.given = rows.numbers, np.full(rows.of_rows or rows.numbers[-1] + 1, None, dtype=object)
+            self.given[self.numbers] = audit.given
 
     def page_data(self) -> dict[str, Any]:
-        """All that the page's script reads."""
+        """All that the page's script reads; rows by their numbers in the file."""
         audit, suspects = self.audit, self.suspects
-        sample = by_lot(np.arange(len(audit)), SAMPLE, SAMPLE_SEED)
+        sample = self.numbers[by_lot(np.arange(len(audit)), SAMPLE, SAMPLE_SEED)]
         tabs = {name: self._tab(found) for name, found in self.findings.items() if name in TABS and len(found)}
         beside = [row for tab in tabs.values() for rows in (tab["rows"], *tab["near"]) for row in rows]
-        data = self._shown(np.array([*sample.tolist(), *beside], dtype=np.intp)) | {"findings": tabs}
+        data = self.shown([*sample, *beside]) | {"findings": tabs}
         count = audit.n_errors
         data |= {
             "source": self.rows.source,
@@ -111,38 +116,41 @@ class Content:
             data["classes"] = np.column_stack([*counts]).tolist()  # rows and suspects of each
         else:
             data |= self._targets()
-        return self._with_unlabelled(as_in_file(data | self._map(data), self.rows))
+        return self._with_unlabelled(data | self._map(data))
 
     def _tab(self, found: Finding) -> dict[str, Any]:
         """The rows of a finding, those beside each, and what the words about it are made of."""
         rows, exact = found.columns.get("training_row", found.rows)[:MOST_FOUND], found.columns.get("exact", found.rows)
         near = [[n.row for n in self.audit.nearest(int(row))] for row in rows]
         if found.groups is not None:
-            near = [[int(other) for other in g if other != row] for g in found.groups for row in g][:MOST_FOUND]
+            near = [g[g != row] for g in found.groups for row in g][:MOST_FOUND]
         about = {"exact": exact, "other": found.rows, "score": found.scores[found.rows].round(2)}
         words = {key: column[:MOST_FOUND].tolist() for key, column in about.items()}
-        return {"rows": rows.tolist(), "near": [group[:MOST_NEAR] for group in near], **words}
+        return {"rows": self.numbers[rows].tolist(), "near": [self._in_file(g[:MOST_NEAR]) for g in near], **words}
 
-    def suspects_data(self) -> dict[str, Any]:
-        """The listed rows, worst first, as lists of equal length; `more` are their neighbours."""
-        return as_in_file(self._shown(np.arange(0)), self.rows)
+    def _in_file(self, rows: Any) -> list[int]:
+        return list(self.numbers[np.asarray(rows, dtype=np.intp)].tolist())
 
-    def _shown(self, sample: IntVector) -> dict[str, Any]:
-        audit, rows, listed = self.audit, self.rows, self.listed
-        code, cells = Labels(self.labels if self.of_classes else []), Cells(rows, len(audit))
+    def shown(self, sample: Any = ()) -> dict[str, Any]:
+        """The listed rows, worst first, as lists of equal length; `more` are the sample and the neighbours of both."""
+        audit, rows, listed, own = self.audit, self.rows, self.listed, self.numbers[self.listed]
+        code, cells = Labels(self.labels if self.of_classes else []), Cells(rows, len(self.given))
         near = [audit.nearest(int(row))[:MOST_NEAR] for row in listed]
-        rest = rows.unlabelled
-        around: list[list[int]] = [] if rest is None else rest.near[rest.order[:MOST_UNLABELLED]].tolist()
-        order = image_order(listed, [*([n.row for n in group] for group in near), *around], sample)
+        number, rest = self.numbers.tolist(), rows.unlabelled
+        around = [[number[n.row] for n in group] for group in near]
+        if rest is not None:
+            others = rest.order[:MOST_UNLABELLED]
+            around, sample = [*around, *map(self._in_file, rest.near[others])], [*sample, *rest.rows[others]]
+        order = image_order(own, around, sample)
         more = np.array(order[len(listed) :], dtype=np.intp)
-        shown, room = cells.of(listed, ROOM)
+        shown, room = cells.of(own, ROOM)
         data: dict[str, Any] = {
-            "row": listed.tolist(),
+            "row": own.tolist(),
             "given": [code(label) for label in audit.given[listed]],
             "suggested": [code(label) for label in self._suggested(listed)],
             "quality": audit.quality[listed].round(4).tolist(),
             "why": [audit.why(int(row)) for row in listed],
-            "near": [[[n.row, code(n.label), float(f"{n.distance:.3g}")] for n in group] for group in near],
+            "near": [[[number[n.row], code(n.label), float(f"{n.distance:.3g}")] for n in group] for group in near],
             "cells": shown,
             "cellNames": cells.names,
             "cellsOmitted": cells.omitted,
@@ -152,46 +160,34 @@ class Content:
             "idName": rows.id_name,
             "nRows": len(audit),
             "ofRows": rows.of_rows or len(audit),
-            "more": {"row": more.tolist(), "given": [code(label) for label in audit.given[more]]},
+            "more": {"row": more.tolist(), "given": [code(label) for label in self.given[more]]},
         }
         # The sample and the nearest neighbours come first, and are cut last.
         n_first = len(listed) + len(sample)
         first, room = cells.of(more[:n_first], room)
         data["more"]["cells"] = first + cells.of(more[n_first:], room)[0]
         if rows.ids is not None:
-            data["id"], data["more"]["id"] = ([id_text(cell) for cell in take(rows.ids, r)] for r in (listed, more))
-        return data | self._images(order, rows) | {"labels": list(code.texts), "nClasses": code.n_classes}
+            data["id"], data["more"]["id"] = ([id_text(cell) for cell in take(rows.ids, r)] for r in (own, more))
+        return data | self._images(order) | {"labels": list(code.texts), "nClasses": code.n_classes}
 
     def _with_unlabelled(self, data: dict[str, Any]) -> dict[str, Any]:
-        """The data with the rows that have no label, at the end of `more`; all by their numbers in the file."""
+        """The data with what is suggested for the rows that have no label."""
         found = self.rows.unlabelled
         if found is None:
             return data
-        order, rows, more = found.order[:MOST_UNLABELLED], found.rows, data["more"]
-        number, code = self.rows.numbers.tolist(), Labels(data["labels"])
-        own = rows.numbers[order].tolist()
-        more["row"] += own
-        more["given"] += [code("")] * len(own)
-        more["cells"] += Cells(self.rows, len(self.audit)).like(rows).of(order, ROOM // 5)[0]
-        if rows.ids is not None:
-            more["id"] += [id_text(cell) for cell in take(rows.ids, order)]
-        for name, images in self._images(order.tolist(), rows).items():
-            data[name] = (
-                images
-                if name == "imageShape"
-                else data[name] | {str(rows.numbers[int(r)]): i for r, i in images.items()}
-            )
-        near = zip(found.near[order].tolist(), found.distances[order].tolist(), strict=True)
+        order, code = found.order[:MOST_UNLABELLED], Labels(data["labels"])
+        near = zip(map(self._in_file, found.near[order]), found.distances[order].tolist(), strict=True)
         data["unlabelled"] = {
-            "row": own,
+            "row": found.rows[order].tolist(),
             "suggested": [code(label) for label in found.suggested[order]],
             "certainty": [None if c != c else round(c, 4) for c in found.certainty[order].tolist()],
-            "near": [[[number[r], float(f"{d:.3g}")] for r, d in zip(*each, strict=True)] for each in near],
+            "near": [[[r, float(f"{d:.3g}")] for r, d in zip(*each, strict=True)] for each in near],
             "count": len(found.order),
         }
         return data | {"labels": list(code.texts)}
 
-    def _images(self, order: list[int], rows: Rows) -> dict[str, Any]:
+    def _images(self, order: list[int]) -> dict[str, Any]:
+        rows = self.rows
         if rows.image_shape is not None:
             return pixels(rows.X, rows.image_shape, order)
         if rows.image_names is None:
@@ -236,7 +232,9 @@ class Content:
         X = self.rows.X
         if X is None or X.shape[1] < 2:
             return {}
-        known = np.array(data["row"] + data["more"]["row"], dtype=np.intp)
+        X = X if self.rows.numbers is None else X[self.numbers]
+        shown = [row for row in data["row"] + data["more"]["row"] if self.given[row] is not None]
+        known = np.searchsorted(self.numbers, np.array(shown, dtype=np.intp))
         others = by_lot(np.setdiff1d(np.arange(len(self.audit)), known), MOST_POINTS)
         found = places(X, np.concatenate([known, others]))
         if self.of_classes:
@@ -246,24 +244,6 @@ class Content:
             about = np.column_stack([self.audit.given[others], self.audit.suggested[others]]).round(6).tolist()
         points = [place + extra for place, extra in zip(found[len(known) :], about, strict=True)]
         return {"place": found[: len(known)], "points": points}
-
-
-def as_in_file(data: dict[str, Any], rows: Rows) -> dict[str, Any]:
-    """The data with the row numbers of the file."""
-    if rows.numbers is None:
-        return data
-    number = rows.numbers.tolist()
-    data |= {name: [number[row] for row in data[name]] for name in ("row", "sample") if name in data}
-    data["more"]["row"] = [number[row] for row in data["more"]["row"]]
-    for tab in data.get("findings", {}).values():
-        tab |= {
-            "rows": [number[row] for row in tab["rows"]],
-            "near": [[number[r] for r in group] for group in tab["near"]],
-        }
-    data["near"] = [[[number[row], *rest] for row, *rest in group] for group in data["near"]]
-    for name in {"images", "pictures"} & data.keys():
-        data[name] = {str(number[int(row)]): image for row, image in data[name].items()}
-    return data
 
 
 def rounded(values: FloatVector, ranges: Any, finest: float) -> list[float]:

@@ -1,4 +1,4 @@
-"""The page itself: template, style and script in one file, with a policy that allows nothing else."""
+"""The pages: template, style and script in one file each, with a policy that allows nothing else."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from nearworth._common.files import atomic_write
+from nearworth._common.types import IntVector
 from nearworth._version import __version__
 from nearworth.report.content import Content, Rows
 
 if TYPE_CHECKING:
     from nearworth.audit.result import LabelAudit
     from nearworth.findings.finding import Finding
+    from nearworth.results.owners import Comparison, OwnerValues
 
 # One script, in parts: each may use what those before it define.
 SCRIPTS = (
@@ -47,6 +49,30 @@ def render_report(
     rule, empty = audit.describe_selection(content.selection), audit.explain_empty(content.selection)
     shown = {"audit": audit, "rows": rows, "rule": rule, "empty": empty, "findings": content.findings}
     return rendered("web/page", script, data, listed=data, **shown)
+
+
+def render_review(audit: LabelAudit, rows: Rows, drawn: IntVector, seed: int, *, blind: bool = False) -> str:
+    """The page for judging rows drawn by chance; `blind` shows what the audit says of a row once it is judged."""
+    data = Content(audit, rows, {}, listed=drawn).shown() | {"seed": seed, "blind": blind}
+    return rendered("review", asset("review.js"), data, rows=rows, n_drawn=len(drawn), n_rows=len(audit), blind=blind)
+
+
+def render_statements(
+    owners: OwnerValues, source: str, budget: Any, comparison: Comparison | None, rules: Mapping[str, Any]
+) -> str:
+    """The page with what each owner is told; `rules` are those of `OwnerValues.payments`."""
+    payments = {} if budget is None else owners.payments(budget, **rules)
+    parts = {f"Owners of {source}": f"{owners}\n\n{owners.how}"}
+    if payments:
+        parts["Payments"] = "\n".join(f"{amount:>14,.2f}  {owner}" for owner, amount in payments.items())
+    if comparison is not None:
+        parts["Since the earlier period"] = str(comparison)
+    for owner in owners:
+        statement = owners.statement(owner)
+        if payments:
+            statement |= {"budget": budget, "payment": f"{payments[owner]:.2f}"}
+        parts[f"Statement for {owner}"] = str(statement)
+    return rendered("statements", "", {}, source=source, parts=parts)
 
 
 def rendered(name: str, script: str, data: dict[str, Any], **shown: Any) -> str:

@@ -51,12 +51,12 @@ class LabelledFrame:
         return self.target.labelled
 
     def shown(self, ids: Any) -> dict[str, Any]:
-        """What a page shows of the rows with a label: their cells, and their numbers in the frame."""
-        rows = np.flatnonzero(self.labelled)
-        columns = {name: self.table[name].take(rows) for name in self.table.column_names}
+        """What a page shows of the rows: their cells, and which of them have a label."""
+        columns = {name: self.table[name] for name in self.table.column_names}
         cells = {name: cells for name, cells in columns.items() if kind_of(cells) != "list"}
-        found = {"cells": cells, "ids": None if ids is None else np.asarray(ids)[rows], "notes": self.target.remarks}
-        return found | {"numbers": None if self.labelled.all() else rows, "of_rows": len(self.X)}
+        numbers = None if self.labelled.all() else np.flatnonzero(self.labelled)
+        found = {"X": self.X, "cells": cells, "ids": None if ids is None else np.asarray(ids)}
+        return found | {"notes": self.target.remarks, "numbers": numbers, "of_rows": len(self.X)}
 
     def alike(self, X: Any, y: Any, argument: str) -> tuple[LabelledFrame | None, Any, Any]:
         """Other rows and labels prepared alike, without those that have no label; first the frame, if y is of it."""

@@ -9,7 +9,7 @@ import os
 import zipfile
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -203,9 +203,10 @@ def _read_excel(path: Path) -> Any:
         from openpyxl import load_workbook  # type: ignore[import-untyped]
     except ImportError as error:
         raise InputError(f"{path}: Excel needs openpyxl: pip install 'nearworth[excel]'. Or save it as CSV.") from error
-    sheet = load_workbook(path, read_only=True, data_only=True).worksheets[0]
-    sheet.reset_dimensions()  # a workbook may declare many more rows and columns than it has
-    rows = [row for row in sheet.iter_rows(values_only=True) if any(cell is not None for cell in row)]
+    with closing(load_workbook(path, read_only=True, data_only=True)) as book:
+        sheet = book.worksheets[0]
+        sheet.reset_dimensions()  # a workbook may declare many more rows and columns than it has
+        rows = [row for row in sheet.iter_rows(values_only=True) if any(cell is not None for cell in row)]
     if not rows:
         raise InputError(f"{path}: its first sheet is empty.")
     columns = []

@@ -1,4 +1,4 @@
-"""Copies are grouped as the definition groups them, whatever their labels and types; leaks are found."""
+"""Copies are grouped as the definition groups them, leaks and rows far from all others are found, usual ones not."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.datasets import load_digits, load_iris, load_wine
 
 import nearworth as nw
 from nearworth.audit.copies import first_copies
@@ -128,3 +129,85 @@ def test_all_validation_rows_may_be_leaked_and_none_given(rng):
     assert not len(none)
     assert none.says == "no validation set was given"
     assert len(none.to_frame("pandas")) == 0
+
+
+def outliers(X, **parameters):
+    return nw.scan(X, np.arange(len(X)) % 2, **parameters).outliers
+
+
+@pytest.mark.parametrize("d", [1, 2, 4, 6, 20])
+def test_few_or_none_on_clean_data(d, rng):
+    assert len(outliers(rng.normal(size=(1000, d)))) <= 1
+    assert len(outliers(rng.uniform(size=(1000, d)))) <= 1
+    assert len(outliers(np.exp(rng.normal(size=(1000, d))))) <= 3
+
+
+@pytest.mark.parametrize("load", [load_digits, load_iris, load_wine])
+def test_few_on_clean_real_data(load):
+    X = load().data
+    assert len(outliers((X - X.mean(axis=0)) / np.maximum(X.std(axis=0), 1e-9))) <= 0.01 * len(X)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 10])
+def test_a_row_far_away_is_the_first_outlier(d, rng):
+    X = rng.normal(size=(500, d))
+    X[77] = 60.0
+    found = outliers(X)
+    assert found.rows[0] == 77
+    assert found.scores.argmax() == 77
+
+
+def test_a_row_in_a_direction_of_its_own(rng):
+    X = np.zeros((500, 40))
+    X[:, :5] = rng.normal(size=(500, 5))
+    X[3] = 0.0
+    X[3, 30] = 2.5  # no longer than other rows
+    assert outliers(X).rows.tolist() == [3]
+
+
+def test_scores_do_not_depend_on_units_or_place(rng):
+    X = rng.normal(size=(200, 5))
+    scores = outliers(X).scores
+    assert np.allclose(outliers(1000.0 * X).scores, scores)
+    assert np.allclose(outliers(X + 1000.0).scores, scores, atol=1e-6)
+
+
+def test_rows_on_a_grid_and_few_rows_and_equal_rows(rng):
+    grid = np.stack(np.meshgrid(*[np.arange(6.0)] * 3), axis=-1).reshape(-1, 3)
+    assert not len(outliers(grid))
+    assert not len(outliers(rng.normal(size=(10, 3))))
+    assert not len(outliers(np.ones((60, 5))))
+
+
+def test_inner_products_are_no_distances(rng):
+    X = rng.normal(size=(60, 5))
+    assert not outliers(X, metric=lambda a, b: -float(a @ b)).scores.any()
+
+
+def test_small_classes_come_smallest_first(rng):
+    y = np.repeat(["a", "b", "c"], [150, 15, 5])
+    found = nw.scan(rng.normal(size=(170, 4)), y).imbalance
+    assert [len(group) for group in found.groups] == [5, 15]
+    assert found.says == "2 classes with fewer than 20 rows, 1 with 10 or fewer"
+    frame = found.to_frame("pandas")
+    assert frame["of"].unique().tolist() == ["class c", "class b"]
+    assert found.scores[0] == 0
+    assert found.scores[-1] == 0.75
+
+
+def test_the_group_that_makes_the_score(rng):
+    """One small group is right, the labels of the others are drawn by lot."""
+    X = rng.normal(size=(300, 3))
+    y, groups = (X[:, 0] > 0).astype(int), np.repeat(["good", "bad"], [100, 200])
+    y[100:] = rng.integers(0, 2, 200)
+    X_val = rng.normal(size=(200, 3))
+    found = nw.scan(X, y, X_val, (X_val[:, 0] > 0).astype(int), groups=groups).imbalance
+    assert found.groups[-1].tolist() == [*range(100)]
+    assert "group good makes" in found.says
+    assert not nw.scan(X, y, groups=np.arange(300) % 3).imbalance.groups
+
+
+def test_targets_have_no_classes(rng):
+    found = nw.scan(rng.normal(size=(60, 3)), rng.normal(size=60), task="regression").imbalance
+    assert not found.groups
+    assert found.says == ""
