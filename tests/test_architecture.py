@@ -24,8 +24,7 @@ ARROWS = {
     "tables": "_common inputs",
     "report": "_common results",
     "audit": "_common inputs games neighbors results engine root tables report",
-    "findings": "_common inputs neighbors results root report audit",
-    "cli": "_common inputs games neighbors results engine root tables report audit findings",
+    "cli": "_common inputs games neighbors results engine root tables report audit",
 }
 OPTIONAL = {
     "faiss": "faiss_search",

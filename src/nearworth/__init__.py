@@ -17,8 +17,7 @@ The layout. There are no import cycles between folders: `tests/test_architecture
     neighbors/      which points are near: keys, distances, products, exact search, indexes; never sees a label
     results/        what a run gives: sums, Partial, Valuation, Detection, owners, plots
 
-    audit/          which labels are wrong: votes, a model of noise, LabelAudit
-    findings/       scan: duplicates, outliers, leaks and imbalance from the lists of an audit
+    audit/          which labels are wrong: votes, a model of noise, LabelAudit; scan: duplicates, outliers, leaks
     tables/         the user's tables: read, prepare, write       report/    a LabelAudit as one page to look at
     cli/            the command line, on top of everything        _common/   what every part may use
 
@@ -44,15 +43,15 @@ if TYPE_CHECKING:
     from nearworth import utilities as utilities
     from nearworth.audit.audit import audit_labels as audit_labels
     from nearworth.audit.result import LabelAudit as LabelAudit
+    from nearworth.audit.scan import Finding as Finding
+    from nearworth.audit.scan import Scan as Scan
+    from nearworth.audit.scan import scan as scan
     from nearworth.curves import RemovalCurve as RemovalCurve
     from nearworth.curves import removal_curve as removal_curve
     from nearworth.datasets import add_label_noise as add_label_noise
     from nearworth.engine.plan import Plan as Plan
     from nearworth.estimator import KNNShapley as KNNShapley
     from nearworth.estimator import knn_shapley as knn_shapley
-    from nearworth.findings.finding import Finding as Finding
-    from nearworth.findings.scan import Scan as Scan
-    from nearworth.findings.scan import scan as scan
     from nearworth.neighbors.faiss_search import FaissSearch as FaissSearch
     from nearworth.neighbors.graph import GraphSearch as GraphSearch
     from nearworth.neighbors.lsh import LSHSearch as LSHSearch
@@ -70,12 +69,11 @@ else:  # type checkers read the imports above, which name the same things
     _PUBLIC = {
         "audit.audit": ["audit_labels"],
         "audit.result": ["LabelAudit"],
+        "audit.scan": ["Finding", "Scan", "scan"],
         "curves": ["RemovalCurve", "removal_curve"],
         "datasets": ["add_label_noise"],
         "engine.plan": ["Plan"],
         "estimator": ["KNNShapley", "knn_shapley"],
-        "findings.finding": ["Finding"],
-        "findings.scan": ["Scan", "scan"],
         "neighbors.faiss_search": ["FaissSearch"],
         "neighbors.graph": ["GraphSearch"],
         "neighbors.lsh": ["LSHSearch"],

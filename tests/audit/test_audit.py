@@ -284,7 +284,7 @@ def test_votes_of_very_many_classes_take_little_memory():
     y = np.arange(3000) % 1000
     X = rng.normal(size=(1000, 8))[y] * 3 + rng.normal(size=(3000, 8))
     tracemalloc.start()
-    audit = nw.audit_labels(X, y)
+    audit = nw.audit_labels(X, y, task="classification")
     assert tracemalloc.get_traced_memory()[1] < 160e6
     tracemalloc.stop()
     new = audit.check(X[:5] + 0.01, y[:5])

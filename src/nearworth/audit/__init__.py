@@ -16,6 +16,7 @@
       review.py            rows to judge, and what the answers say about the number of errors and about lists
       export.py            suspects as tasks for other tools, and the answers back
       explain.py           Explanation: a row's neighbours, what it does to others, its value under other labels
+    scan.py              what the lists of neighbours tell beside: copies, contradictions, outliers, leaks, imbalance
 
 The evidence of a row never holds its own label, so it is fair to judge that label by it.
 """

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -183,7 +185,8 @@ def _audit_classes(
     near, group = _neighbourhood(estimator, size, groups, folder, X_val, y_val)
     voters, copies, trusted = near["_voters"], near["copies"], near["_trusted"]
     trusted = [(trusted, training.classes.encode(y_val, "y_val", len(trusted.rows))[0])] if trusted else []
-    fitted = _models_predict(estimator, codes, group) if _use_models(estimator, models, n_classes) else []
+    predict = _predictor(estimator, models, group, n_classes)
+    fitted = [] if predict is None else predict(codes)
     shares, columns = vote_evidence(voters, codes, priors, trusted)
     predictions = given + fitted if columns is None else [columns.take(p) for p in given + fitted]
     own, taken = (codes, priors) if columns is None else (columns.given, columns.rows)
@@ -230,34 +233,30 @@ def _audit_targets(
     given = None if predictions is None else check_targets(predictions, "predictions", len(targets))
     size = LISTED_FOR_TARGETS * estimator.n_neighbors
     near, group = _neighbourhood(estimator, size, groups, folder, X_val, y_val)
-    fit_models = _use_models(estimator, models)
+    fitted = _predictor(estimator, models, group)
 
     def predict(space: Space, drawn_in: FloatVector) -> list[FloatVector]:
         own = [] if given is None else [space.of(given)]
-        return own + (_models_predict(estimator, drawn_in, group) if fit_models else [])
+        return own if fitted is None else own + fitted(drawn_in)
 
     by_votes = model = fit_targets(near["_voters"], targets)
-    if fit_models or given is not None:
+    if fitted is not None or given is not None:
         model = fit_targets(near["_voters"], targets, predict)
     return LabelAudit(**model.answers, _model=by_votes, **near)
 
 
-def _use_models(estimator: KNNShapley, models: Models, n_classes: int = 1) -> bool:
-    """Whether models are asked for and pay."""
+def _predictor(
+    estimator: KNNShapley, models: Models, groups: IntVector | None, n_classes: int = 1
+) -> Callable[[Any], list[FloatMatrix]] | None:
+    """From labels to what models fitted here predict for rows they have not seen; None if not asked for, or no use."""
     if models is None:
-        return False
+        return None
     features = estimator.training_set_.features
     if estimator.metric == "precomputed" or features is None:
         raise ValueError("models='auto' needs features, and metric='precomputed' has distances only. Leave models out.")
-    return worthwhile(features.data.shape[0], features.data.shape[1], n_classes)
-
-
-def _models_predict(estimator: KNNShapley, labels: Any, groups: IntVector | None) -> list[FloatMatrix]:
-    """What models fitted here predict for rows that they have not seen."""
-    features = estimator.training_set_.features
-    assert features is not None
-    keywords = {"task": estimator.task, "n_jobs": estimator.n_jobs, "progress": estimator.progress}
-    return out_of_fold(features.data, labels, groups=groups, **keywords)
+    keywords = {"task": estimator.task, "n_jobs": estimator.n_jobs, "progress": estimator.progress, "groups": groups}
+    useful = worthwhile(features.data.shape[0], features.data.shape[1], n_classes)
+    return partial(out_of_fold, features.data, **keywords) if useful else None
 
 
 def _neighbourhood(

@@ -292,25 +292,17 @@ def _chances(trials: int, rates: FloatVector, inflows: FloatVector) -> tuple[Flo
     """
     counts = np.arange(trials + 1)[:, None]
     chance = inflows[:, None] + (1.0 - inflows - rates)[:, None] * CENTRES
-    logs = np.log(chance)[:, None, :] * counts
-    logs += np.log1p(-chance)[:, None, :] * (trials - counts)
+    logs = np.log(chance)[:, None, :] * counts + np.log1p(-chance)[:, None, :] * (trials - counts)
     highest = logs.max(axis=2, keepdims=True)
-    logs -= highest
-    return np.exp(logs, out=logs), highest
+    return np.exp(logs - highest), highest
 
 
 def _cells(means: FloatVector) -> FloatMatrix:
     """Probabilities of the cells of eta for each mean (means x cells x sizes), interpolated between tabulated ones."""
     means = np.clip(means, MEANS[0], MEANS[-1])
     after = np.clip(np.searchsorted(MEANS, means), 1, len(MEANS) - 1)
-    part = (means - MEANS[after - 1]) / (MEANS[after] - MEANS[after - 1])
-    table = _table()
-    below, above = table.take(after - 1, axis=0), table.take(after, axis=0)
-    parts = np.repeat(part, table[0].size).reshape(below.shape)  # faster than to multiply by one number for each mean
-    above *= parts
-    below *= np.subtract(1.0, parts, out=parts)
-    below += above
-    return below
+    part = ((means - MEANS[after - 1]) / (MEANS[after] - MEANS[after - 1]))[:, None, None]
+    return np.asarray((1.0 - part) * _table()[after - 1] + part * _table()[after])
 
 
 @cache

@@ -181,20 +181,15 @@ def _fit(voters: Voters, targets: FloatVector, space: Space, predict: Predict | 
     nearer = np.clip(near, first - NEAR_FENCE * usual, first + NEAR_FENCE * usual)
     suggested = _suggestions(voters, nearer)
     if predict is not None:
-        layers = np.stack([suggested, *predict(space, near)], axis=1)
-        suggested = _joined(np.clip(layers, *fence) - centre, near - centre) + centre
+        layers = np.clip(np.stack([suggested, *predict(space, near)], axis=1), *fence) - centre
+        weights = nnls(layers, near - centre)[0]  # of the sum that comes nearest to the targets, none negative
+        suggested = (layers @ weights if weights.any() else layers.mean(axis=1)) + centre
     sizes = np.abs(points - suggested)
     ground = _Ground(space, targets, nearer, sizes, 1.0)
     # The width from the median, which a minority of wrong targets hardly moves.
     width = max(float(np.median(sizes / ground.scale(voters))), 1e-9) / MEDIAN_SIZE
     ground = ground._replace(width=width)
     return _Fit.of(ground, targets, suggested, ground.scale(voters))
-
-
-def _joined(layers: FloatMatrix, near: FloatVector) -> FloatVector:
-    """The sum of suggestions with weights, none negative, that comes nearest to the targets; never all nought."""
-    weights = nnls(layers, near)[0]
-    return np.asarray(layers @ weights if weights.any() else layers.mean(axis=1))
 
 
 def _student_density(points: FloatVector, freedom: int) -> FloatVector:

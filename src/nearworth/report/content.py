@@ -17,7 +17,7 @@ from nearworth.report.plane import by_lot, places
 
 if TYPE_CHECKING:
     from nearworth.audit.result import LabelAudit
-    from nearworth.findings.finding import Finding
+    from nearworth.audit.scan import Finding
 
 MOST_SUSPECTS, MOST_NEAR, MOST_UNLABELLED, MOST_FOUND = 5_000, 10, 500, 1_000
 TABS = ("duplicates", "outliers", "leakage")

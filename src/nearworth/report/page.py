@@ -20,7 +20,7 @@ from nearworth.report.content import Content, Rows
 
 if TYPE_CHECKING:
     from nearworth.audit.result import LabelAudit
-    from nearworth.findings.finding import Finding
+    from nearworth.audit.scan import Finding
     from nearworth.results.owners import Comparison, OwnerValues
 
 # One script, in parts: each may use what those before it define.
