@@ -16,10 +16,10 @@ from typing import Any
 from nearworth._common import native
 from nearworth._common.frames import html_table
 from nearworth._common.memory import Memory, default_budget, free_memory, usable_threads
-from nearworth.engine.classify import ClassificationEvaluator, SharedTraining, SortedEvaluator
+from nearworth.engine.classify import ClassificationEvaluator, SharedTraining
 from nearworth.engine.problem import Problem, TrainingSet, budget
 from nearworth.engine.regress import RegressionEvaluator
-from nearworth.engine.rules import RadiusRule, Rule, WeightRule
+from nearworth.engine.rules import RadiusRule, RankRule, Rule
 from nearworth.engine.run import Evaluator, Request, one_blas_thread
 from nearworth.engine.truncate import ExactSource, Source, TruncatedEvaluator
 from nearworth.games.classification import ClassificationGame
@@ -83,7 +83,7 @@ class Method:
             found = source or ExactSource(problem, self.n_candidates, plan)
             return lambda: TruncatedEvaluator(problem, found, self.tail)
         if not native.available():
-            return lambda: SortedEvaluator(problem, plan.batch)
+            return RankRule().evaluators(problem, plan, shared)
         if problem.game.TASK == "regression":
             return lambda: RegressionEvaluator(problem, plan.batch)
         shared = shared or SharedTraining(problem.keys, problem.labels)
@@ -98,7 +98,7 @@ class Method:
         if self.n_candidates is not None:
             return TruncatedEvaluator.memory(n_train, by_product=by_product)
         if not native.available():
-            return SortedEvaluator.memory(n_train)
+            return RankRule().memory(n_train, by_product=by_product)
         if training.task == "regression":
             return RegressionEvaluator.memory(n_train)
         return ClassificationEvaluator.memory(n_train, by_product=by_product)
@@ -151,7 +151,7 @@ def choose_method(
     if parameters["radius"] is not None:
         return Method(rule=RadiusRule(float(parameters["radius"])))
     if parameters["weights"] is not None:
-        return Method(rule=WeightRule(parameters["weights"]))
+        return Method(rule=RankRule(parameters["weights"]))
     search, max_error, n_train = parameters["search"], parameters["max_error"], n_train or training.n_rows
     euclidean = training.keys.data is not None
     if search not in ("exact", "auto") and not euclidean:
