@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from nearworth.engine.plan import Plan
 
 MANY_COUNTS = 2**14
+SOME = 2048  # owned rows that tell how far near ones are, about
 
 
 class Rule:
@@ -180,25 +181,33 @@ class OwnedRule(Rule):
         count = int(self.owned.sum())
         return f"{len(self.owned) - count:,} candidates given {count:,} owned rows: the K nearest of these decide"
 
-    @property
+    @cached_property
     def is_local(self) -> bool:  # type: ignore[override]
         return int(self.owned.sum()) >= self.game.n_neighbors
 
     def values(self, problem: Problem, query: int, rows: IntVector, keys: FloatVector) -> FloatVector:
-        matches, values = problem.labels == problem.query_labels[query], np.zeros(problem.n_train)
+        label, values = problem.query_labels[query], np.zeros(problem.n_train)
         if self.is_local:
             near = keys <= _kth(keys[self.owned[rows]], self.game.n_neighbors)
             rows, keys = rows[near], keys[near]
         else:  # any candidate may be in a small coalition, however far it is
-            candidates = matches & ~self.owned
-            added = self.game.added(int(candidates.sum()), int((matches & self.owned).sum()))
+            matches = problem.labels == label
+            added = self.game.added(int((matches & ~self.owned).sum()), int((matches & self.owned).sum()))
             values[~self.owned] = np.where(matches[~self.owned], *added)
         ranked, _, first = by_rank(problem, rows, keys)
-        values[ranked] += self.game.values(self.owned[ranked], matches[ranked].astype(np.float64), first[0])
+        gains = (problem.labels[ranked] == label).astype(np.float64)
+        values[ranked] += self.game.values(self.owned[ranked], gains, first[0])
         return values
 
     def bound(self, problem: Problem, block: QuantisedKeys, query: int) -> float:  # noqa: ARG002
-        return float(_kth(block.qkeys[query, self.owned], self.game.n_neighbors)) + float(block.tolerance[query])
+        kth = _kth(block.qkeys[query, self._some_owned], self.game.n_neighbors)
+        return float(kth) + float(block.tolerance[query])
+
+    @cached_property
+    def _some_owned(self) -> IntVector:
+        """The K-th nearest of them is not nearer than that of all."""
+        rows = np.flatnonzero(self.owned)
+        return rows[:: max(1, len(rows) // max(SOME, self.game.n_neighbors))]
 
 
 def _kth(keys: Any, k: int) -> Any:
