@@ -25,7 +25,6 @@ from nearworth._common.types import FloatMatrix, FloatVector
 from nearworth.engine.problem import Problem
 from nearworth.engine.run import Request
 from nearworth.games.classification import ClassificationGame
-from nearworth.inputs.features import fingerprint
 from nearworth.neighbors.keys import Keys
 from nearworth.neighbors.quantised import Products, QuantisedKeys, quantise_exact
 from nearworth.results.sums import Leaf
@@ -211,10 +210,6 @@ class SharedTraining:
     @property
     def classes(self) -> ClassOrder:
         return self._once("classes", lambda: ClassOrder(self._labels))  # type: ignore[no-any-return]
-
-    def ordered(self, codes: npt.NDArray[Any]) -> ClassOrder:
-        """Training points in the order of other codes than their classes."""
-        return self._once(fingerprint(codes), lambda: ClassOrder(codes))  # type: ignore[no-any-return]
 
     def products(self) -> Products:
         """qkeys from matrix products."""

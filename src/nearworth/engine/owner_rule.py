@@ -15,7 +15,7 @@ import numpy as np
 from nearworth._common import native
 from nearworth._common.memory import Memory
 from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix, IntVector
-from nearworth.engine.classify import ClassificationEvaluator, SharedTraining
+from nearworth.engine.classify import ClassificationEvaluator, ClassOrder, SharedTraining
 from nearworth.engine.problem import Problem
 from nearworth.engine.rules import Rule, by_rank
 from nearworth.engine.run import Evaluator, Request
@@ -141,10 +141,16 @@ class OwnersEvaluator(ClassificationEvaluator):
     """Values of owners; see Evaluator in run.py. One per thread."""
 
     def __init__(
-        self, problem: Problem, shared: SharedTraining, rule: OwnerRule, binomial: Any, **options: Any
+        self,
+        problem: Problem,
+        shared: SharedTraining,
+        rule: OwnerRule,
+        order: ClassOrder,
+        binomial: Any,
+        **options: Any,
     ) -> None:
         super().__init__(problem, shared, **options)
-        self._classes, self._probing = shared.ordered(rule.codes), False
+        self._classes, self._probing = ClassOrder(rule.codes), False
         self._rule, self._binomial = rule, binomial
         self._owner_of, self._class_of = rule.codes.astype(np.int32), problem.labels.astype(np.int32)
         self._near, self._exact = np.empty(problem.n_train, dtype=np.int32), np.empty(problem.n_train)
