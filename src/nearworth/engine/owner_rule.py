@@ -17,7 +17,7 @@ from nearworth._common.memory import Memory
 from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix, IntVector
 from nearworth.engine.classify import ClassificationEvaluator, ClassOrder, SharedTraining
 from nearworth.engine.problem import Problem
-from nearworth.engine.rules import Rule, by_rank
+from nearworth.engine.rules import Rule, by_rank, check_rule
 from nearworth.engine.run import Evaluator, Request
 from nearworth.games.coefficients import Presence
 from nearworth.games.owner_game import QUADRATURE_ERROR, Nodes, SmallCoalitions, owner_values
@@ -86,21 +86,10 @@ class OwnerRule(Rule):
 
 def owner_rule(codes: IntVector, n_owners: int, parameters: Mapping[str, Any]) -> OwnerRule:
     """The rule for these parameters, if they ask for a game of owners that can be solved exactly."""
-    semivalue, search = parameters["semivalue"], parameters["search"]
-    if parameters["task"] == "regression":
-        raise ValueError(
-            "value_owners needs task='classification': no exact values of owners are known for regression. "
-            "Valuation.sum_by adds up the values of their rows."
-        )
+    check_rule("value_owners", parameters, "n_candidates", "radius", "weights")
+    semivalue = parameters["semivalue"]
     if not isinstance(semivalue, str) and semivalue[0] == "sizes":
         raise ValueError("value_owners: semivalue=('sizes', ...) is a law of rows, not of owners. Use another one.")
-    for name in ("n_candidates", "radius", "weights"):
-        if parameters.get(name) is not None:
-            raise ValueError(f"value_owners has no form for {name}={parameters[name]!r}. Leave it None.")
-    if search not in ("exact", "auto"):
-        raise ValueError(
-            f"value_owners needs search='exact': the nearest rows of every owner, not those of all; got {search!r}."
-        )
     if n_owners > MOST_OWNERS:
         raise ValueError(
             f"value_owners is exact, and {n_owners:,} owners are too many for that (the most are {MOST_OWNERS:,}). "
@@ -141,13 +130,7 @@ class OwnersEvaluator(ClassificationEvaluator):
     """Values of owners; see Evaluator in run.py. One per thread."""
 
     def __init__(
-        self,
-        problem: Problem,
-        shared: SharedTraining,
-        rule: OwnerRule,
-        order: ClassOrder,
-        binomial: Any,
-        **options: Any,
+        self, problem: Problem, shared: SharedTraining, rule: OwnerRule, binomial: Any, **options: Any
     ) -> None:
         super().__init__(problem, shared, **options)
         self._classes, self._probing = ClassOrder(rule.codes), False

@@ -19,7 +19,7 @@ from nearworth._common.memory import Memory, default_budget, free_memory, usable
 from nearworth.engine.classify import ClassificationEvaluator, SharedTraining
 from nearworth.engine.problem import Problem, TrainingSet, budget
 from nearworth.engine.regress import RegressionEvaluator
-from nearworth.engine.rules import RadiusRule, RankRule, Rule
+from nearworth.engine.rules import RadiusRule, RankRule, Rule, check_rule
 from nearworth.engine.run import Evaluator, Request, one_blas_thread
 from nearworth.engine.truncate import ExactSource, Source, TruncatedEvaluator
 from nearworth.games.classification import ClassificationGame
@@ -121,27 +121,17 @@ def check_search_parameters(parameters: Mapping[str, Any]) -> None:
     _check_distance_rules(parameters)
     if parameters["task"] == "regression" and (wanted is not None or search not in ("exact", "auto")):
         found = f"n_candidates={wanted}" if wanted is not None else f"search={search!r}"
-        raise ValueError(
-            f"{found} needs task='classification': regression ranks all neighbours. "
-            "Leave n_candidates=None and search='exact'."
-        )
+        raise ValueError(f"{found} needs task='classification': regression ranks all neighbours. Leave it out.")
 
 
 def _check_distance_rules(parameters: Mapping[str, Any]) -> None:
     given = [name for name in ("radius", "weights") if parameters[name] is not None]
     if len(given) > 1:
         raise ValueError("radius and weights were both given. Give one of them.")
-    problems = {
-        "task='classification'": parameters["task"] == "regression",
-        "search='exact'": parameters["search"] not in ("exact", "auto"),
-        "n_candidates=None": parameters["n_candidates"] is not None,
-        "max_error=None": parameters["max_error"] is not None,
-        "utility='soft'": parameters["radius"] is not None and parameters["utility"] != "soft",
-        "another semivalue": parameters["radius"] is not None and parameters["semivalue"][0] == "sizes",
-    }
-    for needed, missing in problems.items():
-        if given and missing:
-            raise ValueError(f"{given[0]} needs {needed}.")
+    for name in given:
+        check_rule(name, parameters, "n_candidates", "max_error")
+    if given == ["radius"] and (parameters["utility"] != "soft" or parameters["semivalue"][0] == "sizes"):
+        raise ValueError("radius needs utility='soft' and another semivalue than ('sizes', ...).")
 
 
 def choose_method(

@@ -13,7 +13,7 @@ product.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -71,6 +71,17 @@ class Rule:
     def memory(self, n_train: int, *, by_product: bool) -> Memory:  # noqa: ARG002
         """Bytes of an evaluator."""
         return Memory(per_thread=16 * 8 * n_train, per_query=(8 + 8) * n_train)
+
+
+def check_rule(name: str, parameters: Mapping[str, Any], *absent: str) -> None:
+    """Refuse what has no form in a game: regression, searchers, and parameters that must be absent."""
+    if parameters["task"] == "regression":
+        raise ValueError(f"{name} needs task='classification': no exact values are known for regression.")
+    if parameters["search"] not in ("exact", "auto"):
+        raise ValueError(f"{name} needs search='exact'; got {parameters['search']!r}.")
+    for other in absent:
+        if parameters[other] is not None:
+            raise ValueError(f"{name} needs {other}=None; got {parameters[other]!r}.")
 
 
 class RuleEvaluator:
@@ -164,11 +175,9 @@ class OwnedRule(Rule):
             raise ValueError(f"owned must be a mask, True or False for each of the {problem.n_train} training rows.")
         if mask.all():
             raise ValueError("owned: all training rows are owned, so that no candidate is left to value.")
-        if parameters["task"] == "regression" or problem.leave_one_out or problem.groups is not None:
-            raise ValueError("owned needs task='classification', X_val and y_val, and no groups.")
-        for name in ("n_candidates", "max_error", "radius", "weights"):
-            if parameters[name] is not None:
-                raise ValueError(f"owned values are exact and have no form for {name}. Leave it None.")
+        check_rule("owned", parameters, "n_candidates", "max_error", "radius", "weights")
+        if problem.leave_one_out or problem.groups is not None:
+            raise ValueError("owned needs X_val and y_val, and no groups.")
         n_classes = problem.training.n_classes(parameters["n_classes"])
         about = {name: parameters[name] for name in ("n_neighbors", "utility", "semivalue")}
         return cls(mask, OwnedGame(int((~mask).sum()), int(mask.sum()), n_classes=n_classes, **about))

@@ -170,8 +170,7 @@ def _find_layout(schema: Any, label: str | None, argument: str) -> _Layout:
     vectors = {name: kind for name, kind in kinds.items() if _is_vector(kind)}
     if len(vectors) > 1:
         raise ValueError(
-            f"{argument} has several columns of vectors: {', '.join(map(repr, vectors))}. "
-            "Give one of them: dataset.scanner(columns=[...])."
+            f"{argument} has several columns of vectors: {', '.join(map(repr, vectors))}. Give one of them."
         )
     if not kinds:
         raise ValueError(f"{argument} has no column to compare rows by. Give at least one column of numbers.")
@@ -190,9 +189,6 @@ def _dtype(kind: Any, name: str, argument: str) -> np.dtype[Any]:
     if pa.types.is_decimal(kind):
         kind = pa.float64()
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
-        raise ValueError(
-            f"{argument} has a column that is not numeric: {name!r} ({kind}). Encode it (for example one-hot) or leave "
-            "it out; distances need numbers."
-        )
+        raise ValueError(f"{argument} has a column that is not numeric: {name!r} ({kind}). Encode it or leave it out.")
     found: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
     return found
