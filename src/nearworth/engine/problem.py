@@ -253,7 +253,9 @@ class TrainingSet:
 
     def _own_points(self) -> Features:
         if self.features is None:
-            raise ValueError("value() without a validation set needs fit(D, y), with distances D training x training.")
+            raise ValueError(
+                "value() without X_val needs distances between training points: fit(D, y), training x training."
+            )
         if self.n_rows == 1:
             raise ValueError(
                 "value() without a validation set needs at least 2 training points; there is 1. Give X_val and y_val."
