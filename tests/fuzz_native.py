@@ -30,7 +30,7 @@ import scipy.sparse
 import cells
 from nearworth._common import native
 from nearworth.engine.nearest_lists import NearestLists
-from nearworth.games.classification import ClassificationGame
+from nearworth.games.classification import ClassificationGame, linear_values
 from nearworth.games.coefficients import Presence, rank_weights
 from nearworth.games.owner_game import Nodes, owner_values
 from nearworth.games.regression import RegressionGame
@@ -194,12 +194,14 @@ def classify_scratch(rng):
 
 @case
 def classify_block(rng):
-    """Rough qkeys within their tolerance give the bits that exact ones do; certified values are as near as they say."""
+    """Rough qkeys within their tolerance give the bits that exact ones do, and the values of the formula, ties averaged
+    or not; certified values are as near as they say.
+    """
     n, n_queries, n_classes = size(rng, least=2), size(rng, 17), int(rng.choice([1, 2, 3, 30]))
     classes = np.sort(rng.integers(0, n_classes, n))
     counts = np.bincount(classes, minlength=n_classes)
     row_of, excluded = rng.permutation(n).astype(np.int32), some_excluded(rng, n_queries, n)
-    keys = rng.integers(0, rng.choice([1, 5, 100, 10**5]), (n_queries, n))  # by row
+    keys = rng.integers(0, rng.choice([1, 2, 5, 20, 100, 10**5]), (n_queries, n))  # by row
     noise, spacing = int(rng.choice([0, 1, 100, 2**18])), int(rng.choice([1, 50, 2**10]))
     qkeys = np.zeros((n_queries, n + 3), np.int32)
     qkeys[:, :n] = keys[:, row_of] * spacing + rng.integers(-noise, noise + 1, keys.shape) + 2**20
@@ -213,9 +215,20 @@ def classify_block(rng):
     source = (given, None) if rng.integers(2) else (None, lambda query, rows, out: np.copyto(out, given[query, rows]))
     common = [labels, excluded, rng.random((n_queries, 2)), rng.random(n_queries), np.append(0, np.cumsum(counts))]
     common += [row_of, np.argsort(row_of).astype(np.int32), worth, loss, np.append(0.0, np.cumsum(weights.worth))]
-    ends = [int(weights.loss.argmax()), int(rng.integers(2)), n_cells, None, None, *source]
+    by_index = bool(rng.integers(4) == 0)
+    ends = [int(weights.loss.argmax()), int(by_index), n_cells, None, None, *source]
     ends += [None, Space((n_queries, n))] if each else [before, None]
     ends += [np.zeros(n_queries), scratch]
+
+    def by_formula():
+        for query, (label, constants) in enumerate(zip(labels, common[2], strict=True)):
+            values, there = np.zeros(n), np.setdiff1d(np.arange(n), excluded[query])  # by position
+            order = there[np.lexsort((row_of[there], keys[query, row_of[there]]))]
+            first = np.append(True, by_index | (np.diff(keys[query, row_of[order]]) != 0))[: len(order)]
+            matches = classes[order] == label
+            linear = linear_values(matches[None].astype(float), weights, TieBlocks(first[None]))[0]
+            values[order] = linear + np.where(matches, *constants)
+            yield values
 
     def check(result, arrays):
         qkeys_of_keys = np.zeros_like(qkeys)
@@ -225,6 +238,10 @@ def classify_block(rng):
         name = "values" if each else "total"
         if max_error == 0.0:
             assert arrays[name].tobytes() == expected[name].tobytes()
+            values = np.array(list(by_formula())).reshape(n_queries, n)
+            np.testing.assert_allclose(
+                arrays[name], values if each else before + common[3] @ values, rtol=0, atol=1e-12
+            )
             return
         assert (arrays["errors"] <= max_error).all()
         bound = arrays["errors"][:, None] if each else common[3] @ arrays["errors"]

@@ -166,10 +166,12 @@ def test_unknown_names_are_attribute_errors():
 
 
 def test_constructors_of_many_fields_take_keywords():
-    """Named tuples aside, which kernels need."""
+    """Named tuples aside, which kernels need, and KNNShapley, whose parameters may be given in their order."""
     for path in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if not isinstance(node, ast.ClassDef) or "NamedTuple" in map(ast.unparse, node.bases):
+                continue
+            if node.name == "KNNShapley":
                 continue
             fields = [ast.unparse(field) for field in node.body if isinstance(field, ast.AnnAssign)]
             keywords = "_: KW_ONLY" in fields or any("kw_only=True" in ast.unparse(d) for d in node.decorator_list)

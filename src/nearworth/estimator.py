@@ -5,7 +5,7 @@ It has the manners of one without inheriting them: loading scikit-learn takes 1.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from inspect import Parameter, signature
 from typing import Any
@@ -30,6 +30,7 @@ from nearworth.results.valuation import Valuation
 FEW_LEAKS, LEAKED_SHARE = 20, 0.25  # validation rows that may be training rows too
 
 
+@dataclass(eq=False, repr=False)
 class KNNShapley:
     """What each training point is worth to a K-nearest-neighbour model, exactly.
 
@@ -100,54 +101,30 @@ class KNNShapley:
     array([ 0.6667, -0.3333,  0.1667])
     """
 
-    classes_: Any
-    feature_names_in_: Any
-    n_features_in_: int
-    training_set_: TrainingSet
-
-    def __init__(
-        self,
-        n_neighbors: int = 5,
-        task: Task = "classification",
-        utility: Utility = "soft",
-        semivalue: Semivalue = "shapley",
-        metric: Any = "euclidean",
-        metric_params: dict[str, Any] | None = None,
-        search: Any = "exact",
-        n_candidates: int | None = None,
-        max_error: float | None = None,
-        tail: Tail = "local",
-        n_classes: int | None = None,
-        ties: Ties = "average",
-        aggregate: Aggregate = "mean",
-        standard_errors: bool = False,
-        max_memory: int | str | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        progress: Any = None,
-        radius: float | None = None,
-        weights: Any = None,
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.task = task
-        self.utility = utility
-        self.semivalue = semivalue
-        self.metric = metric
-        self.metric_params = metric_params
-        self.search = search
-        self.n_candidates = n_candidates
-        self.max_error = max_error
-        self.tail = tail
-        self.n_classes = n_classes
-        self.ties = ties
-        self.aggregate = aggregate
-        self.standard_errors = standard_errors
-        self.max_memory = max_memory
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.progress = progress
-        self.radius = radius
-        self.weights = weights
+    n_neighbors: int = 5
+    task: Task = "classification"
+    utility: Utility = "soft"
+    semivalue: Semivalue = "shapley"
+    metric: Any = "euclidean"
+    metric_params: dict[str, Any] | None = None
+    search: Any = "exact"
+    n_candidates: int | None = None
+    max_error: float | None = None
+    tail: Tail = "local"
+    n_classes: int | None = None
+    ties: Ties = "average"
+    aggregate: Aggregate = "mean"
+    standard_errors: bool = False
+    max_memory: int | str | None = None
+    n_jobs: int | None = None
+    random_state: Any = None
+    progress: Any = None
+    radius: float | None = None
+    weights: Any = None
+    classes_: Any = field(init=False)
+    feature_names_in_: Any = field(init=False)
+    n_features_in_: int = field(init=False)
+    training_set_: TrainingSet = field(init=False)
 
     def fit(self, X: Any, y: Any = None) -> KNNShapley:
         """Check and keep the training set, by reference: do not change the arrays afterwards.

@@ -120,24 +120,20 @@ def value_retrieval(
         raise ValueError("semivalue=('sizes', ...) depends on the size of the corpus, which lists do not tell.")
     judged = _gains(qrels)
     queries, documents, pairs, scores = _ranked(run, judged)
-    gains, ends = np.zeros(len(scores)), np.zeros((2, len(queries)))
-    sizes = np.bincount(pairs[0], minlength=len(queries))
-    starts = np.append(0, np.cumsum(sizes))
-    weights = rank_weights(Presence.of(semivalue), int(sizes.max()), int(n_neighbors))
-    for number, (query, start, stop) in enumerate(zip(queries, starts, starts[1:], strict=False)):
-        missing = dict(judged[query])
-        gains[start:stop] = [missing.pop(documents[document], 0.0) for document in pairs[1, start:stop].tolist()]
+    values, ends = np.empty(len(scores)), np.zeros((2, len(queries)))
+    sizes = np.bincount(pairs[0], minlength=len(queries)).tolist()
+    weights = rank_weights(Presence.of(semivalue), max(sizes), int(n_neighbors))
+    start = 0
+    for number, (query, size) in enumerate(zip(queries, sizes, strict=True)):
+        part, missing = slice(start, start + size), dict(judged[query])
+        gains = np.array([[missing.pop(documents[document], 0.0) for document in pairs[1, part].tolist()]])
+        first = np.append(True, (np.diff(scores[part]) != 0) | (ties == "index"))[None]
+        by_rank = RankWeights(weights.worth[:size], weights.loss[:size])
+        values[part] = linear_values(gains, by_rank, TieBlocks(first))[0]
         beyond = [0.0, *missing.values()]
         # The losses of all ranks beyond the list add up to what its last rank is worth, at most.
-        ends[:, number] = -weights.worth[stop - start - 1] * np.array([max(beyond), min(beyond)])
-    values = np.empty(len(scores))
-    for size in np.unique(sizes):
-        some = (starts[:-1][sizes == size, None] + np.arange(size)).astype(np.intp)
-        first = np.ones(some.shape, dtype=bool)
-        if ties == "average":
-            first[:, 1:] = scores[some][:, 1:] != scores[some][:, :-1]
-        by_rank = RankWeights(weights.worth[:size], weights.loss[:size])
-        values[some] = linear_values(gains[some], by_rank, TieBlocks(first))
+        ends[:, number] = -weights.worth[size - 1] * np.array([max(beyond), min(beyond)])
+        start += size
     return RetrievalValues(documents, queries, pairs, values, ends)
 
 

@@ -72,6 +72,7 @@ def test_groups_of_one_are_plain_self_valuation(task, rng):
     np.testing.assert_allclose(plain.standard_errors, grouped.standard_errors, rtol=0, atol=1e-15)
 
 
+@pytest.mark.filterwarnings("ignore:X_val. .*training rows too")
 def test_large_groups_as_by_hand(rng):
     """Sizes at which products and cells are used, against one game per group."""
     n, k = 3000, 5

@@ -105,7 +105,8 @@ def fork(done, total):
             os._exit(blas() != before)
 
 X, y = np.random.default_rng(0).normal(size=(900, 3)), np.arange(900) % 2
-children, est = [], nw.KNNShapley(metric="mahalanobis", progress=fork, n_jobs=2).fit(X, y)
+scale = {"VI": np.eye(3)}
+children, est = [], nw.KNNShapley(metric="mahalanobis", metric_params=scale, progress=fork, n_jobs=2).fit(X, y)
 with threadpool_limits(2, user_api="blas"):
     before = blas()
     est.value(X, y)

@@ -31,7 +31,7 @@ def test_true_distances_order_whatever_order_comes(variant, rng, scale):
     truth = EuclideanKeys(X)
     found, keys = truth.order(Q, rng.permuted(exact, axis=1))
     np.testing.assert_array_equal(found, exact)
-    np.testing.assert_allclose(truth.unsquared(Q, keys), far, rtol=1e-15)
+    np.testing.assert_allclose(truth.as_distances(keys, Q), far, rtol=1e-15)
 
 
 def test_true_distances_leave_missing_ones_at_the_end(rng):

@@ -10,7 +10,8 @@
     regress.py   the evaluator of regression
     truncate.py  the evaluator where few neighbours are ranked: values with certified intervals; candidates for that
                  from exact search or from a searcher, which is evaluated on a sample
-    rules.py        other games: candidates given owned rows, votes within a radius, votes weighed by distance
+    rules.py        games query by query: all rows by rank without compiled code, candidates given owned rows, votes
+                    within a radius, votes weighed by distance
     owner_rule.py   owners of rows as players
     nearest_lists.py   the nearest points of every query, recorded while the queries are valued
 

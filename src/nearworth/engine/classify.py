@@ -6,8 +6,7 @@
     native/classify.c    one compiled call for the block: cells, exact distances where qkeys are ambiguous, values, sums
 
 `_next_block` is the policy: products in single precision while they leave few points ambiguous, then in double. The
-values are the same to the bit either way, and for exact keys. Without the compiled library, `SortedEvaluator` ranks
-every query by a sort and values it by the formulas of `games/`.
+values are the same to the bit either way, and for exact keys. Without the compiled library, see RankRule in rules.py.
 """
 
 from __future__ import annotations
@@ -26,11 +25,8 @@ from nearworth._common.types import FloatMatrix, FloatVector
 from nearworth.engine.problem import Problem
 from nearworth.engine.run import Request
 from nearworth.games.classification import ClassificationGame
-from nearworth.games.ties import TieBlocks
-from nearworth.inputs.features import fingerprint
 from nearworth.neighbors.keys import Keys
 from nearworth.neighbors.quantised import Products, QuantisedKeys, quantise_exact
-from nearworth.neighbors.searchers import Neighbours
 from nearworth.results.sums import Leaf
 
 MOST_AMBIGUOUS = 0.1  # share of ambiguous points beyond which products in double precision are cheaper
@@ -169,41 +165,6 @@ class ClassificationEvaluator:
         return Memory(per_thread=thread, per_query=(4 if by_product else 4 + 8 + 8 + 8 + 1) * n_train)
 
 
-class SortedEvaluator:
-    """The same without compiled code: a sort of all exact keys, and the formulas of `games/` as they are written.
-
-    With `weigh`, a vote counts as much as that says of its distance.
-    """
-
-    def __init__(self, problem: Problem, batch: int, weigh: Callable[[FloatVector], FloatVector] | None = None) -> None:
-        self._problem, self._batch, self._weigh = problem, batch, weigh
-
-    def add(self, leaf: Leaf, start: int, stop: int, request: Request) -> Iterator[int]:
-        problem = self._problem
-        for query, keys in problem.exact_keys(start, stop, self._batch):
-            excluded = problem.excluded(query)
-            keys[excluded] = np.nan  # sorts behind everything, infinity included
-            order = np.argsort(keys, kind="stable")[: problem.n_train - len(excluded)]
-            ranked = Neighbours(order[None, :], keys[None, order])
-            if request.nearest is not None:
-                request.nearest.keep(query, order, keys[order])
-            values = np.zeros(problem.n_train)
-            label = problem.query_labels[query : query + 1]
-            game, ties = problem.game_without(len(excluded)), TieBlocks(ranked.starts(problem.ties))
-            if self._weigh is None:
-                values[order] = game.values(problem.labels[None, order], label, ties)[0]
-            else:
-                distances = problem.keys.as_distances(ranked.keys, problem.queries[query : query + 1])
-                gains = np.where(problem.labels[None, order] == label, self._weigh(distances[0]), 0.0)
-                values[order] = game.gain_values(gains, ties)[0]
-            request.add(leaf, query, float(problem.weights[query]), values)
-            yield 1
-
-    @staticmethod
-    def memory(n_train: int) -> Memory:
-        return Memory(per_thread=16 * 8 * n_train, per_query=(8 + 8) * n_train)
-
-
 def _sequences(game: ClassificationGame) -> tuple[FloatVector, FloatVector, FloatVector, int]:
     """Worth, loss and the sums of worth by rank, as the kernel counts ranks: from 1, 0 is "before the first"."""
     worth, loss = game.weights.worth, game.weights.loss
@@ -249,10 +210,6 @@ class SharedTraining:
     @property
     def classes(self) -> ClassOrder:
         return self._once("classes", lambda: ClassOrder(self._labels))  # type: ignore[no-any-return]
-
-    def ordered(self, codes: npt.NDArray[Any]) -> ClassOrder:
-        """Training points in the order of other codes than their classes."""
-        return self._once(fingerprint(codes), lambda: ClassOrder(codes))  # type: ignore[no-any-return]
 
     def products(self) -> Products:
         """qkeys from matrix products."""

@@ -7,7 +7,7 @@ nearest rows of each owner and values a block of queries (native/owners.c).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,15 +15,14 @@ import numpy as np
 from nearworth._common import native
 from nearworth._common.memory import Memory
 from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix, IntVector
-from nearworth.engine.classify import ClassificationEvaluator, SharedTraining, SortedEvaluator
+from nearworth.engine.classify import ClassificationEvaluator, ClassOrder, SharedTraining
 from nearworth.engine.problem import Problem
-from nearworth.engine.rules import NearEvaluator, Rule
+from nearworth.engine.rules import Rule, by_rank, check_rule
 from nearworth.engine.run import Evaluator, Request
 from nearworth.games.coefficients import Presence
 from nearworth.games.owner_game import QUADRATURE_ERROR, Nodes, SmallCoalitions, owner_values
 from nearworth.inputs.features import fingerprint
 from nearworth.neighbors.quantised import QuantisedKeys
-from nearworth.neighbors.searchers import Neighbours
 from nearworth.results.sums import Leaf
 
 if TYPE_CHECKING:
@@ -41,6 +40,7 @@ class OwnerRule(Rule):
     codes: IntVector
     nodes: Nodes
     n_neighbors: int
+    added: Any = None  # what the soft utility adds to the values of a query; made for a problem
 
     @property
     def n_counted(self) -> int:
@@ -60,16 +60,24 @@ class OwnerRule(Rule):
         return f"{self.n_values:,} owners as players; {len(self.nodes.t)} nodes integrate their presence with {error}"
 
     def evaluators(self, problem: Problem, plan: Plan, shared: SharedTraining | None) -> Callable[[], Evaluator]:
-        added = _AddedBySmall(problem, self)
+        rule = replace(self, added=_AddedBySmall(problem, self))
         if not native.available():
-            return lambda: SortedOwnersEvaluator(problem, plan.batch, self, added)
+            return Rule.evaluators(rule, problem, plan, shared)
         shared, binomial = shared or SharedTraining(problem.keys, problem.labels), self.nodes.binomial(self.n_counted)
         options = {"batch": plan.batch, "products": plan.products, "single": plan.single}
-        return lambda: OwnersEvaluator(problem, shared, self, added, binomial, **options)
+        return lambda: OwnersEvaluator(problem, shared, rule, binomial, **options)
+
+    def values(self, problem: Problem, query: int, rows: IntVector, keys: FloatVector) -> FloatVector:
+        """The same without compiled code."""
+        ranked, _, first = by_rank(problem, rows, keys)
+        gains = (problem.labels[ranked] == problem.query_labels[query]).astype(np.float64)
+        values = owner_values(self.codes[ranked], gains, first[0], self.n_counted, self.nodes)
+        added = self.added(query, problem.excluded(query))
+        return np.asarray(values * (self.n_counted / self.n_neighbors) + added)
 
     def memory(self, n_train: int, *, by_product: bool) -> Memory:
         if not native.available():
-            return SortedEvaluator.memory(n_train)
+            return super().memory(n_train, by_product=by_product)
         space = native.call("owners_space", self.n_counted, self.n_values, len(self.nodes.t))
         table = Memory(shared=8 * (self.n_values + 1) * self.n_counted * len(self.nodes.t) + 12 * n_train)
         own = Memory(per_thread=8 * space + 12 * n_train, per_query=8 * self.n_values)
@@ -78,21 +86,10 @@ class OwnerRule(Rule):
 
 def owner_rule(codes: IntVector, n_owners: int, parameters: Mapping[str, Any]) -> OwnerRule:
     """The rule for these parameters, if they ask for a game of owners that can be solved exactly."""
-    semivalue, search = parameters["semivalue"], parameters["search"]
-    if parameters["task"] == "regression":
-        raise ValueError(
-            "value_owners needs task='classification': no exact values of owners are known for regression. "
-            "Valuation.sum_by adds up the values of their rows."
-        )
+    check_rule("value_owners", parameters, "n_candidates", "radius", "weights")
+    semivalue = parameters["semivalue"]
     if not isinstance(semivalue, str) and semivalue[0] == "sizes":
         raise ValueError("value_owners: semivalue=('sizes', ...) is a law of rows, not of owners. Use another one.")
-    for name in ("n_candidates", "radius", "weights"):
-        if parameters.get(name) is not None:
-            raise ValueError(f"value_owners has no form for {name}={parameters[name]!r}. Leave it None.")
-    if search not in ("exact", "auto"):
-        raise ValueError(
-            f"value_owners needs search='exact': the nearest rows of every owner, not those of all; got {search!r}."
-        )
     if n_owners > MOST_OWNERS:
         raise ValueError(
             f"value_owners is exact, and {n_owners:,} owners are too many for that (the most are {MOST_OWNERS:,}). "
@@ -133,12 +130,11 @@ class OwnersEvaluator(ClassificationEvaluator):
     """Values of owners; see Evaluator in run.py. One per thread."""
 
     def __init__(
-        self, problem: Problem, shared: SharedTraining, rule: OwnerRule, added: _AddedBySmall, binomial: Any,
-        **options: Any,
-    ) -> None:  # fmt: skip
+        self, problem: Problem, shared: SharedTraining, rule: OwnerRule, binomial: Any, **options: Any
+    ) -> None:
         super().__init__(problem, shared, **options)
-        self._classes, self._probing = shared.ordered(rule.codes), False
-        self._rule, self._added, self._binomial = rule, added, binomial
+        self._classes, self._probing = ClassOrder(rule.codes), False
+        self._rule, self._binomial = rule, binomial
         self._owner_of, self._class_of = rule.codes.astype(np.int32), problem.labels.astype(np.int32)
         self._near, self._exact = np.empty(problem.n_train, dtype=np.int32), np.empty(problem.n_train)
         self._space = np.empty(native.call("owners_space", rule.n_counted, rule.n_values, len(rule.nodes.t)))
@@ -154,7 +150,7 @@ class OwnersEvaluator(ClassificationEvaluator):
                     values = self._of_owners(block.some(a - start, part.stop - start), part, left_out)
                     for query, row, rows in zip(range(a, part.stop), values, left_out, strict=True):
                         weight = float(problem.weights[query])
-                        request.add(leaf, query, weight, row + self._added(query, rows))
+                        request.add(leaf, query, weight, row + self._rule.added(query, rows))
                     yield len(values)
             start = end
 
@@ -168,27 +164,3 @@ class OwnersEvaluator(ClassificationEvaluator):
             rule.nodes.t, rule.nodes.weights, self._binomial, values, self._near, self._exact, self._space,
         )  # fmt: skip
         return values * (rule.n_counted / rule.n_neighbors)
-
-
-class SortedOwnersEvaluator(NearEvaluator):
-    """The same without compiled code."""
-
-    is_local = False
-
-    def __init__(self, problem: Problem, batch: int, rule: OwnerRule, added: _AddedBySmall) -> None:
-        super().__init__(problem, batch)
-        self._rule, self._added = rule, added
-
-    def far(self, query: int) -> FloatVector:
-        return np.zeros(self._rule.n_values) + self._added(query, self._problem.excluded(query))
-
-    def near(self, start: int, stop: int) -> Iterator[tuple[int, IntVector, FloatVector]]:
-        problem, rule = self._problem, self._rule
-        for query, keys in problem.exact_keys(start, stop, self._batch):
-            excluded = problem.excluded(query)
-            keys[excluded] = np.nan
-            order = np.argsort(keys, kind="stable")[: problem.n_train - len(excluded)]
-            first = Neighbours(order[None, :], keys[None, order]).starts(problem.ties)[0]
-            gains = (problem.labels[order] == problem.query_labels[query]).astype(np.float64)
-            values = owner_values(rule.codes[order], gains, first, rule.n_counted, rule.nodes)
-            yield query, np.arange(rule.n_values), values * (rule.n_counted / rule.n_neighbors)

@@ -16,10 +16,10 @@ from typing import Any
 from nearworth._common import native
 from nearworth._common.frames import html_table
 from nearworth._common.memory import Memory, default_budget, free_memory, usable_threads
-from nearworth.engine.classify import ClassificationEvaluator, SharedTraining, SortedEvaluator
+from nearworth.engine.classify import ClassificationEvaluator, SharedTraining
 from nearworth.engine.problem import Problem, TrainingSet, budget
 from nearworth.engine.regress import RegressionEvaluator
-from nearworth.engine.rules import RadiusRule, Rule, WeightRule
+from nearworth.engine.rules import RadiusRule, RankRule, Rule, check_rule
 from nearworth.engine.run import Evaluator, Request, one_blas_thread
 from nearworth.engine.truncate import ExactSource, Source, TruncatedEvaluator
 from nearworth.games.classification import ClassificationGame
@@ -83,7 +83,7 @@ class Method:
             found = source or ExactSource(problem, self.n_candidates, plan)
             return lambda: TruncatedEvaluator(problem, found, self.tail)
         if not native.available():
-            return lambda: SortedEvaluator(problem, plan.batch)
+            return RankRule().evaluators(problem, plan, shared)
         if problem.game.TASK == "regression":
             return lambda: RegressionEvaluator(problem, plan.batch)
         shared = shared or SharedTraining(problem.keys, problem.labels)
@@ -98,7 +98,7 @@ class Method:
         if self.n_candidates is not None:
             return TruncatedEvaluator.memory(n_train, by_product=by_product)
         if not native.available():
-            return SortedEvaluator.memory(n_train)
+            return RankRule().memory(n_train, by_product=by_product)
         if training.task == "regression":
             return RegressionEvaluator.memory(n_train)
         return ClassificationEvaluator.memory(n_train, by_product=by_product)
@@ -121,27 +121,17 @@ def check_search_parameters(parameters: Mapping[str, Any]) -> None:
     _check_distance_rules(parameters)
     if parameters["task"] == "regression" and (wanted is not None or search not in ("exact", "auto")):
         found = f"n_candidates={wanted}" if wanted is not None else f"search={search!r}"
-        raise ValueError(
-            f"{found} needs task='classification': regression ranks all neighbours. "
-            "Leave n_candidates=None and search='exact'."
-        )
+        raise ValueError(f"{found} needs task='classification': regression ranks all neighbours. Leave it out.")
 
 
 def _check_distance_rules(parameters: Mapping[str, Any]) -> None:
     given = [name for name in ("radius", "weights") if parameters[name] is not None]
     if len(given) > 1:
         raise ValueError("radius and weights were both given. Give one of them.")
-    problems = {
-        "task='classification'": parameters["task"] == "regression",
-        "search='exact'": parameters["search"] not in ("exact", "auto"),
-        "n_candidates=None": parameters["n_candidates"] is not None,
-        "max_error=None": parameters["max_error"] is not None,
-        "utility='soft'": parameters["radius"] is not None and parameters["utility"] != "soft",
-        "another semivalue": parameters["radius"] is not None and parameters["semivalue"][0] == "sizes",
-    }
-    for needed, missing in problems.items():
-        if given and missing:
-            raise ValueError(f"{given[0]} needs {needed}.")
+    for name in given:
+        check_rule(name, parameters, "n_candidates", "max_error")
+    if given == ["radius"] and (parameters["utility"] != "soft" or parameters["semivalue"][0] == "sizes"):
+        raise ValueError("radius needs utility='soft' and another semivalue than ('sizes', ...).")
 
 
 def choose_method(
@@ -151,7 +141,7 @@ def choose_method(
     if parameters["radius"] is not None:
         return Method(rule=RadiusRule(float(parameters["radius"])))
     if parameters["weights"] is not None:
-        return Method(rule=WeightRule(parameters["weights"]))
+        return Method(rule=RankRule(parameters["weights"]))
     search, max_error, n_train = parameters["search"], parameters["max_error"], n_train or training.n_rows
     euclidean = training.keys.data is not None
     if search not in ("exact", "auto") and not euclidean:

@@ -169,8 +169,7 @@ class TrainingSet:
             semivalue = tuple(semivalue)
             if semivalue[0] == "sizes" and semivalue[1] >= n_players:
                 raise ValueError(
-                    f"semivalue={semivalue!r} starts at coalitions of {semivalue[1]} others, but there are only "
-                    f"{n_players - 1}. Give a smaller size."
+                    f"semivalue={semivalue!r} needs {semivalue[1]} others; there are {n_players - 1}. Give fewer."
                 )
         if self.task == "regression":
             return RegressionGame(n_players, k, utility, semivalue)
@@ -208,17 +207,11 @@ class TrainingSet:
         if problem.leave_one_out:
             groups = groups, groups
         elif not isinstance(groups, tuple) or len(groups) != 2:
-            raise ValueError(
-                "groups must be a pair with a validation set: the groups of the training rows and groups of the "
-                "validation rows."
-            )
+            raise ValueError("groups must be a pair: groups of the training rows and groups of the validation rows.")
         names = check_classes(groups[0], "groups", self.n_rows)
         codes, _ = names.encode(groups[1], "groups", problem.n_val)
         if len(names.labels) == 1 and (codes == 0).any():
-            raise ValueError(
-                f"groups: all training rows are in one group, {names.labels.tolist()[0]!r}, so that nothing predicts "
-                "its rows. Give two groups or more."
-            )
+            raise ValueError("groups: all training rows are in one group, so that nothing predicts its rows. Give two.")
         return Groups(names.codes.astype(np.intp), codes.astype(np.intp))
 
     def problem_of(
@@ -261,8 +254,7 @@ class TrainingSet:
     def _own_points(self) -> Features:
         if self.features is None:
             raise ValueError(
-                "value() without a validation set needs distances between training points: "
-                "fit(D, y) with D training x training."
+                "value() without X_val needs distances between training points: fit(D, y), training x training."
             )
         if self.n_rows == 1:
             raise ValueError(

@@ -2,7 +2,7 @@
 
 The whole order matters, so every key is made exactly: after a product of single precision more than half of 10^5 points
 would have to be compared by exact distances. `native/order.c` sorts them and `native/regression.c` values a block of
-queries in one call. Without the library, `SortedEvaluator` (classify.py) does the same by numpy.
+queries in one call. Without the library, `RankRule` (rules.py) does the same by numpy.
 """
 
 from __future__ import annotations

@@ -92,10 +92,7 @@ class Options:
         check_folder("scratch", self.scratch)
         check_interval("checkpoint_interval", self.checkpoint_interval)
         if self.executor is not None and not callable(getattr(self.executor, "submit", None)):
-            raise TypeError(
-                "executor must have submit, as those of concurrent.futures and a Dask Client have; "
-                f"got {self.executor!r}."
-            )
+            raise TypeError(f"executor must have submit, as those of concurrent.futures; got {self.executor!r}.")
         if not isinstance(self.continue_from, Valuation | Partial | None):
             raise TypeError(f"continue_from must be a Valuation or a Partial; got {type(self.continue_from).__name__}.")
         for name in ("checkpoint", "continue_from", "executor"):
@@ -110,10 +107,7 @@ class Options:
             raise ValueError("continue_from needs X_val and y_val: a training set valued on itself has no more points.")
         searcher = method.searcher
         if problem.groups is not None and method.n_candidates is not None:
-            raise ValueError(
-                "groups need every neighbour ranked, with search='exact' and without n_candidates; "
-                f"here it is {method.n_candidates:,} nearest ones."
-            )
+            raise ValueError(f"groups need every neighbour ranked, not {method.n_candidates:,}. Use search='exact'.")
         if searcher is None:
             return
         for name in ("continue_from", "executor", "partial"):

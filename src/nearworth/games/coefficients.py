@@ -1,23 +1,14 @@
-"""Where every coefficient sequence is made.
+"""Where every coefficient sequence is made, from the law of who else is present (docs/mathematics.md, decision 001).
 
-A semivalue weighs a point's marginal contribution by who else is present. All the ones offered here have
-one description: every other point is present independently with probability t, and t itself is drawn from
-a law (see `Presence`). Shapley draws t uniformly, Banzhaf fixes t = 1/2, leave-one-out fixes t = 1,
-Beta(a, b)-Shapley draws t from Beta(b, a).
-
-With ranks l = 1..N by distance, everything the closed forms need then follows:
+With ranks l = 1..N by distance:
 
     c_l   (1/K) P(fewer than K of the l-1 nearer points are present)      what a vote at rank l is worth
     d_l   c_{l-1} - c_l                                                   what point l loses to a nearer one
-    e_l   P(a given nearer point is present, fewer than K-1 of the other l-2 are)      the same for a pair
-    f_l   e_{l-1} - e_l
+    e_l, f_l    the same for a pair: c and d of K-1 neighbours under the size-biased law, one rank later
     p_j   P(j of the others are present)                                  for coalitions smaller than K
 
-The pair sequences are not new: e and f are c and d of the same game with K-1 neighbours under the
-size-biased law (t times the law, normalised), one rank later. So `rank_weights` is the only recursion.
-
-Stability: a sequence is built outwards from its largest term by ratios and normalised by a sum of positive
-terms. Nothing overflows, nothing cancels, and what underflows is negligible.
+A sequence is built outwards from its largest term by ratios and normalised by a sum of positive terms. Nothing
+overflows, nothing cancels, and what underflows is negligible.
 """
 
 from __future__ import annotations

@@ -42,11 +42,6 @@ class OwnedGame:
             self._added = _correction(size_distribution(presence, n_candidates - 1), n_owned, k)
             self._added[3] /= n_classes
 
-    @property
-    def is_local(self) -> bool:
-        """Whether only near candidates are worth anything."""
-        return not self._added.any()
-
     def added(self, n_matches: int, n_owned_matches: int) -> tuple[float, float]:
         """What small coalitions add to the value of a matching candidate and of another one."""
         own, other, owned, empty = self._added.tolist()

@@ -1,19 +1,9 @@
 """Classification when only the k nearest points of a query are ranked (Theorem G in docs/mathematics.md, Theorem 3).
 
-The class histogram tells how many of the others match. So everything about the near points is known except one
-number, what the far matches take from them, and it lies in a known interval; the far points have one value for
-matches and one for the rest. Whatever `tail` fills in, the interval is the same: the sharp one, for every semivalue
-(see `FarRanks`).
-
-    tail        the near points' loss to the far ones      a far point
-    local       expected under a fitted rate curve         expected under the same curve     (see `RateCurve`)
-    minimax     midpoint of its interval                   midpoint of its interval
-    mean        mean over all orders of the far points     mean over all orders
-    paper       makes rank k worth the far constant        (c_N/2 - P(no player is present)/C), the same for all
-
-The last is Theorem 3 for the soft-label Shapley value, where the constant is (1/2 - 1/C)/N; with the original
-utility the constant is 0, as Jia et al. have it. Its value may lie outside the interval, which holds all the same:
-the greatest distance from the value to an end bounds the error in any case.
+The class histogram tells how many of the others match. So everything about the near points is known except one number,
+what the far matches take from them, and it lies in a known interval; the far points have one value for matches and one
+for the rest. What `tail` fills in (docs/truncation.md) does not change the interval: the sharp one, for every
+semivalue. The value of "paper" may lie outside; the greatest distance from it to an end bounds the error all the same.
 
 Tied near points are averaged. Far points may be tied in unknown ways: their true value is then a mean over orders, and
 a mean of numbers in an interval lies in it.
@@ -24,8 +14,8 @@ Of the ranks after+1..N, `matches` are matches, in unknown order. With worths c 
     another far point          -(the `matches` largest losses behind rank after+1)  to  0
     a nearer point loses       the `matches` smallest  to  the `matches` largest losses behind rank after
 
-All ends are attained, for every semivalue: moving a match one rank away costs it d of that rank and can spare it no
-more than that, so the first rank is the best place and the last one the worst. Over all orders the mean is a tie's.
+All ends are attained: moving a match one rank away costs it d of that rank and can spare it no more than that, so the
+first rank is the best place and the last one the worst. Over all orders the mean is a tie's.
 
 Every semivalue's losses d rise to one peak and fall from there (their ratios cross 1 once; before rank K+1 they are 0).
 So the largest `count` losses behind a rank are those of consecutive ranks, a window, and their sum telescopes to a

@@ -170,8 +170,7 @@ def _find_layout(schema: Any, label: str | None, argument: str) -> _Layout:
     vectors = {name: kind for name, kind in kinds.items() if _is_vector(kind)}
     if len(vectors) > 1:
         raise ValueError(
-            f"{argument} has several columns of vectors: {', '.join(map(repr, vectors))}. "
-            "Give one of them: dataset.scanner(columns=[...])."
+            f"{argument} has several columns of vectors: {', '.join(map(repr, vectors))}. Give one of them."
         )
     if not kinds:
         raise ValueError(f"{argument} has no column to compare rows by. Give at least one column of numbers.")

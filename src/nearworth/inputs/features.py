@@ -189,16 +189,11 @@ def _check_numbers(features: Features, name: str, allow_nan: bool) -> None:
     if not is_float and entries.dtype.itemsize < 8:
         return
     limit = LARGEST_FEATURE if is_float else LARGEST_INTEGER
-    if isinstance(entries, FileRows) and entries.min() >= -limit and entries.max() <= limit:  # cached
-        return
     for start, chunk in row_chunks(entries, CACHED):
         if chunk.min().item() >= -limit and chunk.max().item() <= limit:
             continue
         if not is_float:
-            raise ValueError(
-                f"{name} holds whole numbers beyond 2**53, which 64-bit floats no longer tell apart. "
-                "Subtract an offset from these columns, or divide them."
-            )
+            raise ValueError(f"{name} holds whole numbers beyond 2**53, which floats cannot tell apart. Divide them.")
         bad = np.argwhere(~(np.abs(chunk.astype(np.float64)) <= limit) & ~(allow_nan & np.isnan(chunk)))
         if len(bad):
             row, column = bad[0].tolist()

@@ -10,7 +10,6 @@ import threading
 import weakref
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -64,20 +63,6 @@ class FileRows:
         if self.path is None:  # a file without a name cannot be opened elsewhere: the rows themselves are sent
             return np.array, (self[:],)
         return FileRows.open, (self.path, self.dtype.str, self.shape, self.offset)
-
-    @cached_property
-    def _extremes(self) -> tuple[Any, Any]:
-        step = max(1, PIECE // max(1, self._row_bytes))
-        pieces = (self[start : start + step] for start in range(0, len(self), step))
-        ends = [(rows.min(), rows.max()) for rows in pieces]
-        return np.min([low for low, _ in ends]).item(), np.max([high for _, high in ends]).item()
-
-    def min(self) -> Any:
-        """The smallest number, NaN if there is one; takes one pass over the file, once."""
-        return self._extremes[0]
-
-    def max(self) -> Any:
-        return self._extremes[1]
 
     def _block(self, start: int, stop: int) -> npt.NDArray[Any]:
         out = np.empty((stop - start, self.shape[1]), dtype=self.dtype)

@@ -112,12 +112,9 @@ def semivalue(name: str, value: Any) -> None:
         if not all(is_real(x) and 1e-100 <= x <= 1e100 for x in value[1:]):
             raise ValueError(f'{name}=("beta", a, b) needs two positive numbers (1e-100 to 1e100); got {value!r}.')
         return
-    if isinstance(value, str) and value == "beta":
-        raise ValueError(f'{name}="beta" needs its two parameters: ("beta", 4, 1) for example.')
-    if isinstance(value, str) and value == "sizes":
-        raise ValueError(
-            f'{name}="sizes" needs the least and the most others present: ("sizes", 100, None) for example.'
-        )
+    if isinstance(value, str) and value in ("beta", "sizes"):
+        numbers = "4, 1" if value == "beta" else "100, None"
+        raise ValueError(f'{name}="{value}" needs its two parameters: ("{value}", {numbers}) for example.')
     one_of("shapley", "banzhaf", "loo", "composite")(name, value)
 
 

@@ -126,8 +126,7 @@ def _split_frame(X: Any, label: str, names: tuple[str, str]) -> tuple[Any, Any]:
     frame = as_narwhals(X, names[0])
     if frame is None or len(frame.shape) == 1:
         raise ValueError(
-            f"{names[1]}={label!r} names a column, but {names[0]} has no named columns. "
-            "Give one label per row, or the path of a .npy file."
+            f"{names[1]}={label!r} names a column, but {names[0]} has no named columns. Give one label per row."
         )
     check_label_column(label, frame.columns, names[0])
     return frame.drop(label).to_native(), frame.get_column(label).to_native()

@@ -123,7 +123,7 @@ def digests(X: Any) -> Iterator[bytes]:
 
 
 def largest_magnitude(X: Any) -> float:
-    return max(float(X.max()), -float(X.min()))
+    return max(max(float(rows.max()), -float(rows.min())) for _, rows in blocks(X))
 
 
 def squared_distances(queries: Any, points: Any) -> FloatMatrix:

@@ -65,7 +65,7 @@ class ExactSearch(Searcher):
     def search(self, Q: Any, k: int) -> Neighbours:
         """The k nearest with their Euclidean distances, after `fit`."""
         found = self.nearest(Q, k)
-        return Neighbours(found.rows, self._distances.unsquared(Q, found.keys))
+        return Neighbours(found.rows, self._distances.as_distances(found.keys, Q))
 
     def nearest(self, queries: Any, k: int) -> Neighbours:
         """The k nearest with their keys. Sparse queries are fine if the keys take them. Several threads may ask."""
@@ -151,7 +151,7 @@ class Sample:
 
     @property
     def distances(self) -> FloatMatrix:
-        return self.truth.unsquared(self.queries, self.keys)
+        return self.truth.as_distances(self.keys, self.queries)
 
     def recall_of(self, searcher: Any) -> FloatVector:
         """Share of the exact neighbours that a fitted searcher finds, for each query."""
@@ -198,7 +198,7 @@ class IndexSearch(Searcher):
         with ThreadPoolExecutor(min(usable_threads(self.n_threads), len(blocks))) as pool:
             parts = list(pool.map(lambda block: self._nearest(block, k), blocks))
         rows, squares = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return Neighbours(rows, self._truth.unsquared(queries, squares))
+        return Neighbours(rows, self._truth.as_distances(squares, queries))
 
     @property
     def _points(self) -> npt.NDArray[Any]:

@@ -89,8 +89,7 @@ class GraphSearch(Searcher):
         """The answers to all points of the graph, which Q must be."""
         if len(Q) != len(self.indices):
             raise ValueError(
-                f"the graph has {len(self.indices)} rows and Q has {len(Q)}: a graph only knows the points it was made "
-                "for, all of them and in order. Make one for these, or use search_rows."
+                f"the graph has {len(self.indices)} rows and Q has {len(Q)}. Give all its points, or use search_rows."
             )
         return self.search_rows(0, len(self.indices), k)
 

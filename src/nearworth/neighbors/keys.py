@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import copy
 from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._common.types import BoolVector, FloatMatrix, FloatVector, IntMatrix, IntVector
+from nearworth._common.types import BoolVector, FloatMatrix, FloatVector, IntMatrix
 from nearworth.inputs.features import is_sparse
 from nearworth.inputs.file_rows import FileRows
 from nearworth.inputs.parameters import did_you_mean
@@ -187,20 +186,9 @@ class EuclideanKeys(Keys):
             order[tied] = np.lexsort((rows[tied], keys[tied]), axis=1)
         return Neighbours(np.take_along_axis(rows, order, axis=1).astype(np.intp), ordered)
 
-    def unsquared(self, queries: Any, keys: FloatMatrix) -> FloatMatrix:
-        """Distances from keys."""
-        return np.sqrt(keys) / np.where(self._small(queries), self._factor, 1.0)[:, None]
-
     def as_distances(self, keys: FloatMatrix, queries: Any) -> FloatMatrix:
-        distances = self.unsquared(queries, keys)
+        distances = np.sqrt(keys) / np.where(self._small(queries), self._factor, 1.0)[:, None]
         return distances**2 if self.is_squared else distances
-
-    def some(self, rows: IntVector) -> EuclideanKeys:
-        """The keys of some training points, equal to those of all."""
-        part = copy(self)
-        part.data = self.data[rows]
-        part._points = readable(part.data)
-        return part
 
     def products(self, *, single: bool) -> Products:
         exact = ExactDistances if self._factor == 1.0 else self._exact

@@ -15,7 +15,7 @@ in no value.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, TypeAlias
 
@@ -75,16 +75,8 @@ class QuantisedKeys:
 
     def some(self, start: int, stop: int) -> QuantisedKeys:
         """The same of some queries."""
-        part = slice(start, stop)
-        return QuantisedKeys(
-            qkeys=self.qkeys[part],
-            tolerance=self.tolerance[part],
-            usable=self.usable[part],
-            queries=None if self.queries is None else self.queries[part],
-            points=self.points,
-            given=None if self.given is None else self.given[part],
-            exact=None if self.exact is None else self.exact[part],
-        )
+        by_query = {name: each for name, each in vars(self).items() if name != "points" and each is not None}
+        return replace(self, **{name: each[start:stop] for name, each in by_query.items()})
 
     def ask(self, query: int, rows: IntVector32, out: FloatVector) -> None:
         """Exact keys of one query in some rows, for compiled code."""

@@ -192,23 +192,24 @@ class OwnerValues(dict[Any, OwnerValue]):
     def _inexact(self) -> bool:
         return any(row.lower < row.upper for row in self.values())
 
-    def _repr_html_(self) -> str:
+    def _lines(self) -> list[tuple[str, ...]]:
+        """A heading and a line for each owner."""
         rows = [
-            (o, f"{v.n_rows:,}", f"{v.total:.6g}", f"{v.standard_error:.2g}", f"{v.share:.1%}") for o, v in self.items()
+            (str(o), f"{v.n_rows:,}", f"{v.total:.6g}", f"{v.standard_error:.2g}", f"{v.share:.1%}")
+            for o, v in self.items()
         ]
-        return html_table(rows, ("owner", "rows", "total", "std. error", "share"))
+        return [("owner", "rows", "total", "std. error", "share"), *rows]
+
+    def _repr_html_(self) -> str:
+        heading, *rows = self._lines()
+        return html_table(rows, heading)
 
     def __repr__(self) -> str:
-        width = max(5, *(len(str(owner)) for owner in self))
-        lines = [f"{'owner':<{width}}  {'rows':>8}  {'total':>12}  {'std. error':>10}  {'share':>7}"]
-        for owner, row in self.items():
-            lines.append(
-                f"{owner!s:<{width}}  {row.n_rows:>8,}  {row.total:>12.6g}"
-                f"  {row.standard_error:>10.2g}  {row.share:>7.1%}"
-            )
-        if self._inexact:
-            lines.append("Values are not exact: totals lie between `lower` and `upper` of each owner.")
-        return "\n".join(lines)
+        lines = self._lines()
+        width = max(len(owner) for owner, *_ in lines)
+        shown = [f"{o:<{width}}  {n:>8}  {total:>12}  {e:>10}  {share:>7}" for o, n, total, e, share in lines]
+        note = "Values are not exact: totals lie between `lower` and `upper` of each owner."
+        return "\n".join([*shown, note] if self._inexact else shown)
 
 
 def _in_cents(budget: Any) -> int:
@@ -235,22 +236,18 @@ def _split(cents: int, weights: Sequence[Fraction]) -> list[int]:
 
 
 def sum_by_owner(
-    labels: Sequence[Any], codes: IntVector, intervals: FloatMatrix, errors: FloatVector | None,
-    backend: str | None = None, **about: Any,
-) -> OwnerValues:  # fmt: skip
-    """Totals of rows whose owner is labels[codes[row]]; `about` goes to OwnerValues.
-
-    `intervals` (3, N) holds the value of each row, its lower and its upper end; `errors` are those of the totals.
-    """
-    totals, lower, upper = (np.bincount(codes, weights=row, minlength=len(labels)) for row in intervals)
-    return of_totals(labels, codes, np.stack([totals, lower, upper]), errors, backend, **about)
+    labels: Sequence[Any], codes: IntVector, intervals: FloatMatrix, *about: Any, **more: Any
+) -> OwnerValues:
+    """`of_totals` from the values of rows (3, N), whose owner is labels[codes[row]]."""
+    totals: FloatMatrix = np.stack([np.bincount(codes, row, len(labels)) for row in intervals]).astype(np.float64)
+    return of_totals(labels, codes, totals, *about, **more)
 
 
 def of_totals(
     labels: Sequence[Any], codes: IntVector, intervals: FloatMatrix, errors: FloatVector | None,
     backend: str | None = None, **about: Any,
 ) -> OwnerValues:  # fmt: skip
-    """The same from the totals (3, M) of the owners."""
+    """From the totals of the owners, their lower and their upper ends (3, M); `about` goes to OwnerValues."""
     totals, lower, upper = intervals
     overall = totals.sum()
     errors = np.full(len(labels), np.nan) if errors is None else errors
