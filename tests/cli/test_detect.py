@@ -119,3 +119,13 @@ def test_images_of_rows_without_a_label_are_shown(command, tmp_path, rng):
     assert "59" in data["images"]
     assert data["cellNames"] == ["who"]  # the pixels are in the picture
     assert data["more"]["cells"][-1] == ["w2"]
+
+
+def test_constant_pixels_are_pixels_too(command, tmp_path, rng):
+    pixels = rng.integers(0, 16, size=(60, 4))
+    pixels[:, 2] = 7
+    columns = {f"p{i}": pixels[:, i].tolist() for i in range(4)} | {"label": ["a", "b"] * 30}
+    write_csv(tmp_path / "t.csv", columns)
+    code, _, err = command("report", "t.csv", "-t", "label", "--image-shape", "2x2", "-o", "r.html")
+    assert code == 0, err
+    assert "each is compared by 4 numbers" in err

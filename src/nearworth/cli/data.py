@@ -117,13 +117,14 @@ def _from_table(
     source: DataFile, other: DataFile | None, *, target: str | None, id_column: str | None, ignore: tuple[str, ...],
     features: tuple[str, ...], missing: str | None, max_categories: int, strict: bool, na_values: tuple[str, ...],
     exact_labels: bool, task: Task | None, image_column: str | None = None, id_option: str = "--id",
+    pixels: bool = False,
 ) -> Data:  # fmt: skip
     target = _required(source, target, "--target")
     labels = TargetReader(task, strict, exact_labels).column(source, target)
     for name, option in ((id_column, id_option), (image_column, "--image-column")):
         if name is not None:
             _required(source, name, option)
-    ignored, patterns = _split(source, ignore), _split(source, features)
+    ignored, patterns = _split(source, ignore), _split(source, features) or ["*"] * pixels
     _check_patterns(source, ignored, "there is no column {!r} to --ignore")
     roles = {image_column: "names the images", id_column: "names the rows", target: "the target"}
     compared = _compared(source, roles, ignored, patterns)

@@ -71,7 +71,7 @@ def scan(*, output: str, force: bool, as_json: bool, show: bool, **given: Any) -
     if output:
         _check_page(output, force, given)
     model, images = pop_model(given), (given.pop("image_shape"), given.pop("images_below"))
-    data = prepare(**given)
+    data = prepare(**given, pixels=images[0] is not None)
     rows, numbers = with_images(data.rows, *images), data.numbers
     found = nw.scan(data.X, data.y, data.X_val, data.y_val, task=data.task, **model)
     if output:
@@ -215,7 +215,7 @@ def audited(given: dict[str, Any]) -> tuple[Data, nw.LabelAudit]:
     """The data and their audit, with the answers of reviews."""
     model, reviews, checkpoint = pop_model(given), given.pop("review"), given.pop("checkpoint", None)
     images = given.pop("image_shape", None), given.pop("images_below", None)
-    data = prepare(**given)
+    data = prepare(**given, pixels=images[0] is not None)
     data = replace(data, rows=with_images(data.rows, *images))
     model = with_index(model, len(data.y), data.task)
     audit = nw.audit_labels(
