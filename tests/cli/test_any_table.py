@@ -318,6 +318,7 @@ def test_validation_is_read_as_training_was(command, tmp_path, rng):
     columns = titanic(rng)
     write_csv(tmp_path / "t.csv", columns)
     columns |= {"Age": ["?", *columns["Age"][1:]], "label": [f" {label.upper()}" for label in columns["label"]]}
+    columns["Fare"] = columns["Fare"][::-1]  # other rows than those of training
     write_csv(tmp_path / "v.csv", columns)
     code, _, err = command("value", "t.csv", "-t", "label", "--validation", "v.csv", "-o", "o.csv")
     assert code == 0, err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import zipfile
 
 import numpy as np
 import pyarrow as pa
@@ -80,7 +81,7 @@ def test_repeated_and_blank_names_are_made_distinct(tmp_path):
 
 def test_excel(tmp_path, monkeypatch):
     path = tmp_path / "a.xlsx"
-    path.write_bytes(b"PK")
+    zipfile.ZipFile(path, "w").close()
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     with pytest.raises(InputError, match=r"Excel needs openpyxl: pip install 'nearworth\[excel\]'"):
         read(path)
