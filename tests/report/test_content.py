@@ -149,6 +149,13 @@ def test_deviation_is_of_numbers_only():
     assert deviation([float("nan")]) is None
 
 
+def test_numbers_with_a_unit_are_not_words():
+    assert deviation(["14.4 %", "13.6 %", "14.4 %"]) == -1.0
+    assert deviation(["$1,200", "$900"]) == -1.0
+    assert deviation(["first", "third", "first"]) is None
+    assert deviation(["2nd street", "3rd street"]) is None
+
+
 def test_targets_and_suggestions_are_numbers_as_people_write_them(rng):
     X = rng.normal(size=(400, 3))
     y = (200_000 + 50_000 * X[:, 0]).round(-2)

@@ -183,7 +183,9 @@ class LabelAudit:
             return ""
         n_rows, n_against = sum(map(len, self.copies.groups)), len(self.contradictions)
         against = f"; {n_against:,} of these groups {'has' if n_against == 1 else 'have'} different labels"
-        text = f"{n_rows:,} rows in {len(self.copies.groups):,} groups are copies and do not vote for each other"
+        n_groups = len(self.copies.groups)
+        groups = f"{n_groups:,} group{'s' * (n_groups != 1)}"
+        text = f"{n_rows:,} rows in {groups} are copies and do not vote for each other"
         return f"{text}{against if n_against else ''}."
 
     @property

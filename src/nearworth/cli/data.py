@@ -72,7 +72,8 @@ def prepare(dry_run: bool, **given: Any) -> Data:
     n_more = len(lines) - MOST_LINES
     if n_more > 0:
         lines = [*lines[:MOST_LINES], f"and {n_more:,} more columns, or runs of columns"]
-    size = f"{len(data.y):,} rows; each is compared by {data.X.shape[1]:,} numbers:"
+    width = data.X.shape[1]
+    size = f"{len(data.y):,} rows; each is compared by {width:,} number{'s' * (width != 1)}:"
     print_message("\n  ".join(["\n".join([*data.remarks, size]), *lines]))
     if dry_run:
         print_message("Dry run: nothing was computed or written.")

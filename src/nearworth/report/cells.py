@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ MOST_CELLS, MOST_FEATURES = 24, 64  # columns shown; more features than this say
 LIMITS = (20_000, 10_000, 5_000, 2_000, 1_000, 500, 250, 120, 60)  # of characters in a cell
 PROSE_LENGTH, PROSE_WORDS = 40, 6  # mean of a column of texts
 FEW, MOSTLY = 20, 0.5  # from so many rows on, texts of which more than this share are distinct tell rows apart only
+AMOUNT = re.compile(r"\s*\W?\s*\d[\d.,' ]*\s*\S{0,4}\s*$")  # $1,234.50, 45 %, 12 mg
 LOOKED_AT = 2_000  # rows that tell what a column is like
 
 
@@ -65,12 +67,17 @@ def prose_length(cells: list[Any]) -> float:
 
 
 def deviation(cells: list[Any]) -> float | None:
-    """Median distance from the median of a column of numbers; -1 for texts nearly all distinct, None for others."""
+    """Median distance from the median of a column of numbers; None for words, which differ or do not.
+
+    -1 for texts that no two rows need share: nearly all distinct, or numbers with a unit.
+    """
     numbers = [cell for cell in cells if isinstance(cell, int | float) and not isinstance(cell, bool)]
     found = np.array(numbers, dtype=np.float64)
     found = found[np.isfinite(found)]
     if not len(found) or any(isinstance(cell, str | bool) for cell in cells):
-        return -1.0 if len(cells) >= FEW and len(set(cells)) > MOSTLY * len(cells) else None
+        texts = [cell for cell in cells if isinstance(cell, str)]
+        amounts = sum(map(bool, map(AMOUNT.match, texts))) > MOSTLY * max(len(texts), 1)
+        return -1.0 if amounts or (len(cells) >= FEW and len(set(cells)) > MOSTLY * len(cells)) else None
     return float(f"{np.median(np.abs(found - np.median(found))):.4g}")
 
 
