@@ -16,7 +16,7 @@ MOST_CELLS, MOST_FEATURES = 24, 64  # columns shown; more features than this say
 LIMITS = (20_000, 10_000, 5_000, 2_000, 1_000, 500, 250, 120, 60)  # of characters in a cell
 PROSE_LENGTH, PROSE_WORDS = 40, 6  # mean of a column of texts
 FEW, MOSTLY = 20, 0.5  # from so many rows on, texts of which more than this share are distinct tell rows apart only
-AMOUNT = re.compile(r"\s*\W?\s*\d[\d.,' ]*\s*\S{0,4}\s*$")  # $1,234.50, 45 %, 12 mg
+AMOUNT = re.compile(r"(?=.*[^\d.,' ])\s*\W?\s*\d[\d.,' ]*\s*\S{0,4}\s*$")  # $1,234.50, 45 %, 12 mg
 LOOKED_AT = 2_000  # rows that tell what a column is like
 
 
