@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -193,7 +194,9 @@ def test_ctrl_c_ends_what_was_started(files, tmp_path):
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
-    assert errors.decode().splitlines()[-1] == "nearworth: interrupted"
+    last = errors.decode().splitlines()[-1]
+    assert last.startswith("nearworth: interrupted after ")
+    assert last.endswith(f"nearworth {shlex.join(arguments)}")  # the command that goes on
     assert nobody_left(process.pid)
     assert nw.Partial.load(kept).n_points >= 64
 

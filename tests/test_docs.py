@@ -50,6 +50,7 @@ def extras(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=name)
+@pytest.mark.filterwarnings("ignore:labels '")  # spellings of one class, which the page tells of
 def test_examples(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run(page, blocks(page))

@@ -19,6 +19,7 @@ TABLES = ("fraud", "creditcard", "click", "phoneme", "wind", "pol", "cpu", "2dpl
 
 
 @needs_data
+@pytest.mark.filterwarnings("ignore:X_val")  # fraud has many equal rows
 @pytest.mark.parametrize("name", ["mnist", "fmnist", *TABLES])
 def test_cells_are_the_printed_ones(name):
     (row,) = table1(FOLDER, datasets=[name])

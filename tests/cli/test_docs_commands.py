@@ -34,6 +34,7 @@ def example_files():
     "page",
     ["command-line.md", "tutorial.md", "howto/embeddings.md", "howto/tables.md", "howto/text.md", "howto/images.md"],
 )
+@pytest.mark.filterwarnings("ignore:labels '")  # spellings of one class, which the page tells of
 def test_commands_in_docs(page, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     if page == "command-line.md":
