@@ -96,7 +96,8 @@ def count_copied(points: Any, queries: Any) -> int:
     best = int(np.argmax(distinct))
     if 2 * distinct[best] < len(queries):
         return 0
-    near = points[np.isin(points[:, best], queries[:, best])]
+    known, column = np.unique(queries[:, best]), points[:, best]
+    near = points[known[np.searchsorted(known[:-1], column)] == column]  # far sooner than np.isin sorts all points
     return int((first_duplicates(near, queries)[len(near) :] < len(near)).sum())
 
 
