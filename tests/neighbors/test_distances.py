@@ -10,6 +10,7 @@ from nearworth._common import native
 from nearworth.inputs.file_rows import FileRows
 from nearworth.neighbors.distances import (
     ExactDistances,
+    count_copied,
     distances_of_lists,
     first_duplicates,
     first_equal,
@@ -214,3 +215,15 @@ def test_first_duplicates(container):
 
 def test_first_equal_looks_at_all_columns():
     assert first_equal(np.array([1, 1, 2, 1]), np.array([0.5, 0.5, 0.5, 0.25])).tolist() == [0, 0, 2, 3]
+
+
+def test_copies_among_the_points_are_counted(rng):
+    points = rng.normal(size=(400, 5))
+    points[7, 0] = np.nan
+    strangers = points[:6] + np.eye(5)[1]  # the same in the column that is looked at first
+    queries = np.concatenate([points[20:50], rng.normal(size=(40, 5)), strangers])
+    assert count_copied(points, queries) == 30
+    assert count_copied(points, queries[30:]) == 0
+    assert count_copied(points[:1], points[:1]) == 1
+    coarse = np.ones((100, 5))
+    assert count_copied(coarse, coarse) == 0  # no column tells half of the rows apart
