@@ -134,6 +134,7 @@
 
   function drawList(fresh) {
     const host = $("list"), inner = $("inner"), g = geometry();
+    host.setAttribute("role", shown.length ? "listbox" : "region");  // a list box without options is a fault to a screen reader
     if (fresh) { drawn.clear(); inner.replaceChildren(); }
     if (!shown.length) { inner.style.height = "auto"; inner.replaceChildren(nothingListed()); host.removeAttribute("aria-activedescendant"); return; }
     inner.style.height = Math.ceil(shown.length / g.columns) * g.height + 2 * g.pad + "px";
@@ -159,7 +160,8 @@
     const classes = decision ? " done" : "";
     let node;
     if (g.side) {
-      node = el("div", { ...common, class: "item tile" + classes, "aria-label": nameOf(row) + (tab === "unlabelled" ? ", without a label" : ", labelled " + show(labelOf(row))) }, picture(row), el("div", { class: "cap" }, change(row)), stamp);
+      const caption = change(row), words = [nameOf(row) + ":", ...caption.map((part) => part.textContent), decision && WORD[decision.what]];
+      node = el("div", { ...common, class: "item tile" + classes, "aria-label": words.filter(Boolean).join(" ") }, picture(row), el("div", { class: "cap" }, caption), stamp);
       node.style.width = g.side - 4 + "px";
       node.style.height = g.height - 4 + "px";
       node.style.left = 12 + (i % g.columns) * g.side + "px";

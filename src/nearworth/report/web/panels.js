@@ -43,7 +43,7 @@
     drawDetail();
   }
 
-  const heads = (names, numeric) => el("thead", {}, el("tr", {}, names.map((name, i) => el("th", { scope: "col", class: numeric.includes(i) ? "num" : null, text: name }))));
+  const heads = (names, numeric) => el("thead", {}, el("tr", {}, names.map((name, i) => (name ? el("th", { scope: "col", class: numeric.includes(i) ? "num" : null, text: name }) : el("td")))));
   const block = (title, lead, ...content) => el("div", { class: "card" }, el("h2", { text: title }), el("p", { text: lead }), content);
 
   function classesPanel(host) {
