@@ -2,6 +2,8 @@
 
     python benchmarks/scan.py planted        copies, near-copies and leaks: found and invented; outliers: AP, listed
     python benchmarks/scan.py datalab        outliers by cleanlab's Datalab, in an environment of its own
+    python benchmarks/scan.py clean          groups found where there are no near-copies: every row moved about as far as
+                                             its nearest other one
     python benchmarks/scan.py million        exact copies among 10^6 rows
     python benchmarks/scan.py time           scan against audit, CPU seconds, in turn
 
@@ -140,6 +142,25 @@ def datalab():
         print(f"{fill}: mean AP {np.mean(found):.3f}")
 
 
+def clean():
+    import warnings
+
+    from sklearn.neighbors import NearestNeighbors
+
+    import nearworth as nw
+
+    warnings.simplefilter("ignore")
+    rng, n_rows, n_found = np.random.default_rng(0), 0, 0
+    for name, (X, y) in load().items():
+        nearest = NearestNeighbors(n_neighbors=2).fit(X).kneighbors(X)[0][:, 1]
+        far = np.maximum(nearest, np.median(nearest[nearest > 0])) / np.sqrt(X.shape[1])
+        copies = nw.audit_labels(X + far[:, None] * rng.normal(size=X.shape), y).copies
+        found = 0 if copies is None else sum(map(len, copies.groups))
+        n_rows, n_found = n_rows + len(X), n_found + found
+        print(f"{name}: {found} of {len(X):,} rows", flush=True)
+    print(f"all: {n_found} of {n_rows:,} rows")
+
+
 def million():
     from nearworth.audit.copies import first_copies
 
@@ -175,4 +196,4 @@ def timed():
 
 
 if __name__ == "__main__":
-    {"planted": planted, "datalab": datalab, "million": million, "time": timed}[sys.argv[1]]()
+    {"planted": planted, "datalab": datalab, "clean": clean, "million": million, "time": timed}[sys.argv[1]]()
