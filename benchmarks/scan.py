@@ -2,8 +2,7 @@
 
     python benchmarks/scan.py planted        copies, near-copies and leaks: found and invented; outliers: AP, listed
     python benchmarks/scan.py datalab        outliers by cleanlab's Datalab, in an environment of its own
-    python benchmarks/scan.py clean          groups found where there are no near-copies: every row moved about as far as
-                                             its nearest other one
+    python benchmarks/scan.py clean          groups found where there are none: every row moved as far as its nearest is
     python benchmarks/scan.py million        exact copies among 10^6 rows
     python benchmarks/scan.py time           scan against audit, CPU seconds, in turn
 
