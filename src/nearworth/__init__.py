@@ -23,8 +23,7 @@ The layout. There are no import cycles between folders: `tests/test_architecture
 
     utilities.py, testing.py    the definition: four utilities, all 2^n subsets; checks for searchers of your own
     retrieval.py                documents valued by ranked lists and relevance judgements
-    curves.py                   what is lost when rows are removed by value
-    datasets.py, paper.py       data to try things on, and label noise; the experiment of Wang & Jia 2023
+    datasets.py                 data to try things on, and label noise
 
 Read first: `engine/__init__.py` for the objects, `engine/value.py`, then `engine/classify.py`.
 """
@@ -38,7 +37,6 @@ from nearworth._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from nearworth import datasets as datasets
-    from nearworth import paper as paper
     from nearworth import testing as testing
     from nearworth import utilities as utilities
     from nearworth.audit.audit import audit_labels as audit_labels
@@ -46,8 +44,6 @@ if TYPE_CHECKING:
     from nearworth.audit.scan import Finding as Finding
     from nearworth.audit.scan import Scan as Scan
     from nearworth.audit.scan import scan as scan
-    from nearworth.curves import RemovalCurve as RemovalCurve
-    from nearworth.curves import removal_curve as removal_curve
     from nearworth.datasets import add_label_noise as add_label_noise
     from nearworth.engine.plan import Plan as Plan
     from nearworth.estimator import KNNShapley as KNNShapley
@@ -70,7 +66,6 @@ else:  # type checkers read the imports above, which name the same things
         "audit.audit": ["audit_labels"],
         "audit.result": ["LabelAudit"],
         "audit.scan": ["Finding", "Scan", "scan"],
-        "curves": ["RemovalCurve", "removal_curve"],
         "datasets": ["add_label_noise"],
         "engine.plan": ["Plan"],
         "estimator": ["KNNShapley", "knn_shapley"],
@@ -86,7 +81,7 @@ else:  # type checkers read the imports above, which name the same things
         "utilities": ["exact_shapley"],
     }
     _HOME = {name: f"nearworth.{module}" for module, names in _PUBLIC.items() for name in names}
-    _MODULES = ("datasets", "paper", "testing", "utilities")
+    _MODULES = ("datasets", "testing", "utilities")
     __all__ = sorted(["__version__", *_MODULES, *_HOME])
 
     def __getattr__(name: str) -> Any:
