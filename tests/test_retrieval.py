@@ -11,7 +11,7 @@ import pytest
 
 import nearworth as nw
 from definition import SEMIVALUES, defined_values
-from nearworth.utilities import _nearest
+from nearworth.testing import _nearest
 
 ALL = (*SEMIVALUES, "composite")
 

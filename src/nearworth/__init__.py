@@ -21,9 +21,9 @@ The layout. There are no import cycles between folders: `tests/test_architecture
     tables/         the user's tables: read, prepare, write       report/    a LabelAudit as one page to look at
     cli/            the command line, on top of everything        _common/   what every part may use
 
-    utilities.py, testing.py    the definition: four utilities, all 2^n subsets; checks for searchers of your own
-    retrieval.py                documents valued by ranked lists and relevance judgements
-    datasets.py                 data to try things on, and label noise
+    testing.py      the definition, from all 2^n subsets; checks of values and searchers of your own
+    retrieval.py    documents valued by ranked lists and relevance judgements
+    datasets.py     data to try things on, and label noise
 
 Read first: `engine/__init__.py` for the objects, `engine/value.py`, then `engine/classify.py`.
 """
@@ -38,7 +38,6 @@ from nearworth._version import __version__ as __version__
 if TYPE_CHECKING:
     from nearworth import datasets as datasets
     from nearworth import testing as testing
-    from nearworth import utilities as utilities
     from nearworth.audit.audit import audit_labels as audit_labels
     from nearworth.audit.result import LabelAudit as LabelAudit
     from nearworth.audit.scan import Finding as Finding
@@ -60,7 +59,7 @@ if TYPE_CHECKING:
     from nearworth.retrieval import RetrievalValues as RetrievalValues
     from nearworth.retrieval import value_retrieval as value_retrieval
     from nearworth.tables.prepare import TablePreparer as TablePreparer
-    from nearworth.utilities import exact_shapley as exact_shapley
+    from nearworth.testing import exact_shapley as exact_shapley
 else:  # type checkers read the imports above, which name the same things
     _PUBLIC = {
         "audit.audit": ["audit_labels"],
@@ -78,10 +77,10 @@ else:  # type checkers read the imports above, which name the same things
         "results.valuation": ["Valuation"],
         "retrieval": ["RetrievalValues", "value_retrieval"],
         "tables.prepare": ["TablePreparer"],
-        "utilities": ["exact_shapley"],
+        "testing": ["exact_shapley"],
     }
     _HOME = {name: f"nearworth.{module}" for module, names in _PUBLIC.items() for name in names}
-    _MODULES = ("datasets", "testing", "utilities")
+    _MODULES = ("datasets", "testing")
     __all__ = sorted(["__version__", *_MODULES, *_HOME])
 
     def __getattr__(name: str) -> Any:

@@ -253,17 +253,13 @@ def _(folder: Path) -> Arrays:
 @configuration("definition")
 def _(folder: Path) -> Arrays:
     labels, distances, numbers = [0, 1, 0, 1, 2], [1, 2, 2, 3, 3], [1, 4, 2, 8, 5]
-    games = {
-        "soft classification": lambda s: nw.utilities.soft_classification(
-            s, distances, labels, 1, n_neighbors=2, n_classes=3
-        ),
-        "original classification": lambda s: nw.utilities.original_classification(
-            s, distances, labels, 1, n_neighbors=2
-        ),
-        "soft regression": lambda s: nw.utilities.soft_regression(s, distances, numbers, 3, n_neighbors=2),
-        "original regression": lambda s: nw.utilities.original_regression(s, distances, numbers, 3, n_neighbors=2),
-    }
-    return {name: [str(value) for value in nw.exact_shapley(utility, 5)] for name, utility in games.items()}
+    found = {}
+    for utility, task in product(("soft", "original"), ("classification", "regression")):
+        data = (labels, 1) if task == "classification" else (numbers, 3)
+        asked = {"n_neighbors": 2, "task": task, "utility": utility, "n_classes": 3}
+        values = nw.exact_shapley(lambda s: nw.testing.knn_utility(s, distances, *data, **asked), 5)  # noqa: B023
+        found[f"{utility} {task}"] = [str(value) for value in values]
+    return found
 
 
 # Metrics and kinds of data
