@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from nearworth import testing as testing
     from nearworth.audit.audit import audit_labels as audit_labels
     from nearworth.audit.result import LabelAudit as LabelAudit
-    from nearworth.audit.scan import Finding as Finding
-    from nearworth.audit.scan import Scan as Scan
     from nearworth.audit.scan import scan as scan
     from nearworth.datasets import add_label_noise as add_label_noise
     from nearworth.engine.plan import Plan as Plan
@@ -51,12 +49,9 @@ if TYPE_CHECKING:
     from nearworth.neighbors.graph import GraphSearch as GraphSearch
     from nearworth.neighbors.lsh import LSHSearch as LSHSearch
     from nearworth.results.detection import Detection as Detection
-    from nearworth.results.owners import OwnerValue as OwnerValue
     from nearworth.results.owners import OwnerValues as OwnerValues
-    from nearworth.results.sums import Origin as Origin
     from nearworth.results.sums import Partial as Partial
     from nearworth.results.valuation import Valuation as Valuation
-    from nearworth.retrieval import RetrievalValues as RetrievalValues
     from nearworth.retrieval import value_retrieval as value_retrieval
     from nearworth.tables.prepare import TablePreparer as TablePreparer
     from nearworth.testing import exact_shapley as exact_shapley
@@ -64,7 +59,7 @@ else:  # type checkers read the imports above, which name the same things
     _PUBLIC = {
         "audit.audit": ["audit_labels"],
         "audit.result": ["LabelAudit"],
-        "audit.scan": ["Finding", "Scan", "scan"],
+        "audit.scan": ["scan"],
         "datasets": ["add_label_noise"],
         "engine.plan": ["Plan"],
         "estimator": ["KNNShapley", "knn_shapley"],
@@ -72,10 +67,10 @@ else:  # type checkers read the imports above, which name the same things
         "neighbors.graph": ["GraphSearch"],
         "neighbors.lsh": ["LSHSearch"],
         "results.detection": ["Detection"],
-        "results.owners": ["OwnerValue", "OwnerValues"],
-        "results.sums": ["Origin", "Partial"],
+        "results.owners": ["OwnerValues"],
+        "results.sums": ["Partial"],
         "results.valuation": ["Valuation"],
-        "retrieval": ["RetrievalValues", "value_retrieval"],
+        "retrieval": ["value_retrieval"],
         "tables.prepare": ["TablePreparer"],
         "testing": ["exact_shapley"],
     }

@@ -17,10 +17,7 @@ Noise = Literal["uniform", "pair", "class-dependent"]
 
 
 def add_label_noise(
-    y: Any,
-    fraction: float = 0.1,
-    kind: Noise = "uniform",
-    random_state: Any = None,
+    y: Any, fraction: float = 0.1, kind: Noise = "uniform", random_state: Any = None
 ) -> npt.NDArray[Any]:
     """A copy of y with some labels changed, each to a wrong one.
 
@@ -61,9 +58,7 @@ def add_label_noise(
         raise ValueError(f"fraction must be a number from 0 to {largest:g} for kind={kind!r}; got {fraction!r}.")
     count = round(float(fraction) * len(classes.codes))
     if count and n_classes < 2:
-        raise ValueError(
-            f"y has one class only ({classes.labels.tolist()[0]!r}): there is no wrong label. Give two or more."
-        )
+        raise ValueError(f"y has one class only, {classes.labels.tolist()[0]!r}: there is no wrong label.")
     rng = as_generator(random_state)
     noisy = classes.codes.copy()
     weights = 1.0 - np.eye(n_classes)  # of the labels to draw, for each true class
@@ -119,8 +114,7 @@ def _class_rows(codes: IntVector, count: int, rng: np.random.Generator) -> IntVe
     """Rows to change, a share of its own from each class and never more than half of one."""
     sizes = np.bincount(codes)
     wanted = _spread(count, sizes // 2, sizes * rng.random(len(sizes)), rng)
-    members = (np.flatnonzero(codes == code) for code in range(len(sizes)))
-    chosen = [rng.choice(rows, size=n, replace=False) for rows, n in zip(members, wanted, strict=True)]
+    chosen = [rng.choice(np.flatnonzero(codes == code), n, replace=False) for code, n in enumerate(wanted)]
     return np.concatenate(chosen)
 
 

@@ -19,7 +19,7 @@ from nearworth.engine.problem import make_training_set
 from nearworth.engine.rules import OwnedRule
 from nearworth.engine.value import CHECKPOINT_INTERVAL, Options, partial_sums, value
 from nearworth.games.truncation import Tail
-from nearworth.inputs.parameters import check_parameters, whole_number
+from nearworth.inputs.parameters import check_parameters, did_you_mean, whole_number
 from nearworth.inputs.targets import check_owners
 from nearworth.neighbors.distances import count_copied
 from nearworth.results.owners import OwnerValues, of_totals
@@ -250,10 +250,12 @@ class KNNShapley:
         totals = np.stack([made.values] * 3)
         again = replace(self, semivalue="composite")
         again.training_set_ = self.training_set_
-        others = {"sample_weight": sample_weight, "groups": groups}
-        composite = cache(partial(again.value_owners, owner_of_row, X_val, y_val, **others))
-        about = {"how": str(rule), "origin": made.origin}
-        about["composite"] = composite if self.semivalue == "shapley" else None
+        composite = cache(partial(again.value_owners, owner_of_row, X_val, y_val, sample_weight, groups=groups))
+        about = {
+            "how": str(rule),
+            "origin": made.origin,
+            "composite": composite if self.semivalue == "shapley" else None,
+        }
         return of_totals(labels, codes, totals, made.standard_errors, made.backend, **about)
 
     def _warn_of_leaks(self, queries: Any) -> None:
@@ -301,20 +303,17 @@ class KNNShapley:
         prediction = method.searcher.predict(training.features.data, method.n_candidates, int(n_val))
         return plan if prediction is None else replace(plan, prediction=str(prediction))
 
-    @classmethod
-    def _get_param_names(cls) -> list[str]:
-        """As scikit-learn's BaseEstimator, whose methods below ask for it."""
-        return sorted(each.name for each in fields(cls))
-
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 (scikit-learn passes it)
         """Parameters by name."""
-        return {name: getattr(self, name) for name in self._get_param_names()}
+        return {name: getattr(self, name) for name in sorted(each.name for each in fields(self))}
 
     def set_params(self, **parameters: Any) -> KNNShapley:
         """Change parameters."""
-        from sklearn.base import BaseEstimator
-
-        return BaseEstimator.set_params(self, **parameters)  # type: ignore[no-any-return]
+        for name, given in parameters.items():
+            if name not in self.get_params():
+                raise ValueError(f"Invalid parameter {name!r}. {did_you_mean(name, list(self.get_params()))}")
+            setattr(self, name, given)
+        return self
 
     def __repr__(self) -> str:
         usual = {each.name: repr(each.default) for each in fields(self)}
@@ -344,9 +343,7 @@ class KNNShapley:
 
         tags = BaseEstimator.__sklearn_tags__(self)
         tags.target_tags.required = True
-        tags.input_tags.sparse = self.metric != "precomputed"
-        tags.input_tags.pairwise = self.metric == "precomputed"
-        tags.input_tags.allow_nan = self.metric == "nan_euclidean"
+        tags.input_tags.sparse = True
         return tags
 
 

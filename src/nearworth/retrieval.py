@@ -26,8 +26,8 @@ from nearworth.inputs.parameters import PARAMETERS
 from nearworth.inputs.targets import check_owners
 from nearworth.results.owners import OwnerValues, sum_by_owner
 
-NUMBER = {"run": "score", "qrels": "relevance"}  # column of frames
-COLUMNS = {"run": (0, 2, 4, 6), "qrels": (0, 2, 3, 4)}  # of TREC files: query, document, number; how many there are
+# The name of the number in frames, its column in TREC files, and how many columns these have.
+FORMATS = {"run": ("score", 4, 6), "qrels": ("relevance", 3, 4)}
 
 
 class RetrievalValues:
@@ -61,15 +61,13 @@ class RetrievalValues:
         for document in worst[self.values[worst] < 0]:
             there = np.flatnonzero((self.pairs[1] == document) & (self.contributions < 0))
             there = there[np.argsort(self.contributions[there], kind="stable")]
-            hurt = {self.queries[self.pairs[0, i]]: float(self.contributions[i]) for i in there}
-            listed[self.documents[document]] = hurt
+            queries = (self.queries[code] for code in self.pairs[0, there])
+            listed[self.documents[document]] = dict(zip(queries, self.contributions[there].tolist(), strict=True))
         return listed
 
-    def sum_by(self, sources: Any) -> OwnerValues:
-        """Totals by source: a mapping from document to source, or one source for each of `documents`."""
-        if isinstance(sources, Mapping):
-            sources = [sources[document] for document in self.documents]
-        labels, codes = check_owners(sources, len(self.documents))
+    def sum_by(self, sources: Mapping[Any, Any]) -> OwnerValues:
+        """Totals by source, from a mapping of documents to sources."""
+        labels, codes = check_owners([sources[document] for document in self.documents], len(self.documents))
         intervals = np.stack([self.values, self.lower, self.upper])
         return sum_by_owner(labels, codes, intervals, None, how="sum over documents, each a player")
 
@@ -173,20 +171,20 @@ def _of_mapping(lists: Mapping[Any, Any]) -> Iterator[tuple[Any, Any, Any]]:
 
 
 def _of_file(path: str | os.PathLike[str], name: str) -> Iterator[tuple[str, str, str]]:
-    query, document, number, size = COLUMNS[name]
+    _, number, size = FORMATS[name]
     with open(path, encoding="utf-8") as file:
         for line_number, line in enumerate(file, start=1):
             words = line.split()
             if words and len(words) != size:
                 raise ValueError(f"{os.fspath(path)}, line {line_number}: has {len(words)} columns instead of {size}.")
             if words:
-                yield words[query], words[document], words[number]
+                yield words[0], words[2], words[number]
 
 
 def _of_frame(frame: Any, name: str) -> Iterator[tuple[Any, Any, Any]]:
     import narwhals.stable.v2 as nwl
 
-    table, wanted = nwl.from_native(frame, eager_only=True), ("query", "document", NUMBER[name])
+    table, wanted = nwl.from_native(frame, eager_only=True), ("query", "document", FORMATS[name][0])
     for column in wanted:
         if column not in table.columns:
             raise ValueError(f"{name} has no column {column!r}; it has {table.columns}.")

@@ -19,7 +19,6 @@ from fractions import Fraction
 from functools import partial
 from itertools import combinations
 from math import comb, prod
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -123,16 +122,13 @@ def exact_shapley(
     array([0.6667, 0.1667, 0.1667])
     """
     if not is_whole(n) or not 1 <= n <= MAX_PLAYERS:
-        raise ValueError(
-            f"n must be a whole number of players from 1 to {MAX_PLAYERS} (2^n subsets are evaluated); got {n!r}."
-        )
+        raise ValueError(f"n must be a whole number of players from 1 to {MAX_PLAYERS}; got {n!r}.")
     weights = subset_weights(semivalue, n)
     utilities = [utility(tuple(i for i in range(n) if mask >> i & 1)) for mask in range(2**n)]
-    strange = [v for v in utilities if not isinstance(v, Real)]
-    if strange:
-        raise TypeError(f"utility must return a real number for every subset; got {strange[0]!r}.")
-    dtype = object if all(isinstance(v, Fraction | int) for v in utilities) else np.float64
-    v, w, masks = np.array(utilities, dtype=dtype), np.array(weights, dtype=dtype), np.arange(2**n)
+    exact = all(isinstance(v, Fraction | int) for v in utilities)
+    dtype = object if exact else np.float64
+    v = np.array(utilities if exact else [float(v) for v in utilities], dtype=dtype)
+    w, masks = np.array(weights, dtype=dtype), np.arange(2**n)
     sizes = np.array([mask.bit_count() for mask in range(2**n)])
     values = []
     for i in range(n):
@@ -196,7 +192,6 @@ def _questions(rng: np.random.Generator) -> Iterator[tuple[str, Matrix, Matrix, 
     """Data that searchers may fail on, each with a number of neighbours."""
     X, Q = rng.normal(size=(200, 5)), rng.normal(size=(20, 5))
     yield "ordinary points", X, Q, 10
-    yield "one neighbour", X, Q, 1
     yield "one query", X, Q[:1], 10
     yield "all points asked for", X, Q, 200
     yield "more neighbours than points", X[:7], Q, 12
@@ -207,7 +202,6 @@ def _questions(rng: np.random.Generator) -> Iterator[tuple[str, Matrix, Matrix, 
     yield "one column", X[:, :1], Q[:, :1], 10
     yield "many columns", rng.normal(size=(200, 130)), rng.normal(size=(5, 130)), 10
     yield "points far from the origin", X + 1e5, Q + 1e5, 10
-    yield "large numbers", X * 1e6, Q * 1e6, 10
     yield "queries far from all points", X, Q + 1e4, 5
     yield "32-bit numbers", X.astype(np.float32), Q.astype(np.float32), 10
     yield "columns first in memory", np.asfortranarray(X), np.asfortranarray(Q), 10
@@ -233,16 +227,11 @@ def _require(right: bool, wrong: str) -> None:
 
 def _check_order(X: Matrix, Q: Matrix, indices: Matrix) -> None:
     """The neighbours returned must come nearest first by true distances, up to rounding."""
-    far = np.sqrt(EuclideanKeys(as_points(X)).listed(Q, indices))
-    here = np.isfinite(far)
-    size = np.where(here, far, 0.0).max(axis=1) + ROUNDING * np.abs(X).max()  # 32 bits tell no more far from the origin
-    falls = np.where(here[:, 1:], far[:, :-1], 0.0) - np.where(here[:, 1:], far[:, 1:], 0.0)
-    wrong = np.flatnonzero((falls > ROUNDING * size[:, None]).any(axis=1))
-    _require(
-        not wrong.size,
-        f"neighbours do not come nearest first; the true distances of those returned for query {wrong[:1]} are "
-        f"{np.array2string(far[wrong[:1]], precision=4, threshold=20)}",
-    )
+    far = np.sqrt(EuclideanKeys(as_points(X)).listed(Q, indices))  # infinite where there is no neighbour
+    size = np.max(far, where=np.isfinite(far), initial=0.0)
+    rounding = ROUNDING * (size + ROUNDING * np.abs(X).max())  # 32 bits tell no more far from the origin
+    in_order = np.allclose(far, np.sort(far, axis=1), rtol=0.0, atol=rounding)
+    _require(in_order, f"neighbours do not come nearest first; their true distances are {far}")
 
 
 def check_values(
@@ -274,25 +263,29 @@ def check_values(
     >>> check_values(knn_shapley)
     """
     wrong = []
-    for name, X, y, X_val, y_val, k in _problems(task == "classification"):
+    for name, X, y, X_val, y_val, k in _problems():
         distances = ((np.array(X_val)[:, None] - np.array(X)) ** 2).sum(axis=2).tolist()
         if ties is None and any(len(set(row)) < len(row) for row in distances):
             continue
-        game = {"labels": [Fraction(label) for label in y], "n_neighbors": k, "task": task, "utility": utility}
-        game["ties"] = ties or "average"
-        games = [
-            partial(knn_utility, distances=row, label=label, **game)
-            for row, label in zip(distances, y_val, strict=True)
-        ]
-        values = np.sum([exact_shapley(each, len(y), semivalue=semivalue) for each in games], axis=0)
-        true = (values / len(games)).astype(np.float64)
-        found = _outcome(function, np.array(X, float), np.array(y), np.array(X_val, float), np.array(y_val), k)
+        asked = {"n_neighbors": k, "task": task, "utility": utility, "ties": ties or "average"}
+        game = partial(_mean_utility, distances=distances, labels=[Fraction(each) for each in y], y_val=y_val, **asked)
+        true = exact_shapley(game, len(y), semivalue=semivalue).astype(np.float64)
+        try:
+            with warnings.catch_warnings(action="ignore"):  # of unseen labels, of divisions by zero: values tell
+                found = function(np.array(X, float), np.array(y), np.array(X_val, float), np.array(y_val), k)
+        except Exception as error:  # whatever it raises is what it found
+            found = f"{type(error).__name__}: {error}"
         if np.shape(found) != true.shape or not np.allclose(found, true, rtol=0.0, atol=tolerance):
             wrong.append(f"{name}: {X=}, {y=}, {X_val=}, {y_val=}, K={k}\n  defined {true}\n  found   {found}")
     _require(not wrong, f"{len(wrong)} problems differ from the definition\n" + "\n".join(wrong))
 
 
-def _problems(classes: bool) -> Iterator[tuple[str, list[Any], list[Any], list[Any], list[Any], int]]:
+def _mean_utility(subset: Any, distances: Any, labels: Any, y_val: Any, **game: Any) -> Any:
+    scores = [knn_utility(subset, row, labels, label, **game) for row, label in zip(distances, y_val, strict=True)]
+    return sum(scores) / len(scores)
+
+
+def _problems() -> Iterator[tuple[str, list[Any], list[Any], list[Any], list[Any], int]]:
     """Small problems that implementations get wrong: X, y, X_val, y_val, K, in whole numbers, so that ties are ties."""
     points, y, y_val = [[3, 0], [1, 1], [0, 4], [6, 2], [5, 4]], [1, 0, 1, 2, 0], [0, 1, 2]
     queries = [[0, 0], [4, 1], [2, 7]]
@@ -309,14 +302,4 @@ def _problems(classes: bool) -> Iterator[tuple[str, list[Any], list[Any], list[A
     yield "far from the origin", [[x + 2**20, z - 2**20] for x, z in points], y, [[2**20, -(2**20)]], [1], 2
     yield "identical rows, different labels", [[1], [1], [1], [2]], [0, 1, 1, 0], [[0]], [1], 2
     yield "all rows at one distance", [[1, 0], [0, 1], [-1, 0], [0, -1]], [0, 1, 1, 2], [[0, 0]], [1], 2
-    if classes:
-        yield "a validation label that no training point has", points, y, queries, [1, 9, 2], 2
-
-
-def _outcome(function: Callable[..., Any], *arguments: Any) -> Any:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of labels unseen in training, of divisions by zero: values tell
-            return np.asarray(function(*arguments), dtype=np.float64)
-    except Exception as error:  # whatever it raises is what it found
-        return f"{type(error).__name__}: {error}"
+    yield "a validation label that no training point has", points, y, queries, [1, 9, 2], 2
