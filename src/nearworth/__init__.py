@@ -79,11 +79,10 @@ else:  # type checkers read the imports above, which name the same things
     __all__ = sorted(["__version__", *_MODULES, *_HOME])
 
     def __getattr__(name: str) -> Any:
-        if name in _MODULES:
-            return import_module(f"nearworth.{name}")
-        if name not in _HOME:
+        if name not in __all__:
             raise AttributeError(f"module 'nearworth' has no attribute {name!r}")
-        globals()[name] = getattr(import_module(_HOME[name]), name)
+        module = import_module(_HOME.get(name, f"nearworth.{name}"))
+        globals()[name] = getattr(module, name) if name in _HOME else module
         return globals()[name]
 
     def __dir__() -> list[str]:

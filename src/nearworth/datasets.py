@@ -63,7 +63,10 @@ def add_label_noise(
     noisy = classes.codes.copy()
     weights = 1.0 - np.eye(n_classes)  # of the labels to draw, for each true class
     if kind == "class-dependent":
-        rows = _class_rows(classes.codes, count, rng)
+        sizes = np.bincount(noisy)
+        counts = _spread(count, sizes // 2, sizes * rng.random(n_classes), rng)  # never more than half of a class
+        chosen = [rng.choice(np.flatnonzero(noisy == code), n, replace=False) for code, n in enumerate(counts)]
+        rows = np.concatenate(chosen)
         weights *= rng.exponential(size=weights.shape)  # normalised, a distribution drawn uniformly
     else:
         rows = rng.choice(len(noisy), size=count, replace=False)
@@ -108,14 +111,6 @@ def _draw(weights: FloatMatrix, rng: np.random.Generator) -> IntVector:
     # In (0, total]: the first class whose cumulative weight is at least this has positive weight.
     levels = (1.0 - rng.random(len(weights))) * cumulative[:, -1]
     return np.asarray(np.argmax(cumulative >= levels[:, None], axis=1))
-
-
-def _class_rows(codes: IntVector, count: int, rng: np.random.Generator) -> IntVector:
-    """Rows to change, a share of its own from each class and never more than half of one."""
-    sizes = np.bincount(codes)
-    wanted = _spread(count, sizes // 2, sizes * rng.random(len(sizes)), rng)
-    chosen = [rng.choice(np.flatnonzero(codes == code), n, replace=False) for code, n in enumerate(wanted)]
-    return np.concatenate(chosen)
 
 
 def _spread(count: int, room: IntVector, weights: FloatVector, rng: np.random.Generator) -> IntVector:

@@ -247,16 +247,12 @@ class KNNShapley:
         parameters["max_error"] = None
         problem = self.training_set_.problem(X_val, y_val, sample_weight, parameters, groups)
         made = value(replace(problem, rule=rule), Options(**options))
-        totals = np.stack([made.values] * 3)
         again = replace(self, semivalue="composite")
         again.training_set_ = self.training_set_
         composite = cache(partial(again.value_owners, owner_of_row, X_val, y_val, sample_weight, groups=groups))
-        about = {
-            "how": str(rule),
-            "origin": made.origin,
-            "composite": composite if self.semivalue == "shapley" else None,
-        }
-        return of_totals(labels, codes, totals, made.standard_errors, made.backend, **about)
+        about = {"how": str(rule), "origin": made.origin}
+        about["composite"] = composite if self.semivalue == "shapley" else None
+        return of_totals(labels, codes, np.stack([made.values] * 3), made.standard_errors, made.backend, **about)
 
     def _warn_of_leaks(self, queries: Any) -> None:
         points = self.training_set_.features and self.training_set_.features.data

@@ -146,12 +146,12 @@ def subset_weights(semivalue: Semivalue, n: int) -> list[Fraction]:
         return [Fraction(int(s == n - 1)) for s in range(n)]
     if semivalue == "composite":  # half of Beta(1, 2): the analyst is there, and is another player
         return [weight / 2 for weight in subset_weights(("beta", 1, 2), n)]
-    name, *numbers = ("beta", 1, 1) if semivalue == "shapley" else semivalue
-    if name == "sizes":
-        low, high = numbers
+    law: Any = ("beta", 1, 1) if semivalue == "shapley" else semivalue
+    if law[0] == "sizes":
+        _, low, high = law
         sizes = range(low, n if high is None else min(high + 1, n))
         return [Fraction(int(s in sizes), len(sizes) * comb(n - 1, s)) for s in range(n)]
-    a, b = map(Fraction, numbers)
+    a, b = map(Fraction, law[1:])
     return [_rising(b, s) * _rising(a, n - 1 - s) / _rising(a + b, n - 1) for s in range(n)]
 
 
