@@ -3,7 +3,7 @@
     python benchmarks/audit.py --data FOLDER [--cleanlab PYTHON] [--rows 3000] [--quick] [--json FILE]
     python benchmarks/audit.py --time 20000x32 50000x128
 
-FOLDER holds the .npz files of `nearworth.datasets` (and wine_quality_white.npz, label_errors_test_sets.npz). PYTHON is
+FOLDER holds the .npz files of benchmarks/paper.py (and wine_quality_white.npz, label_errors_test_sets.npz). PYTHON is
 an interpreter that can import cleanlab; without it cleanlab's own rows are left out. --quick leaves out all that needs
 logistic regression.
 """
@@ -19,6 +19,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import paper  # beside this file
 
 import nearworth as nw
 from nearworth.audit.votes import Voters, vote_shares
@@ -52,7 +53,7 @@ def load(folder: Path, n_rows: int, seed: int) -> dict[str, tuple[np.ndarray, np
             with np.load(folder / "wine_quality_white.npz") as file:
                 X, y = file["X"], file["y"]
         else:
-            data = nw.datasets.load(name, folder, balance=False)
+            data = paper.load(name, folder, balance=False)
             X, y = data.X, data.y
         rows = np.random.default_rng(seed).permutation(len(y))[:n_rows]
         X, y = X[rows].astype(np.float64), np.unique(y[rows], return_inverse=True)[1]
@@ -209,7 +210,7 @@ def add_cleanlab(rows: list[dict], cases: dict, python: str) -> None:
 
 def judged_by_people(folder: Path) -> dict:
     """MNIST's test images: those whose given label lost the vote of five people, in the audit's order."""
-    data = nw.datasets.load("mnist", folder)
+    data = paper.load("mnist", folder)
     with np.load(folder / "label_errors_test_sets.npz") as file:
         index, votes = file["mnist_index"], file["mnist_votes"]
     lost = index[votes[:, 0] < votes[:, 1:].max(axis=1)]

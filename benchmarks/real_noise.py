@@ -2,7 +2,7 @@
 
     python benchmarks/real_noise.py --data FOLDER [--only real pair uniform clean] [--held-out] [--probs lr gb]
 
-FOLDER holds the files of `nearworth.datasets` and those with real noise (yoruba_news, youtube_spam,
+FOLDER holds the files of benchmarks/paper.py and those with real noise (yoruba_news, youtube_spam,
 roman_numerals_probabilities, cifar10n_labels, label_errors_test_sets). Two entries, `youtube_spam` and `cifar10n
 random3`, were kept back while the audit was built, and run only with --held-out. Out-of-fold probabilities of models
 are kept in --cache, since they take longer than the audits.
@@ -29,6 +29,8 @@ import numpy as np
 import nearworth as nw
 
 sys.path.insert(0, str(Path(__file__).parent))
+import paper
+
 from audit import average_precision, load
 
 HELD_OUT = ("youtube_spam", "cifar10n random3")
@@ -62,7 +64,7 @@ def real(folder: Path, n_rows: int) -> Iterator[Case]:
     yield from _cats_and_dogs(folder, n_rows)
     with np.load(folder / "label_errors_test_sets.npz") as file:
         index, votes = file["mnist_index"], file["mnist_votes"]
-    data = nw.datasets.load("mnist", folder)
+    data = paper.load("mnist", folder)
     lost = index[votes[:, 0] < votes[:, 1:].max(axis=1)]
     others = np.setdiff1d(np.random.default_rng(0).permutation(10_000)[:n_rows], index)
     rows = np.sort(np.concatenate([index, others]))

@@ -17,11 +17,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+import paper  # beside this file
 from threadpoolctl import threadpool_limits
 
 import nearworth as nw
 from nearworth.cli.bench import Blobs, multiplied
-from nearworth.datasets import load
 from nearworth.neighbors.exact import ExactSearch
 from nearworth.neighbors.lsh import collision_probability, found_in_tables
 
@@ -135,7 +135,7 @@ def measure_index(n: int, n_val: int, factories: tuple[str, ...], d: int = 64) -
 
 def shared(name: str, n: int, n_val: int) -> tuple[Any, ...]:
     """Training and validation points of a dataset of the paper."""
-    found = load(name, balance=False)  # from $NEARWORTH_DATA
+    found = paper.load(name, balance=False)  # from $NEARWORTH_DATA
     rows = np.random.default_rng(0).permutation(len(found.y))[: n + n_val]
     X, y = found.X[rows].reshape(len(rows), -1).astype(np.float64), found.y[rows]
     return X[:n], y[:n], X[n:], y[n:]

@@ -1,6 +1,6 @@
 """The contract of the whole package: values agree with the definition. Used by many tests, and itself tested.
 
-Everything here is slow and literal: distances and labels go into the plain utilities, the utilities into the
+Everything here is slow and literal: distances and labels go into the plain utility, the utility into the
 2^n sum, in exact fractions.
 """
 
@@ -12,10 +12,11 @@ from itertools import product
 
 import numpy as np
 
-from nearworth import exact_shapley, utilities
+from nearworth import exact_shapley
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
 from nearworth.games.ties import TieBlocks
+from nearworth.testing import knn_utility
 
 SEMIVALUES = ("shapley", "banzhaf", "loo", ("beta", 4, 1), ("beta", 1, 4), ("beta", 16, 1), ("beta", 0.5, 0.5))
 UTILITIES = ("soft", "original")
@@ -23,13 +24,10 @@ UTILITIES = ("soft", "original")
 
 def utility_function(task, utility, distances, labels, label, n_neighbors, n_classes, ties="average"):
     """One of the four utilities with its data bound, and each subset evaluated once."""
-    function = getattr(utilities, f"{utility}_{task}")
-    keywords = {"n_neighbors": n_neighbors, "ties": ties}
-    if (task, utility) == ("classification", "soft"):
-        keywords["n_classes"] = n_classes
+    keywords = {"n_neighbors": n_neighbors, "task": task, "utility": utility, "n_classes": n_classes, "ties": ties}
     if task == "regression":
         labels, label = [Fraction(y) for y in labels], Fraction(label)
-    return cache(lambda subset: function(subset, distances, labels, label, **keywords))
+    return cache(lambda subset: knn_utility(subset, distances, labels, label, **keywords))
 
 
 def defined_values(game, n, semivalue):

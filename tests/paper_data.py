@@ -1,4 +1,4 @@
-"""Where the paper's datasets are, if they are here: $NEARWORTH_DATA, or `shared/data` beside the repository."""
+"""The script of the paper's experiment, and its datasets: in $NEARWORTH_DATA or `shared/data` beside the repository."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+paper = pytest.importorskip("paper", reason="benchmarks/paper.py is not part of the source distribution")
+SCRIPT = Path(paper.__file__)
 FOLDER = Path(os.environ.get("NEARWORTH_DATA") or Path(__file__).parents[2] / "shared" / "data")
 needs_data = pytest.mark.skipif(
     not (FOLDER / "phoneme.npz").is_file(),

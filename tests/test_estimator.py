@@ -106,21 +106,6 @@ def test_scikit_learn_shows_routes_and_sets_it_as_its_own(iris):
         check_is_fitted(clone(pipe[-1]))
 
 
-class Inner:
-    def fit(self, X): ...
-
-    def search(self, Q, k): ...
-
-    def get_params(self, deep=True):
-        return {"depth": 3}
-
-
-def test_parameters_of_a_searcher_are_parameters_too():
-    est = nw.KNNShapley(search=Inner(), n_candidates=2)
-    assert est.get_params()["search__depth"] == 3
-    assert "search__depth" not in est.get_params(deep=False)
-
-
 @pytest.mark.parametrize("output", ["pandas", "polars"])
 def test_pipeline_that_passes_frames(iris, output):
     X, X_val, y, y_val = iris

@@ -113,7 +113,7 @@ def test_bad_arguments():
         nw.add_label_noise(y, 10, "pair")
     with pytest.raises(ValueError, match=r"from 0 to 0\.5 for kind='class-dependent'"):
         nw.add_label_noise(y, 0.6, "class-dependent")
-    with pytest.raises(ValueError, match=r"one class only \(7\)"):
+    with pytest.raises(ValueError, match="one class only, 7"):
         nw.add_label_noise([7] * 10, 0.1)
     assert nw.add_label_noise([7] * 10, 0).tolist() == [7] * 10
     with pytest.raises(ValueError, match="y has NaN or infinity at row 1"):

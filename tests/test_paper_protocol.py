@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from nearworth.datasets import PaperDataset
-from nearworth.paper import make_split
+from paper_data import paper
 
 
 def _dataset(name, X, y, X_test=None, y_test=None):
     rest = {"source": "here", "verified": True, "stand_in": None, "balanced": False}
-    return PaperDataset(name=name, X=X, y=y, X_test=X_test, y_test=y_test, **rest)
+    return paper.PaperDataset(name=name, X=X, y=y, X_test=X_test, y_test=y_test, **rest)
 
 
 def made_up(rng, n=4_000):
@@ -28,7 +27,7 @@ def made_up(rng, n=4_000):
 @pytest.mark.parametrize("flip", ["first", "last"])
 def test_table_protocol_flips_one_class_and_which_one_is_no_accident(rng, flip):
     dataset = made_up(rng)
-    split = make_split(dataset, flip=flip)
+    split = paper.make_split(dataset, flip=flip)
     assert (split.X.shape, split.X_val.shape) == ((2_000, 3), (200, 3))
     assert np.flatnonzero(split.flipped).tolist() == list(range(200) if flip == "first" else range(1_800, 2_000))
     true = np.where(split.flipped, 1 - split.y, split.y)
@@ -43,7 +42,7 @@ def test_table_protocol_flips_one_class_and_which_one_is_no_accident(rng, flip):
 @pytest.mark.parametrize("protocol", ["table", "released"])
 def test_rows_keep_their_labels_and_are_standardised(rng, protocol):
     dataset = made_up(rng)
-    split = make_split(dataset, protocol, n_val=300)
+    split = paper.make_split(dataset, protocol, n_val=300)
     assert len(split.y_val) == 300
     true = np.where(split.flipped, 1 - split.y, split.y)
     np.testing.assert_array_equal(split.X[:, 0] > 0, true == 1)  # the first column is the label, standardised
@@ -57,7 +56,7 @@ def test_rows_keep_their_labels_and_are_standardised(rng, protocol):
 def test_images_are_equally_many_of_each_class(rng):
     y, y_test = rng.integers(0, 10, 6_000), rng.integers(0, 10, 3_000)
     X, X_test = rng.integers(0, 256, (6_000, 4), dtype=np.uint8), rng.integers(0, 256, (3_000, 4), dtype=np.uint8)
-    split = make_split(_dataset("mnist", X, y, X_test, y_test))
+    split = paper.make_split(_dataset("mnist", X, y, X_test, y_test))
     assert np.bincount(split.y_val).tolist() == [200] * 10
     assert split.X.dtype == np.float32
     assert 0 <= split.X.min() < split.X.max() <= 1
@@ -65,7 +64,7 @@ def test_images_are_equally_many_of_each_class(rng):
 
 
 def test_soft_and_original_differ_by_a_class_constant(rng):
-    split = make_split(made_up(rng))
+    split = paper.make_split(made_up(rng))
     values = [
         nw.KNNShapley(5, utility=utility).fit(split.X, split.y).value(split.X_val, split.y_val).values
         for utility in ("soft", "original")
@@ -83,4 +82,4 @@ def test_soft_and_original_differ_by_a_class_constant(rng):
 
 def test_balanced_data_is_refused(rng):
     with pytest.raises(ValueError, match="Load it with balance=False"):
-        make_split(replace(made_up(rng), balanced=True))
+        paper.make_split(replace(made_up(rng), balanced=True))

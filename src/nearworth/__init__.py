@@ -21,10 +21,9 @@ The layout. There are no import cycles between folders: `tests/test_architecture
     tables/         the user's tables: read, prepare, write       report/    a LabelAudit as one page to look at
     cli/            the command line, on top of everything        _common/   what every part may use
 
-    utilities.py, testing.py    the definition: four utilities, all 2^n subsets; checks for searchers of your own
-    retrieval.py                documents valued by ranked lists and relevance judgements
-    curves.py                   what is lost when rows are removed by value
-    datasets.py, paper.py       data to try things on, and label noise; the experiment of Wang & Jia 2023
+    testing.py      the definition, from all 2^n subsets; checks of values and searchers of your own
+    retrieval.py    documents valued by ranked lists and relevance judgements
+    datasets.py     data to try things on, and label noise
 
 Read first: `engine/__init__.py` for the objects, `engine/value.py`, then `engine/classify.py`.
 """
@@ -38,16 +37,10 @@ from nearworth._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from nearworth import datasets as datasets
-    from nearworth import paper as paper
     from nearworth import testing as testing
-    from nearworth import utilities as utilities
     from nearworth.audit.audit import audit_labels as audit_labels
     from nearworth.audit.result import LabelAudit as LabelAudit
-    from nearworth.audit.scan import Finding as Finding
-    from nearworth.audit.scan import Scan as Scan
     from nearworth.audit.scan import scan as scan
-    from nearworth.curves import RemovalCurve as RemovalCurve
-    from nearworth.curves import removal_curve as removal_curve
     from nearworth.datasets import add_label_noise as add_label_noise
     from nearworth.engine.plan import Plan as Plan
     from nearworth.estimator import KNNShapley as KNNShapley
@@ -56,21 +49,17 @@ if TYPE_CHECKING:
     from nearworth.neighbors.graph import GraphSearch as GraphSearch
     from nearworth.neighbors.lsh import LSHSearch as LSHSearch
     from nearworth.results.detection import Detection as Detection
-    from nearworth.results.owners import OwnerValue as OwnerValue
     from nearworth.results.owners import OwnerValues as OwnerValues
-    from nearworth.results.sums import Origin as Origin
     from nearworth.results.sums import Partial as Partial
     from nearworth.results.valuation import Valuation as Valuation
-    from nearworth.retrieval import RetrievalValues as RetrievalValues
     from nearworth.retrieval import value_retrieval as value_retrieval
     from nearworth.tables.prepare import TablePreparer as TablePreparer
-    from nearworth.utilities import exact_shapley as exact_shapley
+    from nearworth.testing import exact_shapley as exact_shapley
 else:  # type checkers read the imports above, which name the same things
     _PUBLIC = {
         "audit.audit": ["audit_labels"],
         "audit.result": ["LabelAudit"],
-        "audit.scan": ["Finding", "Scan", "scan"],
-        "curves": ["RemovalCurve", "removal_curve"],
+        "audit.scan": ["scan"],
         "datasets": ["add_label_noise"],
         "engine.plan": ["Plan"],
         "estimator": ["KNNShapley", "knn_shapley"],
@@ -78,23 +67,22 @@ else:  # type checkers read the imports above, which name the same things
         "neighbors.graph": ["GraphSearch"],
         "neighbors.lsh": ["LSHSearch"],
         "results.detection": ["Detection"],
-        "results.owners": ["OwnerValue", "OwnerValues"],
-        "results.sums": ["Origin", "Partial"],
+        "results.owners": ["OwnerValues"],
+        "results.sums": ["Partial"],
         "results.valuation": ["Valuation"],
-        "retrieval": ["RetrievalValues", "value_retrieval"],
+        "retrieval": ["value_retrieval"],
         "tables.prepare": ["TablePreparer"],
-        "utilities": ["exact_shapley"],
+        "testing": ["exact_shapley"],
     }
     _HOME = {name: f"nearworth.{module}" for module, names in _PUBLIC.items() for name in names}
-    _MODULES = ("datasets", "paper", "testing", "utilities")
+    _MODULES = ("datasets", "testing")
     __all__ = sorted(["__version__", *_MODULES, *_HOME])
 
     def __getattr__(name: str) -> Any:
-        if name in _MODULES:
-            return import_module(f"nearworth.{name}")
-        if name not in _HOME:
+        if name not in __all__:
             raise AttributeError(f"module 'nearworth' has no attribute {name!r}")
-        globals()[name] = getattr(import_module(_HOME[name]), name)
+        module = import_module(_HOME.get(name, f"nearworth.{name}"))
+        globals()[name] = getattr(module, name) if name in _HOME else module
         return globals()[name]
 
     def __dir__() -> list[str]:

@@ -5,9 +5,8 @@ It has the manners of one without inheriting them: loading scikit-learn takes 1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache, partial
-from inspect import Parameter, signature
 from typing import Any
 
 import numpy as np
@@ -16,11 +15,11 @@ from nearworth._common.types import Aggregate, FloatVector, Semivalue, Task, Tie
 from nearworth._common.warnings import warn_user
 from nearworth.engine.owner_rule import owner_rule
 from nearworth.engine.plan import TRIAL_POINTS, TRIAL_QUERIES, Plan, check_search_parameters, choose_method, make_plan
-from nearworth.engine.problem import TrainingSet, make_training_set
+from nearworth.engine.problem import make_training_set
 from nearworth.engine.rules import OwnedRule
 from nearworth.engine.value import CHECKPOINT_INTERVAL, Options, partial_sums, value
 from nearworth.games.truncation import Tail
-from nearworth.inputs.parameters import check_parameters, whole_number
+from nearworth.inputs.parameters import check_parameters, did_you_mean, whole_number
 from nearworth.inputs.targets import check_owners
 from nearworth.neighbors.distances import count_copied
 from nearworth.results.owners import OwnerValues, of_totals
@@ -121,10 +120,6 @@ class KNNShapley:
     progress: Any = None
     radius: float | None = None
     weights: Any = None
-    classes_: Any = field(init=False)
-    feature_names_in_: Any = field(init=False)
-    n_features_in_: int = field(init=False)
-    training_set_: TrainingSet = field(init=False)
 
     def fit(self, X: Any, y: Any = None) -> KNNShapley:
         """Check and keep the training set, by reference: do not change the arrays afterwards.
@@ -140,19 +135,16 @@ class KNNShapley:
             One label (classification) or number (regression) per training point; the path of a .npy file with them,
             or the name of a column of X, which then is no feature.
         """
-        parameters = self._checked_parameters()
-        training = make_training_set(X, y, parameters)
-        features, names = training.features, None if training.features is None else training.features.names
+        training = make_training_set(X, y, self._checked_parameters())
+        features = training.features
+        for name in ("classes_", "feature_names_in_"):
+            self.__dict__.pop(name, None)  # of an earlier fit
         if training.classes is not None:
             training.n_classes(self.n_classes)
+            self.classes_ = training.classes.labels
+        if features is not None and features.names:
+            self.feature_names_in_ = np.array(features.names, dtype=object)
         self.n_features_in_ = training.n_rows if features is None else features.data.shape[1]
-        for name, fitted in (
-            ("classes_", training.classes and training.classes.labels),
-            ("feature_names_in_", names and np.array(names, dtype=object)),
-        ):
-            self.__dict__.pop(name, None)  # of an earlier fit
-            if fitted is not None:
-                setattr(self, name, fitted)
         self.training_set_ = training
         return self
 
@@ -255,14 +247,12 @@ class KNNShapley:
         parameters["max_error"] = None
         problem = self.training_set_.problem(X_val, y_val, sample_weight, parameters, groups)
         made = value(replace(problem, rule=rule), Options(**options))
-        totals = np.stack([made.values] * 3)
-        again = KNNShapley(**{**self.get_params(deep=False), "semivalue": "composite"})
+        again = replace(self, semivalue="composite")
         again.training_set_ = self.training_set_
-        others = {"sample_weight": sample_weight, "groups": groups}
-        composite = cache(partial(again.value_owners, owner_of_row, X_val, y_val, **others))
+        composite = cache(partial(again.value_owners, owner_of_row, X_val, y_val, sample_weight, groups=groups))
         about = {"how": str(rule), "origin": made.origin}
         about["composite"] = composite if self.semivalue == "shapley" else None
-        return of_totals(labels, codes, totals, made.standard_errors, made.backend, **about)
+        return of_totals(labels, codes, np.stack([made.values] * 3), made.standard_errors, made.backend, **about)
 
     def _warn_of_leaks(self, queries: Any) -> None:
         points = self.training_set_.features and self.training_set_.features.data
@@ -299,7 +289,7 @@ class KNNShapley:
         """
         parameters, training = self._fitted_parameters(), self.training_set_
         whole_number(1)("n_val", n_val)
-        whole_number(1)("n_train", training.n_rows if n_train is None else n_train)
+        whole_number(1, or_none=True)("n_train", n_train)
         method = choose_method(training, parameters, int(n_val), n_train)
         plan = make_plan(training, parameters, method, int(n_val), n_train)
         if method.searcher is None:
@@ -309,30 +299,25 @@ class KNNShapley:
         prediction = method.searcher.predict(training.features.data, method.n_candidates, int(n_val))
         return plan if prediction is None else replace(plan, prediction=str(prediction))
 
-    @classmethod
-    def _get_param_names(cls) -> list[str]:
-        """As scikit-learn's BaseEstimator, whose methods below ask for it."""
-        return sorted(_constructor(cls))  # type: ignore[arg-type]
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters by name; with `deep`, those of a searcher that has some too, as `search__name`."""
-        parameters = {name: getattr(self, name) for name in self._get_param_names()}
-        inner = parameters["search"].get_params() if deep and hasattr(parameters["search"], "get_params") else {}
-        return parameters | {f"search__{name}": each for name, each in inner.items()}
+    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 (scikit-learn passes it)
+        """Parameters by name."""
+        return {name: getattr(self, name) for name in sorted(each.name for each in fields(self))}
 
     def set_params(self, **parameters: Any) -> KNNShapley:
-        """Change parameters; see `get_params`."""
-        from sklearn.base import BaseEstimator
-
-        return BaseEstimator.set_params(self, **parameters)  # type: ignore[no-any-return]
+        """Change parameters."""
+        for name, given in parameters.items():
+            if name not in self.get_params():
+                raise ValueError(f"Invalid parameter {name!r}. {did_you_mean(name, list(self.get_params()))}")
+            setattr(self, name, given)
+        return self
 
     def __repr__(self) -> str:
-        usual, here = _constructor(type(self)), self.get_params(deep=False)  # type: ignore[arg-type]
-        shown = (f"{name}={each!r}" for name, each in here.items() if repr(each) != repr(usual[name].default))
-        return f"{type(self).__name__}({', '.join(shown)})"
+        usual = {each.name: repr(each.default) for each in fields(self)}
+        changed = [f"{name}={here!r}" for name, here in self.get_params().items() if repr(here) != usual[name]]
+        return f"{type(self).__name__}({', '.join(changed)})"
 
     def _checked_parameters(self) -> dict[str, Any]:
-        parameters = self.get_params(deep=False)
+        parameters = self.get_params()
         check_parameters(parameters)
         check_search_parameters(parameters)
         return parameters
@@ -354,16 +339,8 @@ class KNNShapley:
 
         tags = BaseEstimator.__sklearn_tags__(self)
         tags.target_tags.required = True
-        tags.input_tags.sparse = self.metric != "precomputed"
-        tags.input_tags.pairwise = self.metric == "precomputed"
-        tags.input_tags.allow_nan = self.metric == "nan_euclidean"
+        tags.input_tags.sparse = True
         return tags
-
-
-@cache
-def _constructor(kind: Any) -> dict[str, Parameter]:
-    """The parameters of a class, with their defaults."""
-    return dict(signature(kind).parameters)
 
 
 def knn_shapley(

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 from typing import Any
 
@@ -27,10 +26,8 @@ from nearworth.inputs.parameters import PARAMETERS
 from nearworth.inputs.targets import check_owners
 from nearworth.results.owners import OwnerValues, sum_by_owner
 
-# Names of columns in frames.
-QUERY, DOCUMENT = ("query", "query_id", "qid", "q_id"), ("document", "doc", "document_id", "doc_id", "docid", "docno")
-NUMBER = {"run": ("score", "rank"), "qrels": ("relevance", "rel", "gain", "label")}
-COLUMNS = {"run": (0, 2, 4, 6), "qrels": (0, 2, 3, 4)}  # of TREC files: query, document, number; how many there are
+# The name of the number in frames, its column in TREC files, and how many columns these have.
+FORMATS = {"run": ("score", 4, 6), "qrels": ("relevance", 3, 4)}
 
 
 class RetrievalValues:
@@ -64,15 +61,13 @@ class RetrievalValues:
         for document in worst[self.values[worst] < 0]:
             there = np.flatnonzero((self.pairs[1] == document) & (self.contributions < 0))
             there = there[np.argsort(self.contributions[there], kind="stable")]
-            hurt = {self.queries[self.pairs[0, i]]: float(self.contributions[i]) for i in there}
-            listed[self.documents[document]] = hurt
+            queries = (self.queries[code] for code in self.pairs[0, there])
+            listed[self.documents[document]] = dict(zip(queries, self.contributions[there].tolist(), strict=True))
         return listed
 
-    def sum_by(self, sources: Any) -> OwnerValues:
-        """Totals by source: a mapping from document to source, or one source for each of `documents`."""
-        if isinstance(sources, Mapping):
-            sources = [sources[document] for document in self.documents]
-        labels, codes = check_owners(sources, len(self.documents))
+    def sum_by(self, sources: Mapping[Any, Any]) -> OwnerValues:
+        """Totals by source, from a mapping of documents to sources."""
+        labels, codes = check_owners([sources[document] for document in self.documents], len(self.documents))
         intervals = np.stack([self.values, self.lower, self.upper])
         return sum_by_owner(labels, codes, intervals, None, how="sum over documents, each a player")
 
@@ -96,7 +91,7 @@ def value_retrieval(
     ----------
     run : path, dict or frame
         A TREC run ("query Q0 document rank score tag"), a dict from query to {document: score} or to a ranked list, or
-        a frame with columns query, document and score (or rank).
+        a frame with columns query, document and score.
     qrels : path, dict or frame
         TREC judgements ("query 0 document relevance"), a dict from query to {document: relevance}, or a frame with
         columns query, document and relevance. Any real gains; documents without a judgement have none.
@@ -118,101 +113,79 @@ def value_retrieval(
         PARAMETERS[name](name, given)
     if semivalue[0] == "sizes":
         raise ValueError("semivalue=('sizes', ...) depends on the size of the corpus, which lists do not tell.")
-    judged = _gains(qrels)
-    queries, documents, pairs, scores = _ranked(run, judged)
-    values, ends = np.empty(len(scores)), np.zeros((2, len(queries)))
-    sizes = np.bincount(pairs[0], minlength=len(queries)).tolist()
-    weights = rank_weights(Presence.of(semivalue), max(sizes), int(n_neighbors))
-    start = 0
-    for number, (query, size) in enumerate(zip(queries, sizes, strict=True)):
-        part, missing = slice(start, start + size), dict(judged[query])
-        gains = np.array([[missing.pop(documents[document], 0.0) for document in pairs[1, part].tolist()]])
-        first = np.append(True, (np.diff(scores[part]) != 0) | (ties == "index"))[None]
-        by_rank = RankWeights(weights.worth[:size], weights.loss[:size])
-        values[part] = linear_values(gains, by_rank, TieBlocks(first))[0]
-        beyond = [0.0, *missing.values()]
-        # The losses of all ranks beyond the list add up to what its last rank is worth, at most.
-        ends[:, number] = -weights.worth[size - 1] * np.array([max(beyond), min(beyond)])
-        start += size
-    return RetrievalValues(documents, queries, pairs, values, ends)
-
-
-def _gains(qrels: Any) -> dict[Any, dict[Any, float]]:
-    judged: dict[Any, dict[Any, float]] = {}
-    for query, document, gain in _triples(qrels, "qrels"):
-        judged.setdefault(query, {})[document] = gain
-    return judged
-
-
-def _ranked(run: Any, judged: Mapping[Any, Any]) -> tuple[list[Any], list[Any], npt.NDArray[np.int32], FloatVector]:
-    """Queries, documents, and the pairs of both as codes, query by query in the order of their scores."""
-    queries: dict[Any, int] = {}
-    documents: dict[Any, int] = {}
-    found: list[tuple[int, int]] = []
-    scores, unjudged = [], set()
-    for query, document, score in _triples(run, "run"):
-        if query not in judged:
-            unjudged.add(query)
-            continue
-        found.append((queries.setdefault(query, len(queries)), documents.setdefault(document, len(documents))))
-        scores.append(score)
-    if not found:
+    lists, judged = _by_query(run, "run"), _by_query(qrels, "qrels")
+    queries = [query for query in lists if query in judged]
+    if not queries:
         raise ValueError("run and qrels share no query. Are their query names of one kind?")
-    lacking = len(judged) - len(queries)
+    unjudged, lacking = len(lists) - len(queries), len(judged) - len(queries)
     if unjudged or lacking:
-        warn_user(f"{len(unjudged):,} queries of run have no judgements and {lacking:,} of qrels no list: left out.")
-    pairs, numbers = np.array(found, dtype=np.int32).T, np.array(scores)
-    order = np.lexsort((-numbers, pairs[0]))
-    pairs, numbers = np.ascontiguousarray(pairs[:, order]), numbers[order]
-    twice = np.flatnonzero(np.diff(np.sort(pairs[0].astype(np.int64) * len(documents) + pairs[1])) == 0)
-    if len(twice):
-        raise ValueError(f"run: {len(twice):,} documents are listed twice for one query. List each once.")
-    return list(queries), list(documents), pairs, numbers
+        warn_user(f"{unjudged:,} queries of run have no judgements and {lacking:,} of qrels no list: left out.")
+    sizes = [len(lists[query]) for query in queries]
+    weights = rank_weights(Presence.of(semivalue), max(sizes), int(n_neighbors))
+    documents = list(dict.fromkeys(document for query in queries for document in lists[query]))
+    codes = {document: code for code, document in enumerate(documents)}
+    listed, values, ends = [], [], np.zeros((2, len(queries)))
+    for number, (query, size) in enumerate(zip(queries, sizes, strict=True)):
+        ranked = dict(sorted(lists[query].items(), key=lambda pair: -pair[1]))
+        missing = dict(judged[query])
+        gains = np.array([[missing.pop(document, 0.0) for document in ranked]])
+        first = np.append(True, (np.diff(list(ranked.values())) != 0) | (ties == "index"))[None]
+        by_rank = RankWeights(weights.worth[:size], weights.loss[:size])
+        values.append(linear_values(gains, by_rank, TieBlocks(first))[0])
+        # The losses of all ranks beyond the list add up to what its last rank is worth, at most.
+        beyond = [0.0, *missing.values()]
+        ends[:, number] = -weights.worth[size - 1] * np.array([max(beyond), min(beyond)])
+        listed += [codes[document] for document in ranked]
+    pairs = np.array([np.repeat(np.arange(len(queries)), sizes), listed], dtype=np.int32)
+    return RetrievalValues(documents, queries, pairs, np.concatenate(values), ends)
 
 
-def _triples(source: Any, name: str) -> Iterator[tuple[Any, Any, float]]:
-    """Query, document and a finite number (higher scores are nearer) from any form."""
+def _by_query(source: Any, name: str) -> dict[Any, dict[Any, float]]:
+    """The numbers of documents by query, from any form; higher scores are nearer."""
     if isinstance(source, str | os.PathLike):
-        triples: Iterator[tuple[Any, Any, Any]] = _of_file(source, name)
+        triples: Iterable[tuple[Any, Any, Any]] = _of_file(source, name)
     elif isinstance(source, Mapping):
         triples = _of_mapping(source)
     elif hasattr(source, "columns"):
         triples = _of_frame(source, name)
     else:
         raise TypeError(f"{name} must be the path of a TREC file, a dict or a frame; got {type(source).__name__}.")
+    found: dict[Any, dict[Any, float]] = {}
     for query, document, number in triples:
-        with suppress(ValueError):
-            if math.isfinite(float(number)):
-                yield query, document, float(number)
-                continue
-        raise ValueError(f"{name}: the number of document {document!r} for query {query!r} is {number!r}.")
+        numbers = found.setdefault(query, {})
+        if document in numbers:
+            raise ValueError(f"{name}: document {document!r} is listed twice for query {query!r}. List each once.")
+        try:
+            numbers[document] = float(number)
+        except (TypeError, ValueError):
+            numbers[document] = math.nan
+        if not math.isfinite(numbers[document]):
+            raise ValueError(f"{name}: the number of document {document!r} for query {query!r} is {number!r}.")
+    return found
 
 
-def _of_mapping(lists: Mapping[Any, Any]) -> Iterator[tuple[Any, Any, float]]:
+def _of_mapping(lists: Mapping[Any, Any]) -> Iterator[tuple[Any, Any, Any]]:
     for query, listed in lists.items():
         ranked = listed.items() if isinstance(listed, Mapping) else zip(listed, count(0, -1), strict=False)
         yield from ((query, document, number) for document, number in ranked)
 
 
 def _of_file(path: str | os.PathLike[str], name: str) -> Iterator[tuple[str, str, str]]:
-    query, document, number, size = COLUMNS[name]
+    _, number, size = FORMATS[name]
     with open(path, encoding="utf-8") as file:
         for line_number, line in enumerate(file, start=1):
             words = line.split()
             if words and len(words) != size:
                 raise ValueError(f"{os.fspath(path)}, line {line_number}: has {len(words)} columns instead of {size}.")
             if words:
-                yield words[query], words[document], words[number]
+                yield words[0], words[2], words[number]
 
 
-def _of_frame(frame: Any, name: str) -> Iterator[tuple[Any, Any, float]]:
+def _of_frame(frame: Any, name: str) -> Iterator[tuple[Any, Any, Any]]:
     import narwhals.stable.v2 as nwl
 
-    table, chosen = nwl.from_native(frame, eager_only=True), []
-    for names in (QUERY, DOCUMENT, NUMBER[name]):
-        chosen += [column for column in names if column in table.columns][:1]
-        if not chosen or chosen[-1] not in names:
-            raise ValueError(f"{name} has no column {names[0]!r} (or {', '.join(names[1:])}); it has {table.columns}.")
-    sign = -1.0 if chosen[2] == "rank" else 1.0
-    for query, document, number in zip(*(table[column].to_list() for column in chosen), strict=True):
-        yield query, document, sign * float(number)
+    table, wanted = nwl.from_native(frame, eager_only=True), ("query", "document", FORMATS[name][0])
+    for column in wanted:
+        if column not in table.columns:
+            raise ValueError(f"{name} has no column {column!r}; it has {table.columns}.")
+    return zip(*(table[column].to_list() for column in wanted), strict=True)

@@ -10,7 +10,7 @@ import pytest
 
 import nearworth as nw
 from definition import SEMIVALUES, UTILITIES, defined_values
-from nearworth.utilities import _nearest
+from nearworth.testing import _nearest
 
 
 def inverse(distances):

@@ -253,17 +253,13 @@ def _(folder: Path) -> Arrays:
 @configuration("definition")
 def _(folder: Path) -> Arrays:
     labels, distances, numbers = [0, 1, 0, 1, 2], [1, 2, 2, 3, 3], [1, 4, 2, 8, 5]
-    games = {
-        "soft classification": lambda s: nw.utilities.soft_classification(
-            s, distances, labels, 1, n_neighbors=2, n_classes=3
-        ),
-        "original classification": lambda s: nw.utilities.original_classification(
-            s, distances, labels, 1, n_neighbors=2
-        ),
-        "soft regression": lambda s: nw.utilities.soft_regression(s, distances, numbers, 3, n_neighbors=2),
-        "original regression": lambda s: nw.utilities.original_regression(s, distances, numbers, 3, n_neighbors=2),
-    }
-    return {name: [str(value) for value in nw.exact_shapley(utility, 5)] for name, utility in games.items()}
+    found = {}
+    for utility, task in product(("soft", "original"), ("classification", "regression")):
+        data = (labels, 1) if task == "classification" else (numbers, 3)
+        asked = {"n_neighbors": 2, "task": task, "utility": utility, "n_classes": 3}
+        values = nw.exact_shapley(lambda s: nw.testing.knn_utility(s, distances, *data, **asked), 5)  # noqa: B023
+        found[f"{utility} {task}"] = [str(value) for value in values]
+    return found
 
 
 # Metrics and kinds of data
@@ -786,26 +782,6 @@ def _(folder: Path) -> Arrays:
     return found
 
 
-@configuration("removal curve")
-def _(folder: Path) -> Arrays:
-    from sklearn.neighbors import KNeighborsClassifier
-
-    X, y, X_val, y_val = generic(39, 150, 120)
-    v = nw.KNNShapley(5).fit(X, y).value(X_val[:60], y_val[:60])
-    curve = nw.removal_curve(
-        v, KNeighborsClassifier(3, algorithm="brute"), X, y, X_val[60:], y_val[60:], fractions=[0, 0.1, 0.3, 0.5],
-        n_repeats=2,
-    )  # fmt: skip
-    return {
-        "fractions": curve.fractions,
-        "lowest": curve.lowest,
-        "highest": curve.highest,
-        "random": curve.random,
-        "spread": curve.random_spread,
-        "columns": list(curve.to_frame("pandas").columns),
-    }
-
-
 @configuration("label noise")
 def _(folder: Path) -> Arrays:
     y = np.array(["ant", "bee", "cow", "dog"])[np.random.RandomState(0).randint(0, 4, 100)]
@@ -814,11 +790,11 @@ def _(folder: Path) -> Arrays:
 
 @configuration("the paper's split")
 def _(folder: Path) -> Arrays:
-    from nearworth.datasets import PaperDataset
+    import paper  # of the folder benchmarks
 
     X, _, _, _ = generic(40, 3000, 1, 3)
     y = (np.arange(3000) % 5 < 2).astype(np.int64)
-    dataset = PaperDataset(
+    dataset = paper.PaperDataset(
         name="made up",
         X=X,
         y=y,
@@ -831,7 +807,7 @@ def _(folder: Path) -> Arrays:
     )
     found: Arrays = {}
     for protocol, flip in (("table", "first"), ("released", "last")):
-        split = nw.paper.make_split(dataset, protocol, n_val=100, flip=flip)
+        split = paper.make_split(dataset, protocol, n_val=100, flip=flip)
         v = nw.KNNShapley(5).fit(split.X, split.y).value(split.X_val, split.y_val)
         found |= thinned(split.X[:, 0], f"{protocol} X ", 50) | thinned(v.values, f"{protocol} values ", 50)
         found |= {f"{protocol} y": np.flatnonzero(split.y), f"{protocol} flipped": np.flatnonzero(split.flipped)[::20]}

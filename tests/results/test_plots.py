@@ -26,11 +26,6 @@ def valuation(rng):
     return nw.KNNShapley(3).fit(rng.normal(size=(60, 2)), rng.integers(0, 3, 60)).value()
 
 
-@pytest.fixture
-def curve(rng):
-    return nw.RemovalCurve(np.array([0, 0.1, 0.2]), *rng.random((2, 3)), rng.random((4, 3)), "accuracy")
-
-
 def lightness(colour):
     """Of a colour in grey, 0 to 1."""
     return float(np.dot(colors.to_rgb(colour), (0.299, 0.587, 0.114)))
@@ -75,22 +70,10 @@ def test_few_or_equal_values(values):
     assert sum(patch.get_height() for patch in ax.patches) == len(values)
 
 
-def test_curve(curve):
-    ax = curve.plot()
-    check(ax)
-    styles = {(line.get_linestyle(), line.get_marker()) for line in ax.lines}
-    assert len(styles) == 3
-    low = next(line for line in ax.lines if line.get_marker() == "o")
-    np.testing.assert_array_equal(low.get_xdata(), [0, 10, 20])
-    np.testing.assert_array_equal(low.get_ydata(), curve.lowest)
-    assert len(ax.get_legend().get_texts()) == 3
-
-
-def test_on_given_axes(valuation, curve):
-    _, (one, two, three) = pyplot.subplots(1, 3)
+def test_on_given_axes(valuation):
+    _, (one, two) = pyplot.subplots(1, 2)
     assert valuation.plot(one) is one
     assert valuation.plot(two, labels=[0, 1] * 30) is two
-    assert curve.plot(ax=three) is three
     assert len(pyplot.get_fignums()) == 1
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import nearworth as nw
 from nearworth._common.files import read_archive, write_archive
-from nearworth.results.sums import CHUNK, Leaf, Moments
+from nearworth.results.sums import CHUNK, Leaf, Moments, Origin
 
 
 def summed(values, weights, spread=True):
@@ -205,7 +205,7 @@ def test_only_the_last_part_may_be_short(rng):
 
 
 def test_parts_of_other_origins_are_refused_with_what_differs(rng):
-    origin = nw.Origin(training="a", version="1", parameters={"n_neighbors": 5, "ties": "index"})
+    origin = Origin(training="a", version="1", parameters={"n_neighbors": 5, "ties": "index"})
     a, _ = parts(rng, 128, origin=origin)
     for change, message in (
         ({"training": "b"}, "differ in the training data"),

@@ -9,7 +9,7 @@
       apply.py        apply
       decisions.py    decisions as exported, answers of reviews, and what is kept beside the data so as not to ask again
       demo.py         demo, which is detect, report and value on the digits
-      bench.py        bench speed, bench paper
+      bench.py        bench speed
 
     value, detect, report and plan read files with data.py (files to arrays; labels are in tables/labels.py).
 

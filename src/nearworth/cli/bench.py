@@ -1,4 +1,4 @@
-"""nearworth bench: the speed of this machine as ratios within one run, and the paper's table.
+"""nearworth bench: the speed of this machine as ratios within one run.
 
 Machines are noisy and differ, so every row compares two things measured one after the other, several times, in CPU
 time (wall time where threads are the point), and takes the best of each.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
@@ -37,24 +36,6 @@ class Blobs(NamedTuple):
         y = rng.integers(0, n_classes, n + n_val)
         X = centres[y] + rng.normal(size=(n + n_val, d))
         return cls(X[:n], y[:n], X[n:], y[n:])
-
-
-def paper(data: str | None, protocol: str, json_file: str | None) -> None:
-    """Print Table 1 of the paper, each row as soon as it is there."""
-    from nearworth.paper import HEADER, LEGEND, agreement, table1, write_json
-
-    if json_file is not None and not Path(json_file).absolute().parent.is_dir():
-        raise click.BadParameter(f"there is no folder for {json_file!r}.", param_hint="--json")
-    click.echo(HEADER)
-    rows = []
-    for row in table1(data, protocol):  # type: ignore[arg-type]
-        rows.append(row)
-        click.echo(str(row))
-    click.echo(f"\n{LEGEND}\n{agreement(rows)}")
-    if json_file is not None:
-        write_json(rows, json_file)
-    if not any(row.scores for row in rows):
-        raise ValueError("None of the datasets could be had.")
 
 
 def speed(quick: bool) -> None:

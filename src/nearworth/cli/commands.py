@@ -301,30 +301,5 @@ def speed() -> None:
     """
 
 
-@command(
-    "bench:paper",
-    Option(
-        ["--data"], type=click.Path(exists=True, file_okay=False),
-        help="Folder with the data. Without it: $NEARWORTH_DATA, else OpenML.",
-    ),
-    Option(
-        ["--protocol"], type=Choice(["table", "released"]), default="table",
-        help="How rows are drawn: as for the printed digits, or as in the authors' published code.",
-    ),
-    Option(
-        ["--json", "json_file"], type=click.Path(dir_okay=False, writable=True), help="Also write the rows here."
-    ),
-)  # fmt: skip
-def paper() -> None:
-    """Repeat Table 1 of Wang & Jia (2023) and print it beside the published digits.
-
-    F1 of finding 200 flipped among 2,000 labels (K = 5): original and soft-label values, by ranking (R) and by cluster
-    (C). Half a minute.
-
-    \b
-    nearworth bench paper --json table1.json
-    """
-
-
-bench = click.Group("bench", [speed, paper], help="Measure this machine, or repeat the paper's experiment.")
+bench = click.Group("bench", [speed], help="Measure this machine.")
 ALL = (value, detect, report, scan, check, review, owners, retrieval, apply, demo, plan, merge, bench)

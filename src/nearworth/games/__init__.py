@@ -8,6 +8,6 @@
     owner_game.py      classification whose players are owners of rows        (uses coefficients)
     truncation.py      classification from the k nearest ranks: sharp intervals, and how many ranks certify an error
 
-Only numpy, no geometry, no files. All of it is tested against the definition in `nearworth.utilities`. The engine runs
+Only numpy, no geometry, no files. All of it is tested against the definition in `nearworth.testing`. The engine runs
 the same closed forms in compiled loops with the coefficients made here, and is tested against these.
 """

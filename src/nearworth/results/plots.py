@@ -1,7 +1,7 @@
 """Pictures for notebooks and slides: the one place that knows matplotlib.
 
-Two colours that differ in lightness and for every kind of eye; line styles, markers and hatches carry the meaning too,
-which survives a black-and-white printer.
+Two colours that differ in lightness and for every kind of eye; hatches carry the meaning too, which survives a
+black-and-white printer.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ import numpy as np
 
 from nearworth._common.types import FloatVector, IntVector
 
-DARK, LIGHT = "0.15", "0.85"
+DARK = "0.15"
 GOOD, BAD = "#8ecae6", "#c1440e"  # light blue and dark orange
-GOOD_LINE = "#1d6f98"
 
 
 def _make_axes(ax: Any, x: str, y: str) -> Any:
@@ -59,20 +58,6 @@ def plot_values_by_class(
     )
     ax.axvline(0, color=DARK, linewidth=1.2, linestyle=":")
     ax.invert_yaxis()  # the first class on top, as one reads
-    return ax
-
-
-def plot_removal(curve: Any, ax: Any = None) -> Any:
-    """Score against the share of rows removed, three ways; the band is one standard deviation of random removal."""
-    ax = _make_axes(ax, "training rows removed (%)", curve.scoring)
-    percent, mean, spread = 100 * curve.fractions, curve.random_mean, curve.random_spread
-    band = ax.fill_between(percent, mean - spread, mean + spread, color=LIGHT, linewidth=0)
-    (middle,) = ax.plot(percent, mean, ":", color=DARK, linewidth=1.6)
-    line = {"linewidth": 2, "markersize": 6, "markerfacecolor": "white"}
-    (low,) = ax.plot(percent, curve.lowest, "o-", color=GOOD_LINE, **line)
-    (high,) = ax.plot(percent, curve.highest, "s--", color=BAD, **line)
-    names = ("lowest value first", "highest value first", "at random (mean and standard deviation)")
-    ax.legend([low, high, (band, middle)], names, frameon=False)
     return ax
 
 

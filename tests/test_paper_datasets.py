@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 import sklearn.datasets
 
-from nearworth import datasets
-from nearworth.datasets import CATALOGUE, DatasetUnavailableError, balance, load, sha256_of
-from paper_data import FOLDER, needs_data
+from paper_data import FOLDER, needs_data, paper
 
+load = paper.load
 COMPLETE = ("mnist", "fmnist", "fraud", "creditcard", "click", "phoneme", "wind", "pol", "cpu", "2dplanes")
 
 
@@ -37,13 +36,13 @@ def openml(monkeypatch):
 
 
 @needs_data
-@pytest.mark.parametrize("name", sorted(set(CATALOGUE) - {"vehicle"}))
+@pytest.mark.parametrize("name", sorted(set(paper.CATALOGUE) - {"vehicle"}))
 def test_local_files_are_what_they_should_be(name):
     dataset = load(name, FOLDER, balance=False)
     assert dataset.verified
     assert dataset.complete == (name in COMPLETE)
     assert (dataset.stand_in is None) == (name in COMPLETE)
-    assert dataset.source == str(FOLDER / CATALOGUE[name].file)
+    assert dataset.source == str(FOLDER / paper.CATALOGUE[name].file)
     assert len(dataset.X) == len(dataset.y)
     if dataset.X_test is not None:
         assert dataset.X.shape[1:] == dataset.X_test.shape[1:]
@@ -61,7 +60,7 @@ def test_tables_come_balanced_unless_asked_otherwise(monkeypatch):
     assert (raw.balanced, dataset.balanced) == (False, True)
     assert np.bincount(raw.y).tolist() == [3818, 1586]
     assert np.bincount(dataset.y).tolist() == [3818, 3818]
-    X, y = balance(raw.X, raw.y)
+    X, y = paper.balance(raw.X, raw.y)
     np.testing.assert_array_equal(dataset.X, X)
     np.testing.assert_array_equal(dataset.y, y)
 
@@ -82,16 +81,16 @@ def test_other_files_are_refused(tmp_path):
     np.savez(tmp_path / "wind.npz", data=np.zeros(3))
     with pytest.raises(ValueError, match=r"wind\.npz' has no array 'X'"):
         load("wind", tmp_path)
-    with pytest.raises(DatasetUnavailableError, match=r"there is no pol\.npz in"):
+    with pytest.raises(paper.DatasetUnavailableError, match=r"there is no pol\.npz in"):
         load("pol", tmp_path)
 
 
 def test_what_cannot_be_had_says_so(tmp_path, openml):
-    assert len(datasets.NAMES) == 13
+    assert len(paper.NAMES) == 13
     for folder in (tmp_path, None):
-        with pytest.raises(DatasetUnavailableError, match="vehicle is not available: .* not found"):
+        with pytest.raises(paper.DatasetUnavailableError, match="vehicle is not available: .* not found"):
             load("vehicle", folder)
-    with pytest.raises(DatasetUnavailableError, match=r"not available from OpenML: .*ResNet18.*cifar10_catdog"):
+    with pytest.raises(paper.DatasetUnavailableError, match=r"not available from OpenML: .*ResNet18.*cifar10_catdog"):
         load("cifar10")
     assert openml.asked == []
     with pytest.raises(ValueError, match="Did you mean 'phoneme'"):
@@ -137,7 +136,7 @@ def test_images_from_openml(openml, rng):
 
 def test_openml_out_of_reach(openml):
     openml.answer = URLError("no route")
-    with pytest.raises(DatasetUnavailableError, match=r"OpenML 554 could not be reached .*no route.*mnist\.npz"):
+    with pytest.raises(paper.DatasetUnavailableError, match=r"OpenML 554 could not be reached .*no route.*mnist\.npz"):
         load("mnist")
     openml.answer = ImportError("pandas is missing")
     with pytest.raises(ImportError, match="pip install pandas"):
@@ -146,18 +145,18 @@ def test_openml_out_of_reach(openml):
 
 def test_hash_of_arrays():
     X = np.arange(6.0).reshape(2, 3)
-    known = sha256_of({"X": X})
-    assert sha256_of({"X": np.asfortranarray(X)}) == known
-    assert sha256_of({"X": X.astype(">f8")}) == known
+    known = paper.sha256_of({"X": X})
+    assert paper.sha256_of({"X": np.asfortranarray(X)}) == known
+    assert paper.sha256_of({"X": X.astype(">f8")}) == known
     for other in ({"Y": X}, {"X": X.astype(np.float32)}, {"X": X.T}, {"X": X.reshape(3, 2)}, {"X": X + 1e-15}):
-        assert sha256_of(other) != known
+        assert paper.sha256_of(other) != known
 
 
 def test_balance_repeats_the_smaller_class(rng):
     for minority in (0, 1):
         y = np.where(rng.permutation(100) < 30, minority, 1 - minority)
         X = np.arange(100)[:, None]
-        rows, labels = balance(X, y)
+        rows, labels = paper.balance(X, y)
         assert np.bincount(labels).tolist() == [70, 70]
         assert set(rows.ravel()) == set(range(100))
         np.testing.assert_array_equal(y[rows.ravel()], labels)

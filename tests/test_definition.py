@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from nearworth import exact_shapley
-from nearworth import utilities as u
-from nearworth.utilities import subset_weights
+from nearworth.testing import knn_utility, subset_weights
 
 DISTANCES = [1, 2, 3, 4]
 LABELS = ["a", "b", "a", "a"]
@@ -87,12 +86,12 @@ def test_refuses_a_strange_number_of_players(n):
 
 @pytest.mark.parametrize("semivalue", ["banzaf", ("beta", -1, 2), ("beta", 1), ("gamma", 1, 1)])
 def test_refuses_an_unknown_semivalue(semivalue):
-    with pytest.raises(ValueError, match="semivalue must be"):
+    with pytest.raises(ValueError, match="semivalue"):
         exact_shapley(lambda subset: 0, 2, semivalue=semivalue)
 
 
 def test_refuses_a_utility_that_is_no_number():
-    with pytest.raises(TypeError, match="utility must return a real number for every subset; got None"):
+    with pytest.raises(TypeError, match="not 'NoneType'"):
         exact_shapley(lambda subset: None, 2)
 
 
@@ -109,8 +108,8 @@ def test_refuses_a_utility_that_is_no_number():
     ],
 )
 def test_classification(subset, soft, original):
-    assert u.soft_classification(subset, DISTANCES, LABELS, "a", n_neighbors=2, n_classes=3) == soft
-    assert u.original_classification(subset, DISTANCES, LABELS, "a", n_neighbors=2) == original
+    assert knn_utility(subset, DISTANCES, LABELS, "a", n_neighbors=2, n_classes=3) == soft
+    assert knn_utility(subset, DISTANCES, LABELS, "a", n_neighbors=2, utility="original") == original
 
 
 @pytest.mark.parametrize(
@@ -123,25 +122,28 @@ def test_classification(subset, soft, original):
     ],
 )
 def test_regression(subset, soft, original):
-    assert u.soft_regression(subset, DISTANCES, TARGETS, Fraction(3), n_neighbors=2) == soft
-    assert u.original_regression(subset, DISTANCES, TARGETS, Fraction(3), n_neighbors=2) == original
+    data = DISTANCES, TARGETS, Fraction(3)
+    assert knn_utility(subset, *data, n_neighbors=2, task="regression") == soft
+    assert knn_utility(subset, *data, n_neighbors=2, task="regression", utility="original") == original
 
 
 def test_tied_points_are_averaged_over_the_ways_to_choose():
     # One slot left, three tied points of which two match: two thirds of a vote.
     distances, labels = [0, 5, 5, 5], ["b", "a", "a", "b"]
-    value = u.soft_classification((0, 1, 2, 3), distances, labels, "a", n_neighbors=2, n_classes=2)
+    value = knn_utility((0, 1, 2, 3), distances, labels, "a", n_neighbors=2, n_classes=2)
     assert value == Fraction(1, 2) * Fraction(2, 3)
     # Squared errors are averaged, not predictions: the mean of 0 and 4, not the square of the mean.
-    assert u.soft_regression((0, 1), [7, 7], [Fraction(1), Fraction(3)], Fraction(1), n_neighbors=1) == -2
+    assert knn_utility((0, 1), [7, 7], [Fraction(1), Fraction(3)], Fraction(1), n_neighbors=1, task="regression") == -2
 
 
 def test_ties_by_index_take_the_earlier_point():
-    assert u.soft_classification((0, 1), [5, 5], ["b", "a"], "a", n_neighbors=1, n_classes=2, ties="index") == 0
-    assert u.soft_classification((1, 0), [5, 5], ["a", "b"], "a", n_neighbors=1, n_classes=2, ties="index") == 1
+    assert knn_utility((0, 1), [5, 5], ["b", "a"], "a", n_neighbors=1, n_classes=2, ties="index") == 0
+    assert knn_utility((1, 0), [5, 5], ["a", "b"], "a", n_neighbors=1, n_classes=2, ties="index") == 1
 
 
-@pytest.mark.parametrize("wrong", [{"ties": "indx", "n_neighbors": 1}, {"n_neighbors": 0}])
-def test_refuses_what_it_does_not_know(wrong):
-    with pytest.raises(ValueError, match="Use ties='average' or 'index' and n_neighbors >= 1"):
-        u.original_classification((0,), [1], ["a"], "a", **wrong)
+@pytest.mark.parametrize(
+    ("name", "wrong"), [("ties", "indx"), ("n_neighbors", 0), ("task", "regresion"), ("utility", "sofft")]
+)
+def test_refuses_what_it_does_not_know(name, wrong):
+    with pytest.raises(ValueError, match=name):
+        knn_utility((0,), [1], ["a"], "a", **{"n_neighbors": 1, name: wrong})
