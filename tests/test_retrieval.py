@@ -16,15 +16,16 @@ from nearworth.testing import _nearest
 ALL = (*SEMIVALUES, "composite")
 
 
-def by_definition(scores, gains, k, semivalue, ties="average"):
-    """Values of all documents in the game of one query; the utility of documents 0, 1, ... by score."""
+def by_definition(scores, gains, k, semivalue, ties="average", sources=None):
+    """Values of all documents, or of sources 0, 1, ... of them, in the game of one query."""
     distances = [-score for score in scores]
 
     def game(subset):
-        tops = _nearest(subset, distances, k, ties)
+        present = subset if sources is None else [i for i, source in enumerate(sources) if source in subset]
+        tops = _nearest(present, distances, k, ties)
         return sum((sum((Fraction(gains[i]) for i in top), Fraction()) / k for top in tops), Fraction()) / len(tops)
 
-    return defined_values(game, len(scores), semivalue)
+    return defined_values(game, len(scores) if sources is None else max(sources) + 1, semivalue)
 
 
 @pytest.mark.parametrize("semivalue", ALL)
@@ -54,6 +55,52 @@ def test_short_lists_have_certified_ends(rng, semivalue):
         assert (truth[:4] <= found.upper + 1e-12).all()
         whole = nw.value_retrieval({"q": list(range(4))}, {"q": dict(enumerate(gains[:4]))}, k, semivalue)
         assert whole.error_bound == 0.0
+
+
+@pytest.mark.parametrize("semivalue", ALL)
+@pytest.mark.parametrize("ties", ["average", "index"])
+def test_sources_as_players_agree_with_the_definition(rng, semivalue, ties):
+    for _ in range(6):
+        n, k, run, qrels, expected = 9, int(rng.integers(1, 6)), {}, {}, np.zeros(4)
+        sources = [0, 1, 2, 3, *rng.integers(0, 4, n - 4).tolist()]
+        for query in "ab":
+            scores, gains = rng.integers(0, 6, n).tolist(), (rng.integers(-4, 9, n) / 4).tolist()
+            run[query], qrels[query] = dict(enumerate(scores)), dict(enumerate(gains))
+            expected += by_definition(scores, gains, k, semivalue, ties, sources) / 2
+        found = nw.value_retrieval(run, qrels, k, semivalue, ties=ties).value_owners(dict(enumerate(sources)))
+        np.testing.assert_allclose([found[source].total for source in range(4)], expected, rtol=0, atol=1e-12)
+        assert all(each.lower == each.total == each.upper for each in found.values())
+        assert [found[source].n_rows for source in range(4)] == np.bincount(sources).tolist()
+
+
+@pytest.mark.parametrize("semivalue", ALL)
+def test_sources_of_short_lists_have_certified_ends(rng, semivalue):
+    """Documents behind a list belong to any source, one that is in no list included."""
+    for _ in range(10):
+        k, gains = int(rng.integers(1, 4)), (rng.integers(-4, 9, 7) / 4).tolist()
+        sources = [0, 1, 1, 2, *rng.integers(0, 4, 3).tolist()]
+        truth = by_definition(list(range(7, 0, -1)), gains, k, semivalue, sources=[*sources[:6], 3])
+        found = nw.value_retrieval({"q": list(range(4))}, {"q": dict(enumerate(gains))}, k, semivalue)
+        owners = found.value_owners(dict(enumerate(sources)))
+        for source, value in owners.items():
+            assert value.lower - 1e-12 <= truth[source] <= value.upper + 1e-12
+
+
+def test_copies_of_documents_gain_a_source_nothing_beyond_k_of_them(rng):
+    gains = dict(enumerate((rng.random(30) < 0.4).astype(float).tolist()))
+    sources = {i: f"source {i % 5}" for i in range(30)}
+    once = nw.value_retrieval({"q": list(range(30))}, {"q": gains}, 3)
+    lists, judged, of = [], {}, dict(sources)
+    for i in range(30):  # every document of source 0 stands ten times
+        for copy in range(10 if i % 5 == 0 else 1):
+            lists.append((i, copy))
+            judged[i, copy], of[i, copy] = gains[i], sources[i]
+    often = nw.value_retrieval({"q": lists}, {"q": judged}, 3)
+    lists = [(i, copy) for i, copy in lists if copy < 3]
+    thrice = nw.value_retrieval({"q": lists}, {"q": judged}, 3)
+    share = lambda found: found["source 0"].total  # noqa: E731
+    assert share(often.value_owners(of)) == pytest.approx(share(thrice.value_owners(of)), abs=1e-12)
+    assert share(often.sum_by(of)) != pytest.approx(share(once.sum_by(of)), abs=1e-3)
 
 
 def test_long_lists_are_exact_for_banzhaf(rng):

@@ -10,24 +10,36 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import count
-from typing import Any
+from itertools import count, pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from nearworth._common.frames import make_frame
-from nearworth._common.types import FloatMatrix, FloatVector, Semivalue, Ties
+from nearworth._common.types import BoolVector, FloatMatrix, FloatVector, IntVector, Semivalue, Ties
 from nearworth._common.warnings import warn_user
 from nearworth.games.classification import linear_values
 from nearworth.games.coefficients import Presence, RankWeights, rank_weights
+from nearworth.games.owner_game import Nodes, owner_values
 from nearworth.games.ties import TieBlocks
 from nearworth.inputs.parameters import PARAMETERS
 from nearworth.inputs.targets import check_owners
-from nearworth.results.owners import OwnerValues, sum_by_owner
+from nearworth.results.owners import OwnerValues, of_totals, sum_by_owner
 
 # The name of the number in frames, its column in TREC files, and how many columns these have.
 FORMATS = {"run": ("score", 4, 6), "qrels": ("relevance", 3, 4)}
+
+
+class _Games(NamedTuple):
+    """The games of all queries, what documents in lists gain and where ties begin, query by query as in `pairs`."""
+
+    n_neighbors: int
+    presence: Presence
+    gains: FloatVector
+    first: BoolVector
+    beyond: FloatMatrix  # (2, queries): the largest and the smallest gain of documents that no list has, or 0
+    last_worth: FloatVector  # of the last rank of each list
 
 
 class RetrievalValues:
@@ -40,11 +52,13 @@ class RetrievalValues:
 
     def __init__(
         self, documents: list[Any], queries: list[Any], pairs: npt.NDArray[np.int32], contributions: FloatVector,
-        ends: FloatMatrix,
+        games: _Games,
     ) -> None:  # fmt: skip
         self.documents, self.queries, self.pairs, self.contributions = documents, queries, pairs, contributions
-        self.values = self._mean(contributions)
-        self.lower, self.upper = (self.values + self._mean(end[pairs[0]]) for end in ends)  # ends: by query
+        self._games, self.values = games, self._mean(contributions)
+        # The losses of all ranks beyond a list add up to what its last rank is worth, at most.
+        ends = -games.last_worth * games.beyond
+        self.lower, self.upper = (self.values + self._mean(end[pairs[0]]) for end in ends)
         self.n_queries = np.bincount(pairs[1], minlength=len(documents))
 
     def _mean(self, numbers: FloatVector) -> FloatVector:
@@ -64,6 +78,26 @@ class RetrievalValues:
             queries = (self.queries[code] for code in self.pairs[0, there])
             listed[self.documents[document]] = dict(zip(queries, self.contributions[there].tolist(), strict=True))
         return listed
+
+    def value_owners(self, sources: Mapping[Any, Any]) -> OwnerValues:
+        """Values of sources as players, each with all of its documents or none, from a mapping of documents to sources.
+
+        Unlike the totals of `sum_by`, these gain next to nothing by copies of documents.
+        """
+        labels, codes = check_owners([sources[document] for document in self.documents], len(self.documents))
+        games, ends = self._games, np.cumsum(np.bincount(self.pairs[0])).tolist()
+        totals = np.zeros((3, len(labels)))
+        for query, (start, stop) in enumerate(pairwise([0, *ends])):
+            there, owners = np.unique(codes[self.pairs[1, start:stop]], return_inverse=True)
+            nodes = Nodes.of(games.presence, len(there))
+            part = slice(start, stop)
+            totals[:, there] += owner_values(owners, games.gains[part], games.first[part], games.n_neighbors, nodes)
+            # Documents beyond the list, of any source, count in coalitions with fewer than K documents of it.
+            spread = games.beyond[0, query] - games.beyond[1, query]
+            off = spread * _chance_of_few(np.bincount(owners), games.n_neighbors, nodes) if spread else 0.0
+            totals[1:] += np.array([[-off], [off]])
+        about = {"how": f"{len(labels):,} sources as players, each with all of its documents or none"}
+        return of_totals(labels, codes, totals / len(self.queries), None, **about)
 
     def sum_by(self, sources: Mapping[Any, Any]) -> OwnerValues:
         """Totals by source, from a mapping of documents to sources."""
@@ -121,23 +155,34 @@ def value_retrieval(
     if unjudged or lacking:
         warn_user(f"{unjudged:,} queries of run have no judgements and {lacking:,} of qrels no list: left out.")
     sizes = [len(lists[query]) for query in queries]
-    weights = rank_weights(Presence.of(semivalue), max(sizes), int(n_neighbors))
+    presence = Presence.of(semivalue)
+    weights = rank_weights(presence, max(sizes), int(n_neighbors))
     documents = list(dict.fromkeys(document for query in queries for document in lists[query]))
     codes = {document: code for code, document in enumerate(documents)}
-    listed, values, ends = [], [], np.zeros((2, len(queries)))
+    listed, values, all_gains, all_first, beyond = [], [], [], [], np.zeros((2, len(queries)))
     for number, (query, size) in enumerate(zip(queries, sizes, strict=True)):
         ranked = dict(sorted(lists[query].items(), key=lambda pair: -pair[1]))
         missing = dict(judged[query])
-        gains = np.array([[missing.pop(document, 0.0) for document in ranked]])
-        first = np.append(True, (np.diff(list(ranked.values())) != 0) | (ties == "index"))[None]
+        all_gains.append(np.array([missing.pop(document, 0.0) for document in ranked]))
+        all_first.append(np.append(True, (np.diff(list(ranked.values())) != 0) | (ties == "index")))
         by_rank = RankWeights(weights.worth[:size], weights.loss[:size])
-        values.append(linear_values(gains, by_rank, TieBlocks(first))[0])
-        # The losses of all ranks beyond the list add up to what its last rank is worth, at most.
-        beyond = [0.0, *missing.values()]
-        ends[:, number] = -weights.worth[size - 1] * np.array([max(beyond), min(beyond)])
+        values.append(linear_values(all_gains[-1][None], by_rank, TieBlocks(all_first[-1][None]))[0])
+        beyond[:, number] = max([0.0, *missing.values()]), min([0.0, *missing.values()])
         listed += [codes[document] for document in ranked]
     pairs = np.array([np.repeat(np.arange(len(queries)), sizes), listed], dtype=np.int32)
-    return RetrievalValues(documents, queries, pairs, np.concatenate(values), ends)
+    about = np.concatenate(all_gains), np.concatenate(all_first), beyond, weights.worth[np.array(sizes) - 1]
+    games = _Games(int(n_neighbors), presence, *about)
+    return RetrievalValues(documents, queries, pairs, np.concatenate(values), games)
+
+
+def _chance_of_few(sizes: IntVector, n_neighbors: int, nodes: Nodes) -> float:
+    """P(fewer than K documents are present beside those of one source), whichever source that is."""
+    law = np.zeros((n_neighbors, len(nodes.t)))
+    law[0] = 1.0
+    for size in sorted(sizes.tolist())[:-1]:
+        before, law = law, (1.0 - nodes.t) * law
+        law[size:] += nodes.t * before[: max(n_neighbors - size, 0)]
+    return float(law.sum(axis=0) @ nodes.weights)
 
 
 def _by_query(source: Any, name: str) -> dict[Any, dict[Any, float]]:
