@@ -12,7 +12,7 @@
                  from exact search or from a searcher, which is evaluated on a sample
     rules.py        games query by query: all rows by rank without compiled code, candidates given owned rows, votes
                     within a radius, votes weighed by distance
-    owner_rule.py   owners of rows as players
+    rules.py   owners of rows as players
     nearest_lists.py   the nearest points of every query, recorded while the queries are valued
 
     checkpoint.py   a folder with the sums so far

@@ -15,13 +15,13 @@ import tempfile
 import threading
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -140,13 +140,11 @@ def _naming(span: Span, what: str) -> Iterator[None]:
     """Errors of executors and workers, with what they did and the validation points that they did it to."""
     try:
         yield
-    except CancelledError as error:
+    except Exception as error:
         raise RuntimeError(
-            f"The executor gave up {span}: its scheduler is gone or was restarted, or the work was cancelled. "
+            f"{what} {span}: {type(error).__name__}: {error} "
             "With a checkpoint, the same call goes on from what is finished."
         ) from error
-    except Exception as error:
-        raise RuntimeError(f"{what} {span}: {type(error).__name__}: {error}") from error
 
 
 def _count_workers(executor: Any) -> int:
@@ -169,21 +167,17 @@ def work(job: Job, span: Span, points: Mapping[str, Any]) -> Partial:
     return sums
 
 
-class _Latest:
-    """The job that this process works on, and what it has prepared for that."""
-
-    lock = threading.Lock()
-    key: str | None = None
-    prepared: ClassVar[tuple[Problem, SharedTraining] | None] = None
+_latest: dict[str, tuple[Problem, SharedTraining]] = {}  # what this process has prepared, by the key of its job
+_lock = threading.Lock()
 
 
 def _prepared(job: Job) -> tuple[Problem, SharedTraining]:
-    with _Latest.lock:
-        if _Latest.key != job.key or _Latest.prepared is None:
-            _Latest.key, _Latest.prepared = None, None  # drop the old one first, to make room
+    with _lock:
+        if job.key not in _latest:
+            _latest.clear()  # first, to make room
             problem = job.prepare()
-            _Latest.key, _Latest.prepared = job.key, (problem, SharedTraining(problem.keys, problem.labels))
-        return _Latest.prepared
+            _latest[job.key] = problem, SharedTraining(problem.keys, problem.labels)
+        return _latest[job.key]
 
 
 def _store_points(points: Any, place: Path) -> ArrayFile:

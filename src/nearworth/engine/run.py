@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import queue
 import sys
 import threading
@@ -245,14 +244,3 @@ def one_blas_thread() -> Iterator[None]:
             _BlasLimit.runs -= 1
             if _BlasLimit.runs == 0:
                 _BlasLimit.limit.restore_original_limits()
-
-
-def _forget_runs() -> None:
-    """A forked child has none of its parent's threads, nor their locks, and the BLAS to itself."""
-    if _BlasLimit.runs:
-        _BlasLimit.limit.restore_original_limits()
-    _BlasLimit.lock, _BlasLimit.runs = threading.Lock(), 0
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_runs)

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from nearworth._common.frames import html_table, make_frame
+from nearworth._common.frames import make_frame
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.inputs.parameters import one_of
 from nearworth.results.sums import GAME, Origin
@@ -192,24 +192,14 @@ class OwnerValues(dict[Any, OwnerValue]):
     def _inexact(self) -> bool:
         return any(row.lower < row.upper for row in self.values())
 
-    def _lines(self) -> list[tuple[str, ...]]:
-        """A heading and a line for each owner."""
-        rows = [
-            (str(o), f"{v.n_rows:,}", f"{v.total:.6g}", f"{v.standard_error:.2g}", f"{v.share:.1%}")
-            for o, v in self.items()
-        ]
-        return [("owner", "rows", "total", "std. error", "share"), *rows]
-
-    def _repr_html_(self) -> str:
-        heading, *rows = self._lines()
-        return html_table(rows, heading)
-
     def __repr__(self) -> str:
-        lines = self._lines()
-        width = max(len(owner) for owner, *_ in lines)
-        shown = [f"{o:<{width}}  {n:>8}  {total:>12}  {e:>10}  {share:>7}" for o, n, total, e, share in lines]
-        note = "Values are not exact: totals lie between `lower` and `upper` of each owner."
-        return "\n".join([*shown, note] if self._inexact else shown)
+        width = max(map(len, ["owner", *map(str, self)]))
+        lines = [f"{'owner':<{width}}  {'rows':>8}  {'total':>12}  {'std. error':>10}  {'share':>7}"]
+        for owner, (total, error, share, n_rows, _, _) in self.items():
+            lines.append(f"{owner!s:<{width}}  {n_rows:>8,}  {total:>12.6g}  {error:>10.2g}  {share:>7.1%}")
+        if self._inexact:
+            lines.append("Values are not exact: totals lie between `lower` and `upper` of each owner.")
+        return "\n".join(lines)
 
 
 def _in_cents(budget: Any) -> int:

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import functools
-import operator
 import os
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._common.files import Arrays, check_arrays, read_archive, write_archive
-from nearworth._common.frames import html_table, index_from_bytes, index_to_bytes, make_frame
+from nearworth._common.files import Arrays, read_archive, write_archive
+from nearworth._common.frames import index_from_bytes, index_to_bytes, make_frame
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth._common.warnings import warn_user
 from nearworth.inputs.parameters import condition, is_whole
-from nearworth.inputs.targets import check_classes, check_owners
+from nearworth.inputs.targets import check_owners
 from nearworth.results.detection import Detection, detect
 from nearworth.results.owners import OwnerValues, sum_by_owner
-from nearworth.results.plots import plot_values, plot_values_by_class
+from nearworth.results.plots import plot_values
 from nearworth.results.sums import GAME, Moments, Origin, Partial
 from nearworth.results.typical_error import TypicalError
 
@@ -29,10 +28,6 @@ from nearworth.results.typical_error import TypicalError
 SHOWN = ("task", "utility", "semivalue", "n_neighbors", "metric", "aggregate")
 
 check_count = condition(lambda k: is_whole(k) and k >= 0, "a whole number of rows, 0 or more", ValueError)
-
-
-def _by_row(name: str) -> Any:
-    return lambda valuation, other: getattr(operator, name)(valuation.values, np.asarray(other))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -94,43 +89,39 @@ class Valuation:
         """Root mean square over the rows of the error of a value, method error only; 0.0 when exact.
 
         An estimate, from 64 to 256 validation points drawn at random that are also valued exactly. Where every distance
-        was computed that is done when it is first asked for, and needs the data: None after save, pickle or addition,
-        unless it was asked for before. Of a sum it is the weighted mean of both, which is not below the truth.
+        was computed that is done when it is first asked for, and needs the data: None after save or pickle, unless it
+        was asked for before, and after addition.
         """
-        return None if self._estimate is None else self._estimate.root
+        return None if (estimate := self._estimate()) is None else estimate.root
 
     @property
     def typical_error_interval(self) -> tuple[float, float] | None:
         """Where the root mean square error lies, in about 95 % of all samples; (0.0, 0.0) when exact."""
-        return None if self._estimate is None else self._estimate.interval
+        return None if (estimate := self._estimate()) is None else estimate.interval
 
     def describe_error(self) -> str:
         """How far values may be off, in a sentence; nothing when they are exact."""
         if self.moments.ends is None:
             return ""
-        typical = "" if self._known_estimate is None else f"; their typical error is {self._known_estimate}"
+        typical = "" if self._known_error is None else f"; their typical error is {self._estimate()}"
         return f"Values are certain to within {self.error_bound:.2g}{self._confidence}{typical}."
 
     @property
     def _confidence(self) -> str:
         return "" if self.confidence == 1.0 else f" with {self.confidence:.0%} confidence"
 
-    @cached_property
     def _estimate(self) -> TypicalError | None:
-        """On the scale of the values; `_typical_error` is on that of mean values."""
+        """The typical error, on the scale of the values; made if it can be."""
+        if callable(self._typical_error):
+            object.__setattr__(self, "_typical_error", self._typical_error())
+        return self._known_error and self._known_error.times(self._scale)
+
+    @property
+    def _known_error(self) -> TypicalError | None:
+        """The typical error of mean values, if it is there without further work."""
         if self.moments.ends is None:
             return TypicalError(0.0, 0.0)
-        estimate = self._typical_error() if callable(self._typical_error) else self._typical_error
-        return None if estimate is None else estimate.times(self._scale)
-
-    @property
-    def _known_estimate(self) -> TypicalError | None:
-        """The estimate if it is there without further work."""
-        return None if callable(self._typical_error) and "_estimate" not in self.__dict__ else self._estimate
-
-    @property
-    def _known_of_mean(self) -> TypicalError | None:
-        return self._known_estimate and self._known_estimate.times(1.0 / self._scale)
+        return None if callable(self._typical_error) else self._typical_error
 
     def _end(self, which: int) -> FloatVector:
         if self.moments.ends is None:
@@ -158,10 +149,6 @@ class Valuation:
         """Values of some rows, as `values` gives them; rows are numbered from 0, whatever the index of a frame."""
         return self.values[rows]
 
-    # Row by row, as arrays are compared: v < 0 is a mask. Only + is about valuations as a whole.
-    __lt__, __le__, __gt__, __ge__, __eq__, __ne__ = map(_by_row, ("lt", "le", "gt", "ge", "eq", "ne"))
-    __hash__ = object.__hash__
-
     @cached_property
     def ranking(self) -> IntVector:
         """Row numbers, most valuable first; rows of equal value in their order."""
@@ -186,17 +173,13 @@ class Valuation:
         """
         return detect(self.values, rule, fraction=fraction)
 
-    def plot(self, ax: Any = None, *, labels: Any = None, bins: int = 50) -> Any:
-        """Histogram of the values on matplotlib axes, made if not given; with `labels` (one per row) a box per class.
+    def plot(self, ax: Any = None, *, bins: int = 50) -> Any:
+        """Histogram of the values on matplotlib axes, made if not given.
 
         Needs matplotlib: pip install 'nearworth[plot]'.
         """
         over = f"{self.n_val:,} validation points" if not self.origin.is_leave_one_out else "the other rows"
-        what = f"value ({self.origin.parameters['aggregate']} over {over})"
-        if labels is None:
-            return plot_values(self.values, what, ax, bins)
-        classes = check_classes(labels, "labels", self.n_train)
-        return plot_values_by_class(self.values, what, classes.labels.tolist(), classes.codes, ax)
+        return plot_values(self.values, f"value ({self.origin.parameters['aggregate']} over {over})", ax, bins)
 
     def sum_by(self, owners: Any) -> OwnerValues:
         """What the rows of each owner are worth: owner -> total, standard error, share, n_rows, lower, upper.
@@ -232,17 +215,15 @@ class Valuation:
         return make_frame(columns, backend, self.backend, self.index)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a numpy archive with a JSON description and a checksum; no pickle, atomically."""
+        """Write a numpy archive with a JSON description and a checksum; no pickle, atomically. No contributions."""
         write_archive(path, "valuation", *self.to_archive())
 
     def to_archive(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """A description for JSON, and arrays."""
         numbers, arrays = self.moments.numbers, self.moments.arrays | index_to_bytes(self.index)
         arrays["values"] = self.values  # for readers without this package; load makes them from the sums
-        if self.contributions is not None and self.contribution_rows is not None:
-            arrays |= {"contributions": self.contributions, "contribution_rows": self.contribution_rows}
         description: dict[str, Any] = {"origin": self.origin.to_json(), "sums": numbers, "backend": self.backend}
-        description |= {"confidence": self.confidence, "typical_error": self._known_of_mean}
+        description |= {"confidence": self.confidence, "typical_error": self._known_error}
         return description, arrays
 
     @classmethod
@@ -258,23 +239,12 @@ class Valuation:
         moments = Moments.of_state(description["sums"], sums)
         if (moments.total.size, moments.count) != (origin.n_train, origin.n_val) or not moments.weight > 0:
             raise ValueError("its sums are not those of its training and validation points.")
-        backend, confidence = description["backend"], description["confidence"]
+        backend, confidence, typical = (description[name] for name in ("backend", "confidence", "typical_error"))
         known = set(SHOWN) <= origin.parameters.keys() and isinstance(backend, str | None)
-        if not known or not 0 <= confidence <= 1:
+        if not known or not 0 <= confidence <= 1 or (typical and not np.isfinite(typical).all()):
             raise ValueError("its description is not complete.")
-        typical = description.get("typical_error")  # older files have none
-        if typical and not (np.isfinite(typical).all() and typical[1] >= 0):
-            raise ValueError("its typical error is no number with an interval.")
-        error = TypicalError(*typical) if typical else None
-        index = index_from_bytes(arrays, origin.n_train)
-        valuation = cls(moments, origin, backend=backend, index=index, confidence=confidence, _typical_error=error)
-        if not {"contributions", "contribution_rows"} & arrays.keys():
-            return valuation
-        rows = arrays["contribution_rows"]
-        if rows.dtype.kind != "i" or not np.isin(rows, np.arange(origin.n_train)).all():
-            raise ValueError("its contribution_rows are not rows of the training set.")
-        check_arrays(arrays, {"contributions": (origin.n_val, rows.size)})
-        return replace(valuation, contributions=arrays["contributions"], contribution_rows=rows)
+        error, index = TypicalError(*typical) if typical else None, index_from_bytes(arrays, origin.n_train)
+        return cls(moments, origin, backend=backend, index=index, confidence=confidence, _typical_error=error)
 
     @classmethod
     def from_partial(cls, partial: Partial) -> Valuation:
@@ -300,19 +270,12 @@ class Valuation:
             raise ValueError(f"These valuations cannot be combined; they differ in {'; '.join(different)}.")
         if self.origin.shares_validation(other.origin):
             raise ValueError("These valuations share a validation set; combining them would count its points twice.")
-        contributions, rows = None, self.contribution_rows
-        if rows is not None and np.array_equal(rows, other.contribution_rows):  # type: ignore[arg-type]
-            contributions = np.vstack([self.contributions, other.contributions])  # type: ignore[list-item]
-        mine, theirs = self._known_of_mean, other._known_of_mean
         return Valuation(
             self.moments + other.moments,
             self.origin.followed_by(other.origin),
-            contributions=contributions,
-            contribution_rows=None if contributions is None else rows,
             backend=self.backend,
             index=self.index,
             confidence=max(0.0, self.confidence + other.confidence - 1.0),  # both must hold
-            _typical_error=mine and theirs and mine.joined(theirs, (self.moments.weight, other.moments.weight)),
         )
 
     def __radd__(self, other: Any) -> Valuation:
@@ -322,7 +285,7 @@ class Valuation:
 
     def __reduce__(self) -> Any:
         names = ("contributions", "contribution_rows", "backend", "index", "confidence", "search", "partial", "resumed")
-        kept = {name: getattr(self, name) for name in names} | {"_typical_error": self._known_of_mean}
+        kept = {name: getattr(self, name) for name in names} | {"_typical_error": self._known_error}
         return functools.partial(Valuation, **kept), (self.moments, self.origin)
 
     @property
@@ -347,7 +310,7 @@ class Valuation:
         if not exact:
             width = np.median(self.upper - self.lower) / 2
             certificate = f"{self.error_bound:.3g} (certified{self._confidence}; median half-width {width:.3g})"
-        known = {} if exact or self._known_estimate is None else {"typically": str(self._known_estimate)}
+        known = {} if exact or self._known_error is None else {"typically": str(self._estimate())}
         efficient = semivalue == "shapley" and exact
         return {
             "Valuation": f"{self.n_train:,} training points on {on}",
@@ -360,9 +323,6 @@ class Valuation:
 
     def __repr__(self) -> str:
         return "\n".join(f"{name:<11} {text}" for name, text in self._summary().items())
-
-    def _repr_html_(self) -> str:
-        return html_table(self._summary().items())
 
 
 def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
