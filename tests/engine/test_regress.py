@@ -10,7 +10,7 @@ import pytest
 
 import nearworth as nw
 from nearworth._common import native
-from nearworth.engine.nearest_lists import NearestLists
+from nearworth.engine.run import NearestLists
 from nearworth.engine.plan import Method
 from nearworth.engine.regress import RegressionEvaluator
 from nearworth.engine.run import Request

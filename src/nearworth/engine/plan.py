@@ -107,27 +107,19 @@ class Method:
 def check_search_parameters(parameters: Mapping[str, Any]) -> None:
     """Refuse what contradicts itself, before any data are seen."""
     search, wanted, max_error = parameters["search"], parameters["n_candidates"], parameters["max_error"]
-    radius, weights = parameters["radius"], parameters["weights"]
-    indexed, limited = search not in ("exact", "auto"), wanted is not None or max_error is not None
-    regression, sizes = parameters["task"] == "regression", parameters["semivalue"][0] == "sizes"
+    indexed, regression = search not in ("exact", "auto"), parameters["task"] == "regression"
     name = f"search={search!r}" if isinstance(search, str) else "search with a searcher"
-    for wrong, message in (
-        (wanted is not None and max_error is not None, f"n_candidates={wanted} and max_error={max_error}: give one."),
-        (indexed and not limited, f"{name} needs n_candidates or max_error, which say how far to search."),
-        (
-            sizes and regression,
-            "semivalue=('sizes', ...) needs task='classification': no closed form is known for pairs.",
-        ),
-        (sizes and limited, "semivalue=('sizes', ...) ranks all neighbours: leave n_candidates and max_error None."),
-        (radius is not None and weights is not None, "radius and weights were both given. Give one of them."),
-    ):
-        if wrong:
-            raise ValueError(message)
-    for rule in ("radius", "weights"):
-        if parameters[rule] is not None:
-            check_rule(rule, parameters, "n_candidates", "max_error")
-    if radius is not None and (parameters["utility"] != "soft" or sizes):
-        raise ValueError("radius needs utility='soft' and another semivalue than ('sizes', ...).")
+    if wanted is not None and max_error is not None:
+        raise ValueError(f"n_candidates={wanted} and max_error={max_error} were both given. Give one of them.")
+    if indexed and wanted is None and max_error is None:
+        raise ValueError(f"{name} needs n_candidates or max_error, which say how far to search.")
+    games = [game for game in ("radius", "weights") if parameters[game] is not None]
+    if parameters["semivalue"][0] == "sizes":
+        games.append("semivalue=('sizes', ...)")
+    for game in games:
+        check_rule(game, parameters, "n_candidates", "max_error")
+    if "radius" in games and (len(games) > 1 or parameters["utility"] != "soft"):
+        raise ValueError("radius needs utility='soft', weights=None and another semivalue than ('sizes', ...).")
     if regression and (wanted is not None or indexed):
         found = name if wanted is None else f"n_candidates={wanted}"
         raise ValueError(f"{found} needs task='classification': regression ranks all neighbours. Leave it out.")
@@ -149,11 +141,7 @@ def choose_method(
     if k is None or k >= n_train:
         return Method(reason=why if k is None else "n_candidates covers the whole training set")
     searcher = _searcher(search, parameters)
-    if search == "auto" and (
-        n_train < INDEX_POINTS or n_val < INDEX_QUERIES or not euclidean or not find_spec("faiss")
-    ):
-        why += "; every distance is computed sooner than an index is built"
-    elif search == "auto":
+    if search == "auto" and euclidean and n_train >= INDEX_POINTS and n_val >= INDEX_QUERIES and find_spec("faiss"):
         searcher, why = _searcher("faiss", {}), f"{why}; an index pays off for this many queries"
     if searcher is None and max_error is not None:
         return Method(max_error=float(max_error) if native.available() else None, reason="beyond, counting is enough")
@@ -237,7 +225,6 @@ class Plan:
 
 
 def readable_time(seconds: float) -> str:
-    """A duration in words that fit its size."""
     for size, name in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
         if seconds >= 2 * size:
             return f"{seconds / size:.1f} {name}"
@@ -255,27 +242,20 @@ def make_plan(
     """
     keys, max_memory, n_train = training.keys, budget(parameters), n_train or training.n_rows
     truncated, leaves = method.n_candidates is not None, -(-n_val // CHUNK)
-
-    def memory(*, by_product: bool, single: bool = False) -> Memory:
-        return (
-            _base_memory(training, method, n_train, leaves, spread=bool(parameters["standard_errors"]))
-            + method.memory(training, n_train, by_product=by_product)
-            + (products_memory(n_train, keys.width, copied=single and keys.converted) if by_product else Memory())
-        )
-
-    by_pair, by_product = memory(by_product=False), memory(by_product=True)
+    base = _base_memory(training, method, n_train, leaves, spread=bool(parameters["standard_errors"]))
+    by_pair = base + method.memory(training, n_train, by_product=False)
+    products_base = base + method.memory(training, n_train, by_product=True)
+    by_product, with_copy = (
+        products_base + products_memory(n_train, keys.width, copied=copied) for copied in (False, keys.converted)
+    )
     many = n_train >= SEARCH_POINTS if truncated else training.task != "regression" and n_train >= PRODUCT_POINTS
     worthwhile = many and keys.has_products and (truncated or n_val >= PRODUCT_QUERIES)
     allowed = max_memory if max_memory is not None else max(default_budget(), by_pair.total())
     if by_pair.total() > allowed:
-        raise ValueError(
-            f"max_memory={max_memory:,} bytes is too little for {n_train:,} training points: "
-            f"one validation point at a time needs {by_pair.total():,}. Raise max_memory or leave it None."
-        )
+        raise ValueError(f"max_memory={max_memory:,} bytes is too little; the least is {by_pair.total():,}.")
     # Searchers have threads of their own; small leaves are done before another thread has begun.
     small = CHUNK * n_train * (keys.width + PAIR_WORK) < THREAD_WORK
     wanted = 1 if method.searcher is not None or small else min(usable_threads(parameters["n_jobs"]), leaves)
-    with_copy = memory(by_product=True, single=True)
     products = worthwhile and by_product.total() <= allowed
     single = products and not keys.streamed and with_copy.total(wanted, min(GOOD_BATCH, n_val)) <= allowed
     needed = with_copy if single else by_product if products else by_pair

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -53,11 +54,7 @@ class Rule:
 
     n_values: int | None = None  # how many players there are; None: the training rows
     is_local: ClassVar[bool] = False  # whether `bound` is of use
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """What must be the same where sums are combined, besides the parameters."""
-        return {}
+    identity: Mapping[str, Any] = MappingProxyType({})  # what must be equal where sums are combined
 
     def values(self, problem: Problem, query: int, rows: IntVector, keys: FloatVector) -> FloatVector:
         """Values of all players, from the rows that take part and are not beyond the bound, and their exact keys."""
@@ -75,7 +72,6 @@ class Rule:
         return lambda: RuleEvaluator(problem, plan.batch, self, products, single=single)
 
     def memory(self, n_train: int, *, by_product: bool) -> Memory:  # noqa: ARG002
-        """Bytes of an evaluator."""
         return Memory(per_thread=16 * 8 * n_train, per_query=(8 + 8) * n_train)
 
 
@@ -189,7 +185,7 @@ class OwnedRule(Rule):
         return cls(mask, OwnedGame(int((~mask).sum()), int(mask.sum()), n_classes=n_classes, **about))
 
     @property
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, Any]:  # type: ignore[override]
         return {"owned": fingerprint(self.owned)}
 
     def __str__(self) -> str:
@@ -226,7 +222,6 @@ class OwnedRule(Rule):
 
 
 def _kth(keys: Any, k: int) -> Any:
-    """The k-th smallest."""
     return np.partition(keys, k - 1)[k - 1]
 
 
@@ -280,7 +275,7 @@ class OwnerRule(Rule):
         return self.nodes.n_owners
 
     @property
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, Any]:  # type: ignore[override]
         return {"owners": fingerprint(self.codes), "nodes": len(self.nodes.t)}
 
     def __str__(self) -> str:
@@ -288,7 +283,7 @@ class OwnerRule(Rule):
         return f"{self.n_values:,} owners as players; {len(self.nodes.t)} nodes integrate their presence with {error}"
 
     def evaluators(self, problem: Problem, plan: Plan, shared: SharedTraining | None) -> Callable[[], Evaluator]:
-        rule = replace(self, added=_AddedBySmall(problem, self))
+        rule = replace(self, added=_added_by_small(problem, self))
         if not native.available():
             return Rule.evaluators(rule, problem, plan, shared)
         shared, binomial = shared or SharedTraining(problem.keys, problem.labels), self.nodes.binomial(self.n_counted)
@@ -328,30 +323,24 @@ def owner_rule(codes: IntVector, n_owners: int, parameters: Mapping[str, Any]) -
     return OwnerRule(codes, nodes, int(parameters["n_neighbors"]))
 
 
-class _AddedBySmall:
-    """What the soft utility adds to the values of owners, for each query."""
+def _added_by_small(problem: Problem, rule: OwnerRule) -> Callable[[int, IntVector], FloatVector | float]:
+    """What the soft utility adds to the values of owners, from a query and the rows that take no part in its game."""
+    if problem.parameters["utility"] != "soft":
+        return lambda _query, _excluded: 0.0
+    small = SmallCoalitions(rule.n_neighbors, problem.training.n_classes(problem.parameters["n_classes"]), rule.nodes)
+    shape = int(problem.labels.max()) + 2, rule.n_values  # the last row is for labels that no training point has
+    by_label = np.bincount(problem.labels * shape[1] + rule.codes, minlength=shape[0] * shape[1]).reshape(shape)
+    n_rows = by_label.sum(axis=0)
 
-    def __init__(self, problem: Problem, rule: OwnerRule) -> None:
-        self._problem, self._codes, self._n_owners = problem, rule.codes, rule.n_values
-        self._small = None
-        if problem.parameters["utility"] == "soft":
-            n_classes = problem.training.n_classes(problem.parameters["n_classes"])
-            self._small = SmallCoalitions(rule.n_neighbors, n_classes, rule.nodes)
-        shape = int(problem.labels.max()) + 2, self._n_owners  # the last row is for labels that no training point has
-        self._matches = np.bincount(problem.labels * shape[1] + self._codes, minlength=shape[0] * shape[1])
-        self._matches = self._matches.reshape(shape)
-        self._rows = self._matches.sum(axis=0)
+    def count(rows: IntVector) -> IntVector:
+        return np.bincount(rule.codes[rows], minlength=rule.n_values)
 
-    def __call__(self, query: int, excluded: IntVector) -> FloatVector | float:
-        if self._small is None:
-            return 0.0
-        label, n_rows = int(self._problem.query_labels[query]), self._rows
-        n_matches = self._matches[label]
-        if len(excluded):
-            alike = excluded[self._problem.labels[excluded] == label]
-            n_rows = n_rows - np.bincount(self._codes[excluded], minlength=self._n_owners)
-            n_matches = n_matches - np.bincount(self._codes[alike], minlength=self._n_owners)
-        return self._small(n_rows, n_matches)
+    def added(query: int, excluded: IntVector) -> FloatVector:
+        label = int(problem.query_labels[query])
+        alike = excluded[problem.labels[excluded] == label]
+        return small(n_rows - count(excluded), by_label[label] - count(alike))
+
+    return added
 
 
 class OwnersEvaluator(ClassificationEvaluator):

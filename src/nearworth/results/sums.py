@@ -10,7 +10,6 @@ added to it. The `Origin` of a Partial says which data and parameters it belongs
 
 from __future__ import annotations
 
-import math
 import operator
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,9 +29,7 @@ from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.inputs.features import fingerprint
 
 CHUNK = 64  # validation points of a leaf
-# Arrays of sums by name; of each group all are there or none.
-OF_MOMENTS = (("total",), ("centre", "spread"), ("ends",))
-OF_LEAF = (("total",), ("shift", "first", "second"), ("sums", "near", "far"))
+OF_MOMENTS = ("total", "centre", "spread", "ends")
 WITH_SPREAD = ("total", "shift", "first", "second")  # in the order that the kernels take them
 N_ROWS = {"ends": 2, "sums": 3, "near": 3, "far": 3}  # the others are vectors
 
@@ -98,17 +95,12 @@ class Moments:
     @property
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Those that are not None, by name."""
-        named = {name: getattr(self, name) for group in OF_MOMENTS for name in group}
+        named = {name: getattr(self, name) for name in OF_MOMENTS}
         return {name: array for name, array in named.items() if array is not None}
 
     @property
     def numbers(self) -> list[Any]:
         return [self.count, self.positive, self.weight, self.weight_squares, self.error]
-
-    @classmethod
-    def of_state(cls, numbers: Sequence[Any], arrays: Mapping[str, Any]) -> Moments:
-        _check_state(numbers, arrays, OF_MOMENTS)
-        return cls(*numbers, **arrays)
 
 
 class Leaf:
@@ -132,10 +124,6 @@ class Leaf:
     @property
     def total(self) -> FloatVector:
         return self.arrays["total"]
-
-    @property
-    def n_points(self) -> int:
-        return int(self.numbers[0])
 
     @contextmanager
     def reordered(self, order: npt.NDArray[Any] | None) -> Iterator[Leaf]:
@@ -198,14 +186,6 @@ class Leaf:
         if "sums" in arrays:
             sums |= {"total": arrays["sums"][0], "ends": arrays["sums"][1:]}
         return Moments(*self.numbers, **sums)
-
-    @classmethod
-    def of_state(cls, numbers: Sequence[Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Leaf:
-        _check_state(numbers, arrays, OF_LEAF)
-        leaf = cls(0, spread=False)
-        leaf.numbers = list(numbers)
-        leaf.arrays = {name: array.copy() for name, array in arrays.items()}  # those of a file are read-only
-        return leaf
 
 
 class ValidationSet(NamedTuple):
@@ -272,6 +252,10 @@ class Origin:
 
     def followed_by(self, other: Origin) -> Origin:
         """The origin of the sum of two: the validation points of the other come after these."""
+        if different := self.differences(other, GAME):
+            raise ValueError(f"These valuations cannot be combined; they differ in {'; '.join(different)}.")
+        if self.shares_validation(other):
+            raise ValueError("These valuations share a validation set, whose points would count twice.")
         later = (each._replace(start=each.start + self.n_val) for each in other.validation)
         both = self.standard_errors and other.standard_errors
         return replace(self, validation=(*self.validation, *later), standard_errors=both)
@@ -321,7 +305,7 @@ class Partial:
 
     def add_leaf(self, number: int, leaf: Leaf) -> None:
         """Add a leaf, which stays open if it is short; only the last one may be."""
-        self._add({number: leaf.moments() if leaf.n_points == CHUNK else leaf})
+        self._add({number: leaf.moments() if leaf.numbers[0] == CHUNK else leaf})
 
     def reopened(self) -> tuple[Partial, Leaf | None]:
         """The same without the short leaf at its end, to add to, and that leaf; this one stays as it is."""
@@ -375,10 +359,16 @@ class Partial:
     def _from_archive(cls, description: dict[str, Any], arrays: Arrays) -> Partial:
         part = cls(Origin.from_json(description["origin"]))
         for first, numbers in description["sums"]:
-            kind: type[Moments | Leaf] = Leaf if numbers[0] < CHUNK else Moments
-            sums = kind.of_state(numbers, _named(f"{first}-", arrays))
-            n_leaves, is_whole = _n_leaves(sums), numbers[0] % CHUNK == 0 or kind is Leaf
-            if first not in range(0, 2**62, n_leaves) or n_leaves.bit_count() > 1 or not is_whole:
+            named, n_leaves = _named(f"{first}-", arrays), -(-numbers[0] // CHUNK)
+            check_shapes(named)
+            sums: Moments | Leaf
+            if numbers[0] == CHUNK * n_leaves:
+                sums = Moments(*numbers, **named)
+            else:
+                sums = Leaf(0, spread=False)
+                sums.numbers, sums.arrays = numbers, {name: array.copy() for name, array in named.items()}
+            is_node = n_leaves == 1 or (isinstance(sums, Moments) and n_leaves.bit_count() == 1)
+            if not is_node or first not in range(0, 2**62, n_leaves):
                 raise ValueError(f"it has {numbers[0]} validation points from leaf {first} on, which are no node.")
             part._add({first: sums})
         sizes = {array.size for name, array in arrays.items() if name.endswith("-total")}
@@ -423,11 +413,7 @@ def _check_spans(spans: Iterable[tuple[int, int]]) -> None:
         if first < end:
             raise ValueError(f"Validation points {first} to {stop - 1} are in more than one part.")
         if end % CHUNK:
-            short = end - end % CHUNK
-            raise ValueError(
-                f"A part ends within validation points {short} to {short + CHUNK - 1}, and others come "
-                f"after it. Every part but the last must hold a multiple of {CHUNK} validation points."
-            )
+            raise ValueError(f"Every part but the last must hold a multiple of {CHUNK} points; one ends before {end}.")
         end = stop
 
 
@@ -436,15 +422,8 @@ def _named(prefix: str, arrays: Arrays) -> dict[str, npt.NDArray[Any]]:
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
-def _check_state(numbers: Sequence[Any], arrays: Arrays, groups: Sequence[Sequence[str]]) -> None:
-    """A ValueError for numbers and arrays that no Moments or Leaf can have."""
-    count, positive, *weights = numbers
-    counted = type(count) is type(positive) is int and 0 <= positive <= count
-    if not counted or len(weights) != 3 or not all(isinstance(x, int | float) and 0 <= x < math.inf for x in weights):
-        raise ValueError(f"it has sums over validation points with the numbers {numbers!r}.")
-    complete = {name for group in groups if set(group) <= arrays.keys() for name in group}
-    if complete != arrays.keys() or "total" not in complete:
-        raise ValueError(f"it has the sums {', '.join(arrays) or 'none'}, and others are missing.")
+def check_shapes(arrays: Arrays) -> None:
+    """A ValueError for arrays that are not those of Moments or of a Leaf."""
     columns = dict.fromkeys(arrays, arrays["total"].size)
     if "far" in arrays:
         columns["far"] = arrays["far"].shape[-1]  # one per class

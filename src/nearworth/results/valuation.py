@@ -15,19 +15,15 @@ import numpy.typing as npt
 from nearworth._common.files import Arrays, read_archive, write_archive
 from nearworth._common.frames import index_from_bytes, index_to_bytes, make_frame
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
-from nearworth._common.warnings import warn_user
-from nearworth.inputs.parameters import condition, is_whole
 from nearworth.inputs.targets import check_owners
 from nearworth.results.detection import Detection, detect
 from nearworth.results.owners import OwnerValues, sum_by_owner
 from nearworth.results.plots import plot_values
-from nearworth.results.sums import GAME, Moments, Origin, Partial
+from nearworth.results.sums import Moments, Origin, Partial, check_shapes
 from nearworth.results.typical_error import TypicalError
 
 # Parameters that a valuation describes itself by.
 SHOWN = ("task", "utility", "semivalue", "n_neighbors", "metric", "aggregate")
-
-check_count = condition(lambda k: is_whole(k) and k >= 0, "a whole number of rows, 0 or more", ValueError)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -35,7 +31,7 @@ class Valuation:
     """Values of all training rows. Made by `KNNShapley.value` and `Valuation.load`.
 
     Two valuations of the same training set on different validation sets add up, by their weights, to the
-    valuation on both: `a + b`, or `sum(parts)`.
+    valuation on both: `a + b`.
     """
 
     moments: Moments
@@ -52,15 +48,10 @@ class Valuation:
     _typical_error: TypicalError | Callable[[], TypicalError] | None = None
     _moments_by_group: Callable[[IntVector], Moments] | None = None
 
-    def __post_init__(self) -> None:
-        for array in (*self.moments.arrays.values(), self.contributions, self.contribution_rows):
-            if array is not None:
-                array.setflags(write=False)
-
     @cached_property
     def values(self) -> FloatVector:
         """Value of each training row (N,): the mean over the validation points, or their sum if asked for."""
-        return _frozen(self.moments.total / self._divisor)
+        return self.moments.total / (self.moments.weight / self._scale)
 
     @cached_property
     def standard_errors(self) -> FloatVector | None:
@@ -126,8 +117,8 @@ class Valuation:
     def _end(self, which: int) -> FloatVector:
         if self.moments.ends is None:
             return self.values
-        end = self.moments.ends[which] / self._divisor
-        return _frozen((np.minimum, np.maximum)[which](end, self.values))  # tail="paper" may leave its interval
+        end = self.moments.ends[which] / (self.moments.weight / self._scale)
+        return (np.minimum, np.maximum)[which](end, self.values)  # tail="paper" may leave its interval
 
     @property
     def n_train(self) -> int:
@@ -145,23 +136,17 @@ class Valuation:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         return np.array(self.values, dtype=dtype) if copy else np.asarray(self.values, dtype=dtype)
 
-    def __getitem__(self, rows: Any) -> Any:
-        """Values of some rows, as `values` gives them; rows are numbered from 0, whatever the index of a frame."""
-        return self.values[rows]
-
     @cached_property
     def ranking(self) -> IntVector:
         """Row numbers, most valuable first; rows of equal value in their order."""
-        return _frozen(np.argsort(-self.values, kind="stable"))
+        return np.argsort(-self.values, kind="stable")
 
     def top(self, k: int = 10) -> IntVector:
         """Row numbers of the k most valuable rows, best first."""
-        check_count("k", k)
         return self.ranking[:k]
 
     def bottom(self, k: int = 10) -> IntVector:
         """Row numbers of the k least valuable rows, worst first."""
-        check_count("k", k)
         return np.argsort(self.values, kind="stable")[:k]
 
     def detect(self, rule: str = "ranking", *, fraction: float | None = None) -> Detection:
@@ -189,14 +174,7 @@ class Valuation:
         was loaded or added up has lost its data and gives NaN there.
         """
         labels, codes = check_owners(owners, self.n_train)
-        errors = None
-        if self._moments_by_group is not None:
-            errors = self._errors_of(self._moments_by_group(codes))
-        elif self.standard_errors is not None:
-            warn_user(
-                "Standard errors of owners' totals need the data, which a loaded or added-up valuation no longer has: "
-                "they are NaN. Call sum_by on the valuation that value() returned."
-            )
+        errors = None if self._moments_by_group is None else self._errors_of(self._moments_by_group(codes))
         intervals = np.stack([self.values, self.lower, self.upper])
         return sum_by_owner(labels, codes, intervals, errors, self.backend, origin=self.origin)
 
@@ -236,7 +214,8 @@ class Valuation:
         """What `to_archive` took apart."""
         origin = Origin.from_json(description["origin"])
         sums = {name: array for name, array in arrays.items() if name in ("total", "centre", "spread", "ends")}
-        moments = Moments.of_state(description["sums"], sums)
+        check_shapes(sums)
+        moments = Moments(*description["sums"], **sums)
         if (moments.total.size, moments.count) != (origin.n_train, origin.n_val) or not moments.weight > 0:
             raise ValueError("its sums are not those of its training and validation points.")
         backend, confidence, typical = (description[name] for name in ("backend", "confidence", "typical_error"))
@@ -252,36 +231,23 @@ class Valuation:
         origin, ranges = partial.origin, partial.ranges
         if not origin.training:
             raise ValueError("This part does not say where it comes from. Make parts with KNNShapley.partial.")
-        missing = [(a, b) for (_, a), (b, _) in zip([(0, 0), *ranges], ranges, strict=False) if a < b]
-        if missing or not ranges:
-            gaps = ", ".join(f"{a} to {b - 1}" for a, b in missing) or "all"
-            raise ValueError(f"Validation points are missing: {gaps}. Merge the parts that hold them first.")
-        if origin.search is not None:
-            raise ValueError("What a searcher found is finished by value(checkpoint=...), not from its part.")
-        if origin.is_leave_one_out:
-            raise ValueError("A training set valued on itself is finished by value(checkpoint=...), not from its part.")
+        if len(ranges) != 1 or ranges[0][0] != 0:
+            raise ValueError(f"Validation points are missing. This is a {partial!r}; merge the other parts first.")
+        if origin.search is not None or origin.is_leave_one_out:
+            raise ValueError("This part is a checkpoint of a run that only value(checkpoint=...) can finish.")
         return cls(partial.finish(), origin, partial=partial)
 
     def __add__(self, other: Any) -> Valuation:
         if not isinstance(other, Valuation):
             return NotImplemented
-        different = self.origin.differences(other.origin, GAME)
-        if different:
-            raise ValueError(f"These valuations cannot be combined; they differ in {'; '.join(different)}.")
-        if self.origin.shares_validation(other.origin):
-            raise ValueError("These valuations share a validation set; combining them would count its points twice.")
+        origin = self.origin.followed_by(other.origin)
         return Valuation(
             self.moments + other.moments,
-            self.origin.followed_by(other.origin),
+            origin,
             backend=self.backend,
             index=self.index,
             confidence=max(0.0, self.confidence + other.confidence - 1.0),  # both must hold
         )
-
-    def __radd__(self, other: Any) -> Valuation:
-        if isinstance(other, int) and other == 0:  # the start of sum()
-            return self
-        return NotImplemented
 
     def __reduce__(self) -> Any:
         names = ("contributions", "contribution_rows", "backend", "index", "confidence", "search", "partial", "resumed")
@@ -293,38 +259,23 @@ class Valuation:
         """What a mean is multiplied by to give a value."""
         return self.moments.weight if self.origin.parameters["aggregate"] == "sum" else 1.0
 
-    @property
-    def _divisor(self) -> float:
-        return self.moments.weight / self._scale
-
     def _errors_of(self, moments: Moments) -> FloatVector | None:
         errors = moments.standard_errors()
-        return None if errors is None else _frozen(errors * self._scale)
+        return None if errors is None else errors * self._scale
 
-    def _summary(self) -> dict[str, str]:
+    def __repr__(self) -> str:
         task, utility, semivalue, k, metric, aggregate = (self.origin.parameters[name] for name in SHOWN)
         values, exact = self.values, self.moments.ends is None
         worst, best = int(values.argmin()), int(values.argmax())
         on = "each other (leave-one-out)" if self.origin.is_leave_one_out else f"{self.n_val:,} validation points"
-        certificate = "0 (exact)"
-        if not exact:
-            width = np.median(self.upper - self.lower) / 2
-            certificate = f"{self.error_bound:.3g} (certified{self._confidence}; median half-width {width:.3g})"
+        certificate = "0 (exact)" if exact else f"{self.error_bound:.3g} (certified{self._confidence})"
         known = {} if exact or self._known_error is None else {"typically": str(self._estimate())}
-        efficient = semivalue == "shapley" and exact
-        return {
+        lines = {
             "Valuation": f"{self.n_train:,} training points on {on}",
             "game": f"{task}, {utility} utility, {semivalue}, K = {k}, {metric}, {aggregate} over validation points",
-            "total": f"{values.sum():.6g}{' = utility of all - utility of none' if efficient else ''}",
+            "total": f"{values.sum():.6g}{' = utility of all - utility of none' * (semivalue == 'shapley' and exact)}",
             "range": f"{values[worst]:.4g} (row {worst}) to {values[best]:.4g} (row {best}), mean {values.mean():.4g}",
             "negative": f"{np.count_nonzero(values < 0):,} of {self.n_train:,} rows",
             "error bound": certificate,
         } | known
-
-    def __repr__(self) -> str:
-        return "\n".join(f"{name:<11} {text}" for name, text in self._summary().items())
-
-
-def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    array.setflags(write=False)
-    return array
+        return "\n".join(f"{name:<11} {text}" for name, text in lines.items())
