@@ -23,7 +23,6 @@ def main() -> None:
     curve = nw.removal_curve(half, model, X / 16, y, X_val[300:] / 16, y_val[300:], n_repeats=5)
     plots = {
         "values": v.plot,
-        "values-by-class": lambda: v.plot(labels=y),
         "quality": nw.audit_labels(X, y).plot,
         "removal": curve.plot,
     }

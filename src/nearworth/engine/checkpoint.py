@@ -82,8 +82,7 @@ def _load(folder: Path, beginning: Partial) -> Partial:
         partial = Partial.load(folder / PROGRESS)
     except ValueError as error:
         raise ValueError(f"checkpoint: {error} Delete it to begin anew.") from error
-    different = partial.origin.differences(beginning.origin, RUN)
-    if different:
+    if different := partial.origin.differences(beginning.origin, RUN):
         raise ValueError(
             f"checkpoint {str(folder)!r} belongs to another run; it differs in {'; '.join(different)} (there "
             "and here). Use another folder, or delete this one to begin anew."

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from nearworth._common import native
-from nearworth._common.memory import Memory, default_budget, free_memory, usable_threads
+from nearworth._common.memory import Memory, default_budget, usable_threads
 from nearworth.engine.classify import ClassificationEvaluator, SharedTraining
 from nearworth.engine.problem import Problem, TrainingSet, budget
 from nearworth.engine.regress import RegressionEvaluator
@@ -288,13 +288,3 @@ def _base_memory(training: TrainingSet, method: Method, n_train: int, leaves: in
         per_thread=0 if method.n_candidates is not None else 2 * sums,
         per_query=8 * QUERY_COPIES * training.keys.width,
     )
-
-
-def check_fits(plan: Plan, n_rows: int, max_memory: int | None) -> None:
-    """Refuse a matrix of single values that would not fit beside the work, before any work is done."""
-    needed, allowed = 8 * plan.n_val * n_rows + plan.working_bytes, max_memory or free_memory()
-    if allowed is not None and needed > allowed:
-        raise ValueError(
-            f"contributions of {n_rows:,} training points for {plan.n_val:,} validation points need {needed:,} bytes "
-            f"with the work; max_memory or what is free are {allowed:,}. Choose fewer rows."
-        )

@@ -227,8 +227,6 @@ def _kth(keys: Any, k: int) -> Any:
 
 @dataclass(frozen=True)
 class RadiusRule(Rule):
-    """Every row within the radius votes."""
-
     radius: float
     is_local: ClassVar[bool] = True
 

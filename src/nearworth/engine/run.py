@@ -139,11 +139,10 @@ class Span:
     opened: Leaf | None = None
 
     @classmethod
-    def of(cls, n_val: int, offset: int = 0, opened: Leaf | None = None, done: Partial | None = None) -> Span:
+    def of(cls, n_val: int, done: Partial, offset: int = 0, opened: Leaf | None = None) -> Span:
         """All leaves of so many validation points, except those that are done."""
         numbers = range(offset // CHUNK, -(-(offset + n_val) // CHUNK))
-        ranges = [] if done is None else done.ranges
-        finished = {leaf for first, stop in ranges for leaf in range(first // CHUNK, -(-stop // CHUNK))}
+        finished = {leaf for first, stop in done.ranges for leaf in range(first // CHUNK, -(-stop // CHUNK))}
         return cls(tuple(leaf for leaf in numbers if leaf not in finished), n_val, offset, opened)
 
     def points(self, leaf: int) -> tuple[int, int]:
@@ -165,7 +164,7 @@ class Span:
 
 def run(problem: Problem, threads: int, request: Request, make_evaluator: Callable[[], Evaluator]) -> Partial:
     partial = Partial()
-    deque(run_steps(problem, threads, request, make_evaluator, partial, Span.of(problem.n_val)), maxlen=0)
+    deque(run_steps(problem, threads, request, make_evaluator, partial, Span.of(problem.n_val, partial)), maxlen=0)
     return partial
 
 

@@ -15,16 +15,17 @@ from typing import Any
 
 import numpy as np
 
+from nearworth._common.memory import free_memory
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth._common.warnings import warn_user
 from nearworth._version import __version__
 from nearworth.engine.checkpoint import checkpointed
-from nearworth.engine.plan import Method, Plan, check_fits, choose_method, make_plan
+from nearworth.engine.plan import Method, Plan, choose_method, make_plan
 from nearworth.engine.problem import Problem, budget
 from nearworth.engine.run import NearestLists, Request, Span, progress_report, run, run_steps
 from nearworth.engine.truncate import CONFIDENCE, SearcherSource, Source
 from nearworth.inputs.features import fingerprint
-from nearworth.inputs.parameters import as_generator, condition, is_real
+from nearworth.inputs.parameters import as_generator, condition
 from nearworth.inputs.targets import check_rows
 from nearworth.neighbors.searchers import Neighbours, Searcher
 from nearworth.results.sums import SELF, Leaf, Moments, Origin, Partial, ValidationSet, describe
@@ -38,7 +39,6 @@ IGNORED_WHEN_COMBINED = (
 )  # fmt: skip
 
 check_folder = condition(lambda path: isinstance(path, str | os.PathLike | None), "the path of a folder")
-check_interval = condition(lambda x: is_real(x) and x >= 0, "a number of seconds, 0 or more", ValueError)
 
 
 def value(problem: Problem, options: Options | None = None) -> Valuation:
@@ -84,7 +84,6 @@ class Options:
     def __post_init__(self) -> None:
         check_folder("checkpoint", self.checkpoint)
         check_folder("scratch", self.scratch)
-        check_interval("checkpoint_interval", self.checkpoint_interval)
         if self.executor is not None and not callable(getattr(self.executor, "submit", None)):
             raise TypeError(f"executor must have submit, as those of concurrent.futures; got {self.executor!r}.")
         if not isinstance(self.continue_from, Valuation | Partial | None):
@@ -140,7 +139,10 @@ class _ValuationRun:
         self.typical_error: TypicalError | Callable[[], TypicalError] = self._estimate_error
         self.chosen = None if rows is None else check_rows(rows, "contributions", problem.n_train)
         if self.chosen is not None:
-            check_fits(self.plan, self.chosen.size, budget(self.parameters))
+            needed = 8 * problem.n_val * self.chosen.size + self.plan.working_bytes
+            allowed = budget(self.parameters) or free_memory()
+            if allowed is not None and needed > allowed:
+                raise ValueError(f"contributions need {needed:,} bytes, but {allowed:,} are left. Choose fewer rows.")
 
     def _evaluate(self, searcher: Searcher) -> None:
         """Build the index and estimate its typical error, which "auto" does not let exceed `max_error`."""
@@ -204,7 +206,7 @@ class _ValuationRun:
         with checkpointed(self.options.checkpoint, base, float(self.options.checkpoint_interval)) as (summed, on_leaf):
             if self.source is not None:  # what it failed on goes into the checkpoint too
                 summed.attach({"failed": self.source.failed, "excess": request.excess})
-            span = Span.of(self.problem.n_val, offset, opened, summed)
+            span = Span.of(self.problem.n_val, summed, offset, opened)
             if span.leaves:
                 self._run(request, summed, span, on_leaf)
         return summed, self.problem.n_val - span.n_points
@@ -263,10 +265,11 @@ class _ValuationRun:
             raise ValueError(f"continue_from must hold all validation points from the first on; it is a {base!r}.")
         offset = ranges[0][1]
         origin = self._origin(offset)
+        merged = base.origin.merge([origin])
         if base.origin.shares_validation(origin):
             raise ValueError("continue_from already holds this validation set; its points would count twice.")
         finished, opened = base.reopened()
-        finished.origin = base.origin.merge([origin])
+        finished.origin = merged
         return finished, opened, offset
 
     def _origin(self, offset: int) -> Origin:

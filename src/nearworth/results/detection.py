@@ -89,13 +89,8 @@ def two_means(values: FloatVector) -> tuple[float, float, float]:
     between[ordered[1:] == ordered[:-1]] = -1.0  # equal values stay together
     n_lower = int(np.argmax(between >= between.max() * (1 - ROUNDING))) + 1
     lower, upper = ordered[:n_lower], ordered[n_lower:]
-    below, above = _centre(lower), _centre(upper)
-    # In exact numbers the middle lies strictly between the clusters; rounding must not move a row across.
+    # Rounding must not move a mean out of its cluster, nor the middle, which lies strictly between them, across a row.
+    below, above = (float(np.clip(cluster.mean(), cluster[0], cluster[-1])) for cluster in (lower, upper))
     middle = below + (above - below) / 2
     boundary = min(max(middle, float(np.nextafter(lower[-1], np.inf))), float(upper[0]))
     return below, above, boundary
-
-
-def _centre(cluster: FloatVector) -> float:
-    """Mean, which rounding must not move out of the cluster: equal values are not below their own mean."""
-    return float(np.clip(cluster.mean(), cluster[0], cluster[-1]))

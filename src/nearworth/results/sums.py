@@ -333,8 +333,6 @@ class Partial:
 
     def finish(self) -> Moments:
         """The sum over everything added, left to right."""
-        if not self._nodes:
-            raise ValueError("This part has no validation points yet.")
         whole = Partial()
         for first, sums in self._nodes.items():
             whole._insert(first, sums.moments() if isinstance(sums, Leaf) else sums)
@@ -371,9 +369,6 @@ class Partial:
             if not is_node or first not in range(0, 2**62, n_leaves):
                 raise ValueError(f"it has {numbers[0]} validation points from leaf {first} on, which are no node.")
             part._add({first: sums})
-        sizes = {array.size for name, array in arrays.items() if name.endswith("-total")}
-        if len(sizes | ({part.origin.n_train} - {0})) > 1:
-            raise ValueError("its sums are of different numbers of training points.")
         part.notes = _named("note-", arrays)
         return part
 
@@ -417,7 +412,7 @@ def _check_spans(spans: Iterable[tuple[int, int]]) -> None:
         end = stop
 
 
-def _named(prefix: str, arrays: Arrays) -> dict[str, npt.NDArray[Any]]:
+def _named(prefix: str, arrays: Arrays) -> dict[str, Any]:
     """The arrays whose names begin so, by the rest of their names."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 

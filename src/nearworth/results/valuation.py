@@ -19,7 +19,7 @@ from nearworth.inputs.targets import check_owners
 from nearworth.results.detection import Detection, detect
 from nearworth.results.owners import OwnerValues, sum_by_owner
 from nearworth.results.plots import plot_values
-from nearworth.results.sums import Moments, Origin, Partial, check_shapes
+from nearworth.results.sums import OF_MOMENTS, Moments, Origin, Partial, check_shapes
 from nearworth.results.typical_error import TypicalError
 
 # Parameters that a valuation describes itself by.
@@ -118,7 +118,8 @@ class Valuation:
         if self.moments.ends is None:
             return self.values
         end = self.moments.ends[which] / (self.moments.weight / self._scale)
-        return (np.minimum, np.maximum)[which](end, self.values)  # tail="paper" may leave its interval
+        # With tail="paper", values may leave their interval.
+        return np.asarray(np.minimum(end, self.values) if which == 0 else np.maximum(end, self.values))
 
     @property
     def n_train(self) -> int:
@@ -213,7 +214,7 @@ class Valuation:
     def from_archive(cls, description: dict[str, Any], arrays: Arrays) -> Valuation:
         """What `to_archive` took apart."""
         origin = Origin.from_json(description["origin"])
-        sums = {name: array for name, array in arrays.items() if name in ("total", "centre", "spread", "ends")}
+        sums: dict[str, Any] = {name: arrays[name] for name in OF_MOMENTS if name in arrays}
         check_shapes(sums)
         moments = Moments(*description["sums"], **sums)
         if (moments.total.size, moments.count) != (origin.n_train, origin.n_val) or not moments.weight > 0:
@@ -229,8 +230,6 @@ class Valuation:
     def from_partial(cls, partial: Partial) -> Valuation:
         """The valuation of a part that holds all validation points, such as one merged from parts made by hand."""
         origin, ranges = partial.origin, partial.ranges
-        if not origin.training:
-            raise ValueError("This part does not say where it comes from. Make parts with KNNShapley.partial.")
         if len(ranges) != 1 or ranges[0][0] != 0:
             raise ValueError(f"Validation points are missing. This is a {partial!r}; merge the other parts first.")
         if origin.search is not None or origin.is_leave_one_out:
