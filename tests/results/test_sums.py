@@ -242,7 +242,7 @@ def test_files_that_do_not_fit_are_refused(rng, tmp_path):
         {"sums": [[0.5, first[1]]]},
         {"sums": [[0, [3 * CHUNK, *first[1][1:]]]]},
         {"sums": [[0, [CHUNK + 1, *first[1][1:]]]]},
-        {"sums": [[0, opened[1]]]},
+        {"sums": [first, [1, opened[1]]]},
         {"sums": [[3, opened[1][:1]], first, second, first]},
         {"origin": {}},
     ]

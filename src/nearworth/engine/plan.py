@@ -245,14 +245,14 @@ def make_plan(
     base = _base_memory(training, method, n_train, leaves, spread=bool(parameters["standard_errors"]))
     by_pair = base + method.memory(training, n_train, by_product=False)
     products_base = base + method.memory(training, n_train, by_product=True)
-    by_product, with_copy = (
-        products_base + products_memory(n_train, keys.width, copied=copied) for copied in (False, keys.converted)
-    )
+    by_product = products_base + products_memory(n_train, keys.width, copied=False)
+    with_copy = products_base + products_memory(n_train, keys.width, copied=keys.converted)
     many = n_train >= SEARCH_POINTS if truncated else training.task != "regression" and n_train >= PRODUCT_POINTS
     worthwhile = many and keys.has_products and (truncated or n_val >= PRODUCT_QUERIES)
     allowed = max_memory if max_memory is not None else max(default_budget(), by_pair.total())
     if by_pair.total() > allowed:
-        raise ValueError(f"max_memory={max_memory:,} bytes is too little; the least is {by_pair.total():,}.")
+        least = f"{n_train:,} training points: one validation point needs {by_pair.total():,}"
+        raise ValueError(f"max_memory={max_memory:,} bytes is too little for {least}.")
     # Searchers have threads of their own; small leaves are done before another thread has begun.
     small = CHUNK * n_train * (keys.width + PAIR_WORK) < THREAD_WORK
     wanted = 1 if method.searcher is not None or small else min(usable_threads(parameters["n_jobs"]), leaves)

@@ -271,8 +271,9 @@ class TrainingSet:
             return check_targets(y_val, "y_val", n_rows)
         codes, unseen = self.classes.encode(y_val, "y_val", n_rows)
         if unseen:
-            names = ", ".join(map(repr, unseen[:5])) + ", ..." * (len(unseen) > 5)
-            warn_user(f"y_val: {int((codes < 0).sum())} labels match nothing, as no training point has them ({names}).")
+            count, names = int((codes < 0).sum()), ", ".join(map(repr, unseen[:5])) + ", ..." * (len(unseen) > 5)
+            what = f"{count} label{'s' * (count > 1)} that no training point carries"
+            warn_user(f"y_val has {what} ({names}); they match nothing.")
         return codes
 
 

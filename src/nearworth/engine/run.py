@@ -48,7 +48,6 @@ class Request:
 
     @property
     def needs_every_value(self) -> bool:
-        """Whether sums alone are not enough."""
         return self.spread or self.groups is not None or self.chosen is not None
 
     def leaf(self, n_values: int) -> Leaf:
@@ -93,11 +92,11 @@ class NearestLists:
         self.found = Neighbours.empty(n_queries, size, dtype=np.int32)
         if folder is not None:  # of a checkpoint: the lists are files there, and those of an earlier run go on
             files = [folder / f"nearest-{size}-{name}.npy" for name in ("rows", "keys")]
-            resumed = (folder / PROGRESS).exists()
-            if resumed and not all(file.exists() for file in files):
+            exist = all(file.exists() for file in files)
+            if not exist and (folder / PROGRESS).exists():
                 raise ValueError(f"checkpoint {str(folder)!r} belongs to another run. Use another folder.")
             folder.mkdir(parents=True, exist_ok=True)
-            self.found = Neighbours(*(_mapped(*pair, resumed) for pair in zip(files, self.found, strict=True)))
+            self.found = Neighbours(*(_mapped(*pair, exist) for pair in zip(files, self.found, strict=True)))
 
     def note(self, start: int, block: QuantisedKeys, order: Positions, excluded: Positions) -> None:
         """Take the nearest of some queries but for their excluded positions; order[i] is the row at position i."""
@@ -117,10 +116,12 @@ class NearestLists:
         self.found.keys[query, : len(order)] = keys[order]
 
 
-def _mapped(path: Path, empty: npt.NDArray[Any], resumed: bool) -> npt.NDArray[Any]:
-    """An array that lives in a file, empty unless a run is resumed."""
-    mapped = np.lib.format.open_memmap(path, "r+" if resumed else "w+", empty.dtype, empty.shape)
-    if not resumed:
+def _mapped(path: Path, empty: npt.NDArray[Any], exists: bool) -> npt.NDArray[Any]:
+    """An array that lives in a file, empty unless the file exists: a run that is under way may use it."""
+    mapped = np.lib.format.open_memmap(path, "r+" if exists else "w+", empty.dtype, empty.shape)
+    if (mapped.shape, mapped.dtype) != (empty.shape, empty.dtype):
+        raise ValueError(f"checkpoint: {path} belongs to another run. Use another folder.")
+    if not exists:
         mapped[...] = empty
     return np.asarray(mapped)
 
