@@ -47,7 +47,6 @@ def main() -> None:
     held_out = X_val[300:] / 16, y_val[300:]
     plots = {
         "values": v.plot,
-        "values-by-class": lambda: v.plot(labels=y),
         "quality": nw.audit_labels(X, y).plot,
         "removal": lambda: plot_removal(half.values, X / 16, y, *held_out),
     }

@@ -29,7 +29,7 @@ import scipy.sparse
 
 import cells
 from nearworth._common import native
-from nearworth.engine.nearest_lists import NearestLists
+from nearworth.engine.run import NearestLists
 from nearworth.games.classification import ClassificationGame, linear_values
 from nearworth.games.coefficients import Presence, rank_weights
 from nearworth.games.owner_game import Nodes, owner_values

@@ -141,9 +141,7 @@ def test_a_scheduler_that_is_restarted(rng, tmp_path):
     worker = ("worker", address, "--nthreads", "2", "--no-nanny", "--no-dashboard")
     with dask_process(*scheduler) as first, dask_process(*worker), dask.Client(address, timeout=30) as client:
         est = slow_estimator(X, y, progress=at_first(first.kill))
-        with pytest.raises(
-            RuntimeError, match=r"gave up validation points .* With a checkpoint, the same call goes on"
-        ):
+        with pytest.raises(RuntimeError, match=r"failed on validation points .*\(a checkpoint keeps what is finished"):
             est.value(X_val, y_val, executor=client, checkpoint=tmp_path, checkpoint_interval=0)
         first.wait()
         client._timeout = 0.1  # nobody will answer

@@ -13,10 +13,9 @@ import numpy as np
 
 from nearworth._common.types import Aggregate, FloatVector, Semivalue, Task, Ties, Utility
 from nearworth._common.warnings import warn_user
-from nearworth.engine.owner_rule import owner_rule
 from nearworth.engine.plan import TRIAL_POINTS, TRIAL_QUERIES, Plan, check_search_parameters, choose_method, make_plan
 from nearworth.engine.problem import make_training_set
-from nearworth.engine.rules import OwnedRule
+from nearworth.engine.rules import OwnedRule, owner_rule
 from nearworth.engine.value import CHECKPOINT_INTERVAL, Options, partial_sums, value
 from nearworth.games.truncation import Tail
 from nearworth.inputs.parameters import check_parameters, did_you_mean, whole_number

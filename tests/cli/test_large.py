@@ -13,7 +13,7 @@ import nearworth as nw
 from cli.command_line import one_line
 from nearworth.cli import detect, options, value
 from nearworth.cli.detect import INDEX_ERROR, with_index
-from nearworth.engine.nearest_lists import NearestLists
+from nearworth.engine.run import NearestLists
 
 AUTO = {"search": "auto", "max_error": None, "metric": "euclidean"}
 

@@ -133,7 +133,10 @@ def test_merge_writes_what_one_run_would_have_given(parts, tmp_path):
 def test_merge_refuses_what_is_no_whole(parts, tmp_path):
     files, _ = parts
     for arguments, message in (
-        ((files[0], files[2], "-o", tmp_path / "v.csv"), "Validation points are missing: 128 to 319"),
+        (
+            (files[0], files[2], "-o", tmp_path / "v.csv"),
+            "Validation points are missing. This is a Partial: validation points 0 to 127, 320 to 329",
+        ),
         ((*files, files[0], "-o", tmp_path / "v.csv"), "are in more than one part"),
         ((*files, "-o", "-"), "merged values go to a file"),
         ((*files, "-o", tmp_path / "none" / "v.csv"), "there is no folder"),

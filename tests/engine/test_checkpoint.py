@@ -187,9 +187,6 @@ def test_what_cannot_be_kept_is_refused(rng, tmp_path):
         est.value(X_val, y_val, checkpoint=__file__)
     with pytest.raises(TypeError, match="checkpoint must be the path of a folder; got 3"):
         est.value(X_val, y_val, checkpoint=3)
-    for wrong in (-1, "often", float("nan")):
-        with pytest.raises(ValueError, match="checkpoint_interval must be a number of seconds"):
-            est.value(X_val, y_val, checkpoint=tmp_path, checkpoint_interval=wrong)
 
 
 SCRIPT = """
@@ -311,9 +308,9 @@ def test_going_on_from_something_else_is_refused(rng, tmp_path):
     est = nw.KNNShapley(3).fit(X, y)
     first = est.value(X_val[:100], y_val[:100])
     more = X_val[100:], y_val[100:]
-    with pytest.raises(ValueError, match="it differs in n_neighbors: 3 and 4"):
+    with pytest.raises(ValueError, match="they differ in n_neighbors: 3 and 4"):
         nw.KNNShapley(4).fit(X, y).value(*more, continue_from=first)
-    with pytest.raises(ValueError, match="it differs in the training data"):
+    with pytest.raises(ValueError, match="they differ in the training data"):
         nw.KNNShapley(3).fit(X[::-1], y).value(*more, continue_from=first)
     with pytest.raises(ValueError, match="already holds this validation set"):
         est.value(X_val[:100], y_val[:100], continue_from=first)
@@ -324,7 +321,7 @@ def test_going_on_from_something_else_is_refused(rng, tmp_path):
     with pytest.raises(TypeError, match="must be a Valuation or a Partial; got dict"):
         est.value(*more, continue_from={})
     first.save(tmp_path / "v.npz")
-    with pytest.raises(ValueError, match="no longer has its running sums"):
+    with pytest.raises(ValueError, match="has no running sums"):
         est.value(*more, continue_from=nw.Valuation.load(tmp_path / "v.npz"))
     with pytest.raises(ValueError, match="must hold all validation points from the first on"):
         est.value(*more, continue_from=est.partial(*more, start=64))
@@ -346,9 +343,9 @@ def test_parts_that_are_no_whole_are_refused(rng):
     X, y, X_val, y_val = data(rng)
     est = nw.KNNShapley(3).fit(X, y)
     late = est.partial(X_val[128:], y_val[128:], start=128)
-    with pytest.raises(ValueError, match="Validation points are missing: 0 to 127"):
+    with pytest.raises(ValueError, match="Validation points are missing. .* 128 to 329"):
         nw.Valuation.from_partial(late)
     with pytest.raises(ValueError, match="start must be a multiple of 64, so that parts join; got 10"):
         est.partial(X_val, y_val, start=10)
-    with pytest.raises(ValueError, match="does not say where it comes from"):
+    with pytest.raises(ValueError, match="Validation points are missing. .* none yet"):
         nw.Valuation.from_partial(nw.Partial())

@@ -105,7 +105,7 @@ def test_processes(rng, tmp_path):
         same(valuation, expected)
         for process in pool._processes.values():
             os.kill(process.pid, signal.SIGKILL)
-        with pytest.raises(RuntimeError, match="(failed on|refused) validation points .*BrokenProcessPool"):
+        with pytest.raises(RuntimeError, match="BrokenProcessPool|terminated abruptly"):
             est.value(X_val, y_val, executor=pool)
     same(est.value(X_val, y_val, checkpoint=tmp_path), expected)
 
@@ -119,11 +119,11 @@ def test_a_shard_that_fails_is_named(rng):
         est.value(X_val, np.zeros(200, dtype=int), executor=Here())
 
 
-def test_changed_training_data_are_seen(rng, tmp_path, monkeypatch):
+def test_changed_training_data_are_seen(rng, tmp_path):
     X, y, X_val, y_val = data(rng)
     est = nw.KNNShapley(3).fit(X, y)
     est.value(X_val, y_val, executor=Here(), scratch=tmp_path)
-    monkeypatch.setattr(cluster._Latest, "key", None)  # another worker
+    cluster._latest.clear()  # another worker
     (path,) = tmp_path.rglob("points.npy")
     changed = np.load(path)
     changed[3] += 1

@@ -7,7 +7,7 @@ import pytest
 
 import nearworth as nw
 from nearworth._common import native
-from nearworth.engine.nearest_lists import NearestLists
+from nearworth.engine.run import NearestLists
 from nearworth.engine.value import value_and_nearest
 from nearworth.neighbors.quantised import QuantisedKeys
 

@@ -10,10 +10,9 @@ import pytest
 
 import nearworth as nw
 from nearworth._common import native
-from nearworth.engine.nearest_lists import NearestLists
 from nearworth.engine.plan import Method
 from nearworth.engine.regress import RegressionEvaluator
-from nearworth.engine.run import Request
+from nearworth.engine.run import NearestLists, Request
 from nearworth.games.regression import RegressionGame
 from nearworth.games.ties import TieBlocks
 from nearworth.results.sums import Leaf
@@ -155,7 +154,7 @@ def test_blocks_of_queries_do_not_show(keys, utility, rng):
         leaf = Leaf(N, spread=False)
         done = list(RegressionEvaluator(problem, batch).add(leaf, 0, 64, Request()))
         done += list(RegressionEvaluator(problem, batch).add(leaf, 64, 70, Request()))
-        assert sum(done) == 70 == leaf.n_points
+        assert sum(done) == 70 == leaf.numbers[0]
         first = leaf.moments()
         one = Leaf(N, spread=True)
         list(RegressionEvaluator(problem, batch).add(one, 0, 70, Request(spread=True)))

@@ -163,7 +163,7 @@ def test_distances_of_cosine_keys(numbers):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"radius": 1.0, "weights": "distance"}, "both given"),
+        ({"radius": 1.0, "weights": "distance"}, "weights=None"),
         ({"radius": 1.0, "task": "regression"}, "radius needs task"),
         ({"radius": 1.0, "utility": "original"}, "radius needs utility"),
         ({"radius": 1.0, "n_candidates": 3}, "radius needs n_candidates=None"),

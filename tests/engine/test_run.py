@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -88,37 +87,6 @@ def test_an_error_in_a_leaf_is_raised_with_and_without_threads(rng, monkeypatch)
         monkeypatch.setattr("nearworth.engine.problem.Problem.has_quick_leaves", quick)
         with pytest.raises(ValueError, match="gives NaN"):
             est.value(T, np.zeros(41, dtype=int))
-
-
-FORK = """
-import os, sys
-import numpy as np, nearworth as nw
-from threadpoolctl import threadpool_info, threadpool_limits
-
-def blas():
-    return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
-
-def fork(done, total):
-    if not children:
-        children.append(os.fork())
-        if not children[0]:
-            os._exit(blas() != before)
-
-X, y = np.random.default_rng(0).normal(size=(900, 3)), np.arange(900) % 2
-scale = {"VI": np.eye(3)}
-children, est = [], nw.KNNShapley(metric="mahalanobis", metric_params=scale, progress=fork, n_jobs=2).fit(X, y)
-with threadpool_limits(2, user_api="blas"):
-    before = blas()
-    est.value(X, y)
-    assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 0
-    assert blas() == before
-"""
-
-
-def test_a_child_forked_during_a_run_has_all_blas_threads():
-    if not hasattr(os, "fork"):
-        pytest.skip("no fork here")
-    subprocess.run([sys.executable, "-W", "ignore", "-c", FORK], check=True, timeout=120)
 
 
 def test_progress_function(problem):

@@ -117,22 +117,12 @@ def test_saved_pickled_and_added_up(rng, tmp_path, aggregate):
         assert lost.typical_error is None
         assert lost.typical_error_interval is None
         assert "certain to within" in lost.describe_error()
-    errors = one.typical_error, other.typical_error
+    assert one.typical_error > 0
     one.save(tmp_path / "v.npz")
     for kept in (nw.Valuation.load(tmp_path / "v.npz"), pickle.loads(pickle.dumps(one))):
-        np.testing.assert_allclose(kept.typical_error, errors[0], rtol=1e-14)
+        np.testing.assert_allclose(kept.typical_error, one.typical_error, rtol=1e-14)
         np.testing.assert_allclose(kept.typical_error_interval, one.typical_error_interval, rtol=1e-14)
-    shares = (1.0, 1.0) if aggregate == "sum" else (0.25, 0.75)
-    np.testing.assert_allclose((one + other).typical_error, np.dot(shares, errors), rtol=1e-12)
-
-
-def test_exact_values_dilute_it(rng):
-    X, y = points(rng, N)
-    exact = nw.KNNShapley(4).fit(X, y).value(*points(rng, 100))
-    v = nw.KNNShapley(4, max_error=0.5, search=Dropping(), random_state=0).fit(X, y).value(*points(rng, 300))
-    np.testing.assert_allclose((v + exact).typical_error, 0.75 * v.typical_error, rtol=1e-12)
-    interval = 0.75 * np.array(v.typical_error_interval)
-    np.testing.assert_allclose((exact + v).typical_error_interval, interval, rtol=1e-12)
+    assert (one + other).typical_error is None
 
 
 def test_continued_values_do_not_know_it(rng):
@@ -140,15 +130,6 @@ def test_continued_values_do_not_know_it(rng):
     est = nw.KNNShapley(4, n_candidates=15).fit(X, y)
     v = est.value(*points(rng, 50), continue_from=est.value(*points(rng, 30)))
     assert v.typical_error is None
-
-
-def test_data_that_changed_are_noticed(rng):
-    X, y = points(rng, N)
-    X_val, y_val = points(rng, 50)
-    v = nw.KNNShapley(4, n_candidates=15).fit(X, y).value(X_val, y_val)
-    X_val += 1.0
-    with pytest.raises(ValueError, match="validation data changed"):
-        _ = v.typical_error
 
 
 def test_other_metrics_and_little_memory(rng):
@@ -165,7 +146,7 @@ def test_the_summary_the_plan_and_the_warning_tell(rng):
     X, y = points(rng, N)
     asked = points(rng, N_VAL)
     est = nw.KNNShapley(4, max_error=0.05, search=Dropping(), random_state=0).fit(X, y)
-    with pytest.warns(UserWarning, match=r"is certain: .* The typical error of a value is [\de.-]+ \(95% interval "):
+    with pytest.warns(UserWarning, match=r"is certain. The typical error of a value is [\de.-]+ \(95% interval "):
         v = est.value(*asked)
     assert f"typically   {v.typical_error:.2g} (95% interval" in str(v)
     assert f"; their typical error is {v.typical_error:.2g} (95% interval" in v.describe_error()

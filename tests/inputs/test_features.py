@@ -175,9 +175,9 @@ def test_training_features(X, y, message):
 VALIDATION = [
     ((X_VAL[:, :1], Y_VAL), "X_val has 1 features, but X had 2 features when fit was called"),
     ((changed(X_VAL, (1, 1), np.nan), Y_VAL), "X_val contains NaN at row 1, column 1"),
-    ((X_VAL, None), "X_val was given without y_val. Give both, or neither"),
-    ((None, Y_VAL), "y_val was given without X_val. Give both, or neither"),
-    ((scipy.sparse.csr_array(X_VAL), Y_VAL), "X_val is sparse, but X in fit was not. Use X_val.toarray()"),
+    ((X_VAL, None), "X_val and y_val go together: give both, or neither"),
+    ((None, Y_VAL), "X_val and y_val go together: give both, or neither"),
+    ((scipy.sparse.csr_array(X_VAL), Y_VAL), "One of X and X_val is sparse. Use X_val.toarray()"),
     ((np.empty((0, 2)), []), "X_val has 0 sample(s)"),
 ]
 
@@ -204,9 +204,9 @@ def test_feature_names():
 def test_precomputed_shapes():
     D = np.zeros((6, 6))
     est = nw.KNNShapley(metric="precomputed")
-    with pytest.raises(ValueError, match=r"X must hold distances between training points, 6 x 6; got shape \(6, 2\)"):
+    with pytest.raises(ValueError, match=r"X must be 6 x 6 distances between training points; got \(6, 2\)"):
         est.fit(X, Y)
-    with pytest.raises(ValueError, match=r"one column per training point \(6\); got shape \(2, 5\)"):
+    with pytest.raises(ValueError, match=r"X_val must be validation points x 6 distances; got \(2, 5\)"):
         est.fit(D, Y).value(D[:2, :5], Y_VAL)
     with pytest.raises(ValueError, match="needs distances between training points: fit"):
         est.fit(None, Y).value()
@@ -219,12 +219,12 @@ def test_precomputed_shapes():
 def test_sparse_metrics():
     with pytest.raises(ValueError, match="metric='chebyshev' does not work on sparse data. Use one of 'euclidean'"):
         nw.KNNShapley(metric="chebyshev").fit(scipy.sparse.csr_array(X), Y)
-    with pytest.raises(TypeError, match="X_val is dense, but X in fit was sparse"):
+    with pytest.raises(TypeError, match="One of X and X_val is sparse"):
         nw.KNNShapley().fit(scipy.sparse.csr_array(X), Y).value(X_VAL, Y_VAL)
 
 
 def test_self_valuation_of_one_point():
-    with pytest.raises(ValueError, match="needs at least 2 training points; there is 1. Give X_val and y_val"):
+    with pytest.raises(ValueError, match="needs 2 training points or more. Give X_val and y_val"):
         nw.KNNShapley().fit(X[:1], Y[:1]).value()
 
 

@@ -53,16 +53,6 @@ def test_values(valuation):
     assert "the other rows" in ax.get_xlabel()
 
 
-def test_values_by_class(valuation, rng):
-    labels = np.array(["cat", "dog", "ox"])[rng.integers(0, 3, 60)]
-    ax = valuation.plot(labels=labels)
-    check(ax)
-    names = [text.get_text() for text in ax.get_yticklabels()]
-    assert names == [f"{label} ({(labels == label).sum()})" for label in ("cat", "dog", "ox")]
-    with pytest.raises(ValueError, match="labels has 59 entries for 60 rows"):
-        valuation.plot(labels=labels[1:])
-
-
 @pytest.mark.parametrize("values", [[0.0], [1.0, 1.0], [-2.0, -1.0], [1e-300, 2e-300], [0.0, 0.0, 5.0]])
 def test_few_or_equal_values(values):
     ax = plot_values(np.array(values), "value")
@@ -73,7 +63,7 @@ def test_few_or_equal_values(values):
 def test_on_given_axes(valuation):
     _, (one, two) = pyplot.subplots(1, 2)
     assert valuation.plot(one) is one
-    assert valuation.plot(two, labels=[0, 1] * 30) is two
+    assert valuation.plot(two) is two
     assert len(pyplot.get_fignums()) == 1
 
 

@@ -70,15 +70,6 @@ def test_no_error():
     assert estimate_error(*np.zeros((2, 9, 5)), 10, 20) == (0.0, 0.0)
 
 
-def test_joined():
-    one, other = TypicalError(9.0, 7.0), TypicalError(1.0, 0.0)  # 3 (root 2 to 4) and 1
-    joined = one.joined(other, (1.0, 3.0))
-    assert joined.root == pytest.approx((3 + 3) / 4)
-    assert joined.interval == pytest.approx((0.0, np.sqrt(2 * 1.5**2)))
-    alone = one.joined(TypicalError(0.0, 0.0), (1.0, 3.0))  # the other is exact: nothing is unknown of the mean
-    assert alone == pytest.approx((9 / 16, 7 / 16))
-
-
 def test_a_small_estimate_may_be_negative():
     estimate = TypicalError(-1.0, 5.0)
     assert (estimate.root, estimate.interval) == (0.0, (0.0, 2.0))

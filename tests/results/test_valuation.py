@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import pickle
 import zipfile
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import FrozenInstanceError
 from fractions import Fraction
+from functools import reduce
+from operator import add
 
 import numpy as np
 import pandas as pd
@@ -17,7 +19,6 @@ import pytest
 import nearworth as nw
 from nearworth._common.files import read_archive, write_archive
 from nearworth._common.frames import index_to_bytes
-from nearworth.results.sums import GAME
 
 
 @pytest.fixture
@@ -60,28 +61,10 @@ def test_fingerprints_know_data_from_containers(problem):
     assert made_from(X, y) != made_from(X, y[::-1])
 
 
-def test_fingerprints_of_other_versions_are_not_called_other_data(est, problem):
-    origin = est.value(*problem[2:]).origin
-    other = replace(origin, training="0" * 32)
-    assert origin.differences(other, GAME) == ["the training data"]
-    [different] = origin.differences(replace(other, version="0.0.1"), GAME)
-    assert different == "the training data (fingerprints of these versions cannot be compared)"
-
-
 def test_frozen(est, problem):
     v = est.value(*problem[2:])
     with pytest.raises(FrozenInstanceError):
         v.origin = None
-    with pytest.raises(ValueError, match="read-only"):
-        v.values[0] = 1.0
-    with pytest.raises(ValueError, match="read-only"):
-        v.standard_errors[0] = 1.0
-    with pytest.raises(ValueError, match="read-only"):
-        v.moments.total[0] = 1.0
-    with pytest.raises(TypeError, match="does not support item assignment"):
-        v.origin.parameters["aggregate"] = "sum"
-    with pytest.raises(ValueError, match="read-only"):
-        pickle.loads(pickle.dumps(v)).values[0] = 1.0
 
 
 def test_ranking_top_bottom(est, problem):
@@ -92,10 +75,6 @@ def test_ranking_top_bottom(est, problem):
     assert (np.diff(v.values[v.bottom(80)]) >= 0).all()
     assert v.top(0).size == 0
     assert v.top(1000).size == 80
-    with pytest.raises(ValueError, match="k must be a whole number of rows"):
-        v.top(-1)
-    with pytest.raises(ValueError, match="k must be a whole number of rows"):
-        v.bottom(2.5)
 
 
 @pytest.mark.parametrize(
@@ -126,16 +105,14 @@ def test_valuations_on_different_validation_sets_add_up(problem, aggregate, rng)
     X, y, X_val, y_val = problem
     weights = rng.uniform(0, 3, 150)
     est = nw.KNNShapley(4, standard_errors=True, aggregate=aggregate).fit(X, y)
-    whole = est.value(X_val, y_val, weights, contributions=[1, 5])
-    parts = [est.value(X_val[s], y_val[s], weights[s], contributions=[1, 5]) for s in np.array_split(np.arange(150), 4)]
-    added = sum(parts)
+    whole = est.value(X_val, y_val, weights)
+    parts = [est.value(X_val[s], y_val[s], weights[s]) for s in np.array_split(np.arange(150), 4)]
+    added = reduce(add, parts)
     np.testing.assert_allclose(added.values, whole.values, rtol=1e-12, atol=1e-16)
     np.testing.assert_allclose(added.standard_errors, whole.standard_errors, rtol=1e-12)
-    np.testing.assert_array_equal(added.contributions, whole.contributions)
     assert added.n_val == 150
     single = est.value(X_val[:1], y_val[:1], weights[:1]) + est.value(X_val[1:], y_val[1:], weights[1:])
     np.testing.assert_allclose(single.standard_errors, whole.standard_errors, rtol=1e-12)
-    assert single.contributions is None
 
 
 def test_what_does_not_belong_together_does_not_add_up(problem):
@@ -160,13 +137,12 @@ def test_what_does_not_belong_together_does_not_add_up(problem):
 
 
 def test_save_and_load(est, problem, tmp_path):
-    v = est.value(*problem[2:], contributions=[3, 4])
+    v = est.value(*problem[2:])
     path = tmp_path / "values.npz"
     v.save(path)
     again = nw.Valuation.load(path)
     np.testing.assert_array_equal(again.values, v.values)
     np.testing.assert_array_equal(again.standard_errors, v.standard_errors)
-    np.testing.assert_array_equal(again.contributions, v.contributions)
     assert again.origin == v.origin
     assert repr(again) == repr(v)
     assert (again + est.value(problem[2] + 1, problem[3])).n_val == 300
@@ -220,7 +196,7 @@ def test_loading_something_else(tmp_path):
 
 def test_a_damaged_file_is_refused(est, problem, tmp_path, rng):
     path = tmp_path / "v.npz"
-    est.value(*problem[2:], contributions=[3, 4]).save(path)
+    est.value(*problem[2:]).save(path)
     whole = path.read_bytes()
     for position in rng.integers(0, len(whole), 200):
         damaged = bytearray(whole)
@@ -241,18 +217,11 @@ def test_a_damaged_file_is_refused(est, problem, tmp_path, rng):
         ({"total": np.ones((1, 80))}, "'total' has shape"),
         ({"centre": np.ones(80, dtype="f4")}, "'centre' has shape"),
         ({"ends": np.ones((3, 80))}, "'ends' has shape"),
-        (
-            {"contributions": np.ones((150, 3))},
-            r"'contributions' has shape \(150, 3\) and .*, not \(150, 2\)",
-        ),
-        ({"contributions": np.ones((2, 150))}, "'contributions' has shape"),
-        ({"contribution_rows": np.array([3, 80])}, "not rows of the training set"),
-        ({"contribution_rows": np.array([3.0, 4.0])}, "not rows of the training set"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(est, problem, tmp_path, arrays, message):
     """Whole files with right checksums, but not what `save` writes."""
-    est.value(*problem[2:], contributions=[3, 4]).save(tmp_path / "v.npz")
+    est.value(*problem[2:]).save(tmp_path / "v.npz")
     description, found = read_archive(tmp_path / "v.npz", "valuation", lambda *read: read)
     write_archive(tmp_path / "v.npz", "valuation", description, {**found, **arrays})
     with pytest.raises(ValueError, match=message):
@@ -260,13 +229,13 @@ def test_arrays_that_do_not_fit_are_refused(est, problem, tmp_path, arrays, mess
 
 
 def test_descriptions_that_do_not_fit_are_refused(est, problem, tmp_path):
-    est.value(*problem[2:], contributions=[3, 4]).save(tmp_path / "v.npz")
+    est.value(*problem[2:]).save(tmp_path / "v.npz")
     description, arrays = read_archive(tmp_path / "v.npz", "valuation", lambda *read: read)
     origin = description["origin"]
     changes = [
         {"sums": []},
-        {"sums": [150, 150, 0, 0]},
-        {"sums": [149, 149, 149.0, 149.0]},
+        {"sums": [150, 150, 0, 0, 0]},
+        {"sums": [149, 149, 149.0, 149.0, 0.0]},
         {"backend": 3},
         {"confidence": "high"},
         {"origin": {}},
@@ -284,7 +253,7 @@ def test_descriptions_that_do_not_fit_are_refused(est, problem, tmp_path):
     for name in arrays:
         less = {other: array for other, array in arrays.items() if other != name}
         write_archive(tmp_path / "v.npz", "valuation", description, less)
-        if name == "values":
+        if name != "total":  # what is there is whole
             assert nw.Valuation.load(tmp_path / "v.npz").n_val == 150
             continue
         with pytest.raises(ValueError, match="is not a valuation saved by nearworth, or it is damaged: "):
@@ -309,8 +278,7 @@ def test_pickle(est, problem):
     v = est.value(*problem[2:])
     again = pickle.loads(pickle.dumps(v))
     np.testing.assert_array_equal(again.values, v.values)
-    with pytest.warns(UserWarning, match="they are NaN"):
-        assert np.isnan(again.sum_by(["a"] * 80)["a"].standard_error)
+    assert np.isnan(again.sum_by(["a"] * 80)["a"].standard_error)
 
 
 def test_repr_says_what_matters(est, problem):
@@ -319,16 +287,6 @@ def test_repr_says_what_matters(est, problem):
     assert "classification, soft utility, shapley, K = 4" in text
     assert "exact" in text
     assert "each other (leave-one-out)" in repr(est.value())
-
-
-def test_html_escapes_what_users_name(problem):
-    def strange(a, b):
-        return abs(a - b).sum()
-
-    strange.__qualname__ = "<script>alert(1)</script>"
-    html = nw.KNNShapley(metric=strange).fit(*problem[:2]).value(problem[2][:2], problem[3][:2])._repr_html_()
-    assert "<script>" not in html
-    assert "&lt;script&gt;" in html
 
 
 def test_sum_by(est, problem):
@@ -361,14 +319,6 @@ def test_sum_by_in_self_valuation(problem):
         single = v.contributions[:, owners == owner].sum(axis=1)
         assert row.total == pytest.approx(single.mean(), rel=1e-10)
         assert row.standard_error == pytest.approx(single.std(ddof=1) / np.sqrt(80), rel=1e-10)
-
-
-def test_sum_by_notices_data_that_changed(problem):
-    X, y, X_val, y_val = (part.copy() for part in problem)
-    v = nw.KNNShapley(3, standard_errors=True).fit(X, y).value(X_val, y_val)
-    X_val += 1
-    with pytest.raises(ValueError, match="The validation data changed in place since value"):
-        v.sum_by(np.arange(80) % 3)
 
 
 def test_owners_may_be_dates(est, problem):
@@ -425,34 +375,3 @@ def test_an_index_of_another_length_is_no_index_of_these_rows(indexed, tmp_path)
     write_archive(tmp_path / "v.npz", "valuation", description, arrays | {"index": arrays["index"][:-50]})
     with pytest.raises(ValueError, match="is not a valuation saved by nearworth, or it is damaged"):
         nw.Valuation.load(tmp_path / "v.npz")
-
-
-def test_a_valuation_is_read_as_the_array_of_its_values(indexed):
-    v, values = indexed, indexed.values
-    assert (v[3], v[-1]) == (values[3], values[-1])
-    np.testing.assert_array_equal(v[values < 0], values[values < 0])
-    np.testing.assert_array_equal(list(v), values)
-    np.testing.assert_array_equal(v[1:5], values[1:5])
-    for found, expected in (
-        (v < 0, values < 0),
-        (v <= values[3], values <= values[3]),
-        (v > 0, values > 0),
-        (v >= values, values >= values),
-        (v == values[3], values == values[3]),
-        (v != v, values != values),
-        (v == "text", np.zeros(40, dtype=bool)),
-    ):
-        np.testing.assert_array_equal(found, expected)
-    with pytest.raises(IndexError):
-        v[40]
-    assert len({v, v}) == 1
-    assert v in [v]
-
-
-def test_html_is_inert(rng):
-    v = nw.KNNShapley(1).fit(rng.normal(size=(4, 1)), [0, 1, 0, 1]).value()
-    owners = v.sum_by(["<script>", "<script>", "&", "&"])._repr_html_()
-    assert "&lt;script&gt;" in owners
-    assert "<script" not in owners
-    assert v._repr_html_().startswith("<table><tr><th")
-    assert "color" not in owners + v._repr_html_()  # the notebook's own, light or dark

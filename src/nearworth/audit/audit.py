@@ -23,8 +23,7 @@ from nearworth.audit.result import LabelAudit
 from nearworth.audit.target_model import LISTED as LISTED_FOR_TARGETS
 from nearworth.audit.target_model import Space, fit_targets
 from nearworth.audit.votes import Voters, vote_evidence
-from nearworth.engine.nearest_lists import BYTES
-from nearworth.engine.run import one_blas_thread
+from nearworth.engine.run import LIST_BYTES, one_blas_thread
 from nearworth.engine.value import value_and_nearest
 from nearworth.estimator import KNNShapley
 from nearworth.inputs.features import check_features
@@ -325,7 +324,7 @@ def _affordable(estimator: KNNShapley, size: int) -> int:
     if estimator.max_memory is None:
         return size
     room = GRAPH_SHARE * parse_bytes("max_memory", estimator.max_memory)
-    return max(1, min(size, int(room / ((BYTES + COUNTING_BYTES) * estimator.training_set_.n_rows))))
+    return max(1, min(size, int(room / ((LIST_BYTES + COUNTING_BYTES) * estimator.training_set_.n_rows))))
 
 
 def _scales(n_rows: int, n_classes: int) -> list[int]:

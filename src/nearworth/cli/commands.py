@@ -260,7 +260,7 @@ def demo() -> None:
     options.CONFIG,
 )
 def plan() -> None:
-    """Say what a run would need, before anything runs: threads, memory, time, and what would be cheaper.
+    """Say what a run would need, before anything runs: threads, memory and time.
 
     For a file, TRAIN is read and prepared as by `nearworth value`, and the rows of the --validation file are counted.
     For sizes, N_TRAIN rows are valued on N_VAL validation rows. Times come from a short trial on this machine, on some

@@ -18,24 +18,27 @@ from pathlib import Path
 from nearworth._common.warnings import warn_user
 from nearworth.results.sums import RUN, Partial
 
-NAME, LOCK = "progress.part", "lock"
-_held: set[tuple[int, int, int]] = set()  # locks of this process, to which the system grants the same lock again
+PROGRESS, LOCK = "progress.part", "lock"
+_held: set[Path] = set()  # locks of this process, to which the system grants the same lock again
 
 
 @contextmanager
 def checkpointed(
-    folder: str | os.PathLike[str], beginning: Partial, interval: float
+    folder: str | os.PathLike[str] | None, beginning: Partial, interval: float
 ) -> Iterator[tuple[Partial, Callable[[Partial], object]]]:
     """Sums to go on with, and what to call after each leaf, to write them every `interval` seconds and at the end.
 
-    Sums are those of the folder if it has some, else the beginning.
+    Sums are those of the folder if it has some, else the beginning. Without a folder, nothing is written.
     """
+    if folder is None:
+        yield beginning, lambda _partial: None
+        return
     place = Path(folder)
     if place.exists() and not place.is_dir():
         raise ValueError(f"checkpoint must be a folder; {str(folder)!r} is a file.")
     place.mkdir(parents=True, exist_ok=True)
     with _locked(place / LOCK):
-        for leftover in place.glob(f".{NAME}.*.tmp"):  # of a process that was killed while writing
+        for leftover in place.glob(f".{PROGRESS}.*.tmp"):  # of a process that was killed while writing
             leftover.unlink(missing_ok=True)
         summed = _load(place, beginning)
         writer = _Writer(place, summed.n_points, interval)
@@ -45,19 +48,12 @@ def checkpointed(
             writer.write(summed)
 
 
-def refuse_sums_of_another(folder: Path) -> None:
-    """For a run whose own files are not in the folder: its sums cannot be there either."""
-    if (folder / NAME).exists():
-        raise ValueError(f"checkpoint {str(folder)!r} belongs to another run. Use another folder, or delete it.")
-
-
 class _Writer:
     """Writes sums to a folder, if there is more in them than was written before."""
 
     def __init__(self, folder: Path, saved_points: int, interval: float) -> None:
         self._folder, self._saved_points, self._interval = folder, saved_points, interval
-        self._last = time.monotonic()
-        self._warned = False
+        self._last, self._warned = time.monotonic(), False
 
     def on_leaf(self, partial: Partial) -> None:
         if time.monotonic() - self._last >= self._interval:
@@ -68,7 +64,7 @@ class _Writer:
         if partial.n_points <= self._saved_points:
             return
         try:
-            partial.save(self._folder / NAME)
+            partial.save(self._folder / PROGRESS)
             self._saved_points = partial.n_points
         except Exception as error:  # a full disk must not end the run
             if not self._warned:
@@ -80,14 +76,13 @@ class _Writer:
 
 
 def _load(folder: Path, beginning: Partial) -> Partial:
-    if not (folder / NAME).exists():
+    if not (folder / PROGRESS).exists():
         return beginning
     try:
-        partial = Partial.load(folder / NAME)
+        partial = Partial.load(folder / PROGRESS)
     except ValueError as error:
         raise ValueError(f"checkpoint: {error} Delete it to begin anew.") from error
-    different = partial.origin.differences(beginning.origin, RUN)
-    if different:
+    if different := partial.origin.differences(beginning.origin, RUN):
         raise ValueError(
             f"checkpoint {str(folder)!r} belongs to another run; it differs in {'; '.join(different)} (there "
             "and here). Use another folder, or delete this one to begin anew."
@@ -99,12 +94,10 @@ def _load(folder: Path, beginning: Partial) -> Partial:
 def _locked(path: Path) -> Iterator[None]:
     """Hold a lock, which ends with the process at the latest and is not inherited; refuse one that is held."""
     refusal = f"checkpoint {str(path.parent)!r} is in use by another run. Wait for it to end, or use another folder."
-    if not path.exists():  # opening and closing it would release a lock of this process
-        path.touch()
-    key = (os.getpid(), path.stat().st_dev, path.stat().st_ino)
+    key = path.resolve()
     if key in _held:
         raise ValueError(refusal)
-    handle = os.open(path, os.O_RDWR)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT)  # closing it would release a lock of this process
     try:
         try:
             _lock_file(handle)

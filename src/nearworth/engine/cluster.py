@@ -15,24 +15,23 @@ import tempfile
 import threading
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
-from contextlib import ExitStack, contextmanager
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from nearworth._common.files import atomic_write
 from nearworth.engine.classify import SharedTraining
 from nearworth.engine.plan import Method, make_plan
-from nearworth.engine.problem import PRECOMPUTED, Problem, TrainingSet
+from nearworth.engine.problem import GEOMETRY, PRECOMPUTED, Problem, TrainingSet
 from nearworth.engine.run import Request, Span, run_steps
-from nearworth.inputs.features import Features, fingerprint, is_sparse, row_chunks
-from nearworth.inputs.file_rows import FileRows, open_npy
+from nearworth.inputs.features import Features, fingerprint, is_sparse
+from nearworth.inputs.file_rows import FileRows
 from nearworth.results.sums import Partial, describe
 
 SHARDS_PER_WORKER, WAITING_PER_WORKER = 8, 2
@@ -79,9 +78,8 @@ class Job:
         """The problem without validation points, from the files; with them if they are the training points."""
         points, labels = None if self.points is None else _opened(self.points), _opened(self.labels)
         if fingerprint(points, labels) != self.fingerprint:
-            near = str(self.labels.args[0])
-            raise ValueError(f"The training data near {near!r} are no longer what they were. Run again.")
-        geometry = {name: self.parameters[name] for name in ("task", "metric", "metric_params")}
+            raise ValueError("The training data in the folder `scratch` are no longer what they were. Run again.")
+        geometry = {name: self.parameters[name] for name in GEOMETRY}
         training = TrainingSet(**geometry, features=None if points is None else Features(points), labels=labels)
         return training.problem_of(points, labels, np.empty(0), self.parameters, leave_one_out=self.leave_one_out)
 
@@ -105,15 +103,16 @@ def run_on(
         stack.callback(lambda: [future.cancel() for future in waiting])
         while True:
             while len(waiting) < WAITING_PER_WORKER * workers and (shard := next(shards, None)) is not None:
-                with _naming(shard[0], "The executor refused"):
-                    waiting[pool.submit(work, job, *shard)] = shard[0]
+                waiting[pool.submit(work, job, *shard)] = shard[0]
             if not waiting:
                 return
             for future in wait(waiting, return_when=FIRST_COMPLETED).done:
                 done = waiting.pop(future)
-                with _naming(done, "A worker failed on"):
-                    part = future.result()
-                summed.absorb(part)
+                try:
+                    summed.absorb(future.result())
+                except Exception as error:
+                    what = f"A worker failed on {done}: {type(error).__name__}: {error}"
+                    raise RuntimeError(f"{what} (a checkpoint keeps what is finished)") from error
                 yield done.n_points
 
 
@@ -135,20 +134,6 @@ def cut(problem: Problem, span: Span, workers: int) -> Iterator[tuple[Span, dict
         yield part, points
 
 
-@contextmanager
-def _naming(span: Span, what: str) -> Iterator[None]:
-    """Errors of executors and workers, with what they did and the validation points that they did it to."""
-    try:
-        yield
-    except CancelledError as error:
-        raise RuntimeError(
-            f"The executor gave up {span}: its scheduler is gone or was restarted, or the work was cancelled. "
-            "With a checkpoint, the same call goes on from what is finished."
-        ) from error
-    except Exception as error:
-        raise RuntimeError(f"{what} {span}: {type(error).__name__}: {error}") from error
-
-
 def _count_workers(executor: Any) -> int:
     """How many shards can be worked on at a time, as far as the executor says."""
     client = executor if hasattr(executor, "nthreads") else getattr(executor, "_client", None)
@@ -160,30 +145,25 @@ def _count_workers(executor: Any) -> int:
 def work(job: Job, span: Span, points: Mapping[str, Any]) -> Partial:
     """Sum up one shard, in any process."""
     problem, shared = _prepared(job)
-    problem = replace(problem, **points)
+    problem = replace(problem, rule=job.method.rule, **points)
     plan = make_plan(problem.training, job.parameters, job.method, span.n_points)
     evaluators = job.method.evaluators(problem, plan, shared=shared)
-    n_values = job.method.rule.n_values if job.method.rule else None
-    request, sums = Request(spread=bool(job.parameters["standard_errors"]), n_values=n_values), Partial()
+    request, sums = Request(spread=bool(job.parameters["standard_errors"])), Partial()
     deque(run_steps(problem, plan.threads, request, evaluators, sums, span), maxlen=0)
     return sums
 
 
-class _Latest:
-    """The job that this process works on, and what it has prepared for that."""
-
-    lock = threading.Lock()
-    key: str | None = None
-    prepared: ClassVar[tuple[Problem, SharedTraining] | None] = None
+_latest: dict[str, tuple[Problem, SharedTraining]] = {}  # what this process has prepared, by the key of its job
+_lock = threading.Lock()
 
 
 def _prepared(job: Job) -> tuple[Problem, SharedTraining]:
-    with _Latest.lock:
-        if _Latest.key != job.key or _Latest.prepared is None:
-            _Latest.key, _Latest.prepared = None, None  # drop the old one first, to make room
+    with _lock:
+        if job.key not in _latest:
+            _latest.clear()  # first, to make room
             problem = job.prepare()
-            _Latest.key, _Latest.prepared = job.key, (problem, SharedTraining(problem.keys, problem.labels))
-        return _Latest.prepared
+            _latest[job.key] = problem, SharedTraining(problem.keys, problem.labels)
+        return _latest[job.key]
 
 
 def _store_points(points: Any, place: Path) -> ArrayFile:
@@ -191,31 +171,18 @@ def _store_points(points: Any, place: Path) -> ArrayFile:
         parts = [_store(getattr(points, name), place / f"{name}.npy") for name in ("data", "indices", "indptr")]
         return partial(_open_sparse, parts, points.shape)
     path = place / "points.npy"
-    if isinstance(points, FileRows):
-        return _store_rows(points, path)
+    if isinstance(points, FileRows) and points.path is not None:
+        return partial(FileRows.open, points.path, points.dtype, points.shape, points.offset)
     if not isinstance(points, np.memmap) or not isinstance(points.base, mmap.mmap) or points.filename is None:
         return _store(points, path)
     order = "C" if points.flags.c_contiguous else "F"
     return partial(np.memmap, Path(points.filename).absolute(), points.dtype, "r", points.offset, points.shape, order)
 
 
-def _store_rows(rows: FileRows, path: Path) -> ArrayFile:
-    """The file that the rows are in; a copy of them if it has no name by which other processes could open it."""
-    if rows.path is not None:
-        return partial(FileRows.open, rows.path, rows.dtype, rows.shape, rows.offset)
+def _store(array: Any, path: Path) -> ArrayFile:
     if not path.exists():
         with atomic_write(path) as file:
-            header = {"descr": rows.dtype.str, "fortran_order": False, "shape": rows.shape}
-            np.lib.format.write_array_header_1_0(file, header)
-            for _, piece in row_chunks(rows):
-                file.write(piece.reshape(-1).view(np.uint8).data)
-    return partial(open_npy, path, "scratch")
-
-
-def _store(array: npt.NDArray[Any], path: Path) -> ArrayFile:
-    if not path.exists():
-        with atomic_write(path) as file:
-            np.save(file, array, allow_pickle=False)
+            np.save(file, np.asarray(array), allow_pickle=False)
     return partial(np.load, path, mmap_mode="r")
 
 

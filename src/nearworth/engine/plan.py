@@ -14,8 +14,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from nearworth._common import native
-from nearworth._common.frames import html_table
-from nearworth._common.memory import Memory, default_budget, free_memory, usable_threads
+from nearworth._common.memory import Memory, default_budget, usable_threads
 from nearworth.engine.classify import ClassificationEvaluator, SharedTraining
 from nearworth.engine.problem import Problem, TrainingSet, budget
 from nearworth.engine.regress import RegressionEvaluator
@@ -73,17 +72,20 @@ class Method:
     def is_exact(self) -> bool:
         return self.n_candidates is None and self.max_error is None
 
+    @property
+    def _game(self) -> Rule | None:
+        """The rule that values query by query; None where compiled code ranks all rows."""
+        return RankRule() if self.rule is None and not native.available() else self.rule
+
     def evaluators(
         self, problem: Problem, plan: Plan, source: Source | None = None, shared: SharedTraining | None = None
     ) -> Callable[[], Evaluator]:
         """What makes the evaluator of each thread; candidates come from the `source`, if not from exact search."""
-        if self.rule is not None:
-            return self.rule.evaluators(problem, plan, shared)
         if self.n_candidates is not None:
             found = source or ExactSource(problem, self.n_candidates, plan)
             return lambda: TruncatedEvaluator(problem, found, self.tail)
-        if not native.available():
-            return RankRule().evaluators(problem, plan, shared)
+        if self._game is not None:
+            return self._game.evaluators(problem, plan, shared)
         if problem.game.TASK == "regression":
             return lambda: RegressionEvaluator(problem, plan.batch)
         shared = shared or SharedTraining(problem.keys, problem.labels)
@@ -93,12 +95,10 @@ class Method:
 
     def memory(self, training: TrainingSet, n_train: int, *, by_product: bool) -> Memory:
         """Bytes of its evaluators, for a training set like this one of the size `n_train`."""
-        if self.rule is not None:
-            return self.rule.memory(n_train, by_product=by_product)
         if self.n_candidates is not None:
             return TruncatedEvaluator.memory(n_train, by_product=by_product)
-        if not native.available():
-            return RankRule().memory(n_train, by_product=by_product)
+        if self._game is not None:
+            return self._game.memory(n_train, by_product=by_product)
         if training.task == "regression":
             return RegressionEvaluator.memory(n_train)
         return ClassificationEvaluator.memory(n_train, by_product=by_product)
@@ -107,31 +107,22 @@ class Method:
 def check_search_parameters(parameters: Mapping[str, Any]) -> None:
     """Refuse what contradicts itself, before any data are seen."""
     search, wanted, max_error = parameters["search"], parameters["n_candidates"], parameters["max_error"]
+    indexed, regression = search not in ("exact", "auto"), parameters["task"] == "regression"
+    name = f"search={search!r}" if isinstance(search, str) else "search with a searcher"
     if wanted is not None and max_error is not None:
         raise ValueError(f"n_candidates={wanted} and max_error={max_error} were both given. Give one of them.")
-    if search not in ("exact", "auto") and wanted is None and max_error is None:
-        name = f"search={search!r}" if isinstance(search, str) else "search with a searcher"
+    if indexed and wanted is None and max_error is None:
         raise ValueError(f"{name} needs n_candidates or max_error, which say how far to search.")
-    semivalue = parameters["semivalue"]
-    if not isinstance(semivalue, str) and semivalue[0] == "sizes":
-        if parameters["task"] == "regression":
-            raise ValueError("semivalue=('sizes', ...) needs task='classification': no closed form is known for pairs.")
-        if wanted is not None or max_error is not None:
-            raise ValueError("semivalue=('sizes', ...) ranks all neighbours: leave n_candidates and max_error None.")
-    _check_distance_rules(parameters)
-    if parameters["task"] == "regression" and (wanted is not None or search not in ("exact", "auto")):
-        found = f"n_candidates={wanted}" if wanted is not None else f"search={search!r}"
+    games = [game for game in ("radius", "weights") if parameters[game] is not None]
+    if parameters["semivalue"][0] == "sizes":
+        games.append("semivalue=('sizes', ...)")
+    for game in games:
+        check_rule(game, parameters, "n_candidates", "max_error")
+    if "radius" in games and (len(games) > 1 or parameters["utility"] != "soft"):
+        raise ValueError("radius needs utility='soft', weights=None and another semivalue than ('sizes', ...).")
+    if regression and (wanted is not None or indexed):
+        found = name if wanted is None else f"n_candidates={wanted}"
         raise ValueError(f"{found} needs task='classification': regression ranks all neighbours. Leave it out.")
-
-
-def _check_distance_rules(parameters: Mapping[str, Any]) -> None:
-    given = [name for name in ("radius", "weights") if parameters[name] is not None]
-    if len(given) > 1:
-        raise ValueError("radius and weights were both given. Give one of them.")
-    for name in given:
-        check_rule(name, parameters, "n_candidates", "max_error")
-    if given == ["radius"] and (parameters["utility"] != "soft" or parameters["semivalue"][0] == "sizes"):
-        raise ValueError("radius needs utility='soft' and another semivalue than ('sizes', ...).")
 
 
 def choose_method(
@@ -150,11 +141,7 @@ def choose_method(
     if k is None or k >= n_train:
         return Method(reason=why if k is None else "n_candidates covers the whole training set")
     searcher = _searcher(search, parameters)
-    if search == "auto" and (
-        n_train < INDEX_POINTS or n_val < INDEX_QUERIES or not euclidean or not find_spec("faiss")
-    ):
-        why += "; every distance is computed sooner than an index is built"
-    elif search == "auto":
+    if search == "auto" and euclidean and n_train >= INDEX_POINTS and n_val >= INDEX_QUERIES and find_spec("faiss"):
         searcher, why = _searcher("faiss", {}), f"{why}; an index pays off for this many queries"
     if searcher is None and max_error is not None:
         return Method(max_error=float(max_error) if native.available() else None, reason="beyond, counting is enough")
@@ -185,7 +172,7 @@ def _searcher(search: Any, parameters: Mapping[str, Any]) -> Searcher | None:
     return None if isinstance(search, str) else as_searcher(search)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Plan:
     """How a valuation will run."""
 
@@ -198,10 +185,9 @@ class Plan:
     working_bytes: int
     method: Method = field(default_factory=Method)
     seconds: float | None = field(default=None, compare=False)
-    advice: tuple[str, ...] = ()
     prediction: str = field(default="", compare=False)  # of a searcher about itself
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         lines = [
             f"{self.n_val:,} validation points against {self.n_train:,} training points"
             f"{', exactly' if self.method.is_exact else ''}",
@@ -217,13 +203,7 @@ class Plan:
             lines.append(f"error    certified; typical error from {size} validation points valued exactly {when}")
         if self.seconds is not None:
             lines.append(f"time     about {readable_time(self.seconds)}, from a short trial on this machine")
-        lines += [f"cheaper  {hint}" for hint in self.advice]
         return "\n".join([*lines, self.prediction] if self.prediction else lines)
-
-    def _repr_html_(self) -> str:
-        title, *lines = str(replace(self, prediction="")).splitlines()
-        predicted = [("", line) for line in self.prediction.splitlines()]
-        return html_table([*(line.split(maxsplit=1) for line in lines), *predicted], title=title)
 
     def with_time(self, trial: Problem) -> Plan:
         """The plan with the time it should take, scaled up from a trial with fewer points and queries."""
@@ -245,7 +225,6 @@ class Plan:
 
 
 def readable_time(seconds: float) -> str:
-    """A duration in words that fit its size."""
     for size, name in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
         if seconds >= 2 * size:
             return f"{seconds / size:.1f} {name}"
@@ -263,27 +242,20 @@ def make_plan(
     """
     keys, max_memory, n_train = training.keys, budget(parameters), n_train or training.n_rows
     truncated, leaves = method.n_candidates is not None, -(-n_val // CHUNK)
-
-    def memory(*, by_product: bool, single: bool = False) -> Memory:
-        return (
-            _base_memory(training, method, n_train, leaves, spread=bool(parameters["standard_errors"]))
-            + method.memory(training, n_train, by_product=by_product)
-            + (products_memory(n_train, keys.width, copied=single and keys.converted) if by_product else Memory())
-        )
-
-    by_pair, by_product = memory(by_product=False), memory(by_product=True)
+    base = _base_memory(training, method, n_train, leaves, spread=bool(parameters["standard_errors"]))
+    by_pair = base + method.memory(training, n_train, by_product=False)
+    products_base = base + method.memory(training, n_train, by_product=True)
+    by_product = products_base + products_memory(n_train, keys.width, copied=False)
+    with_copy = products_base + products_memory(n_train, keys.width, copied=keys.converted)
     many = n_train >= SEARCH_POINTS if truncated else training.task != "regression" and n_train >= PRODUCT_POINTS
     worthwhile = many and keys.has_products and (truncated or n_val >= PRODUCT_QUERIES)
     allowed = max_memory if max_memory is not None else max(default_budget(), by_pair.total())
     if by_pair.total() > allowed:
-        raise ValueError(
-            f"max_memory={max_memory:,} bytes is too little for {n_train:,} training points: "
-            f"one validation point at a time needs {by_pair.total():,}. Raise max_memory or leave it None."
-        )
+        least = f"{n_train:,} training points: one validation point needs {by_pair.total():,}"
+        raise ValueError(f"max_memory={max_memory:,} bytes is too little for {least}.")
     # Searchers have threads of their own; small leaves are done before another thread has begun.
     small = CHUNK * n_train * (keys.width + PAIR_WORK) < THREAD_WORK
     wanted = 1 if method.searcher is not None or small else min(usable_threads(parameters["n_jobs"]), leaves)
-    with_copy = memory(by_product=True, single=True)
     products = worthwhile and by_product.total() <= allowed
     single = products and not keys.streamed and with_copy.total(wanted, min(GOOD_BATCH, n_val)) <= allowed
     needed = with_copy if single else by_product if products else by_pair
@@ -291,13 +263,6 @@ def make_plan(
     shared = min(GOOD_BATCH if products else SHARED_PASS, n_val)
     while keys.streamed and threads > 1 and needed.batch(allowed, threads) < shared:
         threads -= 1
-    advice = []
-    if worthwhile and not products:
-        advice.append(f"a matrix product needs max_memory of at least {by_product.total() / 1e6:,.0f} MB")
-    elif many and keys.width and not keys.has_products:
-        advice.append("metric='euclidean' goes through a matrix product; this metric, on these data, does not")
-    if threads < wanted:
-        advice.append(f"{wanted} threads need max_memory of at least {needed.total(wanted, 1) / 1e6:,.0f} MB")
     batch = min(CHUNK, n_val, needed.batch(allowed, threads))
     return Plan(
         n_train=n_train,
@@ -308,7 +273,6 @@ def make_plan(
         single=single,
         working_bytes=needed.total(threads, batch),
         method=method,
-        advice=tuple(advice),
     )
 
 
@@ -324,15 +288,3 @@ def _base_memory(training: TrainingSet, method: Method, n_train: int, leaves: in
         per_thread=0 if method.n_candidates is not None else 2 * sums,
         per_query=8 * QUERY_COPIES * training.keys.width,
     )
-
-
-def check_fits(plan: Plan, n_rows: int, max_memory: int | None) -> None:
-    """Refuse a matrix of single values that would not fit beside the work, before any work is done."""
-    n_val, needed = plan.n_val, 8 * plan.n_val * n_rows + plan.working_bytes
-    allowed = max_memory if max_memory is not None else free_memory()
-    if allowed is not None and needed > allowed:
-        raise ValueError(
-            f"contributions of {n_rows:,} training points for {n_val:,} validation points need {needed:,} bytes "
-            f"with the work, but {allowed:,} are {'allowed by max_memory' if max_memory is not None else 'free'}. "
-            "Choose fewer rows."
-        )

@@ -24,6 +24,7 @@ from nearworth.neighbors.keys import Keys, make_keys
 from nearworth.results.sums import CHUNK
 
 PRECOMPUTED = "precomputed"
+GEOMETRY = ("task", "metric", "metric_params")  # parameters that shape a training set
 NOBODY: IntVector = np.zeros(0, dtype=np.intp)
 FEW_GAMES = 5  # sizes of groups whose games are kept
 INTERRUPT_EVERY = 2**28  # differences after which a run looks whether it should stop
@@ -85,6 +86,11 @@ class Problem:
     @property
     def n_val(self) -> int:
         return len(self.query_labels)
+
+    @property
+    def n_values(self) -> int:
+        """How many players are valued: the training points, unless a rule says otherwise."""
+        return self.n_train if self.rule is None else self.rule.n_values or self.n_train
 
     @property
     def game(self) -> Any:
@@ -168,9 +174,7 @@ class TrainingSet:
         if not isinstance(semivalue, str):
             semivalue = tuple(semivalue)
             if semivalue[0] == "sizes" and semivalue[1] >= n_players:
-                raise ValueError(
-                    f"semivalue={semivalue!r} needs {semivalue[1]} others; there are {n_players - 1}. Give fewer."
-                )
+                raise ValueError(f"semivalue={semivalue!r} needs that many others; there are {n_players - 1}.")
         if self.task == "regression":
             return RegressionGame(n_players, k, utility, semivalue)
         return ClassificationGame(n_players, k, self.n_classes(parameters["n_classes"]), utility, semivalue)
@@ -179,9 +183,7 @@ class TrainingSet:
         """C of the utility: as given, else the number of distinct training labels."""
         seen = int(self.labels.max()) + 1
         if given is not None and given < seen:
-            raise ValueError(
-                f"n_classes={given} is smaller than the {seen} distinct labels in y. Give {seen} or more, or None."
-            )
+            raise ValueError(f"n_classes={given} is smaller than the {seen} distinct labels in y. Give more, or None.")
         return seen if given is None else int(given)
 
     def problem(
@@ -189,12 +191,13 @@ class TrainingSet:
     ) -> Problem:
         """These training points and a validation set; without one, each training point against all the others."""
         if (X_val is None) != (y_val is None):
-            missing, given = ("X_val", "y_val") if X_val is None else ("y_val", "X_val")
-            raise ValueError(
-                f"{given} was given without {missing}. Give both, or neither to value the training set on itself."
-            )
+            raise ValueError("X_val and y_val go together: give both, or neither to value the training set on itself.")
         if X_val is None:
-            queries, labels = self._own_points(), self.labels
+            if self.features is None:
+                raise ValueError("value() without X_val needs distances training x training: fit(D, y).")
+            if self.n_rows == 1:
+                raise ValueError("value() without X_val needs 2 training points or more. Give X_val and y_val.")
+            queries, labels = self.features, self.labels
         else:
             X_val, y_val = _opened(X_val, y_val, ("X_val", "y_val"), parameters)
             queries = self._check_queries(X_val)
@@ -251,31 +254,15 @@ class TrainingSet:
             return np.arange(self.n_rows)
         return first_equal(first_duplicates(self.features.data), *columns)
 
-    def _own_points(self) -> Features:
-        if self.features is None:
-            raise ValueError(
-                "value() without X_val needs distances between training points: fit(D, y), training x training."
-            )
-        if self.n_rows == 1:
-            raise ValueError(
-                "value() without a validation set needs at least 2 training points; there is 1. Give X_val and y_val."
-            )
-        return self.features
-
     def _check_queries(self, X_val: Any) -> Features:
         queries = _check_points(X_val, "X_val", self.metric)
         if self.metric == PRECOMPUTED:
             if queries.data.shape[1] != self.n_rows:
-                raise ValueError(
-                    "X_val must hold distances, one row per validation point and one column per training point "
-                    f"({self.n_rows}); got shape {queries.data.shape}."
-                )
+                raise ValueError(f"X_val must be validation points x {self.n_rows} distances; got {queries.data.shape}")
             return queries
         assert self.features is not None
-        if queries.is_sparse and not self.features.is_sparse:
-            raise TypeError("X_val is sparse, but X in fit was not. Use X_val.toarray(), or fit on a sparse X.")
-        if self.features.is_sparse and not queries.is_sparse:
-            raise TypeError("X_val is dense, but X in fit was sparse. Use scipy.sparse.csr_array(X_val).")
+        if queries.is_sparse != self.features.is_sparse:
+            raise TypeError("One of X and X_val is sparse. Use X_val.toarray() or scipy.sparse.csr_array(X_val).")
         check_same_features(self.features, queries, "X_val")
         return queries
 
@@ -284,12 +271,9 @@ class TrainingSet:
             return check_targets(y_val, "y_val", n_rows)
         codes, unseen = self.classes.encode(y_val, "y_val", n_rows)
         if unseen:
-            count = int(np.count_nonzero(codes < 0))
-            warn_user(
-                f"y_val has {count} {'label' if count == 1 else 'labels'} that no training point carries "
-                f"({', '.join(map(repr, unseen[:5]))}{', ...' * (len(unseen) > 5)}); "
-                f"{'it matches' if count == 1 else 'they match'} nothing."
-            )
+            count, names = int((codes < 0).sum()), ", ".join(map(repr, unseen[:5])) + ", ..." * (len(unseen) > 5)
+            what = f"{count} label{'s' * (count > 1)} that no training point carries"
+            warn_user(f"y_val has {what} ({names}); they match nothing.")
         return codes
 
 
@@ -302,19 +286,11 @@ def make_training_set(X: Any, y: Any, parameters: Mapping[str, Any]) -> Training
     classes = None if task == "regression" else check_classes(y, "y", n_rows)
     labels: npt.NDArray[Any] = check_targets(y, "y", n_rows) if classes is None else classes.codes
     if features is not None and metric == PRECOMPUTED and features.data.shape[1] != n_rows:
-        raise ValueError(
-            f"X must hold distances between training points, {n_rows} x {n_rows}; got shape {features.data.shape}."
-        )
+        raise ValueError(f"X must be {n_rows} x {n_rows} distances between training points; got {features.data.shape}.")
     data, names = features and features.data, None if classes is None else classes.labels.tolist()
-    return TrainingSet(
-        task=task,
-        metric=metric,
-        metric_params=parameters["metric_params"],
-        features=features,
-        labels=labels,
-        classes=classes,
-        fingerprint=fingerprint(data, labels, names),
-    )
+    geometry = {name: parameters[name] for name in GEOMETRY}
+    hashed = fingerprint(data, labels, names)
+    return TrainingSet(**geometry, features=features, labels=labels, classes=classes, fingerprint=hashed)
 
 
 def _opened(X: Any, y: Any, names: tuple[str, str], parameters: Mapping[str, Any]) -> tuple[Any, Any]:

@@ -15,9 +15,8 @@ import numpy as np
 from nearworth._common import native
 from nearworth._common.memory import Memory
 from nearworth._common.types import FloatMatrix, FloatVector
-from nearworth.engine.nearest_lists import NearestLists
 from nearworth.engine.problem import Problem
-from nearworth.engine.run import Request
+from nearworth.engine.run import NearestLists, Request
 from nearworth.results.sums import Leaf
 
 GOOD_BLOCK = 16  # queries from which on distances of all pairs are efficient

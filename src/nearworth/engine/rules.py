@@ -1,4 +1,4 @@
-"""Games query by query: all rows by rank without compiled code, and other games than that.
+"""Other games than that of all rows by rank, and that one without compiled code.
 
     RankRule     all rows by rank, by the formulas of `games/`; with weights, votes are weighed by distance, not
                  normalised: matches become real gains
@@ -6,28 +6,33 @@
                  nearest owned one
     RadiusRule   every row within a radius votes: rows beyond it are null players, and the n within are those of the
                  soft utility with K = N = n. Counts decide, no rank
+    OwnerRule    owners of rows as players (games/owner_game.py). Keys come as in classify.py, with training points in
+                 the order of their owners; then one compiled call finds the nearest rows of each owner and values a
+                 block of queries (native/owners.c)
 
-Owners as players are in owner_rule.py. Where only near rows count, those of large Euclidean sets come from one matrix
-product.
+Rules work query by query, but for owners. Where only near rows count, those of large Euclidean sets come from one
+matrix product.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from nearworth._common import native
 from nearworth._common.memory import Memory
-from nearworth._common.types import BoolVector, FloatMatrix, FloatVector, IntVector
-from nearworth.engine.classify import SharedTraining
+from nearworth._common.types import BoolVector, FloatMatrix, FloatVector, IntMatrix, IntVector
+from nearworth.engine.classify import ClassificationEvaluator, ClassOrder, SharedTraining
 from nearworth.engine.problem import Problem
 from nearworth.engine.run import Evaluator, Request
 from nearworth.games.coefficients import ClassificationCorrection, Presence, classification_correction
 from nearworth.games.owned_game import OwnedGame
+from nearworth.games.owner_game import QUADRATURE_ERROR, Nodes, SmallCoalitions, owner_values
 from nearworth.games.ties import TieBlocks
 from nearworth.inputs.features import fingerprint
 from nearworth.neighbors.keys import EuclideanKeys
@@ -40,6 +45,8 @@ if TYPE_CHECKING:
 
 MANY_COUNTS = 2**14
 SOME = 2048  # owned rows that tell how far near ones are, about
+MOST_OWNERS = 5_000  # about a second for each validation point
+INTERRUPT_EVERY = 2**20  # owners times numbers of scratch after which a run looks whether it should stop
 
 
 class Rule:
@@ -47,11 +54,7 @@ class Rule:
 
     n_values: int | None = None  # how many players there are; None: the training rows
     is_local: ClassVar[bool] = False  # whether `bound` is of use
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """What must be the same where sums are combined, besides the parameters."""
-        return {}
+    identity: Mapping[str, Any] = MappingProxyType({})  # what must be equal where sums are combined
 
     def values(self, problem: Problem, query: int, rows: IntVector, keys: FloatVector) -> FloatVector:
         """Values of all players, from the rows that take part and are not beyond the bound, and their exact keys."""
@@ -69,7 +72,6 @@ class Rule:
         return lambda: RuleEvaluator(problem, plan.batch, self, products, single=single)
 
     def memory(self, n_train: int, *, by_product: bool) -> Memory:  # noqa: ARG002
-        """Bytes of an evaluator."""
         return Memory(per_thread=16 * 8 * n_train, per_query=(8 + 8) * n_train)
 
 
@@ -183,7 +185,7 @@ class OwnedRule(Rule):
         return cls(mask, OwnedGame(int((~mask).sum()), int(mask.sum()), n_classes=n_classes, **about))
 
     @property
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, Any]:  # type: ignore[override]
         return {"owned": fingerprint(self.owned)}
 
     def __str__(self) -> str:
@@ -220,14 +222,11 @@ class OwnedRule(Rule):
 
 
 def _kth(keys: Any, k: int) -> Any:
-    """The k-th smallest."""
     return np.partition(keys, k - 1)[k - 1]
 
 
 @dataclass(frozen=True)
 class RadiusRule(Rule):
-    """Every row within the radius votes."""
-
     radius: float
     is_local: ClassVar[bool] = True
 
@@ -253,3 +252,130 @@ class RadiusRule(Rule):
 @lru_cache(MANY_COUNTS)
 def _all_vote(presence: Presence, n: int) -> ClassificationCorrection:
     return classification_correction(presence, n, n)
+
+
+@dataclass(frozen=True, eq=False)
+class OwnerRule(Rule):
+    """Owners as players: the owner of each training row as a code, and the nodes that stand for their presence."""
+
+    codes: IntVector
+    nodes: Nodes
+    n_neighbors: int
+    added: Any = None  # what the soft utility adds to the values of a query; made for a problem
+
+    @property
+    def n_counted(self) -> int:
+        """K, as far as there are rows to count: the K nearest of fewer rows are all of them."""
+        return min(self.n_neighbors, len(self.codes))
+
+    @property
+    def n_values(self) -> int:  # type: ignore[override]
+        return self.nodes.n_owners
+
+    @property
+    def identity(self) -> dict[str, Any]:  # type: ignore[override]
+        return {"owners": fingerprint(self.codes), "nodes": len(self.nodes.t)}
+
+    def __str__(self) -> str:
+        error = f"error below {self.nodes.error:.0e}" if self.nodes.error else "no error"
+        return f"{self.n_values:,} owners as players; {len(self.nodes.t)} nodes integrate their presence with {error}"
+
+    def evaluators(self, problem: Problem, plan: Plan, shared: SharedTraining | None) -> Callable[[], Evaluator]:
+        rule = replace(self, added=_added_by_small(problem, self))
+        if not native.available():
+            return Rule.evaluators(rule, problem, plan, shared)
+        shared, binomial = shared or SharedTraining(problem.keys, problem.labels), self.nodes.binomial(self.n_counted)
+        options = {"batch": plan.batch, "products": plan.products, "single": plan.single}
+        return lambda: OwnersEvaluator(problem, shared, rule, binomial, **options)
+
+    def values(self, problem: Problem, query: int, rows: IntVector, keys: FloatVector) -> FloatVector:
+        """The same without compiled code."""
+        ranked, _, first = by_rank(problem, rows, keys)
+        gains = (problem.labels[ranked] == problem.query_labels[query]).astype(np.float64)
+        values = owner_values(self.codes[ranked], gains, first[0], self.n_counted, self.nodes)
+        added = self.added(query, problem.excluded(query))
+        return np.asarray(values * (self.n_counted / self.n_neighbors) + added)
+
+    def memory(self, n_train: int, *, by_product: bool) -> Memory:
+        if not native.available():
+            return super().memory(n_train, by_product=by_product)
+        space = native.call("owners_space", self.n_counted, self.n_values, len(self.nodes.t))
+        table = Memory(shared=8 * (self.n_values + 1) * self.n_counted * len(self.nodes.t) + 12 * n_train)
+        own = Memory(per_thread=8 * space + 12 * n_train, per_query=8 * self.n_values)
+        return ClassificationEvaluator.memory(n_train, by_product=by_product) + table + own
+
+
+def owner_rule(codes: IntVector, n_owners: int, parameters: Mapping[str, Any]) -> OwnerRule:
+    """The rule for these parameters, if they ask for a game of owners that can be solved exactly."""
+    check_rule("value_owners", parameters, "n_candidates", "radius", "weights")
+    semivalue = parameters["semivalue"]
+    if not isinstance(semivalue, str) and semivalue[0] == "sizes":
+        raise ValueError("value_owners: semivalue=('sizes', ...) is a law of rows, not of owners. Use another one.")
+    if n_owners > MOST_OWNERS:
+        raise ValueError(
+            f"value_owners is exact, and {n_owners:,} owners are too many for that (the most are {MOST_OWNERS:,}). "
+            "Merge small owners, or add up the values of rows with Valuation.sum_by."
+        )
+    max_error = parameters["max_error"]
+    nodes = Nodes.of(Presence.of(semivalue), n_owners, QUADRATURE_ERROR if max_error is None else float(max_error))
+    return OwnerRule(codes, nodes, int(parameters["n_neighbors"]))
+
+
+def _added_by_small(problem: Problem, rule: OwnerRule) -> Callable[[int, IntVector], FloatVector | float]:
+    """What the soft utility adds to the values of owners, from a query and the rows that take no part in its game."""
+    if problem.parameters["utility"] != "soft":
+        return lambda _query, _excluded: 0.0
+    small = SmallCoalitions(rule.n_neighbors, problem.training.n_classes(problem.parameters["n_classes"]), rule.nodes)
+    shape = int(problem.labels.max()) + 2, rule.n_values  # the last row is for labels that no training point has
+    by_label = np.bincount(problem.labels * shape[1] + rule.codes, minlength=shape[0] * shape[1]).reshape(shape)
+    n_rows = by_label.sum(axis=0)
+
+    def count(rows: IntVector) -> IntVector:
+        return np.bincount(rule.codes[rows], minlength=rule.n_values)
+
+    def added(query: int, excluded: IntVector) -> FloatVector:
+        label = int(problem.query_labels[query])
+        alike = excluded[problem.labels[excluded] == label]
+        return small(n_rows - count(excluded), by_label[label] - count(alike))
+
+    return added
+
+
+class OwnersEvaluator(ClassificationEvaluator):
+    """Values of owners; see Evaluator in run.py. One per thread."""
+
+    def __init__(
+        self, problem: Problem, shared: SharedTraining, rule: OwnerRule, binomial: Any, **options: Any
+    ) -> None:
+        super().__init__(problem, shared, **options)
+        self._classes, self._probing = ClassOrder(rule.codes), False
+        self._rule, self._binomial = rule, binomial
+        self._owner_of, self._class_of = rule.codes.astype(np.int32), problem.labels.astype(np.int32)
+        self._near, self._exact = np.empty(problem.n_train, dtype=np.int32), np.empty(problem.n_train)
+        self._space = np.empty(native.call("owners_space", rule.n_counted, rule.n_values, len(rule.nodes.t)))
+
+    def add(self, leaf: Leaf, start: int, stop: int, request: Request) -> Iterator[int]:
+        problem, step = self._problem, max(1, INTERRUPT_EVERY // (self._rule.n_values * self._space.size))
+        while start < stop:
+            block = self._next_block(start, min(start + self._batch, stop))
+            end = start + len(block.qkeys)
+            for first, last, excluded in problem.runs(start, end):
+                for a in range(first, last, step):
+                    part, left_out = slice(a, min(a + step, last)), excluded[a - first : a - first + step]
+                    values = self._of_owners(block.some(a - start, part.stop - start), part, left_out)
+                    for query, row, rows in zip(range(a, part.stop), values, left_out, strict=True):
+                        weight = float(problem.weights[query])
+                        request.add(leaf, query, weight, row + self._rule.added(query, rows))
+                    yield len(values)
+            start = end
+
+    def _of_owners(self, block: QuantisedKeys, part: slice, excluded: IntMatrix) -> FloatMatrix:
+        problem, rule, classes = self._problem, self._rule, self._classes
+        values = np.empty((len(block.qkeys), rule.n_values))
+        labels = problem.query_labels[part].astype(np.int32)
+        native.call(
+            "value_owners", block.qkeys, block.tolerance, labels, classes.positions[excluded], classes.starts,
+            classes.order, self._owner_of, self._class_of, *block.source, problem.ties == "index", rule.n_counted,
+            rule.nodes.t, rule.nodes.weights, self._binomial, values, self._near, self._exact, self._space,
+        )  # fmt: skip
+        return values * (rule.n_counted / rule.n_neighbors)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import queue
 import sys
 import threading
@@ -11,16 +10,24 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
-from nearworth.engine.nearest_lists import NearestLists
+from nearworth.engine.checkpoint import PROGRESS
 from nearworth.engine.problem import Problem
+from nearworth.neighbors.quantised import QuantisedKeys
+from nearworth.neighbors.searchers import MISSING, Neighbours
 from nearworth.results.sums import CHUNK, Leaf, Partial
 
+Positions: TypeAlias = npt.NDArray[np.int32]
+
 SHORT_RUN = 2.0  # seconds before a progress bar is shown
+LIST_BYTES = 12  # of NearestLists, per query and neighbour
+MIX_ROW, MIX_QUERY = 0x9E3779B1, 0x85EBCA77  # large odd numbers: hashes that look random
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +40,6 @@ class Request:
     """
 
     spread: bool = False
-    n_values: int | None = None  # if the players are not the training points
     groups: IntVector | None = None
     chosen: IntVector | None = None
     contributions: FloatMatrix | None = None
@@ -42,12 +48,10 @@ class Request:
 
     @property
     def needs_every_value(self) -> bool:
-        """Whether sums alone are not enough."""
         return self.spread or self.groups is not None or self.chosen is not None
 
-    def leaf(self, n_train: int) -> Leaf:
-        n_values = self.n_values if self.groups is None else int(self.groups.max()) + 1
-        return Leaf(n_values or n_train, spread=self.spread)
+    def leaf(self, n_values: int) -> Leaf:
+        return Leaf(n_values if self.groups is None else int(self.groups.max()) + 1, spread=self.spread)
 
     def add(self, leaf: Leaf, query: int, weight: float, values: FloatVector, positions: Any = None) -> None:
         """Add one validation point; the value of training point i is values[i], or values[positions[i]]."""
@@ -75,6 +79,53 @@ class Evaluator(Protocol):
         ...
 
 
+class NearestLists:
+    """The `size` nearest of each query, in `found`: recorded while queries are valued, from the same keys.
+
+    Only points that take part in a game are listed, so never the query itself. Where the list has room for only some of
+    the points equally far, it ends before them. If it would then be shorter than `least`, a hash of query and row
+    decides which of them are in: the same in every run, and unrelated to the order of the rows.
+    """
+
+    def __init__(self, n_queries: int, size: int, least: int = 1, folder: Path | None = None) -> None:
+        self.size, self.least = size, least
+        self.found = Neighbours.empty(n_queries, size, dtype=np.int32)
+        if folder is not None:  # of a checkpoint: the lists are files there, and those of an earlier run go on
+            files = [folder / f"nearest-{size}-{name}.npy" for name in ("rows", "keys")]
+            exist = all(file.exists() for file in files)
+            if not exist and (folder / PROGRESS).exists():
+                raise ValueError(f"checkpoint {str(folder)!r} belongs to another run. Use another folder.")
+            folder.mkdir(parents=True, exist_ok=True)
+            self.found = Neighbours(*(_mapped(*pair, exist) for pair in zip(files, self.found, strict=True)))
+
+    def note(self, start: int, block: QuantisedKeys, order: Positions, excluded: Positions) -> None:
+        """Take the nearest of some queries but for their excluded positions; order[i] is the row at position i."""
+        part = slice(start, start + len(block.qkeys))
+        block.nearest(order, excluded, self.found.part(part), least=self.least, first=start)
+
+    def keep(self, query: int, rows: npt.NDArray[Any], keys: FloatVector) -> None:
+        """Take the nearest of points whose keys are known."""
+        mixed = rows.astype(np.uint64) * np.uint64(MIX_ROW) ^ np.uint64((query * MIX_QUERY) % 2**32)
+        order = np.lexsort((mixed % np.uint64(2**32), keys))
+        if len(order) > self.size and keys[order[self.size]] == keys[order[self.size - 1]]:
+            before = int(np.count_nonzero(keys < keys[order[self.size]]))
+            order = order[:before] if before >= self.least else order
+        order = order[: self.size]
+        self.found.rows[query], self.found.keys[query] = MISSING, np.inf  # a row may be recorded again
+        self.found.rows[query, : len(order)] = rows[order]
+        self.found.keys[query, : len(order)] = keys[order]
+
+
+def _mapped(path: Path, empty: npt.NDArray[Any], exists: bool) -> npt.NDArray[Any]:
+    """An array that lives in a file, empty unless the file exists: a run that is under way may use it."""
+    mapped = np.lib.format.open_memmap(path, "r+" if exists else "w+", empty.dtype, empty.shape)
+    if (mapped.shape, mapped.dtype) != (empty.shape, empty.dtype):
+        raise ValueError(f"checkpoint: {path} belongs to another run. Use another folder.")
+    if not exists:
+        mapped[...] = empty
+    return np.asarray(mapped)
+
+
 @dataclass(frozen=True)
 class Span:
     """Which leaves of all validation points to sum up.
@@ -89,11 +140,10 @@ class Span:
     opened: Leaf | None = None
 
     @classmethod
-    def of(cls, n_val: int, offset: int = 0, opened: Leaf | None = None, done: Partial | None = None) -> Span:
+    def of(cls, n_val: int, done: Partial, offset: int = 0, opened: Leaf | None = None) -> Span:
         """All leaves of so many validation points, except those that are done."""
         numbers = range(offset // CHUNK, -(-(offset + n_val) // CHUNK))
-        ranges = [] if done is None else done.ranges
-        finished = {leaf for first, stop in ranges for leaf in range(first // CHUNK, -(-stop // CHUNK))}
+        finished = {leaf for first, stop in done.ranges for leaf in range(first // CHUNK, -(-stop // CHUNK))}
         return cls(tuple(leaf for leaf in numbers if leaf not in finished), n_val, offset, opened)
 
     def points(self, leaf: int) -> tuple[int, int]:
@@ -114,9 +164,8 @@ class Span:
 
 
 def run(problem: Problem, threads: int, request: Request, make_evaluator: Callable[[], Evaluator]) -> Partial:
-    """The sums over all validation points."""
     partial = Partial()
-    deque(run_steps(problem, threads, request, make_evaluator, partial, Span.of(problem.n_val)), maxlen=0)
+    deque(run_steps(problem, threads, request, make_evaluator, partial, Span.of(problem.n_val, partial)), maxlen=0)
     return partial
 
 
@@ -134,7 +183,7 @@ def run_steps(
         """Numbers of finished points, and after the points of a leaf its number and sums."""
         evaluator = make_evaluator()
         for number in leaves:
-            leaf = span.begin(number) or request.leaf(problem.n_train)
+            leaf = span.begin(number) or request.leaf(problem.n_values)
             yield from evaluator.add(leaf, *span.points(number), request)
             yield number, leaf
 
@@ -159,7 +208,6 @@ def _threaded(
         left.put(number)
     sent: queue.Queue[Any] = queue.Queue(maxsize=8)
     stop = threading.Event()
-    threads: list[threading.Thread] = []
 
     def worker() -> None:
         try:
@@ -181,11 +229,10 @@ def _threaded(
             if message is not None:
                 yield message
 
+    threads = [threading.Thread(target=worker, daemon=True) for _ in range(count)]
     try:
-        for _ in range(count):
-            thread = threading.Thread(target=worker, daemon=True)
+        for thread in threads:
             thread.start()
-            threads.append(thread)
         yield messages()
     finally:
         stop.set()
@@ -245,14 +292,3 @@ def one_blas_thread() -> Iterator[None]:
             _BlasLimit.runs -= 1
             if _BlasLimit.runs == 0:
                 _BlasLimit.limit.restore_original_limits()
-
-
-def _forget_runs() -> None:
-    """A forked child has none of its parent's threads, nor their locks, and the BLAS to itself."""
-    if _BlasLimit.runs:
-        _BlasLimit.limit.restore_original_limits()
-    _BlasLimit.lock, _BlasLimit.runs = threading.Lock(), 0
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_runs)

@@ -16,9 +16,8 @@ import numpy as np
 
 from nearworth._common.memory import Memory
 from nearworth._common.types import BoolVector, FloatMatrix, FloatVector, IntVector
-from nearworth.engine.nearest_lists import NearestLists
 from nearworth.engine.problem import Problem
-from nearworth.engine.run import Request, one_blas_thread
+from nearworth.engine.run import NearestLists, Request, one_blas_thread
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.truncation import Tail, TruncatedClassification
 from nearworth.neighbors.exact import ExactSearch, ask, recall_by_distance, search_bytes, upper_limit
@@ -42,7 +41,7 @@ class SearchReport:
     """What a searcher found, judged on a random sample of the validation points.
 
     `incomplete` is how many validation points may lack one of their K* nearest neighbours, at most, with probability
-    `confidence`; sampled ones and those in `failed` (fewer than K* found) were searched exactly, unless on_fail says
+    CONFIDENCE; sampled ones and those in `failed` (fewer than K* found) were searched exactly, unless on_fail says
     otherwise. `tuning` is what the searcher reports of its own parameters, predicted recall included.
     """
 
@@ -52,7 +51,6 @@ class SearchReport:
     n_complete: int
     recall: float
     incomplete: int
-    confidence: float
     failed: IntVector
     tuning: Any = None
 
@@ -108,7 +106,7 @@ class SearcherSource:
         self, problem: Problem, searcher: Searcher, k: int, rng: np.random.Generator, listing: NearestLists | None
     ) -> None:
         self._problem, self._searcher, self.k, self._exact = problem, searcher, k, ExactSource(problem, k)
-        self._n_needed, self._n_searched = (int(min(n, problem.game.n_players)) for n in (k, k + 1))
+        self._n_searched = min(k + 1, problem.game.n_players)
         points = as_points(problem.keys.data)
         self._distances = EuclideanKeys(points)
         self.failed = np.zeros(problem.n_val, dtype=bool)
@@ -123,22 +121,15 @@ class SearcherSource:
             searcher.prepare(self._n_searched + problem.leave_one_out, queries)
             self._sample = self._exact.nearest(self._sampled)
             self._found = self._ask(self._sampled)
-        k = self._n_needed
         self._recall = recall_by_distance(self._found.keys[:, :k], self._sample.keys[:, :k])
         self._n_complete = int(np.count_nonzero(self._recall >= 1.0))
 
     def __call__(self, start: int, stop: int) -> Neighbours:
-        first, on_fail = start - start % BLOCK, self._searcher.on_fail
+        first = start - start % BLOCK
         found = self._answers(first).part(np.arange(start, stop) - first)
-        failed = found.sizes < self._n_needed
+        failed = found.sizes < self.k
         self.failed[start:stop] |= failed
-        if on_fail == "raise" and failed.any():
-            query = int(np.flatnonzero(failed)[0])
-            raise ValueError(
-                f"{self._searcher.name} found {found.sizes[query]} of {self.k} neighbours of validation point "
-                f"{start + query}. Use on_fail='exact' or 'partial'."
-            )
-        self._replace_by_exact(found, start, stop, failed & (on_fail == "exact"))
+        self._replace_by_exact(found, start, stop, failed & (self._searcher.on_fail == "exact"))
         if self._listing is not None:
             for query, rows, keys in zip(range(start, stop), *found, strict=True):
                 self._listing.keep(query, rows[rows >= 0], keys[rows >= 0])
@@ -158,7 +149,6 @@ class SearcherSource:
             n_complete=self._n_complete,
             recall=float(self._recall.mean()),
             incomplete=incomplete,
-            confidence=CONFIDENCE if incomplete else 1.0,
             failed=np.flatnonzero(self.failed),
             tuning=self._searcher.tuning,
         )
@@ -168,7 +158,7 @@ class SearcherSource:
         some = np.sort(rng.choice(self.n_sampled, min(size, self.n_sampled), replace=False))
         exact, found = self._sample.part(some), self._found.part(some)
         if self._searcher.on_fail == "exact":
-            failed = found.sizes < self._n_needed
+            failed = found.sizes < self.k
             found.rows[failed], found.keys[failed] = exact.rows[failed], exact.keys[failed]
         problem = self._problem.some(self._sampled[some])
 
@@ -179,9 +169,10 @@ class SearcherSource:
 
     def identity(self) -> str:
         """What must be the same before a run can be resumed: the searcher as built, and its recall on the sample."""
-        fingerprint = self._searcher.fingerprint
-        assert fingerprint is not None
-        return f"{self._searcher.name} {fingerprint()}, {self._n_complete} of {len(self._recall)} complete"
+        assert self._searcher.fingerprint is not None
+        return (
+            f"{self._searcher.name} {self._searcher.fingerprint()}, {self._n_complete} of {len(self._recall)} complete"
+        )
 
     def _ask(self, queries: IntVector) -> Neighbours:
         problem, excluded = self._problem, queries if self._problem.leave_one_out else None

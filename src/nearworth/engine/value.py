@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing
 from dataclasses import dataclass, replace
 from numbers import Integral
 from pathlib import Path
@@ -15,19 +15,20 @@ from typing import Any
 
 import numpy as np
 
+from nearworth._common.memory import free_memory
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth._common.warnings import warn_user
 from nearworth._version import __version__
-from nearworth.engine.nearest_lists import NearestLists
-from nearworth.engine.plan import Method, Plan, check_fits, choose_method, make_plan
+from nearworth.engine.checkpoint import checkpointed
+from nearworth.engine.plan import Method, Plan, choose_method, make_plan
 from nearworth.engine.problem import Problem, budget
-from nearworth.engine.run import Evaluator, Request, Span, progress_report, run, run_steps
-from nearworth.engine.truncate import SearcherSource, Source
+from nearworth.engine.run import NearestLists, Request, Span, progress_report, run, run_steps
+from nearworth.engine.truncate import CONFIDENCE, SearcherSource, Source
 from nearworth.inputs.features import fingerprint
-from nearworth.inputs.parameters import as_generator, condition, is_real
+from nearworth.inputs.parameters import as_generator, condition
 from nearworth.inputs.targets import check_rows
 from nearworth.neighbors.searchers import Neighbours, Searcher
-from nearworth.results.sums import PARTS, SELF, Leaf, Moments, Origin, Partial, ValidationSet, describe
+from nearworth.results.sums import SELF, Leaf, Moments, Origin, Partial, ValidationSet, describe
 from nearworth.results.typical_error import TypicalError, estimate_error, sample_sizes
 from nearworth.results.valuation import Valuation
 
@@ -38,11 +39,9 @@ IGNORED_WHEN_COMBINED = (
 )  # fmt: skip
 
 check_folder = condition(lambda path: isinstance(path, str | os.PathLike | None), "the path of a folder")
-check_interval = condition(lambda x: is_real(x) and x >= 0, "a number of seconds, 0 or more", ValueError)
 
 
 def value(problem: Problem, options: Options | None = None) -> Valuation:
-    """The value of every training point."""
     return _ValuationRun(problem, options or Options()).valuation()
 
 
@@ -50,10 +49,6 @@ def value_and_nearest(problem: Problem, size: int, checkpoint: Path | None = Non
     """Values, and from the same pass over the keys the `size` nearest training points of each validation point."""
     size, n_neighbors = min(size, problem.game.n_players), int(problem.parameters["n_neighbors"])
     lists = NearestLists(problem.n_val, size, n_neighbors, checkpoint)
-    if checkpoint is not None and not lists.resumed:
-        from nearworth.engine.checkpoint import refuse_sums_of_another
-
-        refuse_sums_of_another(checkpoint)
     return _ValuationRun(problem, Options(checkpoint=checkpoint), lists).valuation(), lists.found
 
 
@@ -63,12 +58,11 @@ def partial_sums(problem: Problem, start: int) -> Partial:
     return part.sum_up(Request(spread=part.spread))[0]
 
 
-def single_values(problem: Problem, rows: IntVector) -> FloatMatrix:
-    """Exact values of some training points for each single validation point, (validation points, rows)."""
-    return _values_of(problem, make_plan(problem.training, problem.parameters, Method(), problem.n_val), rows)
-
-
-def _values_of(problem: Problem, plan: Plan, rows: IntVector, source: Source | None = None) -> FloatMatrix:
+def single_values(
+    problem: Problem, rows: IntVector, plan: Plan | None = None, source: Source | None = None
+) -> FloatMatrix:
+    """Values of some training points for each single validation point, (validation points, rows); exact by default."""
+    plan = plan or make_plan(problem.training, problem.parameters, Method(), problem.n_val)
     values = np.empty((problem.n_val, len(rows)))
     request = Request(chosen=rows, contributions=values)
     run(problem, plan.threads, request, plan.method.evaluators(problem, plan, source))
@@ -90,16 +84,13 @@ class Options:
     def __post_init__(self) -> None:
         check_folder("checkpoint", self.checkpoint)
         check_folder("scratch", self.scratch)
-        check_interval("checkpoint_interval", self.checkpoint_interval)
         if self.executor is not None and not callable(getattr(self.executor, "submit", None)):
             raise TypeError(f"executor must have submit, as those of concurrent.futures; got {self.executor!r}.")
         if not isinstance(self.continue_from, Valuation | Partial | None):
             raise TypeError(f"continue_from must be a Valuation or a Partial; got {type(self.continue_from).__name__}.")
         for name in ("checkpoint", "continue_from", "executor"):
             if getattr(self, name) is not None and self.contributions is not None:
-                raise ValueError(
-                    f"{name} keeps sums, not single values: leave contributions=None, or ask for them without {name}."
-                )
+                raise ValueError(f"{name} keeps sums, not single values: leave contributions=None.")
 
     def check(self, problem: Problem, method: Method) -> None:
         """Refuse what cannot be done with this problem by this method, before any work is."""
@@ -112,24 +103,14 @@ class Options:
             return
         for name in ("continue_from", "executor", "partial"):
             if getattr(self, name) is not None:
-                raise ValueError(
-                    f"{name} needs search='exact': what a searcher finds is judged on a random sample of all "
-                    "validation points, which parts of a run do not share."
-                )
-        if self.checkpoint is None:
-            return
-        if searcher.fingerprint is None:
+                raise ValueError(f"{name} needs search='exact': a searcher is judged on a sample of all points.")
+        seeds = problem.parameters["random_state"], searcher.random_state
+        repeatable = searcher.fingerprint is not None and all(isinstance(seed, Integral) for seed in seeds)
+        if self.checkpoint is not None and not repeatable:
             raise ValueError(
-                f"checkpoint: {searcher.name} has no fingerprint(), so a later run cannot know that it would find the "
-                "same neighbours. Give it one (see Searcher), or use search='exact'."
+                f"checkpoint: to find the same neighbours again takes fingerprint() of {searcher.name} (see Searcher), "
+                f"and numbers as random_state, here and of the searcher; got {seeds}."
             )
-        own = f"random_state of {searcher.name}"
-        for name, seed in {"random_state": problem.parameters["random_state"], own: searcher.random_state}.items():
-            if not isinstance(seed, Integral):
-                raise ValueError(
-                    f"checkpoint with a searcher needs a number as {name}, to draw the same sample and find the same "
-                    f"neighbours again; got {seed!r}."
-                )
 
 
 class _ValuationRun:
@@ -141,7 +122,9 @@ class _ValuationRun:
         self._use(self._choose(self.parameters) if problem.rule is None else Method(rule=problem.rule))
         if self.method.searcher is not None:
             self._evaluate(self.method.searcher)
-        self.validation = SELF if problem.leave_one_out else self._validation_fingerprint()
+        groups = [] if problem.groups is None else [problem.groups.of_queries]
+        data = (problem.queries, problem.query_labels, problem.weights, *groups)
+        self.validation = SELF if problem.leave_one_out else fingerprint(*data)
 
     def _use(self, method: Method) -> None:
         """Plan the run by this method."""
@@ -153,14 +136,13 @@ class _ValuationRun:
         self.options.check(problem, self.method)
         self.plan = make_plan(problem.training, self.parameters, self.method, problem.n_val)
         self.source: SearcherSource | None = None  # of candidates, if not exact search
-        self.typical_error: TypicalError | Callable[[], TypicalError] = self._estimate_later
+        self.typical_error: TypicalError | Callable[[], TypicalError] = self._estimate_error
         self.chosen = None if rows is None else check_rows(rows, "contributions", problem.n_train)
         if self.chosen is not None:
-            check_fits(self.plan, self.chosen.size, budget(self.parameters))
-
-    @property
-    def _n_values(self) -> int | None:
-        return None if self.method.rule is None else self.method.rule.n_values
+            needed = 8 * problem.n_val * self.chosen.size + self.plan.working_bytes
+            allowed = budget(self.parameters) or free_memory()
+            if allowed is not None and needed > allowed:
+                raise ValueError(f"contributions need {needed:,} bytes, but {allowed:,} are left. Choose fewer rows.")
 
     def _evaluate(self, searcher: Searcher) -> None:
         """Build the index and estimate its typical error, which "auto" does not let exceed `max_error`."""
@@ -179,7 +161,6 @@ class _ValuationRun:
         problem, training = self.problem, self.problem.training
         request = Request(
             spread=self.spread,
-            n_values=self._n_values,
             chosen=self.chosen,
             contributions=None if self.chosen is None else np.empty((problem.n_val, self.chosen.size)),
             excess=None if self.source is None else np.zeros((2, problem.n_val)),
@@ -189,7 +170,7 @@ class _ValuationRun:
         moments, search_report = summed.finish(), None if self.source is None else self.source.report()
         if search_report is not None:
             moments = _widened(moments, request.excess, problem.weights, search_report.incomplete)
-        if problem.leave_one_out and problem.ties == "average" and self._n_values is None:
+        if problem.leave_one_out and problem.ties == "average" and problem.rule is None:
             # Identical points meet the same terms, but not in the same order: rounding must not tell them apart.
             groups = [] if problem.groups is None else [problem.groups.of_training]
             moments = moments.take(training.first_duplicates(problem.labels, problem.weights, *groups))
@@ -203,7 +184,7 @@ class _ValuationRun:
             contribution_rows=self.chosen,
             backend=training.features.backend if training.features else None,
             index=training.features.index if training.features else None,
-            confidence=1.0 if search_report is None else search_report.confidence,
+            confidence=CONFIDENCE if search_report is not None and search_report.incomplete else 1.0,
             search=search_report,
             partial=summed if search_report is None else None,
             resumed=resumed,
@@ -214,37 +195,28 @@ class _ValuationRun:
         if search_report is not None and wanted is not None and valuation.error_bound > wanted:
             # A searcher may miss neighbours, which no choice of K* beforehand can make up for.
             warn_user(
-                f"max_error={wanted:g} was asked for, but only {valuation.error_bound:.2g} is certain: "
-                f"up to {search_report.incomplete:,} validation points may lack a neighbour. The typical error of "
-                f"a value is {self.typical_error}. Use search='exact' if that is too much."
+                f"max_error={wanted:g} was asked for, but only {valuation.error_bound:.2g} is certain. The typical "
+                f"error of a value is {self.typical_error}. Use search='exact' if that is too much."
             )
         return valuation
 
     def sum_up(self, request: Request) -> tuple[Partial, int]:
         """Sums over the validation points, and how many of these came from a checkpoint."""
         base, opened, offset = self._beginning()
-        with self._checkpoint(base) as (summed, on_leaf):
+        with checkpointed(self.options.checkpoint, base, float(self.options.checkpoint_interval)) as (summed, on_leaf):
             if self.source is not None:  # what it failed on goes into the checkpoint too
                 summed.attach({"failed": self.source.failed, "excess": request.excess})
-            span = Span.of(self.problem.n_val, offset, opened, summed)
+            span = Span.of(self.problem.n_val, summed, offset, opened)
             if span.leaves:
                 self._run(request, summed, span, on_leaf)
         return summed, self.problem.n_val - span.n_points
 
-    def _checkpoint(self, base: Partial) -> Any:
-        """Sums to go on with, and what to call after each leaf, if anything."""
-        options = self.options
-        if options.checkpoint is None:
-            return nullcontext((base, None))
-        from nearworth.engine.checkpoint import checkpointed
-
-        return checkpointed(options.checkpoint, base, float(options.checkpoint_interval))
-
-    def _run(self, request: Request, summed: Partial, span: Span, on_leaf: Callable[[Partial], object] | None) -> None:
+    def _run(self, request: Request, summed: Partial, span: Span, on_leaf: Callable[[Partial], object]) -> None:
         """Add what is still to come, here or on an executor, and say how far it is."""
         problem, options, done = self.problem, self.options, self.problem.n_val - span.n_points
         if options.executor is None:
-            steps = run_steps(problem, self.plan.threads, request, self._evaluators(), summed, span)
+            evaluators = self.method.evaluators(problem, self.plan, self.source)
+            steps = run_steps(problem, self.plan.threads, request, evaluators, summed, span)
         else:
             from nearworth.engine.cluster import run_on
 
@@ -254,15 +226,11 @@ class _ValuationRun:
                 done += finished
                 if finished:
                     report(done, problem.n_val)
-                if on_leaf is not None:
-                    on_leaf(summed)
+                on_leaf(summed)
 
-    def _evaluators(self) -> Callable[[], Evaluator]:
-        return self.method.evaluators(self.problem, self.plan, self.source)
-
-    def _estimate_error(self, rng: np.random.Generator) -> TypicalError:
+    def _estimate_error(self, rng: np.random.Generator | None = None) -> TypicalError:
         """From validation points that are also valued exactly: see results/typical_error.py."""
-        problem, source = self.problem, self.source
+        problem, source, rng = self.problem, self.source, rng or as_generator(self.parameters["random_state"])
         size, n_rows = sample_sizes(problem.n_val, problem.n_train, None if source else budget(self.parameters))
         sources: Sequence[Source | None] = [None]
         if source is None:
@@ -272,30 +240,16 @@ class _ValuationRun:
             some = replace(some, parameters={**self.parameters, "max_memory": None})  # searchers have their own limits
         rows = _draw(rng, problem.n_train, n_rows)
         exact = single_values(some, rows)
-        errors = [_values_of(some, self.plan, rows, each) for each in sources]
+        errors = [single_values(some, rows, self.plan, each) for each in sources]
         for each in errors:
             each -= exact
             each *= some.weights[:, None] / problem.weights.sum()
         return estimate_error(errors[0], errors[-1], n_kept, problem.n_val)
 
-    def _estimate_later(self) -> TypicalError:
-        self._check_unchanged()
-        return self._estimate_error(as_generator(self.parameters["random_state"]))
-
     def _group_moments(self, groups: IntVector) -> Moments:
-        """A second run that sums the values of each group, on data that must still be what they were."""
-        self._check_unchanged()
-        request = Request(spread=True, groups=groups)
-        return run(self.problem, self.plan.threads, request, self._evaluators()).finish()
-
-    def _check_unchanged(self) -> None:
-        if not self.problem.leave_one_out and self._validation_fingerprint() != self.validation:
-            raise ValueError("The validation data changed in place since value(), which needs them once more.")
-
-    def _validation_fingerprint(self) -> str:
-        problem, groups = self.problem, self.problem.groups
-        parts = [] if groups is None else [groups.of_queries]
-        return fingerprint(problem.queries, problem.query_labels, problem.weights, *parts)
+        """A second run, which sums the values of each group."""
+        evaluators = self.method.evaluators(self.problem, self.plan, self.source)
+        return run(self.problem, self.plan.threads, Request(spread=True, groups=groups), evaluators).finish()
 
     def _beginning(self) -> tuple[Partial, Leaf | None, int]:
         """An empty Partial, or the one to continue; the sums of its open leaf; how many points it holds."""
@@ -305,22 +259,17 @@ class _ValuationRun:
             return Partial(self._origin(start)), None, start
         base = base.partial if isinstance(base, Valuation) else base
         if base is None:
-            raise ValueError(
-                "continue_from: this valuation was loaded, added up or made by a searcher and no longer has its "
-                "running sums. Keep them with v.partial.save(path) and give continue_from=Partial.load(path)."
-            )
+            raise ValueError("continue_from: this valuation has no running sums. Save and load those: v.partial.save.")
         ranges = base.ranges
         if len(ranges) != 1 or ranges[0][0] != 0:
             raise ValueError(f"continue_from must hold all validation points from the first on; it is a {base!r}.")
         offset = ranges[0][1]
         origin = self._origin(offset)
-        different = base.origin.differences(origin, PARTS)
-        if different:
-            raise ValueError(f"continue_from is of another run; it differs in {'; '.join(different)} (there and here).")
+        merged = base.origin.merge([origin])
         if base.origin.shares_validation(origin):
             raise ValueError("continue_from already holds this validation set; its points would count twice.")
         finished, opened = base.reopened()
-        finished.origin = base.origin.merge([origin])
+        finished.origin = merged
         return finished, opened, offset
 
     def _origin(self, offset: int) -> Origin:
@@ -332,7 +281,7 @@ class _ValuationRun:
         return Origin(
             version=__version__,
             parameters={name: describe(each) for name, each in compared.items() if name not in ignored},
-            n_train=self._n_values or problem.n_train,
+            n_train=problem.n_values,
             n_classes=training.n_classes(self.parameters["n_classes"]) if training.classes is not None else None,
             training=training.fingerprint,
             validation=(ValidationSet(offset, problem.n_val, self.validation),),

@@ -68,7 +68,7 @@ class LSHSearch(IndexSearch):
         Seed of the hash functions and of the sample they are chosen from.
     on_fail
         What a valuation does where fewer than K* neighbours are found: "exact" searches these queries exactly,
-        "partial" makes do with what was found, "raise" stops.
+        "partial" makes do with what was found.
 
     Examples
     --------
@@ -90,7 +90,7 @@ class LSHSearch(IndexSearch):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        one_of("exact", "partial", "raise")("on_fail", self.on_fail)
+        one_of("exact", "partial")("on_fail", self.on_fail)
         for name in ("n_tables", "n_hashes"):
             whole_number(1, or_none=True)(name, getattr(self, name))
         positive_or_none("width", self.width)

@@ -19,7 +19,7 @@ from nearworth.inputs.parameters import condition, is_real, whole_number
 from nearworth.neighbors.distances import readable
 
 MISSING = -1
-OnFail: TypeAlias = Literal["exact", "partial", "raise"]
+OnFail: TypeAlias = Literal["exact", "partial"]
 
 check_share = condition(lambda v: is_real(v) and 0 < v < 1, "a number between 0 and 1, such as 0.95", ValueError)
 
@@ -89,7 +89,7 @@ class Searcher:
     """
 
     on_fail: OnFail = "exact"
-    """Where fewer than `n_candidates` are found: search exactly, value with what was found ("partial"), or "raise"."""
+    """Where fewer than `n_candidates` are found: search exactly, or value with what was found ("partial")."""
 
     random_state: Any = 0
     """The seed. Must be a number if there is a checkpoint, so that a resumed run finds the same."""

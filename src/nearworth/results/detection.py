@@ -39,9 +39,6 @@ class Detection:
     rule: str
     fraction: float | None = None
 
-    def __post_init__(self) -> None:
-        self.mask.setflags(write=False)
-
     @property
     def indices(self) -> IntVector:
         """Numbers of the flagged rows, in order."""
@@ -51,11 +48,8 @@ class Detection:
         return int(np.count_nonzero(self.mask))
 
     def __repr__(self) -> str:
-        asked = f", fraction={self.fraction:g}" if self.fraction is not None else ""
-        return (
-            f"Detection({self.rule!r}{asked}): {len(self):,} of {len(self.mask):,} rows flagged, "
-            f"value below {self.threshold:.6g}"
-        )
+        flagged = f"{len(self):,} of {len(self.mask):,} rows flagged"
+        return f"Detection({self.rule!r}): {flagged}, value below {self.threshold:.6g}"
 
 
 def detect(given: npt.ArrayLike, rule: str = "ranking", *, fraction: float | None = None) -> Detection:
@@ -85,30 +79,18 @@ def two_means(values: FloatVector) -> tuple[float, float, float]:
     ordered = np.sort(values)
     if ordered[0] == ordered[-1]:
         return (float(ordered[0]),) * 3
-    n_lower = _best_split(ordered)
-    lower, upper = ordered[:n_lower], ordered[n_lower:]
-    below, above = _centre(lower), _centre(upper)
-    # In exact numbers the middle lies strictly between the clusters; rounding must not move a row across.
-    middle = below + (above - below) / 2
-    boundary = min(max(middle, float(np.nextafter(lower[-1], np.inf))), float(upper[0]))
-    return below, above, boundary
-
-
-def _best_split(ordered: FloatVector) -> int:
-    """How many of the sorted values form the lower cluster: the largest sum of squares between the clusters.
-
-    With deviations d from the mean, whose first k sum to S, that is S^2 n / (k (n - k)): one prefix sum.
-    """
     n = len(ordered)
     deviations = ordered - ordered[0]
     deviations /= deviations[-1]  # squares of huge or tiny values stay finite
     deviations -= deviations.mean()
+    # The sum of squares between clusters: with S the sum of the first k deviations, S^2 n / (k (n - k)).
     sizes = np.arange(1, n)
     between = np.cumsum(deviations)[:-1] ** 2 / (sizes * (n - sizes))
     between[ordered[1:] == ordered[:-1]] = -1.0  # equal values stay together
-    return int(np.argmax(between >= between.max() * (1 - ROUNDING))) + 1
-
-
-def _centre(cluster: FloatVector) -> float:
-    """Mean, which rounding must not move out of the cluster: equal values are not below their own mean."""
-    return float(np.clip(cluster.mean(), cluster[0], cluster[-1]))
+    n_lower = int(np.argmax(between >= between.max() * (1 - ROUNDING))) + 1
+    lower, upper = ordered[:n_lower], ordered[n_lower:]
+    # Rounding must not move a mean out of its cluster, nor the middle, which lies strictly between them, across a row.
+    below, above = (float(np.clip(cluster.mean(), cluster[0], cluster[-1])) for cluster in (lower, upper))
+    middle = below + (above - below) / 2
+    boundary = min(max(middle, float(np.nextafter(lower[-1], np.inf))), float(upper[0]))
+    return below, above, boundary

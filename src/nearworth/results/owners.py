@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from nearworth._common.frames import html_table, make_frame
+from nearworth._common.frames import make_frame
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.inputs.parameters import one_of
 from nearworth.results.sums import GAME, Origin
 
 ANALYST = "analyst"
-SUM_OF_ROWS = "sum over rows, each a player"
 
 
 class OwnerValue(NamedTuple):
@@ -92,7 +92,7 @@ class OwnerValues(dict[Any, OwnerValue]):
         rows: Mapping[Any, OwnerValue],
         backend: str | None = None,
         *,
-        how: str = SUM_OF_ROWS,
+        how: str = "sum over rows, each a player",
         origin: Origin | None = None,
         composite: Callable[[], OwnerValues] | None = None,
     ) -> None:
@@ -118,10 +118,7 @@ class OwnerValues(dict[Any, OwnerValue]):
             totals = self._with_analyst(totals)
         harmful = [owner for owner, total in totals.items() if total < 0]
         if harmful and negative == "error":
-            raise ValueError(
-                f"negative='error': owner {harmful[0]!r} has the value {totals[harmful[0]]:.6g}. "
-                "Use negative='zero' or 'charge'."
-            )
+            raise ValueError(f"negative='error': owner {harmful[0]!r} has a negative value. Use 'zero' or 'charge'.")
         if negative == "zero":
             totals = {owner: max(total, 0.0) for owner, total in totals.items()}
         cents = _split(_in_cents(budget), [Fraction(total) for total in totals.values()])
@@ -129,10 +126,7 @@ class OwnerValues(dict[Any, OwnerValue]):
 
     def _with_analyst(self, totals: Mapping[Any, float]) -> dict[Any, float]:
         if self._composite is None:
-            raise ValueError(
-                "analyst=True needs the owners that KNNShapley.value_owners returned, with semivalue='shapley' and "
-                "before they were saved or pickled."
-            )
+            raise ValueError("analyst=True needs what value_owners returned, with semivalue='shapley' and not pickled.")
         if ANALYST in totals:
             raise ValueError(f"analyst=True: an owner is called {ANALYST!r} already. Rename it.")
         data = {owner: value.total for owner, value in self._composite().items()}
@@ -192,33 +186,21 @@ class OwnerValues(dict[Any, OwnerValue]):
     def _inexact(self) -> bool:
         return any(row.lower < row.upper for row in self.values())
 
-    def _lines(self) -> list[tuple[str, ...]]:
-        """A heading and a line for each owner."""
-        rows = [
-            (str(o), f"{v.n_rows:,}", f"{v.total:.6g}", f"{v.standard_error:.2g}", f"{v.share:.1%}")
-            for o, v in self.items()
-        ]
-        return [("owner", "rows", "total", "std. error", "share"), *rows]
-
-    def _repr_html_(self) -> str:
-        heading, *rows = self._lines()
-        return html_table(rows, heading)
-
     def __repr__(self) -> str:
-        lines = self._lines()
-        width = max(len(owner) for owner, *_ in lines)
-        shown = [f"{o:<{width}}  {n:>8}  {total:>12}  {e:>10}  {share:>7}" for o, n, total, e, share in lines]
-        note = "Values are not exact: totals lie between `lower` and `upper` of each owner."
-        return "\n".join([*shown, note] if self._inexact else shown)
+        width = max(map(len, ["owner", *map(str, self)]))
+        lines = [f"{'owner':<{width}}  {'rows':>8}  {'total':>12}  {'std. error':>10}  {'share':>7}"]
+        for owner, (total, error, share, n_rows, _, _) in self.items():
+            lines.append(f"{owner!s:<{width}}  {n_rows:>8,}  {total:>12.6g}  {error:>10.2g}  {share:>7.1%}")
+        if self._inexact:
+            lines.append("Values are not exact: totals lie between `lower` and `upper` of each owner.")
+        return "\n".join(lines)
 
 
 def _in_cents(budget: Any) -> int:
-    try:
+    with suppress(InvalidOperation, OverflowError):
         cents = Decimal(str(budget)) * 100
-        if not isinstance(budget, bool) and cents.is_finite() and cents >= 0 and cents == cents.to_integral_value():
+        if cents >= 0 and cents == int(cents):
             return int(cents)
-    except InvalidOperation:
-        pass
     raise ValueError(f"budget must be an amount of 0 or more with no more than two decimals; got {budget!r}.")
 
 

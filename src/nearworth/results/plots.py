@@ -6,12 +6,11 @@ black-and-white printer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from nearworth._common.types import FloatVector, IntVector
+from nearworth._common.types import FloatVector
 
 DARK = "0.15"
 GOOD, BAD = "#8ecae6", "#c1440e"  # light blue and dark orange
@@ -36,28 +35,6 @@ def plot_values(values: FloatVector, what: str, ax: Any = None, bins: int = 50) 
     """Histogram of values: hatched where rows hurt (below zero), plain where they help."""
     ax = _make_axes(ax, what, "training rows")
     _histogram(ax, values, _edges_around_zero(values, bins), 0.0, ("below zero", "zero or above"))
-    return ax
-
-
-def plot_values_by_class(
-    values: FloatVector, what: str, labels: Sequence[Any], codes: IntVector, ax: Any = None
-) -> Any:
-    """One box per class: the quartiles, whiskers to the 5 % lowest and highest, and the rows beyond as points."""
-    ax = _make_axes(ax, what, "class (training rows)")
-    groups = [values[codes == code] for code in range(len(labels))]
-    ax.boxplot(
-        groups,
-        orientation="horizontal",
-        whis=(5, 95),
-        tick_labels=[f"{label} ({len(group):,})" for label, group in zip(labels, groups, strict=True)],
-        widths=0.6,
-        patch_artist=True,
-        boxprops={"facecolor": GOOD, "edgecolor": DARK},
-        medianprops={"color": DARK, "linewidth": 2},
-        flierprops={"marker": "|", "markeredgecolor": BAD, "markersize": 6},
-    )
-    ax.axvline(0, color=DARK, linewidth=1.2, linestyle=":")
-    ax.invert_yaxis()  # the first class on top, as one reads
     return ax
 
 

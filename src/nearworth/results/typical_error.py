@@ -49,14 +49,6 @@ class TypicalError(NamedTuple):
     def times(self, factor: float) -> TypicalError:
         return TypicalError(self.square * factor**2, self.margin * factor**2)
 
-    def joined(self, other: TypicalError, weights: tuple[float, float]) -> TypicalError:
-        """Of the weighted mean of two valuations, by the triangle inequality: their errors may point the same way."""
-        a, b = (weight / sum(weights) for weight in weights)
-        (low, high), (other_low, other_high) = self.interval, other.interval
-        root, most = a * self.root + b * other.root, a * high + b * other_high
-        least = max(0.0, a * low - b * other_high, b * other_low - a * high)
-        return TypicalError(root**2, max(most**2 - root**2, root**2 - least**2))
-
     def __str__(self) -> str:
         low, high = self.interval
         return f"{self.root:.2g} ({LEVEL:.0%} interval {low:.2g} to {high:.2g})"

@@ -3,36 +3,27 @@
 from __future__ import annotations
 
 import functools
-import operator
 import os
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._common.files import Arrays, check_arrays, read_archive, write_archive
-from nearworth._common.frames import html_table, index_from_bytes, index_to_bytes, make_frame
+from nearworth._common.files import Arrays, read_archive, write_archive
+from nearworth._common.frames import index_from_bytes, index_to_bytes, make_frame
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
-from nearworth._common.warnings import warn_user
-from nearworth.inputs.parameters import condition, is_whole
-from nearworth.inputs.targets import check_classes, check_owners
+from nearworth.inputs.targets import check_owners
 from nearworth.results.detection import Detection, detect
 from nearworth.results.owners import OwnerValues, sum_by_owner
-from nearworth.results.plots import plot_values, plot_values_by_class
-from nearworth.results.sums import GAME, Moments, Origin, Partial
+from nearworth.results.plots import plot_values
+from nearworth.results.sums import OF_MOMENTS, Moments, Origin, Partial, check_shapes
 from nearworth.results.typical_error import TypicalError
 
 # Parameters that a valuation describes itself by.
 SHOWN = ("task", "utility", "semivalue", "n_neighbors", "metric", "aggregate")
-
-check_count = condition(lambda k: is_whole(k) and k >= 0, "a whole number of rows, 0 or more", ValueError)
-
-
-def _by_row(name: str) -> Any:
-    return lambda valuation, other: getattr(operator, name)(valuation.values, np.asarray(other))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,7 +31,7 @@ class Valuation:
     """Values of all training rows. Made by `KNNShapley.value` and `Valuation.load`.
 
     Two valuations of the same training set on different validation sets add up, by their weights, to the
-    valuation on both: `a + b`, or `sum(parts)`.
+    valuation on both: `a + b`.
     """
 
     moments: Moments
@@ -57,15 +48,10 @@ class Valuation:
     _typical_error: TypicalError | Callable[[], TypicalError] | None = None
     _moments_by_group: Callable[[IntVector], Moments] | None = None
 
-    def __post_init__(self) -> None:
-        for array in (*self.moments.arrays.values(), self.contributions, self.contribution_rows):
-            if array is not None:
-                array.setflags(write=False)
-
     @cached_property
     def values(self) -> FloatVector:
         """Value of each training row (N,): the mean over the validation points, or their sum if asked for."""
-        return _frozen(self.moments.total / self._divisor)
+        return self.moments.total / (self.moments.weight / self._scale)
 
     @cached_property
     def standard_errors(self) -> FloatVector | None:
@@ -94,49 +80,46 @@ class Valuation:
         """Root mean square over the rows of the error of a value, method error only; 0.0 when exact.
 
         An estimate, from 64 to 256 validation points drawn at random that are also valued exactly. Where every distance
-        was computed that is done when it is first asked for, and needs the data: None after save, pickle or addition,
-        unless it was asked for before. Of a sum it is the weighted mean of both, which is not below the truth.
+        was computed that is done when it is first asked for, and needs the data: None after save or pickle, unless it
+        was asked for before, and after addition.
         """
-        return None if self._estimate is None else self._estimate.root
+        return None if (estimate := self._estimate()) is None else estimate.root
 
     @property
     def typical_error_interval(self) -> tuple[float, float] | None:
         """Where the root mean square error lies, in about 95 % of all samples; (0.0, 0.0) when exact."""
-        return None if self._estimate is None else self._estimate.interval
+        return None if (estimate := self._estimate()) is None else estimate.interval
 
     def describe_error(self) -> str:
         """How far values may be off, in a sentence; nothing when they are exact."""
         if self.moments.ends is None:
             return ""
-        typical = "" if self._known_estimate is None else f"; their typical error is {self._known_estimate}"
+        typical = "" if self._known_error is None else f"; their typical error is {self._estimate()}"
         return f"Values are certain to within {self.error_bound:.2g}{self._confidence}{typical}."
 
     @property
     def _confidence(self) -> str:
         return "" if self.confidence == 1.0 else f" with {self.confidence:.0%} confidence"
 
-    @cached_property
     def _estimate(self) -> TypicalError | None:
-        """On the scale of the values; `_typical_error` is on that of mean values."""
+        """The typical error, on the scale of the values; made if it can be."""
+        if callable(self._typical_error):
+            object.__setattr__(self, "_typical_error", self._typical_error())
+        return self._known_error and self._known_error.times(self._scale)
+
+    @property
+    def _known_error(self) -> TypicalError | None:
+        """The typical error of mean values, if it is there without further work."""
         if self.moments.ends is None:
             return TypicalError(0.0, 0.0)
-        estimate = self._typical_error() if callable(self._typical_error) else self._typical_error
-        return None if estimate is None else estimate.times(self._scale)
-
-    @property
-    def _known_estimate(self) -> TypicalError | None:
-        """The estimate if it is there without further work."""
-        return None if callable(self._typical_error) and "_estimate" not in self.__dict__ else self._estimate
-
-    @property
-    def _known_of_mean(self) -> TypicalError | None:
-        return self._known_estimate and self._known_estimate.times(1.0 / self._scale)
+        return None if callable(self._typical_error) else self._typical_error
 
     def _end(self, which: int) -> FloatVector:
         if self.moments.ends is None:
             return self.values
-        end = self.moments.ends[which] / self._divisor
-        return _frozen((np.minimum, np.maximum)[which](end, self.values))  # tail="paper" may leave its interval
+        end = self.moments.ends[which] / (self.moments.weight / self._scale)
+        # With tail="paper", values may leave their interval.
+        return np.asarray(np.minimum(end, self.values) if which == 0 else np.maximum(end, self.values))
 
     @property
     def n_train(self) -> int:
@@ -154,27 +137,17 @@ class Valuation:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         return np.array(self.values, dtype=dtype) if copy else np.asarray(self.values, dtype=dtype)
 
-    def __getitem__(self, rows: Any) -> Any:
-        """Values of some rows, as `values` gives them; rows are numbered from 0, whatever the index of a frame."""
-        return self.values[rows]
-
-    # Row by row, as arrays are compared: v < 0 is a mask. Only + is about valuations as a whole.
-    __lt__, __le__, __gt__, __ge__, __eq__, __ne__ = map(_by_row, ("lt", "le", "gt", "ge", "eq", "ne"))
-    __hash__ = object.__hash__
-
     @cached_property
     def ranking(self) -> IntVector:
         """Row numbers, most valuable first; rows of equal value in their order."""
-        return _frozen(np.argsort(-self.values, kind="stable"))
+        return np.argsort(-self.values, kind="stable")
 
     def top(self, k: int = 10) -> IntVector:
         """Row numbers of the k most valuable rows, best first."""
-        check_count("k", k)
         return self.ranking[:k]
 
     def bottom(self, k: int = 10) -> IntVector:
         """Row numbers of the k least valuable rows, worst first."""
-        check_count("k", k)
         return np.argsort(self.values, kind="stable")[:k]
 
     def detect(self, rule: str = "ranking", *, fraction: float | None = None) -> Detection:
@@ -186,17 +159,13 @@ class Valuation:
         """
         return detect(self.values, rule, fraction=fraction)
 
-    def plot(self, ax: Any = None, *, labels: Any = None, bins: int = 50) -> Any:
-        """Histogram of the values on matplotlib axes, made if not given; with `labels` (one per row) a box per class.
+    def plot(self, ax: Any = None, *, bins: int = 50) -> Any:
+        """Histogram of the values on matplotlib axes, made if not given.
 
         Needs matplotlib: pip install 'nearworth[plot]'.
         """
         over = f"{self.n_val:,} validation points" if not self.origin.is_leave_one_out else "the other rows"
-        what = f"value ({self.origin.parameters['aggregate']} over {over})"
-        if labels is None:
-            return plot_values(self.values, what, ax, bins)
-        classes = check_classes(labels, "labels", self.n_train)
-        return plot_values_by_class(self.values, what, classes.labels.tolist(), classes.codes, ax)
+        return plot_values(self.values, f"value ({self.origin.parameters['aggregate']} over {over})", ax, bins)
 
     def sum_by(self, owners: Any) -> OwnerValues:
         """What the rows of each owner are worth: owner -> total, standard error, share, n_rows, lower, upper.
@@ -206,14 +175,7 @@ class Valuation:
         was loaded or added up has lost its data and gives NaN there.
         """
         labels, codes = check_owners(owners, self.n_train)
-        errors = None
-        if self._moments_by_group is not None:
-            errors = self._errors_of(self._moments_by_group(codes))
-        elif self.standard_errors is not None:
-            warn_user(
-                "Standard errors of owners' totals need the data, which a loaded or added-up valuation no longer has: "
-                "they are NaN. Call sum_by on the valuation that value() returned."
-            )
+        errors = None if self._moments_by_group is None else self._errors_of(self._moments_by_group(codes))
         intervals = np.stack([self.values, self.lower, self.upper])
         return sum_by_owner(labels, codes, intervals, errors, self.backend, origin=self.origin)
 
@@ -232,17 +194,15 @@ class Valuation:
         return make_frame(columns, backend, self.backend, self.index)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a numpy archive with a JSON description and a checksum; no pickle, atomically."""
+        """Write a numpy archive with a JSON description and a checksum; no pickle, atomically. No contributions."""
         write_archive(path, "valuation", *self.to_archive())
 
     def to_archive(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """A description for JSON, and arrays."""
         numbers, arrays = self.moments.numbers, self.moments.arrays | index_to_bytes(self.index)
         arrays["values"] = self.values  # for readers without this package; load makes them from the sums
-        if self.contributions is not None and self.contribution_rows is not None:
-            arrays |= {"contributions": self.contributions, "contribution_rows": self.contribution_rows}
         description: dict[str, Any] = {"origin": self.origin.to_json(), "sums": numbers, "backend": self.backend}
-        description |= {"confidence": self.confidence, "typical_error": self._known_of_mean}
+        description |= {"confidence": self.confidence, "typical_error": self._known_error}
         return description, arrays
 
     @classmethod
@@ -254,75 +214,43 @@ class Valuation:
     def from_archive(cls, description: dict[str, Any], arrays: Arrays) -> Valuation:
         """What `to_archive` took apart."""
         origin = Origin.from_json(description["origin"])
-        sums = {name: array for name, array in arrays.items() if name in ("total", "centre", "spread", "ends")}
-        moments = Moments.of_state(description["sums"], sums)
+        sums: dict[str, Any] = {name: arrays[name] for name in OF_MOMENTS if name in arrays}
+        check_shapes(sums)
+        moments = Moments(*description["sums"], **sums)
         if (moments.total.size, moments.count) != (origin.n_train, origin.n_val) or not moments.weight > 0:
             raise ValueError("its sums are not those of its training and validation points.")
-        backend, confidence = description["backend"], description["confidence"]
+        backend, confidence, typical = (description[name] for name in ("backend", "confidence", "typical_error"))
         known = set(SHOWN) <= origin.parameters.keys() and isinstance(backend, str | None)
-        if not known or not 0 <= confidence <= 1:
+        if not known or not 0 <= confidence <= 1 or (typical and not np.isfinite(typical).all()):
             raise ValueError("its description is not complete.")
-        typical = description.get("typical_error")  # older files have none
-        if typical and not (np.isfinite(typical).all() and typical[1] >= 0):
-            raise ValueError("its typical error is no number with an interval.")
-        error = TypicalError(*typical) if typical else None
-        index = index_from_bytes(arrays, origin.n_train)
-        valuation = cls(moments, origin, backend=backend, index=index, confidence=confidence, _typical_error=error)
-        if not {"contributions", "contribution_rows"} & arrays.keys():
-            return valuation
-        rows = arrays["contribution_rows"]
-        if rows.dtype.kind != "i" or not np.isin(rows, np.arange(origin.n_train)).all():
-            raise ValueError("its contribution_rows are not rows of the training set.")
-        check_arrays(arrays, {"contributions": (origin.n_val, rows.size)})
-        return replace(valuation, contributions=arrays["contributions"], contribution_rows=rows)
+        error, index = TypicalError(*typical) if typical else None, index_from_bytes(arrays, origin.n_train)
+        return cls(moments, origin, backend=backend, index=index, confidence=confidence, _typical_error=error)
 
     @classmethod
     def from_partial(cls, partial: Partial) -> Valuation:
         """The valuation of a part that holds all validation points, such as one merged from parts made by hand."""
         origin, ranges = partial.origin, partial.ranges
-        if not origin.training:
-            raise ValueError("This part does not say where it comes from. Make parts with KNNShapley.partial.")
-        missing = [(a, b) for (_, a), (b, _) in zip([(0, 0), *ranges], ranges, strict=False) if a < b]
-        if missing or not ranges:
-            gaps = ", ".join(f"{a} to {b - 1}" for a, b in missing) or "all"
-            raise ValueError(f"Validation points are missing: {gaps}. Merge the parts that hold them first.")
-        if origin.search is not None:
-            raise ValueError("What a searcher found is finished by value(checkpoint=...), not from its part.")
-        if origin.is_leave_one_out:
-            raise ValueError("A training set valued on itself is finished by value(checkpoint=...), not from its part.")
+        if len(ranges) != 1 or ranges[0][0] != 0:
+            raise ValueError(f"Validation points are missing. This is a {partial!r}; merge the other parts first.")
+        if origin.search is not None or origin.is_leave_one_out:
+            raise ValueError("This part is a checkpoint of a run that only value(checkpoint=...) can finish.")
         return cls(partial.finish(), origin, partial=partial)
 
     def __add__(self, other: Any) -> Valuation:
         if not isinstance(other, Valuation):
             return NotImplemented
-        different = self.origin.differences(other.origin, GAME)
-        if different:
-            raise ValueError(f"These valuations cannot be combined; they differ in {'; '.join(different)}.")
-        if self.origin.shares_validation(other.origin):
-            raise ValueError("These valuations share a validation set; combining them would count its points twice.")
-        contributions, rows = None, self.contribution_rows
-        if rows is not None and np.array_equal(rows, other.contribution_rows):  # type: ignore[arg-type]
-            contributions = np.vstack([self.contributions, other.contributions])  # type: ignore[list-item]
-        mine, theirs = self._known_of_mean, other._known_of_mean
+        origin = self.origin.followed_by(other.origin)
         return Valuation(
             self.moments + other.moments,
-            self.origin.followed_by(other.origin),
-            contributions=contributions,
-            contribution_rows=None if contributions is None else rows,
+            origin,
             backend=self.backend,
             index=self.index,
             confidence=max(0.0, self.confidence + other.confidence - 1.0),  # both must hold
-            _typical_error=mine and theirs and mine.joined(theirs, (self.moments.weight, other.moments.weight)),
         )
-
-    def __radd__(self, other: Any) -> Valuation:
-        if isinstance(other, int) and other == 0:  # the start of sum()
-            return self
-        return NotImplemented
 
     def __reduce__(self) -> Any:
         names = ("contributions", "contribution_rows", "backend", "index", "confidence", "search", "partial", "resumed")
-        kept = {name: getattr(self, name) for name in names} | {"_typical_error": self._known_of_mean}
+        kept = {name: getattr(self, name) for name in names} | {"_typical_error": self._known_error}
         return functools.partial(Valuation, **kept), (self.moments, self.origin)
 
     @property
@@ -330,41 +258,23 @@ class Valuation:
         """What a mean is multiplied by to give a value."""
         return self.moments.weight if self.origin.parameters["aggregate"] == "sum" else 1.0
 
-    @property
-    def _divisor(self) -> float:
-        return self.moments.weight / self._scale
-
     def _errors_of(self, moments: Moments) -> FloatVector | None:
         errors = moments.standard_errors()
-        return None if errors is None else _frozen(errors * self._scale)
+        return None if errors is None else errors * self._scale
 
-    def _summary(self) -> dict[str, str]:
+    def __repr__(self) -> str:
         task, utility, semivalue, k, metric, aggregate = (self.origin.parameters[name] for name in SHOWN)
         values, exact = self.values, self.moments.ends is None
         worst, best = int(values.argmin()), int(values.argmax())
         on = "each other (leave-one-out)" if self.origin.is_leave_one_out else f"{self.n_val:,} validation points"
-        certificate = "0 (exact)"
-        if not exact:
-            width = np.median(self.upper - self.lower) / 2
-            certificate = f"{self.error_bound:.3g} (certified{self._confidence}; median half-width {width:.3g})"
-        known = {} if exact or self._known_estimate is None else {"typically": str(self._known_estimate)}
-        efficient = semivalue == "shapley" and exact
-        return {
+        certificate = "0 (exact)" if exact else f"{self.error_bound:.3g} (certified{self._confidence})"
+        known = {} if exact or self._known_error is None else {"typically": str(self._estimate())}
+        lines = {
             "Valuation": f"{self.n_train:,} training points on {on}",
             "game": f"{task}, {utility} utility, {semivalue}, K = {k}, {metric}, {aggregate} over validation points",
-            "total": f"{values.sum():.6g}{' = utility of all - utility of none' if efficient else ''}",
+            "total": f"{values.sum():.6g}{' = utility of all - utility of none' * (semivalue == 'shapley' and exact)}",
             "range": f"{values[worst]:.4g} (row {worst}) to {values[best]:.4g} (row {best}), mean {values.mean():.4g}",
             "negative": f"{np.count_nonzero(values < 0):,} of {self.n_train:,} rows",
             "error bound": certificate,
         } | known
-
-    def __repr__(self) -> str:
-        return "\n".join(f"{name:<11} {text}" for name, text in self._summary().items())
-
-    def _repr_html_(self) -> str:
-        return html_table(self._summary().items())
-
-
-def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    array.setflags(write=False)
-    return array
+        return "\n".join(f"{name:<11} {text}" for name, text in lines.items())
