@@ -19,9 +19,9 @@ import numpy.typing as npt
 
 from nearworth._common.types import BoolVector, FloatMatrix, FloatVector
 from nearworth.inputs.features import is_sparse
-from nearworth.neighbors.distances import Converted, ExactDistances, Rows, blocks, squared_distances
+from nearworth.neighbors.distances import Converted, blocks, pairs_with, squared_distances
 from nearworth.neighbors.keys import Keys
-from nearworth.neighbors.quantised import DistanceProducts, ExactKeys, Products
+from nearworth.neighbors.quantised import ExactKeys, Products
 
 # Coarse beside the rounding of directions, so that equal angles nearly always share a multiple (and right angles always
 # do: sqrt(2) is a quarter of a step away from where rounding changes), and fine beside any angle that data can mean.
@@ -67,9 +67,11 @@ class CosineKeys(Keys):
 
     def products(self, *, single: bool) -> Products:
         # Rounding to the grid moves a squared distance by up to 2 GRID, two by 4; once more, to be safe.
-        return DistanceProducts(
-            self._directions, self._directions_of, single=single, exact=_exact_on_grid, rounding=8.0 * GRID
-        )
+        rounding = 8.0 * GRID
+        return Products(self._directions, self._directions_of, single=single, exact=self._exact, rounding=rounding)
+
+    def _exact(self, query: FloatVector) -> ExactKeys:
+        return lambda rows: _on_grid(pairs_with(query, self._directions, rows))
 
     def _directions_of(self, queries: Any) -> tuple[FloatMatrix, BoolVector]:
         """Directions of queries, and for which of them these decide."""
@@ -149,8 +151,3 @@ def _on_grid(squares: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         row *= GRID
         np.square(row, out=row)
     return squares
-
-
-def _exact_on_grid(query: FloatVector, points: Rows) -> ExactKeys:
-    distances = ExactDistances(query, points)
-    return lambda rows: _on_grid(distances(rows))

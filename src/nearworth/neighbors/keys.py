@@ -4,37 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from nearworth._common.types import BoolVector, FloatMatrix, FloatVector, IntMatrix
 from nearworth.inputs.features import is_sparse
-from nearworth.inputs.file_rows import FileRows
 from nearworth.inputs.parameters import did_you_mean
 from nearworth.neighbors.distances import (
     EXTREME,
     Converted,
-    ExactDistances,
-    Rows,
+    all_pairs,
     blocks,
-    distances_of_lists,
     first_duplicates,
     largest_magnitude,
-    minus_inner_products,
+    listed_pairs,
+    pairs_with,
     readable,
     scaled,
     sparse_distances,
     squared_distances,
     streamed,
 )
-from nearworth.neighbors.quantised import DistanceProducts, ExactKeys, InnerProducts, Products, scale_queries
+from nearworth.neighbors.quantised import ExactKeys, Products
 from nearworth.neighbors.searchers import Neighbours
 
-Stored: TypeAlias = npt.NDArray[Any] | FileRows
 TINY = 2.0**-430
-TOP = 480  # binary exponent of the largest number after scaling; 2**60 such squares can be added
+# Binary exponents after scaling: of the largest number of the training set, of a number of a query from which on all
+# points are equally far, and of the largest product.
+TOP, FAR, PRODUCT_TOP = 450, 505, 600
 
 EUCLIDEAN = ("euclidean", "l2", "sqeuclidean")
 MANHATTAN = ("manhattan", "l1", "cityblock")
@@ -142,39 +141,30 @@ class EuclideanKeys(Keys):
 
     Differences below 1e-154 vanish when they are squared. A difference of two floats is 0 or at least about 2**-53 of
     the larger of them, so this happens only between numbers below TINY, and matters only where training rows differ in
-    such numbers alone. If there are such rows, all differences are scaled, for queries not larger than the training
-    points. They are still told apart if they are 1e-289 times the largest number of the training set.
+    such numbers alone. If there are such rows, everything is scaled. They are still told apart if they are 1e-285 times
+    the largest number of the training set.
     """
 
     def __init__(self, X: Any, *, is_squared: bool = False) -> None:
         super().__init__(readable(X))
         self.is_squared = is_squared  # the distances that users mean
-        self._largest, has_tiny = _magnitudes(X)
-        self.exponent = int(np.frexp(self._largest)[1])  # of the largest number
-        self._factor = 1.0  # a power of two
-        if has_tiny:
-            rounded = _without_tiny(X) if is_sparse(X) else Converted(X, _without_tiny)
-            if (first_duplicates(X) != first_duplicates(rounded)).any():
-                self._factor = 2.0 ** (TOP - max(self.exponent, int(np.frexp(TINY)[1])))
+        largest, has_tiny = _magnitudes(X)
+        self.exponent = int(np.frexp(largest)[1])  # of the largest number
+        self._rows, self._factor = self._points, 1.0  # a power of two
+        if has_tiny and self._differ_in_tiny(X):
+            self._factor = 2.0 ** min(TOP - self.exponent, 1000)
+            self._points = scaled(self._rows, self._factor)
         if not is_sparse(X):
             self.data = X
-            self.has_products = TINY <= self._largest < 2.0**EXTREME
+            self.has_products = TINY <= largest < 2.0**EXTREME
 
     def __call__(self, queries: Any) -> FloatMatrix:
-        rows = queries if is_sparse(queries) else np.ascontiguousarray(queries, dtype=np.float64)
-        keys, small = squared_distances(rows, self._points), self._small(rows)
-        if small.any():
-            keys[small] = squared_distances(rows[small] * self._factor, scaled(self._points, self._factor))
-        return keys
+        return squared_distances(self._scaled(queries), self._points)
 
     def listed(self, queries: Any, rows: IntMatrix) -> FloatMatrix:
         """Keys of each query and its own list of training points, infinity for -1; the same as those of all pairs."""
-        queries = np.ascontiguousarray(queries, dtype=np.float64)
-        keys, small = distances_of_lists(queries, self._points, rows), self._small(queries)
-        if small.any():
-            points = scaled(self._points, self._factor)
-            keys[small] = distances_of_lists(queries[small] * self._factor, points, rows[small])
-        return keys
+        found = listed_pairs(self._scaled(queries), self._points, np.maximum(rows, 0).astype(np.int32))
+        return np.where(rows < 0, np.inf, found)
 
     def order(self, queries: Any, rows: IntMatrix) -> Neighbours:
         """Points that were found for each query, nearest first, equal ones by index."""
@@ -186,25 +176,23 @@ class EuclideanKeys(Keys):
             order[tied] = np.lexsort((rows[tied], keys[tied]), axis=1)
         return Neighbours(np.take_along_axis(rows, order, axis=1).astype(np.intp), ordered)
 
-    def as_distances(self, keys: FloatMatrix, queries: Any) -> FloatMatrix:
-        distances = np.sqrt(keys) / np.where(self._small(queries), self._factor, 1.0)[:, None]
+    def as_distances(self, keys: FloatMatrix, queries: Any) -> FloatMatrix:  # noqa: ARG002
+        distances = np.sqrt(keys) / self._factor
         return distances**2 if self.is_squared else distances
 
     def products(self, *, single: bool) -> Products:
-        exact = ExactDistances if self._factor == 1.0 else self._exact
-        return DistanceProducts(self._points, lambda rows: (rows, np.ones(len(rows), bool)), single=single, exact=exact)
+        exact = None if self._factor == 1.0 else lambda query: partial(pairs_with, query * self._factor, self._points)
+        return Products(self._rows, lambda rows: (rows, np.ones(len(rows), bool)), single=single, exact=exact)
 
-    def _exact(self, query: FloatVector, points: Rows) -> ExactKeys:
-        if not self._small(query[None])[0]:
-            return ExactDistances(query, points)
-        return ExactDistances(query * self._factor, scaled(points, self._factor))
+    def _scaled(self, queries: Any) -> Any:
+        rows = queries if is_sparse(queries) else np.ascontiguousarray(queries, dtype=np.float64)
+        with np.errstate(over="ignore"):  # then all points are equally far
+            return rows if self._factor == 1.0 else rows * self._factor
 
-    def _small(self, queries: Any) -> BoolVector:
-        """Queries whose differences are scaled."""
-        if self._factor == 1.0:
-            return np.zeros(queries.shape[0], dtype=bool)
-        largest = abs(queries).max(axis=1)
-        return np.asarray(largest.toarray().ravel() if is_sparse(queries) else largest) <= self._largest
+    def _differ_in_tiny(self, X: Any) -> bool:
+        """Whether there are training rows that differ in tiny numbers alone."""
+        rounded = _without_tiny(X) if is_sparse(X) else Converted(X, _without_tiny)
+        return bool((first_duplicates(X) != first_duplicates(rounded)).any())
 
 
 def _magnitudes(X: Any) -> tuple[float, bool]:
@@ -230,53 +218,61 @@ class SparseManhattanKeys(Keys):
         return sparse_distances(queries, self._points, 1)
 
 
-class NanEuclideanKeys(Keys):
+class NanEuclideanKeys(EuclideanKeys):
     """scikit-learn's nan_euclidean: squared differences where both are present, scaled up for the absent ones."""
 
-    def __init__(self, X: Stored) -> None:
-        super().__init__(readable(X))
-        self._largest, self._has_tiny = _magnitudes(X)
+    def __init__(self, X: Any) -> None:
+        super().__init__(X)
+        self.data, self.has_products = None, False
 
     def __call__(self, queries: Any) -> FloatMatrix:
-        queries = np.asarray(queries, dtype=np.float64)
+        queries = np.clip(self._scaled(queries), -(2.0**FAR), 2.0**FAR)
         keys = np.empty((len(queries), len(self._points)))
-        exponents = np.zeros(len(queries), dtype=np.int32)
-        if self._has_tiny:  # columns may be left out of a comparison, so any query may need scaled differences
-            exponents = TOP - np.frexp(np.fmax(self._largest, np.fmax.reduce(np.abs(queries), axis=1)))[1]
         for start, rows in blocks(self._points):
-            for key, query, exponent in zip(keys, queries, exponents, strict=True):
-                differences = rows - query
-                squares = (np.ldexp(differences, exponent) if exponent else differences) ** 2
+            for key, query in zip(keys, queries, strict=True):
+                squares = (rows - query) ** 2
                 present = np.count_nonzero(~np.isnan(squares), axis=1)
                 with np.errstate(invalid="ignore"):
                     share = squares.shape[1] / np.where(present, present, np.nan)
                     key[start : start + len(rows)] = np.nansum(squares, axis=1) * share
         return _refuse_undefined(keys, "nan_euclidean")
 
-    def as_distances(self, keys: FloatMatrix, queries: Any) -> FloatMatrix:  # noqa: ARG002
-        if self._has_tiny:
-            raise ValueError("metric='nan_euclidean' has no distances for numbers below 1e-129. Rescale the features.")
-        return np.sqrt(keys)
+    def _differ_in_tiny(self, X: Any) -> bool:  # noqa: ARG002 - any row may, where only some columns are compared
+        return True
 
 
 class InnerProductKeys(Keys):
     """Minus the inner product: the most similar point is the nearest."""
 
-    has_products = True
-
-    def __init__(self, X: Stored) -> None:
+    def __init__(self, X: Any) -> None:
         super().__init__(readable(X))
-        self._exponent = int(np.frexp(largest_magnitude(X))[1])
+        largest = largest_magnitude(X)
+        self._exponent = int(np.frexp(largest)[1])
+        self.has_products = TINY <= largest < 2.0**EXTREME
 
     def __call__(self, queries: Any) -> FloatMatrix:
-        rows, _ = scale_queries(np.asarray(queries, dtype=np.float64), self._exponent)
-        return minus_inner_products(rows, self._points)
+        return all_pairs(-self._scaled(queries, PRODUCT_TOP), self._points, product=True)
 
     def as_distances(self, keys: FloatMatrix, queries: Any) -> FloatMatrix:  # noqa: ARG002
         raise ValueError("metric='inner_product' has no distances, which radius and weights need. Use 'cosine'.")
 
     def products(self, *, single: bool) -> Products:  # noqa: ARG002 - single precision would not serve here
-        return InnerProducts(self._points, self._exponent)
+        def alike(queries: FloatMatrix) -> tuple[FloatMatrix, BoolVector]:
+            return self._scaled(queries, 2 * self._exponent), np.ones(len(queries), dtype=bool)
+
+        return Products(self._points, alike, single=False, exact=self._exact, inner=True)
+
+    def _exact(self, query: FloatVector) -> ExactKeys:
+        return partial(pairs_with, -self._scaled(query[None], PRODUCT_TOP)[0], self._points, product=True)
+
+    def _scaled(self, queries: Any, top: int) -> FloatMatrix:
+        """Queries scaled by powers of two: their largest product with a number of the training set is about 2**top.
+
+        With a high top, no product vanishes that could matter beside the largest.
+        """
+        rows = np.asarray(queries, dtype=np.float64)
+        own = np.frexp(np.abs(rows).max(axis=1, keepdims=True))[1]
+        return np.ldexp(rows, min(top - self._exponent, 1000) - own)  # queries themselves must not overflow
 
 
 class PairwiseKeys(Keys):
@@ -284,19 +280,15 @@ class PairwiseKeys(Keys):
 
     uses_blas = True
 
-    def __init__(self, X: Stored, metric: Any, params: dict[str, Any]) -> None:
-        self._metric = metric
-        super().__init__(Converted(X, partial(self._convert, name="X")))
-        self._params = params
-        if metric in BOOLEAN:
-            for _ in blocks(self._points):  # all other numbers are refused here
-                pass
+    def __init__(self, X: Any, metric: Any, params: dict[str, Any]) -> None:
+        self._metric, self._params = metric, params
+        super().__init__(Converted(X, self._convert))
         self(self._points[:1])  # a metric that cannot work should say so in fit
 
     def __call__(self, queries: Any) -> FloatMatrix:
         from sklearn.metrics import pairwise_distances
 
-        rows = self._convert(queries, "X_val")
+        rows = self._convert(queries)
         keys = np.empty((len(rows), len(self._points)))
         try:
             for start, points in blocks(self._points):
@@ -307,16 +299,11 @@ class PairwiseKeys(Keys):
             raise ValueError(f"metric={self._metric!r} does not work on these data: {reason}") from error
         return _refuse_undefined(keys, self._metric)
 
-    def _convert(self, X: Any, name: str) -> npt.NDArray[Any]:
-        if self._metric not in BOOLEAN:
-            return np.ascontiguousarray(X, dtype=np.float64)
-        rows = np.asarray(X)
-        if rows.dtype != bool and not np.isin(rows, (0, 1)).all():
-            raise ValueError(
-                f"metric={self._metric!r} compares truths, but {name} holds other numbers than 0 and 1. "
-                f"Use {name} != 0."
-            )
-        return np.ascontiguousarray(rows, dtype=bool)
+    def _convert(self, X: Any) -> npt.NDArray[Any]:
+        truths = self._metric in BOOLEAN
+        if truths and X.dtype != bool and not np.isin(X, (0, 1)).all():
+            raise ValueError(f"metric={self._metric!r} compares truths, not other numbers than 0 and 1. Use X != 0.")
+        return np.ascontiguousarray(X, dtype=bool if truths else np.float64)
 
 
 def _refuse_undefined(keys: FloatMatrix, metric: Any) -> FloatMatrix:

@@ -30,7 +30,7 @@ from nearworth._common import native
 from nearworth._common.types import FloatMatrix, FloatVector
 from nearworth.inputs.features import fingerprint
 from nearworth.inputs.parameters import as_generator, one_of, positive_or_none, seed, whole_number
-from nearworth.neighbors.distances import EXTREME, ExactDistances, squared_distances
+from nearworth.neighbors.distances import EXTREME, pairs_with, squared_distances
 from nearworth.neighbors.exact import IndexSearch, Sample, smallest
 from nearworth.neighbors.keys import EuclideanKeys
 from nearworth.neighbors.searchers import Neighbours, OnFail, check_points, check_share
@@ -205,7 +205,7 @@ class HashTables:
             rows = np.unique(np.concatenate(buckets))
             size = min(k, len(rows))
             if size:
-                indices[:size], squares[:size] = smallest(ExactDistances(query, self._points)(rows), rows, size)
+                indices[:size], squares[:size] = smallest(pairs_with(query, self._points, rows), rows, size)
         return found
 
 
