@@ -641,7 +641,9 @@ SEARCHERS: dict[str, Callable[[Any, Any], Any]] = {
     "search graph": _graph,
     "search of one's own": lambda X, X_val: Forgetful(),
     "search faiss flat": lambda X, X_val: nw.FaissSearch("Flat"),
-    "search faiss lists": lambda X, X_val: nw.FaissSearch("IVF4,Flat", nprobe=4),  # all of them, however they are cut
+    "search faiss lists": lambda X, X_val: nw.FaissSearch(
+        "IVF4,Flat", recall=0.9999
+    ),  # all of them, however they are cut
     "search faiss by name": lambda X, X_val: "faiss",
 }
 
@@ -668,7 +670,7 @@ for _name in SEARCHERS:
 @configuration("search asked directly")
 def _(folder: Path) -> Arrays:
     X, y, X_val, y_val = generic(32, 400, 300)
-    lsh = nw.LSHSearch(n_candidates=5, random_state=0).fit(X)
+    lsh = nw.LSHSearch(random_state=0).fit(X).prepare(5)
     indices, distances = lsh.search(X_val[:60], 5)
     with_error = nw.KNNShapley(2, search=nw.LSHSearch(6, 3, 4.0, random_state=2), max_error=0.2, random_state=0)
     with warnings.catch_warnings():

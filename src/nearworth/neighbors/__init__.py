@@ -12,14 +12,13 @@
 
 Nearest neighbours only, found by searchers (`fit(X)`, `search(Q, k)`), whose answers are verified:
 
-    searchers.py  the contract of a searcher, Neighbours (what every search returns), checks of answers
+    searchers.py  the contract of a searcher, Neighbours (what every search returns), checks of answers; neighbours that
+                  were found before
     exact.py      all of the nearest, of any metric; recall of what other searchers found, and how these are tuned
     lsh.py        the paper's hash tables: how many, what they find, and Theorem 4
     faiss_search.py   an index of faiss, and the only module that imports it
-    graph.py      neighbours that were found before
 
     searchers <--- exact <--- lsh, faiss_search
-        ^------ graph
 
 Equal distances must give equal keys, so keys are computed pair by pair in 64-bit floats from differences of the data as
 given. |x|^2 - 2 x.t moves ties apart and drowns small distances far from the origin, so it never decides.

@@ -40,32 +40,17 @@ QKEYS, LEAST_BATCH = 2**22, 16  # qkeys made at a time; queries for which rows a
 SAMPLED_QUERIES, TOGETHER = 128, 256  # queries that an index is tuned on, and that are put to it at a time
 
 
-class ExactSearch(Searcher):
-    """Exact neighbours; equal keys by index.
+class ExactSearch:
+    """Exact neighbours by the keys of any metric, which know the training points; equal keys by index.
 
     One pass over the training points serves BATCH queries, or `batch` where all their exact keys are made. `single`
     allows products in single precision, which are faster.
     """
 
-    def __init__(self, *, single: bool = True, batch: int | None = None) -> None:
-        self._single, self._batch = single, batch
-
-    def fit(self, X: Any) -> Self:
-        """Take the training points, for Euclidean distances."""
-        self._distances = EuclideanKeys(as_points(X))
-        return self.fit_keys(self._distances, len(X))
-
-    def fit_keys(self, keys: Keys, n_train: int) -> Self:
-        """Take the keys of any metric, which know the training points."""
-        self._keys, self._n_train = keys, n_train
+    def __init__(self, keys: Keys, n_train: int, *, single: bool = True, batch: int | None = None) -> None:
+        self._keys, self._n_train, self._batch = keys, n_train, batch
         wanted = keys.has_products and n_train >= PRODUCT_POINTS and native.available()
-        self._products = keys.products(single=self._single) if wanted else None
-        return self
-
-    def search(self, Q: Any, k: int) -> Neighbours:
-        """The k nearest with their Euclidean distances, after `fit`."""
-        found = self.nearest(Q, k)
-        return Neighbours(found.rows, self._distances.as_distances(found.keys, Q))
+        self._products = keys.products(single=single) if wanted else None
 
     def nearest(self, queries: Any, k: int) -> Neighbours:
         """The k nearest with their keys. Sparse queries are fine if the keys take them. Several threads may ask."""
@@ -146,7 +131,7 @@ class Sample:
         self.truth, self.k, self.rows = EuclideanKeys(as_points(X)), k, rows
         self.queries = np.ascontiguousarray(self.truth.data[rows] if queries is None else queries, dtype=np.float64)
         # Without a copy in single precision, which would not pay for a few queries.
-        found = ExactSearch(single=False).fit_keys(self.truth, len(X)).nearest(self.queries, k + (rows is not None))
+        found = ExactSearch(self.truth, len(X), single=False).nearest(self.queries, k + (rows is not None))
         self.indices, self.keys = found if rows is None else found.without(rows)
 
     @property
@@ -169,19 +154,17 @@ class IndexSearch(Searcher):
     """
 
     recall: float = 0.95
-    n_candidates: int | None = None
     n_threads: int | None = None
 
     def __post_init__(self) -> None:
         check_share("recall", self.recall)
-        for name in ("n_candidates", "n_threads"):
-            whole_number(1, or_none=True)(name, getattr(self, name))
+        whole_number(1, or_none=True)("n_threads", self.n_threads)
 
     def fit(self, X: Any) -> Self:
-        """Take the training points; tune the index if it is known for how many neighbours."""
+        """Take the training points. The first search tunes the index for its k, unless `prepare` did."""
         self._truth, self.tuning = EuclideanKeys(check_points(X)), None
         self._build()
-        return self if self.n_candidates is None else self.prepare(self.n_candidates)
+        return self
 
     def prepare(self, k: int, queries: Any = None) -> Self:
         """Choose what was not given, for k neighbours, from `queries` or from training points among themselves."""

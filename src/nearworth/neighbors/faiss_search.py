@@ -12,7 +12,7 @@ import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,13 +21,13 @@ import numpy.typing as npt
 from nearworth._common.memory import usable_threads
 from nearworth._common.types import FloatMatrix
 from nearworth.inputs.features import fingerprint
-from nearworth.inputs.parameters import condition, whole_number
+from nearworth.inputs.parameters import condition
 from nearworth.neighbors.exact import IndexSearch, Sample
 from nearworth.neighbors.searchers import Neighbours
 
 FLAT_POINTS, LISTS_POINTS, CODED_COLUMNS, MOST_CODES = 20_000, 500_000, 8, 64
 TRAINING_ROWS, TRAINING_PER_LIST, TRAINING_ROUNDS = 16_384, 64, 10
-MOST_EF, MOST_FETCHED = 8192, 16_384
+LEAST_EF, MOST_FETCHED = 16, 16_384  # candidates of a walk (HNSW), points fetched for a query
 SPARE = 8  # points fetched on top, because 32 bits confuse a few at the border
 ROWS_AT_ONCE = 2**16  # that are added
 
@@ -66,27 +66,17 @@ class FaissSearch(IndexSearch):
         Text for `faiss.index_factory`, such as "Flat", "HNSW32", "IVF256,Flat" or "PQ32x4fs". "auto" takes an index by
         the number of training points.
     recall
-        Share of the neighbours that should be found: the efforts are raised until a sample of queries has it.
-    nprobe, ef_search, overfetch
-        Efforts: lists visited (IVF), candidates of the walk (HNSW), points fetched per point asked for. Each is chosen
-        unless given.
-    n_candidates
-        K*, if `fit` is to choose the efforts. Otherwise `prepare(k)` does, or the first `search`.
+        Share of the neighbours that should be found. The efforts are raised until a sample of queries has it: lists
+        visited (IVF), and points fetched per point asked for.
     n_threads
         Threads of building and searching; None for all usable cores.
     """
 
     factory: str = "auto"
-    _: KW_ONLY
-    nprobe: int | None = None
-    ef_search: int | None = None
-    overfetch: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         condition(lambda v: isinstance(v, str), 'text such as "auto", "Flat" or "HNSW32"')("factory", self.factory)
-        for name in ("nprobe", "ef_search", "overfetch"):
-            whole_number(1, or_none=True)(name, getattr(self, name))
 
     def fingerprint(self) -> str:
         """A hash of the index and the efforts: equal ones give equal answers."""
@@ -116,29 +106,18 @@ class FaissSearch(IndexSearch):
             raise ValueError(f"factory={self._kind!r} does not work for {size}: {reason}") from error
 
     def _tune(self, k: int, queries: Any) -> FaissTuning:
-        """Of the efforts that are not given, the one that helps most is doubled until the sample has the recall."""
-        sample, limits = self._sample(k, queries, np.random.default_rng(0)), self._limits(k)
-        tried = [self._try(sample, {name: least for name, (least, _) in limits.items()})]
-        while tried[-1].recall - 2.0 * tried[-1].error < self.recall:
-            effort = tried[-1].effort
-            raised = [effort | {name: min(2 * effort[name], most)} for name, (_, most) in limits.items()]
-            options = [self._try(sample, more) for more in raised if more != effort]
-            if not options:  # the best there is; more effort than it needs would not find more
-                tried.append(max(tried, key=lambda tuning: tuning.recall))
-                break
-            tried.append(max(options, key=lambda tuning: tuning.recall))
-        return tried[-1]
-
-    def _limits(self, k: int) -> dict[str, tuple[int, int]]:
-        """The least and the most of each effort that the index knows; both as given where it is given."""
-        lists, limits = import_faiss().try_extract_index_ivf(self._index), {}
+        """The effort that helps most is doubled until the sample has the recall."""
+        sample, most = self._sample(k, queries, np.random.default_rng(0)), {"overfetch": max(1, MOST_FETCHED // k)}
+        lists = import_faiss().try_extract_index_ivf(self._index)
         if lists is not None:
-            limits["nprobe"] = max(1, lists.nlist // 64), lists.nlist
-        elif "HNSW" in self._kind:
-            limits["ef_search"] = max(16, k), max(MOST_EF, k)
-        limits["overfetch"] = 1, max(1, MOST_FETCHED // k)
-        given = {name: getattr(self, name) for name in limits}
-        return {name: both if given[name] is None else (given[name],) * 2 for name, both in limits.items()}
+            most["nprobe"] = lists.nlist
+        tried = [self._try(sample, dict.fromkeys(most, 1))]
+        while (last := tried[-1]).recall - 2.0 * last.error < self.recall:
+            raised = [last.effort | {name: 2 * last.effort[name]} for name in most if last.effort[name] < most[name]]
+            if not raised:  # the best there is; more effort than it needs would not find more
+                return max(tried, key=lambda tuning: tuning.recall)
+            tried.append(max((self._try(sample, effort) for effort in raised), key=lambda tuning: tuning.recall))
+        return last
 
     def _try(self, sample: Sample, effort: dict[str, int]) -> FaissTuning:
         self.tuning = tuning = FaissTuning(self._kind, sample.k, effort, self.recall)
@@ -152,8 +131,8 @@ class FaissSearch(IndexSearch):
         space = faiss.ParameterSpace()
         if "nprobe" in effort:
             space.set_index_parameter(self._index, "nprobe", effort["nprobe"])
-        if "ef_search" in effort:
-            space.set_index_parameter(self._index, "efSearch", max(effort["ef_search"], count))
+        elif "HNSW" in self._kind:
+            space.set_index_parameter(self._index, "efSearch", max(LEAST_EF, count))
         with _threads(faiss, 1):  # those of a search are our own
             fetched = np.asarray(self._index.search(self._narrow(queries), count)[1], dtype=np.intp)
         return self._truth.order(queries, fetched).resized(k)

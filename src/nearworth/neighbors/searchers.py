@@ -1,8 +1,8 @@
-"""What a searcher is: the contract, the form of its answers, and the checks that searchers share.
+"""What a searcher is: the contract, the form of its answers, the checks that searchers share, and the simplest of them.
 
 A searcher knows the training points and names the nearest of them. Its answers are verified, not trusted:
 `check_answer` refuses what cannot be right, and `exact.py` ranks the points found by exact distances and measures how
-many of the nearest were found.
+many of the nearest were found. GraphSearch knows answers that were found before.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nearworth._common.types import BoolMatrix, FloatMatrix, IntVector, Ties
-from nearworth.inputs.features import check_features
+from nearworth._common.warnings import warn_user
+from nearworth.inputs.features import check_features, fingerprint, is_sparse
 from nearworth.inputs.parameters import condition, is_real, whole_number
 from nearworth.neighbors.distances import readable
 
@@ -177,6 +178,76 @@ def _wrong(found: npt.NDArray[Any], far: npt.NDArray[Any], n_train: int, shape: 
             query, rank = map(int, np.argwhere(where)[0])
             some = ", ".join(map(str, values[query, rank : rank + 2].tolist()))
             yield f"{what} for query {query} of its batch, at rank {rank} ({some})"
+
+
+class GraphSearch(Searcher):
+    """A k-nearest-neighbour graph: row q holds the neighbours of validation point q, or of training point q.
+
+    Parameters
+    ----------
+    indices, distances
+        Arrays (points, neighbours) in any order, -1 where there are fewer neighbours.
+
+    Examples
+    --------
+    >>> graph = GraphSearch([[2, 0], [1, -1]], [[0.5, 0.1], [0.2, np.inf]])
+    >>> graph.search([[0.0], [1.0]], 1)[0].tolist()
+    [[0], [1]]
+    """
+
+    def __init__(self, indices: Any, distances: Any) -> None:
+        found, far = np.asarray(indices), np.asarray(distances)
+        if found.ndim != 2 or found.shape != far.shape:
+            raise ValueError(f"indices and distances must be matrices of one shape; got {found.shape} and {far.shape}.")
+        order = np.lexsort((found, np.where(found == MISSING, np.inf, far)), axis=1)
+        ordered = (np.take_along_axis(each, order, axis=1) for each in (found, far))
+        limit, (n_queries, k) = int(found.max(initial=MISSING)) + 1, found.shape
+        self._found = check_answer(*ordered, limit, k, n_queries=n_queries, searcher=self)
+        self._columns: int | None = None  # training points, if a matrix says how many
+
+    @classmethod
+    def from_csr(cls, graph: Any) -> Self:
+        """From a sparse matrix of distances, (points, training points), as scikit-learn and cleanlab make them.
+
+        What is stored counts, zeros included: a stored zero is a duplicate, an absent entry no neighbour.
+        """
+        if not is_sparse(graph):
+            raise TypeError(f"graph must be a scipy sparse matrix of distances; got {type(graph).__name__}.")
+        csr = graph.tocsr()
+        counts = np.diff(csr.indptr)
+        if csr.nnz and counts.max() > 1 and (csr.data == 1).all():
+            warn_user(
+                "every distance in the graph is 1, as in a graph of connections, so all neighbours are tied. "
+                "scikit-learn makes distances with mode='distance'."
+            )
+        there = np.arange(counts.max(initial=0)) < counts[:, None]
+        indices, distances = Neighbours.empty(*there.shape)
+        indices[there], distances[there] = csr.indices, csr.data
+        found = cls(indices, distances)
+        found._columns = csr.shape[1]
+        return found
+
+    def fit(self, X: Any) -> Self:
+        """Check that the graph speaks of these training points."""
+        known = int(self._found.rows.max(initial=MISSING)) + 1 if self._columns is None else self._columns
+        if len(X) < known or self._columns not in (None, len(X)):
+            raise ValueError(f"the graph speaks of {known} training points, but X has {len(X)} rows.")
+        return self
+
+    def fingerprint(self) -> str:
+        """A hash of the graph."""
+        return fingerprint(*self._found)
+
+    def search(self, Q: Any, k: int) -> Neighbours:
+        """The answers to all points of the graph, which Q must be, in its order: the graph knows no others."""
+        if len(Q) != len(self._found.rows):
+            raise ValueError(f"the graph has {len(self._found.rows)} rows and Q has {len(Q)}. Give all its points.")
+        return self._found.resized(k)
+
+    def search_numbered(self, numbers: IntVector, Q: Any, k: int) -> Neighbours:  # noqa: ARG002 - it knows no points
+        if len(numbers) and numbers.max() >= len(self._found.rows):
+            raise ValueError(f"point {numbers.max()} is not in a graph of {len(self._found.rows)} rows.")
+        return self._found.part(numbers).resized(k)
 
 
 def check_points(X: Any) -> npt.NDArray[Any]:
