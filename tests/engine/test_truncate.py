@@ -260,10 +260,10 @@ def test_a_plan_with_hash_tables_tells_what_they_would_do(data):
     est = nw.KNNShapley(5, search="lsh", n_candidates=10, random_state=0).fit(X, y)
     plan = est.plan(200)
     assert plan.seconds is None
-    for part in ("hash tables of", "recall", "predicted", "Theorem 4", "p1", "p2", "pmax", "vacuous"):
+    for part in ("hash tables, n_tables ", "recall", "predicted", "Theorem 4", "p1", "p2", "pmax", "vacuous"):
         assert part in str(plan)
     by_hand = nw.KNNShapley(5, search=nw.LSHSearch(3, 2, 1.5, random_state=0), n_candidates=10).fit(X, y).plan(200)
-    assert "3 hash tables of 2 hashes, width 1.5" in str(by_hand)
+    assert "hash tables, n_tables 3, n_hashes 2, width 1.5" in str(by_hand)
 
 
 @pytest.mark.parametrize("semivalue", ["shapley", "banzhaf", "loo"])

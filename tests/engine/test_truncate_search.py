@@ -44,7 +44,7 @@ SEARCHERS = {
     "named": lambda X, X_val: "lsh",
     "graph": graph,
     "own": lambda X, X_val: Forgetful(),
-    "faiss": lambda X, X_val: nw.FaissSearch("IVF16,Flat", nprobe=1),
+    "faiss": lambda X, X_val: nw.FaissSearch("IVF16,Flat", recall=0.5),
     "hnsw": lambda X, X_val: nw.FaissSearch("HNSW8", recall=0.5),
 }
 

@@ -679,8 +679,8 @@ def _(folder: Path) -> Arrays:
     return {
         "lsh indices": indices,
         "lsh distances": distances,
-        "lsh tables and hashes": (lsh.tuning.n_tables, lsh.tuning.n_hashes),
-        "lsh width": lsh.tuning.width,
+        "lsh tables and hashes": (lsh.tuning.parameters["n_tables"], lsh.tuning.parameters["n_hashes"]),
+        "lsh width": lsh.tuning.parameters["width"],
         "lsh itself": nw.KNNShapley(3, search="lsh", n_candidates=6, random_state=0).fit(X, y).value().values,
     } | everything(v, "max error ")
 

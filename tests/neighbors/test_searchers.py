@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from nearworth.neighbors.exact import ExactSearch
+from exact_searcher import ExactSearcher
 from nearworth.neighbors.searchers import Neighbours, Searcher, as_searcher, check_answer
 
 GOOD = np.array([[4, 2, 0], [1, 3, -1]]), np.array([[0.0, 0.0, 2.5], [1.0, 1.5, np.inf]])
@@ -101,7 +101,7 @@ class Plain:
     """What the contract requires, and nothing else."""
 
     def fit(self, X):
-        self._exact = ExactSearch().fit(X)
+        self._exact = ExactSearcher().fit(X)
         return self
 
     def search(self, Q, k):
@@ -143,7 +143,7 @@ def test_members_that_are_there_are_used(rng):
 
 
 def test_ours_have_all_members():
-    for searcher in (ExactSearch(), nw.LSHSearch(), nw.GraphSearch([[0]], [[1.0]])):
+    for searcher in (ExactSearcher(), nw.LSHSearch(), nw.GraphSearch([[0]], [[1.0]])):
         assert isinstance(searcher, Searcher)
         assert as_searcher(searcher) is searcher
 

@@ -1,14 +1,13 @@
 """Geometry: from points to ranks. Nothing here ever sees a label.
 
-    keys.py       what rank keys are: a batch of queries -> (Q, N), smaller is nearer, equal is a tie; the keys of a
-                  metric by its name
-    cosine.py     the keys of angles
+    keys.py       what rank keys are: a batch of queries -> (Q, N), smaller is nearer, equal is a tie; the keys of
+                  every metric
     quantised.py  keys as whole numbers with a tolerance, as the compiled kernels read them: from a matrix product,
                   with bounds of its errors, or from exact keys
     distances.py  training rows as kernels read them, and which of them are identical; exact distances and inner
                   products of all pairs, or of a few
 
-    keys ---> cosine ---> quantised ---> distances
+    keys ---> quantised ---> distances
 
 Nearest neighbours only, found by searchers (`fit(X)`, `search(Q, k)`), whose answers are verified:
 

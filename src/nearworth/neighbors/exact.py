@@ -4,7 +4,7 @@ ExactSearch     one pass over the training points: quantised keys from a matrix 
                 exact keys of the others decide. What other searchers are measured against.
 ask             the answer of a searcher, checked and in exact order.
 Sample          queries with their exact neighbours: the recall of a searcher, and what it says about other queries.
-IndexSearch     what searchers that are tuned to a recall have in common.
+IndexSearch     what searchers that are tuned to a recall have in common; Tuning, what they choose.
 """
 
 from __future__ import annotations
@@ -145,11 +145,34 @@ class Sample:
         return recall_by_distance(found.keys, self.keys)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Tuning:
+    """Parameters of an index for K* = k neighbours, and the share of these that it should find; prints itself."""
+
+    parameters: dict[str, Any]
+    k: int
+    wanted: float
+    recall: float = np.nan
+
+    @property
+    def warning(self) -> str | None:
+        """What the user should know; None if all is well."""
+        if self.recall >= self.wanted:
+            return None
+        return f"these parameters find {self.recall:.1%} of the neighbours, {self.wanted:.1%} were asked for"
+
+    def __str__(self) -> str:
+        numbers = {name: f"{n:.6g}" if isinstance(n, float) else n for name, n in self.parameters.items()}
+        chosen = ", ".join(f"{name} {number}" for name, number in numbers.items())
+        line = f"{chosen}: recall {self.recall:.3f} predicted for K* = {self.k} (wanted {self.wanted:g})"
+        return f"{line}\n  warning: {self.warning}" if self.warning else line
+
+
 @dataclass(eq=False, kw_only=True)
 class IndexSearch(Searcher):
     """A searcher that makes an index of the training points and tunes it to a recall, on a sample of queries.
 
-    Subclasses have `_build()`, which begins with `_points`, `_tune(k, queries)`, which returns the tuning, and
+    Subclasses have `_build()`, which begins with `_points`, `_tune(k, queries)`, and
     `_nearest(queries, k)`: neighbours of a few queries with squared distances, in any thread.
     """
 
@@ -198,7 +221,7 @@ class IndexSearch(Searcher):
     def _build(self) -> None:
         raise NotImplementedError
 
-    def _tune(self, k: int, queries: Any) -> Any:
+    def _tune(self, k: int, queries: Any) -> Tuning:
         raise NotImplementedError
 
     def _nearest(self, queries: FloatMatrix, k: int) -> Neighbours:

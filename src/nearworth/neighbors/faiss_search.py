@@ -8,7 +8,6 @@ This is the only module that imports faiss.
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ from nearworth._common.memory import usable_threads
 from nearworth._common.types import FloatMatrix
 from nearworth.inputs.features import fingerprint
 from nearworth.inputs.parameters import condition
-from nearworth.neighbors.exact import IndexSearch, Sample
+from nearworth.neighbors.exact import IndexSearch, Sample, Tuning
 from nearworth.neighbors.searchers import Neighbours
 
 FLAT_POINTS, LISTS_POINTS, CODED_COLUMNS, MOST_CODES = 20_000, 500_000, 8, 64
@@ -30,30 +29,6 @@ TRAINING_ROWS, TRAINING_PER_LIST, TRAINING_ROUNDS = 16_384, 64, 10
 LEAST_EF, MOST_FETCHED = 16, 16_384  # candidates of a walk (HNSW), points fetched for a query
 SPARE = 8  # points fetched on top, because 32 bits confuse a few at the border
 ROWS_AT_ONCE = 2**16  # that are added
-
-
-@dataclass(frozen=True)
-class FaissTuning:
-    """The effort chosen, and the recall that a sample of queries had with it; prints itself."""
-
-    factory: str
-    k: int
-    effort: dict[str, int]
-    wanted: float
-    recall: float = math.nan
-    error: float = math.nan  # standard error of the recall
-
-    @property
-    def warning(self) -> str | None:
-        """What the user should know; None if all is well."""
-        if self.recall >= self.wanted:
-            return None
-        return f"the index finds {self.recall:.1%} of the neighbours at its best, {self.wanted:.1%} were asked for"
-
-    def __str__(self) -> str:
-        effort = ", ".join(f"{name} {value}" for name, value in self.effort.items())
-        line = f"faiss {self.factory}, {effort}: recall {self.recall:.3f} on sampled queries for K* = {self.k}"
-        return f"{line}\n  warning: {self.warning}" if self.warning else line
 
 
 @dataclass(eq=False)
@@ -80,7 +55,7 @@ class FaissSearch(IndexSearch):
 
     def fingerprint(self) -> str:
         """A hash of the index and the efforts: equal ones give equal answers."""
-        return fingerprint(self.tuning.effort, import_faiss().serialize_index(self._index))
+        return fingerprint(self.tuning.parameters, import_faiss().serialize_index(self._index))
 
     def _build(self) -> None:
         faiss, points = import_faiss(), self._points
@@ -105,28 +80,31 @@ class FaissSearch(IndexSearch):
             size = f"{len(points):,} points of {points.shape[1]} columns"
             raise ValueError(f"factory={self._kind!r} does not work for {size}: {reason}") from error
 
-    def _tune(self, k: int, queries: Any) -> FaissTuning:
-        """The effort that helps most is doubled until the sample has the recall."""
+    def _tune(self, k: int, queries: Any) -> Tuning:
+        """The effort that helps most is doubled until the sample has the recall, surely."""
         sample, most = self._sample(k, queries, np.random.default_rng(0)), {"overfetch": max(1, MOST_FETCHED // k)}
         lists = import_faiss().try_extract_index_ivf(self._index)
         if lists is not None:
             most["nprobe"] = lists.nlist
         tried = [self._try(sample, dict.fromkeys(most, 1))]
-        while (last := tried[-1]).recall - 2.0 * last.error < self.recall:
-            raised = [last.effort | {name: 2 * last.effort[name]} for name in most if last.effort[name] < most[name]]
+        while tried[-1][0] < self.recall:
+            effort = {name: tried[-1][1].parameters[name] for name in most}
+            raised = [effort | {name: 2 * effort[name]} for name in most if effort[name] < most[name]]
             if not raised:  # the best there is; more effort than it needs would not find more
-                return max(tried, key=lambda tuning: tuning.recall)
-            tried.append(max((self._try(sample, effort) for effort in raised), key=lambda tuning: tuning.recall))
-        return last
+                return max((tuning for _, tuning in tried), key=lambda tuning: tuning.recall)
+            tried.append(max((self._try(sample, more) for more in raised), key=lambda each: each[1].recall))
+        return tried[-1][1]
 
-    def _try(self, sample: Sample, effort: dict[str, int]) -> FaissTuning:
-        self.tuning = tuning = FaissTuning(self._kind, sample.k, effort, self.recall)
+    def _try(self, sample: Sample, effort: dict[str, int]) -> tuple[float, Tuning]:
+        """The recall of an effort, less two standard errors, and the effort with its recall."""
+        self.tuning = Tuning(parameters={"factory": self._kind} | effort, k=sample.k, wanted=self.recall)
         found = sample.recall_of(self)
-        return replace(tuning, recall=float(found.mean()), error=float(found.std()) / np.sqrt(len(found)))
+        mean = float(found.mean())
+        return mean - 2.0 * float(found.std()) / np.sqrt(len(found)), replace(self.tuning, recall=mean)
 
     def _nearest(self, queries: FloatMatrix, k: int) -> Neighbours:
         """By true distance, of the points that faiss takes for the nearest: more than k, -1 where there are fewer."""
-        faiss, effort = import_faiss(), self.tuning.effort
+        faiss, effort = import_faiss(), self.tuning.parameters
         count = min(len(self._points), effort["overfetch"] * k + SPARE)
         space = faiss.ParameterSpace()
         if "nprobe" in effort:
