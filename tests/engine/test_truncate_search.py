@@ -39,8 +39,14 @@ class Forgetful:
         return "forgets the nearest"
 
 
+def hash_tables(X, X_val):
+    searcher = nw.LSHSearch(4, 4, 2.0, random_state=1)
+    searcher.on_fail = "partial"
+    return searcher
+
+
 SEARCHERS = {
-    "lsh": lambda X, X_val: nw.LSHSearch(4, 4, 2.0, random_state=1, on_fail="partial"),
+    "lsh": hash_tables,
     "named": lambda X, X_val: "lsh",
     "graph": graph,
     "own": lambda X, X_val: Forgetful(),

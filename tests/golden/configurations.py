@@ -635,8 +635,14 @@ def _graph(X: Any, X_val: Any) -> Any:
     return nw.GraphSearch(found, far)
 
 
+def _partial(X: Any, X_val: Any) -> Any:
+    searcher = nw.LSHSearch(4, 4, 2.0, random_state=1)
+    searcher.on_fail = "partial"
+    return searcher
+
+
 SEARCHERS: dict[str, Callable[[Any, Any], Any]] = {
-    "search lsh": lambda X, X_val: nw.LSHSearch(4, 4, 2.0, random_state=1, on_fail="partial"),
+    "search lsh": _partial,
     "search lsh by name": lambda X, X_val: "lsh",
     "search graph": _graph,
     "search of one's own": lambda X, X_val: Forgetful(),

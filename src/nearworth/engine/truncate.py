@@ -128,17 +128,11 @@ class SearcherSource:
         self._n_complete = int(np.count_nonzero(self._recall >= 1.0))
 
     def __call__(self, start: int, stop: int) -> Neighbours:
-        first, on_fail = start - start % BLOCK, self._searcher.on_fail
+        first = start - start % BLOCK
         found = self._answers(first).part(np.arange(start, stop) - first)
         failed = found.sizes < self._n_needed
         self.failed[start:stop] |= failed
-        if on_fail == "raise" and failed.any():
-            query = int(np.flatnonzero(failed)[0])
-            raise ValueError(
-                f"{self._searcher.name} found {found.sizes[query]} of {self.k} neighbours of validation point "
-                f"{start + query}. Use on_fail='exact' or 'partial'."
-            )
-        self._replace_by_exact(found, start, stop, failed & (on_fail == "exact"))
+        self._replace_by_exact(found, start, stop, failed & (self._searcher.on_fail == "exact"))
         if self._listing is not None:
             for query, rows, keys in zip(range(start, stop), *found, strict=True):
                 self._listing.keep(query, rows[rows >= 0], keys[rows >= 0])

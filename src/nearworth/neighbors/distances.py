@@ -76,13 +76,6 @@ def blocks(points: Any) -> Iterator[tuple[int, Any]]:
         yield start, points[start : start + step]
 
 
-def scaled(rows: Any, factor: float) -> Any:
-    """Rows times a power of two, which rounds nothing; dense ones are scaled when they are read."""
-    if is_sparse(rows):
-        return rows * factor
-    return Converted(rows, lambda some: some.astype(np.float64) * factor)
-
-
 def first_duplicates(*parts: Any) -> IntVector:
     """For each row of all parts, the number of the first row equal to it (its own where there is none)."""
     hashes = np.fromiter(chain(*map(digests, parts)), dtype=f"V{DIGEST}", count=sum(part.shape[0] for part in parts))

@@ -17,12 +17,10 @@ from nearworth.neighbors.distances import (
     Converted,
     all_pairs,
     blocks,
-    first_duplicates,
     largest_magnitude,
     listed_pairs,
     pairs_with,
     readable,
-    scaled,
     sparse_distances,
     squared_distances,
     streamed,
@@ -145,9 +143,8 @@ class EuclideanKeys(Keys):
     """Squared distances from differences, to the bit the same of dense and of sparse rows.
 
     Differences below 1e-154 vanish when they are squared. A difference of two floats is 0 or at least about 2**-53 of
-    the larger of them, so this happens only between numbers below TINY, and matters only where training rows differ in
-    such numbers alone. If there are such rows, everything is scaled. They are still told apart if they are 1e-285 times
-    the largest number of the training set.
+    the larger of them, so this happens only between numbers below TINY. If there are such numbers, everything is
+    scaled. They are still told apart if they are 1e-285 times the largest number of the training set.
     """
 
     def __init__(self, X: Any, *, is_squared: bool = False) -> None:
@@ -156,9 +153,9 @@ class EuclideanKeys(Keys):
         largest, has_tiny = _magnitudes(X)
         self.exponent = int(np.frexp(largest)[1])  # of the largest number
         self._rows, self._factor = self._points, 1.0  # a power of two
-        if has_tiny and self._differ_in_tiny(X):
-            self._factor = 2.0 ** min(TOP - self.exponent, 1000)
-            self._points = scaled(self._rows, self._factor)
+        if has_tiny:
+            factor = self._factor = 2.0 ** min(TOP - self.exponent, 1000)
+            self._points = X * factor if is_sparse(X) else Converted(X, lambda rows: rows * factor)
         if not is_sparse(X):
             self.data = X
             self.has_products = TINY <= largest < 2.0**EXTREME
@@ -194,11 +191,6 @@ class EuclideanKeys(Keys):
         with np.errstate(over="ignore"):  # then all points are equally far
             return rows if self._factor == 1.0 else rows * self._factor
 
-    def _differ_in_tiny(self, X: Any) -> bool:
-        """Whether there are training rows that differ in tiny numbers alone."""
-        rounded = _without_tiny(X) if is_sparse(X) else Converted(X, _without_tiny)
-        return bool((first_duplicates(X) != first_duplicates(rounded)).any())
-
 
 def _magnitudes(X: Any) -> tuple[float, bool]:
     """The largest magnitude, and whether there are tiny numbers other than 0."""
@@ -210,10 +202,6 @@ def _magnitudes(X: Any) -> tuple[float, bool]:
         largest = max(largest, float(np.fmax.reduce(sizes, axis=None, initial=0.0)))
         has_tiny |= bool(((sizes > 0.0) & (sizes < TINY)).any())
     return largest, has_tiny
-
-
-def _without_tiny(rows: Any) -> Any:
-    return rows * (abs(rows) >= TINY)
 
 
 class SparseManhattanKeys(Keys):
@@ -241,9 +229,6 @@ class NanEuclideanKeys(EuclideanKeys):
                     share = squares.shape[1] / np.where(present, present, np.nan)
                     key[start : start + len(rows)] = np.nansum(squares, axis=1) * share
         return _refuse_undefined(keys, "nan_euclidean")
-
-    def _differ_in_tiny(self, X: Any) -> bool:  # noqa: ARG002 - any row may, where only some columns are compared
-        return True
 
 
 class InnerProductKeys(Keys):

@@ -29,11 +29,11 @@ import numpy.typing as npt
 from nearworth._common import native
 from nearworth._common.types import FloatMatrix, FloatVector
 from nearworth.inputs.features import fingerprint
-from nearworth.inputs.parameters import as_generator, one_of, positive_or_none, seed, whole_number
+from nearworth.inputs.parameters import as_generator, positive_or_none, seed, whole_number
 from nearworth.neighbors.distances import EXTREME, pairs_with, squared_distances
 from nearworth.neighbors.exact import IndexSearch, Sample, Tuning, smallest
 from nearworth.neighbors.keys import EuclideanKeys
-from nearworth.neighbors.searchers import Neighbours, OnFail, check_points, check_share
+from nearworth.neighbors.searchers import Neighbours, check_points, check_share
 
 # Products are made of panels of one shape: a BLAS rounds other shapes differently, and a hash is a rounded number.
 PANEL = 256
@@ -64,9 +64,6 @@ class LSHSearch(IndexSearch):
         Threads of a search; None for all usable cores. Several callers may search at once.
     random_state
         Seed of the hash functions and of the sample they are chosen from.
-    on_fail
-        What a valuation does where fewer than K* neighbours are found: "exact" searches these queries exactly,
-        "partial" makes do with what was found, "raise" stops.
 
     Examples
     --------
@@ -84,11 +81,9 @@ class LSHSearch(IndexSearch):
     _: KW_ONLY
     delta: float = 0.1
     random_state: Any = None
-    on_fail: OnFail = "exact"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        one_of("exact", "partial", "raise")("on_fail", self.on_fail)
         for name in ("n_tables", "n_hashes"):
             whole_number(1, or_none=True)(name, getattr(self, name))
         positive_or_none("width", self.width)

@@ -8,7 +8,7 @@ many of the nearest were found. GraphSearch knows answers that were found before
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,6 @@ from nearworth.inputs.parameters import condition, is_real, whole_number
 from nearworth.neighbors.distances import readable
 
 MISSING = -1
-OnFail: TypeAlias = Literal["exact", "partial", "raise"]
 
 check_share = condition(lambda v: is_real(v) and 0 < v < 1, "a number between 0 and 1, such as 0.95", ValueError)
 
@@ -89,8 +88,8 @@ class Searcher:
     finds itself. Arrays are dense and finite, of any real type and memory layout.
     """
 
-    on_fail: OnFail = "exact"
-    """Where fewer than `n_candidates` are found: search exactly, value with what was found ("partial"), or "raise"."""
+    on_fail: Literal["exact", "partial"] = "exact"
+    """Where fewer than `n_candidates` are found: search exactly, or value with what was found."""
 
     random_state: Any = 0
     """The seed. Must be a number if there is a checkpoint, so that a resumed run finds the same."""
