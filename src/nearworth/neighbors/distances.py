@@ -115,10 +115,6 @@ def digests(X: Any) -> Iterator[bytes]:
                 yield blake2b(row.tobytes(), digest_size=DIGEST).digest()
 
 
-def largest_magnitude(X: Any) -> float:
-    return max(max(float(rows.max()), -float(rows.min())) for _, rows in blocks(X))
-
-
 def squared_distances(queries: Any, points: Any) -> FloatMatrix:
     """Squared distances of every query and point, (Q, N), both dense or both sparse."""
     if is_sparse(points):
@@ -141,12 +137,12 @@ def sparse_distances(queries: Any, points: Any, power: int) -> FloatMatrix:
         for query, distances in zip(range(len(out)), out, strict=True):
             _sparse_row(queries[[query]], points, power, distances)
         return out
-    native.call("sparse_distances", out, *_csr_arrays(queries), *_csr_arrays(points), power)
+    sides = [
+        (X.indptr.astype(np.int64), X.indices.astype(np.int32, copy=False), X.data.astype(np.float64, copy=False))
+        for X in (queries, points)
+    ]
+    native.call("sparse_distances", out, *sides[0], *sides[1], power)
     return out
-
-
-def _csr_arrays(X: Any) -> tuple[Any, Any, Any]:
-    return X.indptr.astype(np.int64), X.indices.astype(np.int32, copy=False), X.data.astype(np.float64, copy=False)
 
 
 def all_pairs(queries: FloatMatrix, points: Rows, *, product: bool = False) -> FloatMatrix:

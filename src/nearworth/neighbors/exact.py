@@ -9,10 +9,10 @@ IndexSearch     what searchers that are tuned to a recall have in common; Tuning
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -179,6 +179,10 @@ class IndexSearch(Searcher):
     recall: float = 0.95
     n_threads: int | None = None
 
+    _build: ClassVar[Callable[[Any], None]]
+    _tune: ClassVar[Callable[[Any, int, Any], Tuning]]
+    _nearest: ClassVar[Callable[[Any, FloatMatrix, int], Neighbours]]
+
     def __post_init__(self) -> None:
         check_share("recall", self.recall)
         whole_number(1, or_none=True)("n_threads", self.n_threads)
@@ -217,15 +221,6 @@ class IndexSearch(Searcher):
             return Sample(points, k, rows=np.sort(rng.choice(len(points), size, replace=False)))
         rows = check_queries(queries, points.shape[1], k)
         return Sample(points, k, rows[:: -(-len(rows) // SAMPLED_QUERIES)])
-
-    def _build(self) -> None:
-        raise NotImplementedError
-
-    def _tune(self, k: int, queries: Any) -> Tuning:
-        raise NotImplementedError
-
-    def _nearest(self, queries: FloatMatrix, k: int) -> Neighbours:
-        raise NotImplementedError
 
 
 def smallest(keys: FloatVector, rows: npt.NDArray[Any], k: int) -> tuple[IntVector, FloatVector]:

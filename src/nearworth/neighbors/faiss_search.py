@@ -9,8 +9,6 @@ This is the only module that imports faiss.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -63,7 +61,7 @@ class FaissSearch(IndexSearch):
         spread = float(np.abs(np.stack([points.min(axis=0), points.max(axis=0)]) - self._centre).max())
         self._scale = -int(np.frexp(spread)[1])
         self._kind = automatic_factory(*points.shape) if self.factory == "auto" else self.factory
-        n_training = TRAINING_ROWS
+        n_training, threads = TRAINING_ROWS, faiss.omp_get_max_threads()
         try:
             self._index = faiss.index_factory(points.shape[1], self._kind)
             lists = faiss.try_extract_index_ivf(self._index)
@@ -71,14 +69,16 @@ class FaissSearch(IndexSearch):
                 n_training = max(n_training, TRAINING_PER_LIST * lists.nlist)
                 lists.cp.niter, lists.cp.min_points_per_centroid = TRAINING_ROUNDS, 1
             some = np.random.default_rng(0).choice(len(points), min(n_training, len(points)), replace=False)
-            with _threads(faiss, usable_threads(self.n_threads)):
-                self._index.train(self._narrow(points[np.sort(some)]))
-                for start in range(0, len(points), ROWS_AT_ONCE):
-                    self._index.add(self._narrow(points[start : start + ROWS_AT_ONCE]))
+            faiss.omp_set_num_threads(usable_threads(self.n_threads))
+            self._index.train(self._narrow(points[np.sort(some)]))
+            for start in range(0, len(points), ROWS_AT_ONCE):
+                self._index.add(self._narrow(points[start : start + ROWS_AT_ONCE]))
         except RuntimeError as error:
             reason = str(error).splitlines()[0].split("Error: ")[-1][:200]
             size = f"{len(points):,} points of {points.shape[1]} columns"
             raise ValueError(f"factory={self._kind!r} does not work for {size}: {reason}") from error
+        finally:
+            faiss.omp_set_num_threads(threads)
 
     def _tune(self, k: int, queries: Any) -> Tuning:
         """The effort that helps most is doubled until the sample has the recall, surely."""
@@ -111,8 +111,8 @@ class FaissSearch(IndexSearch):
             space.set_index_parameter(self._index, "nprobe", effort["nprobe"])
         elif "HNSW" in self._kind:
             space.set_index_parameter(self._index, "efSearch", max(LEAST_EF, count))
-        with _threads(faiss, 1):  # those of a search are our own
-            fetched = np.asarray(self._index.search(self._narrow(queries), count)[1], dtype=np.intp)
+        faiss.omp_set_num_threads(1)  # in this thread of our own, one of several that search
+        fetched = np.asarray(self._index.search(self._narrow(queries), count)[1], dtype=np.intp)
         return self._truth.order(queries, fetched).resized(k)
 
     def _narrow(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
@@ -143,13 +143,3 @@ def import_faiss() -> Any:
     except ImportError as error:
         raise ImportError("FaissSearch needs faiss, which is not installed: pip install 'nearworth[faiss]'") from error
     return faiss
-
-
-@contextmanager
-def _threads(faiss: Any, count: int) -> Iterator[None]:
-    before = faiss.omp_get_max_threads()
-    faiss.omp_set_num_threads(count)
-    try:
-        yield
-    finally:
-        faiss.omp_set_num_threads(before)

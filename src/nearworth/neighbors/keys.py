@@ -17,7 +17,6 @@ from nearworth.neighbors.distances import (
     Converted,
     all_pairs,
     blocks,
-    largest_magnitude,
     listed_pairs,
     pairs_with,
     readable,
@@ -155,7 +154,7 @@ class EuclideanKeys(Keys):
         self._rows, self._factor = self._points, 1.0  # a power of two
         if has_tiny:
             factor = self._factor = 2.0 ** min(TOP - self.exponent, 1000)
-            self._points = X * factor if is_sparse(X) else Converted(X, lambda rows: rows * factor)
+            self._points = X * factor if is_sparse(X) else Converted(X, partial(np.multiply, factor))
         if not is_sparse(X):
             self.data = X
             self.has_products = TINY <= largest < 2.0**EXTREME
@@ -194,13 +193,13 @@ class EuclideanKeys(Keys):
 
 def _magnitudes(X: Any) -> tuple[float, bool]:
     """The largest magnitude, and whether there are tiny numbers other than 0."""
-    if X.dtype.kind != "f" or X.dtype.itemsize < 8:
-        return largest_magnitude(X), False
     largest, has_tiny = 0.0, False
     for _, rows in blocks(X):
-        sizes = np.abs(rows.data if is_sparse(rows) else rows)
-        largest = max(largest, float(np.fmax.reduce(sizes, axis=None, initial=0.0)))
-        has_tiny |= bool(((sizes > 0.0) & (sizes < TINY)).any())
+        numbers = rows.data if is_sparse(rows) else rows
+        ends = (float(end.reduce(numbers, axis=None, initial=0)) for end in (np.fmax, np.fmin))
+        largest = max(largest, *map(abs, ends))
+        if X.dtype.kind == "f" and X.dtype.itemsize >= 8:
+            has_tiny |= bool(((numbers != 0.0) & (np.abs(numbers) < TINY)).any())
     return largest, has_tiny
 
 
@@ -236,7 +235,7 @@ class InnerProductKeys(Keys):
 
     def __init__(self, X: Any) -> None:
         super().__init__(readable(X))
-        largest = largest_magnitude(X)
+        largest, _ = _magnitudes(X)
         self._exponent = int(np.frexp(largest)[1])
         self.has_products = TINY <= largest < 2.0**EXTREME
 
@@ -262,7 +261,7 @@ class InnerProductKeys(Keys):
         """
         rows = np.asarray(queries, dtype=np.float64)
         own = np.frexp(np.abs(rows).max(axis=1, keepdims=True))[1]
-        return np.ldexp(rows, min(top - self._exponent, 1000) - own)  # queries themselves must not overflow
+        return np.asarray(np.ldexp(rows, min(top - self._exponent, 1000) - own))  # queries must not overflow
 
 
 class CosineKeys(Keys):

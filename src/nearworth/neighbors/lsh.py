@@ -139,10 +139,8 @@ class LSHSearch(IndexSearch):
         _, best = min(options, key=lambda option: (option[0], -option[1].recall))
         if distances.following is None:
             return best
-        quantities = distances.near[:, -1], distances.following, n_train, distances.k
-        return replace(
-            best, theory=Theory(*quantities, width=best.parameters["width"], delta=self.delta, n_queries=n_queries)
-        )
+        about = {"width": best.parameters["width"], "delta": self.delta, "n_queries": n_queries}
+        return replace(best, theory=Theory(distances.near[:, -1], distances.following, n_train, distances.k, **about))
 
     def _generators(self) -> tuple[np.random.Generator, np.random.Generator]:
         """One for the sample and one for the hash functions, which so do not depend on it."""
@@ -248,13 +246,9 @@ class Theory:
         self.n_tables_printed = float(n_train) ** self.c * failures
         # Expected per query at most, each counted once.
         self.candidates = k + (n_train - k) * min(self.n_tables * pmax**self.n_hashes, 1.0)
-
-    @property
-    def warning(self) -> str | None:
-        """Why the theorem is of no use here; None where it is."""
-        if max(self.n_tables, 2.0 * self.candidates) < self.n_train:
-            return None
-        return f"{self.n_tables:.3g} tables and {self.candidates:.3g} candidates for {self.n_train:,} points"
+        self.warning = None
+        if max(self.n_tables, 2.0 * self.candidates) >= n_train:
+            self.warning = f"{self.n_tables:.3g} tables and {self.candidates:.3g} candidates for {n_train:,} points"
 
     def __str__(self) -> str:
         lines = [
@@ -308,8 +302,10 @@ class Distances:
         mean, low = recalls(n_tables)
         count = mean * self.k + float(self.weights @ found_in_tables(far, n_tables))
         parameters = {"n_tables": n_tables, "n_hashes": n_hashes, "width": width}
-        counts = {"k": self.k, "candidates": count, "n_train": self.n_train}
-        return TableTuning(parameters=parameters, wanted=wanted, recall=mean, recall_low=low, **counts)
+        expected = {"recall": mean, "recall_low": low, "candidates": count}
+        return TableTuning(
+            parameters=parameters, k=self.k, wanted=wanted, n_train=self.n_train, theory=None, **expected
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -319,7 +315,7 @@ class TableTuning(Tuning):
     recall_low: float  # predicted for sparse queries: a share delta of all queries is worse
     candidates: float  # different points ranked per query
     n_train: int
-    theory: Theory | None = None
+    theory: Theory | None
 
     @property
     def warning(self) -> str | None:

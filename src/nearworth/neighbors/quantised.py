@@ -148,8 +148,10 @@ class Products:
         rounding: float = 0.0,
         inner: bool = False,
     ) -> None:
-        self._points, self._prepare, self._exact, self._rounding = points, prepare, exact, rounding
-        self._inner = inner
+        self._points, self._prepare, self._rounding, self._inner = points, prepare, rounding, inner
+        self._exact = exact or (lambda query: partial(pairs_with, query, points))
+        plain = exact is None and isinstance(points, np.ndarray) and points.flags.c_contiguous
+        self._in_memory = np.asarray(points) if plain else None
         self._wants_single = single and not streamed(points)  # fetching single rows of a file is slow
 
     @cached_property
@@ -208,25 +210,18 @@ class Products:
         else:
             scale, width = line(low, low + reach, tolerance)
         centred *= -2.0
-        qkeys = space[: len(queries)]
-        self._multiply(centred, (scale, MARGIN - low * scale), order, positions, qkeys, single=single)
-        return QuantisedKeys(qkeys=qkeys, tolerance=width, usable=usable, scale=scale, **self._source(queries))
-
-    def _multiply(
-        self,
-        factors: FloatMatrix,
-        lines: tuple[FloatVector, FloatVector],
-        order: IntVector32,
-        positions: IntVector32,
-        qkeys: IntMatrix32,
-        *,
-        single: bool,
-    ) -> None:
-        """Fill the qkeys of some queries: (centred points times factors, plus norms) times a slope, plus an offset."""
+        qkeys, room = space[: len(queries)], np.empty(native.call("product_space", *centred.shape))
         points, centre = self._copy if single else (self._points, self._centre)
+        rest = (centre, np.ascontiguousarray(centred), scale, MARGIN - low * scale, single, room, qkeys)
+        self._multiply(points, order, positions, rest)
+        block = QuantisedKeys(qkeys=qkeys, tolerance=width, usable=usable, scale=scale)
+        if self._in_memory is not None:
+            return replace(block, queries=np.ascontiguousarray(queries), points=self._in_memory)
+        return replace(block, exact=[self._exact(query) for query in queries])
+
+    def _multiply(self, points: Rows, order: IntVector32, positions: IntVector32, rest: tuple[Any, ...]) -> None:
+        """Fill the qkeys of some queries: (centred points times factors, plus norms) times a slope, plus an offset."""
         norms = self._norms[0]
-        space = np.empty(native.call("product_space", *factors.shape))
-        rest = (centre, np.ascontiguousarray(factors), *lines, single, space, qkeys)
         if isinstance(points, np.ndarray) and points.flags.c_contiguous:
             native.call("product_qkeys", points, order, None, norms[order], *rest)
             return
@@ -247,15 +242,6 @@ class Products:
         offset = np.abs(self._centre).max(initial=0.0) + both  # coordinates before they are centred
         before = UNIT_64 * ((width + 16.0) * both**2 + 8.0 * np.sqrt(width) * offset * both)
         return np.asarray(1.001 * (product + before) + (np.finfo(np.float32).tiny if single else 0.0))
-
-    def _source(self, queries: FloatMatrix) -> dict[str, Any]:
-        """Where exact keys come from: points in memory, or a function for each query."""
-        points = self._points
-        if self._exact is not None:
-            return {"exact": [self._exact(query) for query in queries]}
-        if isinstance(points, np.ndarray) and points.flags.c_contiguous:
-            return {"queries": np.ascontiguousarray(queries), "points": points}
-        return {"exact": [partial(pairs_with, query, points) for query in queries]}
 
 
 def products_memory(n_train: int, width: int, *, copied: bool) -> Memory:

@@ -7,7 +7,7 @@ many of the nearest were found. GraphSearch knows answers that were found before
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -151,32 +151,32 @@ def as_searcher(searcher: Any) -> Searcher:
 def check_answer(indices: Any, distances: Any, n_train: int, k: int, *, n_queries: int, searcher: Any) -> Neighbours:
     """The answer of a searcher in our types, or a ValueError that says what is wrong with it."""
     found, far = np.asarray(indices), np.asarray(distances)
-    wrong = next(_wrong(found, far, n_train, (n_queries, k)), None)
+    wrong = _wrong(found, far, n_train, (n_queries, k))
     if wrong is not None:
         name = as_searcher(searcher).name
         raise ValueError(f"{name}.search returned {wrong}. See nearworth.testing.check_searcher to find out why.")
     return Neighbours(found.astype(np.intp), np.where(found == MISSING, np.inf, far.astype(np.float64)))
 
 
-def _wrong(found: npt.NDArray[Any], far: npt.NDArray[Any], n_train: int, shape: tuple[int, int]) -> Iterator[str]:
-    """What is wrong with an answer; what comes later may rest on what came before."""
+def _wrong(found: npt.NDArray[Any], far: npt.NDArray[Any], n_train: int, shape: tuple[int, int]) -> str | None:
+    """What is wrong with an answer."""
     for name, given, kinds, numbers in (("indices", found, "iu", "whole"), ("distances", far, "iuf", "real")):
         if given.shape != shape:
-            yield f"{name} of shape {given.shape} instead of {shape}"
+            return f"{name} of shape {given.shape} instead of {shape}"
         if given.dtype.kind not in kinds:
-            yield f"{name} of type {given.dtype} instead of {numbers} numbers"
+            return f"{name} of type {given.dtype} instead of {numbers} numbers"
     missing, ordered = found == MISSING, np.sort(found, axis=1)
-    for what, where, values in (
-        (f"an index outside 0..{n_train - 1}", (found < MISSING) | (found >= n_train), found),
-        ("a neighbour after -1", missing[:, :-1] & ~missing[:, 1:], found),
-        ("a distance that is not finite", ~missing & ~np.isfinite(far), far),
-        ("a farther point before a nearer one", ~missing[:, 1:] & (far[:, 1:] < far[:, :-1]), far),
-        ("a neighbour twice", (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != MISSING), ordered),
-    ):
+    wrong = {
+        f"an index outside 0..{n_train - 1}": (found < MISSING) | (found >= n_train),
+        "a neighbour after -1": missing[:, :-1] & ~missing[:, 1:],
+        "a distance that is not finite": ~missing & ~np.isfinite(far),
+        "a farther point before a nearer one": ~missing[:, 1:] & (far[:, 1:] < far[:, :-1]),
+        "a neighbour twice": (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != MISSING),
+    }
+    for what, where in wrong.items():
         if where.any():
-            query, rank = map(int, np.argwhere(where)[0])
-            some = ", ".join(map(str, values[query, rank : rank + 2].tolist()))
-            yield f"{what} for query {query} of its batch, at rank {rank} ({some})"
+            return f"{what}, for query {np.argwhere(where)[0, 0]} of its batch"
+    return None
 
 
 class GraphSearch(Searcher):
@@ -199,9 +199,9 @@ class GraphSearch(Searcher):
         if found.ndim != 2 or found.shape != far.shape:
             raise ValueError(f"indices and distances must be matrices of one shape; got {found.shape} and {far.shape}.")
         order = np.lexsort((found, np.where(found == MISSING, np.inf, far)), axis=1)
-        ordered = (np.take_along_axis(each, order, axis=1) for each in (found, far))
+        found, far = np.take_along_axis(found, order, axis=1), np.take_along_axis(far, order, axis=1)
         limit, (n_queries, k) = int(found.max(initial=MISSING)) + 1, found.shape
-        self._found = check_answer(*ordered, limit, k, n_queries=n_queries, searcher=self)
+        self._found = check_answer(found, far, limit, k, n_queries=n_queries, searcher=self)
         self._columns: int | None = None  # training points, if a matrix says how many
 
     @classmethod
