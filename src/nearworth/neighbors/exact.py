@@ -189,9 +189,13 @@ class IndexSearch(Searcher):
 
     def fit(self, X: Any) -> Self:
         """Take the training points. The first search tunes the index for its k, unless `prepare` did."""
-        self._truth, self.tuning = EuclideanKeys(check_points(X)), None
+        self._take(X)
         self._build()
         return self
+
+    def _take(self, X: Any) -> None:
+        self._truth, self.tuning = EuclideanKeys(check_points(X)), None
+        self._points: npt.NDArray[Any] = self._truth.data
 
     def prepare(self, k: int, queries: Any = None) -> Self:
         """Choose what was not given, for k neighbours, from `queries` or from training points among themselves."""
@@ -209,10 +213,6 @@ class IndexSearch(Searcher):
             parts = list(pool.map(lambda block: self._nearest(block, k), blocks))
         rows, squares = (np.concatenate(part) for part in zip(*parts, strict=True))
         return Neighbours(rows, self._truth.as_distances(squares, queries))
-
-    @property
-    def _points(self) -> npt.NDArray[Any]:
-        return self._truth.data  # type: ignore[no-any-return]
 
     def _sample(self, k: int, queries: Any, rng: np.random.Generator) -> Sample:
         points = self._points

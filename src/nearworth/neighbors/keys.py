@@ -183,7 +183,7 @@ class EuclideanKeys(Keys):
 
     def products(self, *, single: bool) -> Products:
         exact = None if self._factor == 1.0 else lambda query: partial(pairs_with, query * self._factor, self._points)
-        return Products(self._rows, lambda rows: (rows, np.ones(len(rows), bool)), single=single, exact=exact)
+        return Products(self._rows, single=single, exact=exact)
 
     def _scaled(self, queries: Any) -> Any:
         rows = queries if is_sparse(queries) else np.ascontiguousarray(queries, dtype=np.float64)
@@ -246,10 +246,8 @@ class InnerProductKeys(Keys):
         raise ValueError("metric='inner_product' has no distances, which radius and weights need. Use 'cosine'.")
 
     def products(self, *, single: bool) -> Products:  # noqa: ARG002 - single precision would not serve here
-        def alike(queries: FloatMatrix) -> tuple[FloatMatrix, BoolVector]:
-            return self._scaled(queries, 2 * self._exponent), np.ones(len(queries), dtype=bool)
-
-        return Products(self._points, alike, single=False, exact=self._exact, inner=True)
+        like_points = partial(self._scaled, top=2 * self._exponent)
+        return Products(self._points, single=False, prepare=like_points, exact=self._exact, inner=True)
 
     def _exact(self, query: FloatVector) -> ExactKeys:
         return partial(pairs_with, -self._scaled(query[None], PRODUCT_TOP)[0], self._points, product=True)
@@ -308,16 +306,17 @@ class CosineKeys(Keys):
 
     def products(self, *, single: bool) -> Products:
         # Rounding to the grid moves a squared distance by up to 2 GRID, two by 4; once more, to be safe.
-        rounding = 8.0 * GRID
-        return Products(self._directions, self._directions_of, single=single, exact=self._exact, rounding=rounding)
+        prepare, rounding = self._directions_of, 8.0 * GRID
+        return Products(self._directions, single=single, prepare=prepare, exact=self._exact, rounding=rounding)
 
     def _exact(self, query: FloatVector) -> ExactKeys:
         return lambda rows: _on_grid(pairs_with(query, self._directions, rows))
 
-    def _directions_of(self, queries: Any) -> tuple[FloatMatrix, BoolVector]:
-        """Directions of queries, and for which of them these decide."""
+    def _directions_of(self, queries: Any) -> FloatMatrix:
+        """Directions of queries; NaN where they do not decide."""
         rows = self._convert(queries)
-        return _directions(rows), (_squares(rows) > 0.0) & ~self._is_exact(rows)
+        decide = (_squares(rows) > 0.0) & ~self._is_exact(rows)
+        return np.where(decide[:, None], _directions(rows), np.nan)
 
     def _is_exact(self, queries: Any) -> BoolVector:
         """Queries whose cosines with all training rows are fractions of whole numbers that floats tell apart."""

@@ -32,8 +32,7 @@ from nearworth.inputs.features import fingerprint
 from nearworth.inputs.parameters import as_generator, positive_or_none, seed, whole_number
 from nearworth.neighbors.distances import EXTREME, pairs_with, squared_distances
 from nearworth.neighbors.exact import IndexSearch, Sample, Tuning, smallest
-from nearworth.neighbors.keys import EuclideanKeys
-from nearworth.neighbors.searchers import Neighbours, check_points, check_share
+from nearworth.neighbors.searchers import Neighbours, check_share
 
 # Products are made of panels of one shape: a BLAS rounds other shapes differently, and a hash is a rounded number.
 PANEL = 256
@@ -93,7 +92,7 @@ class LSHSearch(IndexSearch):
     def predict(self, X: Any, k: int, n_queries: int) -> TableTuning:
         """The tables that would be chosen for these training points, and Theorem 4's quantities; builds nothing."""
         other = copy(self)
-        other._truth = EuclideanKeys(check_points(X))
+        other._take(X)
         return other._choose(k, None, n_queries)
 
     def fingerprint(self) -> str:

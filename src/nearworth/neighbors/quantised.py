@@ -31,7 +31,6 @@ from nearworth.neighbors.searchers import Neighbours
 ExactKeys: TypeAlias = Callable[[npt.NDArray[np.int32]], FloatVector]  # exact keys of the training points in these rows
 IntVector32: TypeAlias = npt.NDArray[np.int32]
 IntMatrix32: TypeAlias = npt.NDArray[np.int32]
-Prepare: TypeAlias = Callable[[FloatMatrix], tuple[FloatMatrix, BoolVector]]
 # Finite keys quantise to MARGIN .. TOP - MARGIN and a tolerance is at most MARGIN / 2. Infinite keys are clipped to 0
 # and TOP, so they are ambiguous only among themselves.
 TOP, MARGIN = 2**30, 2**20
@@ -133,7 +132,7 @@ def line(low: FloatVector, high: FloatVector, tolerance: FloatVector) -> tuple[F
 class Products:
     """qkeys of squared distances, or of minus the `inner` products, from a matrix product.
 
-    `prepare` gives queries as they are compared with the points, and which of them products serve. `exact` makes the
+    `prepare` gives queries as they are compared with the points, NaN where products do not serve. `exact` makes the
     exact keys of such a query, where these are no plain squared distances; `rounding` widens the tolerances by what
     they are rounded. Where `single` and it serves, qkeys can be made in single precision.
     """
@@ -141,9 +140,9 @@ class Products:
     def __init__(
         self,
         points: Rows,
-        prepare: Prepare,
         *,
         single: bool,
+        prepare: Callable[[FloatMatrix], FloatMatrix] = np.asarray,
         exact: Callable[[FloatVector], ExactKeys] | None = None,
         rounding: float = 0.0,
         inner: bool = False,
@@ -194,9 +193,8 @@ class Products:
         self, queries: FloatMatrix, order: IntVector32, positions: IntVector32, space: IntMatrix32, *, single: bool
     ) -> QuantisedKeys:
         """The qkeys of a batch of queries, in `space`; order[i] is the training row at position i."""
-        queries, usable = self._prepare(queries)
-        _, level, longest = self._norms
-        usable = usable & (np.maximum(queries.max(axis=1), -queries.min(axis=1)) < LARGEST_64)
+        queries, (_, level, longest) = self._prepare(queries), self._norms
+        usable = np.maximum(queries.max(axis=1), -queries.min(axis=1)) < LARGEST_64
         centred = queries - self._centre
         centred[~usable] = 0.0
         squares = np.einsum("ij,ij->i", centred, centred)
