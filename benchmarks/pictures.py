@@ -102,7 +102,7 @@ def recall_against_tables(data: Blobs, out: Path) -> None:
     for n_hashes, style in ((6, "o"), (10, "s"), (14, "^")):
         measured, predicted = [], []
         for n_tables in counts:
-            searcher = nw.LSHSearch(n_tables, n_hashes, 3 * radius, random_state=1, n_candidates=10).fit(data.X)
+            searcher = nw.LSHSearch(n_tables, n_hashes, 3 * radius, random_state=1).fit(data.X)
             measured.append(sample.recall_of(searcher).mean())
             together = collision_probability(sample.distances, 3 * radius) ** n_hashes
             predicted.append((1 - (1 - together) ** n_tables).mean())

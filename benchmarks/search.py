@@ -23,6 +23,7 @@ from threadpoolctl import threadpool_limits
 import nearworth as nw
 from nearworth.cli.bench import Blobs, multiplied
 from nearworth.neighbors.exact import ExactSearch
+from nearworth.neighbors.keys import EuclideanKeys
 from nearworth.neighbors.lsh import collision_probability, found_in_tables
 
 K = 100
@@ -73,18 +74,31 @@ def fastest(repeats: int, work, *arguments) -> float:
     return min(timed(work, *arguments)[0] for _ in range(repeats))
 
 
+def exact_search(data: Any) -> ExactSearch:
+    return ExactSearch(EuclideanKeys(data.X), len(data.X))
+
+
+class FourLists(nw.FaissSearch):
+    """Looks into four lists only, whatever its recall."""
+
+    def prepare(self, k: int, queries: Any = None) -> FourLists:
+        super().prepare(k, queries)
+        self.tuning.parameters["nprobe"] = 4
+        return self
+
+
 def measure_recall() -> None:
     header("data", "K*", "tables", "hashes", "predicted", "measured", "difference", "candidates", "predicted")
     for name, make in (("clustered", clustered), ("overlapping", Blobs.make)):
         for n, d in ((20_000, 8), (20_000, 32), (100_000, 16)):
             data = make(n, 1000, d)
             for k in (10, 100):
-                exact, distances = ExactSearch().fit(data.X).search(data.X_val, k)
+                exact, squares = exact_search(data).nearest(data.X_val, k)
                 for wanted in (0.8, 0.95):
                     searcher = nw.LSHSearch(recall=wanted, random_state=0).fit(data.X).prepare(k, data.X_val)
                     found, _ = searcher.search(data.X_val, k)
-                    tables, hashes = searcher.tuning.n_tables, searcher.tuning.n_hashes
-                    together = collision_probability(distances, searcher.tuning.width) ** hashes
+                    tables, hashes, width = searcher.tuning.parameters.values()
+                    together = collision_probability(np.sqrt(squares), width) ** hashes
                     predicted, measured = found_in_tables(together, tables).mean(), recall(found, exact)
                     candidates = searcher.search(data.X_val[:SOME], n).sizes.mean(), searcher.tuning.candidates
                     row(
@@ -100,16 +114,16 @@ def measure_hashing() -> None:
             data = make(n, n_val, d)
             few = data.first(128)
             with threadpool_limits(1, user_api="blas"):
-                exact = ExactSearch().fit(data.X)
+                exact = exact_search(data)
                 engine = nw.KNNShapley(5, n_jobs=1).fit(data.X, data.y)
                 whole = fastest(2, engine.value, few.X_val, few.y_val) / 128
                 product = fastest(3, multiplied, data) / n_val
                 for k in (10, K):
-                    lsh = nw.LSHSearch(n_threads=1, random_state=0, n_candidates=k)
-                    build, _ = timed(lsh.fit, data.X)
+                    lsh = nw.LSHSearch(n_threads=1, random_state=0)
+                    build, _ = timed(lambda lsh=lsh, k=k, X=data.X: lsh.fit(X).prepare(k))
                     query = fastest(3, lsh.search, data.X_val, k) / n_val
-                    scan = fastest(2, exact.search, few.X_val, k) / 128
-                    share = recall(lsh.search(data.X_val, k)[0], exact.search(data.X_val, k)[0])
+                    scan = fastest(2, exact.nearest, few.X_val, k) / 128
+                    share = recall(lsh.search(data.X_val, k)[0], exact.nearest(data.X_val, k)[0])
                     candidates = lsh.search(data.X_val[:SOME], n).sizes.mean()
                     times = (1e6 * t for t in (scan, product, whole))
                     row(f"{name} x {d}", k, 1e6 * query, build, candidates, share, *times)
@@ -119,9 +133,9 @@ def measure_index(n: int, n_val: int, factories: tuple[str, ...], d: int = 64) -
     header("index, 2 threads", "effort", "build, s (CPU)", "tuning, s (CPU)", f"{n_val:,} queries, s (CPU)", "recall")
     data = Blobs.make(n, n_val, d)
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(2) as pool:
-        build, exact = both_times(ExactSearch().fit, data.X)
-        exact.search(data.X_val[:2], K)
-        query, parts = both_times(lambda: list(pool.map(lambda half: exact.search(half, K), np.split(data.X_val, 2))))
+        build, exact = both_times(exact_search, data)
+        exact.nearest(data.X_val[:2], K)
+        query, parts = both_times(lambda: list(pool.map(lambda half: exact.nearest(half, K), np.split(data.X_val, 2))))
         truth = np.concatenate([indices for indices, _ in parts])
         row("exact search", "", build, "", query, 1.0)
         for factory in factories:
@@ -129,8 +143,8 @@ def measure_index(n: int, n_val: int, factories: tuple[str, ...], d: int = 64) -
             build, _ = both_times(searcher.fit, data.X)
             tuning, _ = both_times(searcher.prepare, K, data.X_val)
             query, (found, _) = both_times(searcher.search, data.X_val, K)
-            effort = ", ".join(f"{a} {b}" for a, b in searcher.tuning.effort.items())
-            row(f"{factory}: {searcher.tuning.factory}", effort, build, tuning, query, recall(found, truth))
+            kind, *effort = (f"{name} {value}" for name, value in searcher.tuning.parameters.items())
+            row(f"{factory}: {kind}", ", ".join(effort), build, tuning, query, recall(found, truth))
 
 
 def shared(name: str, n: int, n_val: int) -> tuple[Any, ...]:
@@ -150,7 +164,7 @@ def measure_error() -> None:
     for name in ("mnist", "fmnist", "pol"):
         X, y, *asked = shared(name, 8_000, 2_000)
         exact_time, exact = timed(nw.KNNShapley(5).fit(X, y).value, *asked)
-        searchers = ("exact", nw.LSHSearch(recall=0.9, random_state=0), nw.FaissSearch("IVF64,Flat", nprobe=4))
+        searchers = ("exact", nw.LSHSearch(recall=0.9, random_state=0), FourLists("IVF64,Flat"))
         for search in searchers:
             est = nw.KNNShapley(5, n_candidates=K, search=search, random_state=0).fit(X, y)
             spent, v = timed(est.value, *asked)

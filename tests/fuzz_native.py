@@ -359,7 +359,7 @@ def listed_pairs(rng):
 
     def check(result, arrays):
         with numpy_forms():
-            expected = distances._listed_pairs(queries, points, np.clip(some, 0, n - 1), product=product)
+            expected = distances.listed_pairs(queries, points, np.clip(some, 0, n - 1), product=product)
         np.testing.assert_array_equal(arrays["out"], np.where((some < 0) | (some >= n), np.inf, expected))
 
     return Case([queries, points, some, product, Space(shape)], check)
@@ -375,7 +375,7 @@ def all_pairs(rng):
     def check(result, arrays):
         expected = out.copy()
         with numpy_forms():
-            expected[:, first : first + n] = distances._all_pairs(queries, points, product=product)
+            expected[:, first : first + n] = distances.all_pairs(queries, points, product=product)
         np.testing.assert_array_equal(arrays["out"], expected)
 
     return Case([queries, points, first, product, out], check)
@@ -420,7 +420,7 @@ def nearest_colliding(rng):
         for q in range(n_queries):
             near = np.flatnonzero((unsorted == codes[:, q, None]).any(axis=0))
             with numpy_forms():
-                squares = distances.ExactDistances(queries[q], points)(near)
+                squares = distances.pairs_with(queries[q], points, near)
             nearest = np.lexsort((near, squares))[:k]
             assert arrays["indices"][q, : len(nearest)].tolist() == near[nearest].tolist()
             np.testing.assert_array_equal(arrays["squares"][q, : len(nearest)], squares[nearest])

@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 
 import nearworth as nw
+from exact_searcher import ExactSearcher
 from nearworth import FaissSearch, GraphSearch, LSHSearch
-from nearworth.neighbors.exact import ExactSearch
 from nearworth.testing import check_searcher, check_values
 
 
-class ThroughGraph(ExactSearch):
+class ThroughGraph(ExactSearcher):
     """Writes the exact neighbours into a graph and reads them from there."""
 
     def search(self, Q, k):
-        return GraphSearch(*super().search(Q, k)).fit(self._distances.data).search(Q, k)
+        return GraphSearch(*super().search(Q, k)).fit(self.distances.data).search(Q, k)
 
 
-@pytest.mark.parametrize("make", [ExactSearch, ThroughGraph])
+@pytest.mark.parametrize("make", [ExactSearcher, ThroughGraph])
 def test_exact_searchers_pass(make):
     check_searcher(make, recall=1.0)
 
@@ -39,7 +39,7 @@ def test_faiss_passes(factory):
 def broken(change):
     """An exact searcher whose answers go through a change."""
 
-    class Broken(ExactSearch):
+    class Broken(ExactSearcher):
         def search(self, Q, k):
             return change(self, Q, *super().search(Q, k))
 
@@ -63,8 +63,8 @@ def unordered(self, Q, indices, distances):
 
 def strangers(self, Q, indices, distances):
     """The farthest points, in their right order."""
-    n_train, k = len(self._distances.data), indices.shape[1]
-    far, keys = self.nearest(Q, n_train)
+    n_train, k = len(self.distances.data), indices.shape[1]
+    far, keys = self._search.nearest(Q, n_train)
     return (far[:, -k:], keys[:, -k:]) if k < n_train else (indices, distances)
 
 
@@ -73,7 +73,7 @@ def off_by_one(self, Q, indices, distances):
 
 
 def squeezed(self, Q, indices, distances):
-    return indices[:, : len(self._distances.data)], distances[:, : len(self._distances.data)]
+    return indices[:, : len(self.distances.data)], distances[:, : len(self.distances.data)]
 
 
 def padded_with_zero(self, Q, indices, distances):
@@ -110,9 +110,9 @@ def test_wrong_searchers_are_caught(change):
 
 
 def test_a_crash_is_told_with_its_question():
-    class Impatient(ExactSearch):
+    class Impatient(ExactSearcher):
         def search(self, Q, k):
-            if k > len(self._distances.data):
+            if k > len(self.distances.data):
                 raise RuntimeError("k is too large")
             return super().search(Q, k)
 
@@ -121,7 +121,7 @@ def test_a_crash_is_told_with_its_question():
 
 
 def test_fit_must_return_the_searcher():
-    class Silent(ExactSearch):
+    class Silent(ExactSearcher):
         def fit(self, X):
             super().fit(X)
 
@@ -130,9 +130,9 @@ def test_fit_must_return_the_searcher():
 
 
 def test_a_searcher_stuck_to_its_first_points_is_caught():
-    class Stuck(ExactSearch):
+    class Stuck(ExactSearcher):
         def fit(self, X):
-            return self if hasattr(self, "_distances") else super().fit(X)
+            return self if hasattr(self, "distances") else super().fit(X)
 
     with pytest.raises(AssertionError, match="second time"):
         check_searcher(Stuck)

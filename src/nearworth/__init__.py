@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from nearworth.estimator import KNNShapley as KNNShapley
     from nearworth.estimator import knn_shapley as knn_shapley
     from nearworth.neighbors.faiss_search import FaissSearch as FaissSearch
-    from nearworth.neighbors.graph import GraphSearch as GraphSearch
     from nearworth.neighbors.lsh import LSHSearch as LSHSearch
+    from nearworth.neighbors.searchers import GraphSearch as GraphSearch
     from nearworth.results.detection import Detection as Detection
     from nearworth.results.owners import OwnerValues as OwnerValues
     from nearworth.results.sums import Partial as Partial
@@ -64,8 +64,8 @@ else:  # type checkers read the imports above, which name the same things
         "engine.plan": ["Plan"],
         "estimator": ["KNNShapley", "knn_shapley"],
         "neighbors.faiss_search": ["FaissSearch"],
-        "neighbors.graph": ["GraphSearch"],
         "neighbors.lsh": ["LSHSearch"],
+        "neighbors.searchers": ["GraphSearch"],
         "results.detection": ["Detection"],
         "results.owners": ["OwnerValues"],
         "results.sums": ["Partial"],

@@ -212,7 +212,8 @@ def test_an_answer_that_is_wrong_is_covered(rng, fault):
 def test_what_happens_where_too_few_are_found(rng, on_fail):
     X, y = rng.normal(size=(500, 2)), rng.integers(0, 2, 500)
     X_val, y_val = np.vstack([rng.normal(size=(300, 2)), rng.normal(size=(300, 2)) + 20]), rng.integers(0, 2, 600)
-    searcher = nw.LSHSearch(n_tables=2, n_hashes=3, width=1.0, random_state=0, on_fail=on_fail)
+    searcher = nw.LSHSearch(n_tables=2, n_hashes=3, width=1.0, random_state=0)
+    searcher.on_fail = on_fail
     est = nw.KNNShapley(5, n_candidates=20, search=searcher, random_state=0).fit(X, y)
     v = est.value(X_val, y_val)
     assert v.search.failed.size > 0
@@ -256,10 +257,10 @@ def test_a_plan_with_hash_tables_tells_what_they_would_do(data):
     est = nw.KNNShapley(5, search="lsh", n_candidates=10, random_state=0).fit(X, y)
     plan = est.plan(200)
     assert plan.seconds is None
-    for part in ("hash tables of", "recall", "predicted", "Theorem 4", "p1", "p2", "pmax", "vacuous"):
+    for part in ("hash tables, n_tables ", "recall", "predicted", "Theorem 4", "p1", "p2", "pmax", "vacuous"):
         assert part in str(plan)
     by_hand = nw.KNNShapley(5, search=nw.LSHSearch(3, 2, 1.5, random_state=0), n_candidates=10).fit(X, y).plan(200)
-    assert "3 hash tables of 2 hashes, width 1.5" in str(by_hand)
+    assert "hash tables, n_tables 3, n_hashes 2, width 1.5" in str(by_hand)
 
 
 @pytest.mark.parametrize("semivalue", ["shapley", "banzhaf", "loo"])

@@ -39,12 +39,18 @@ class Forgetful:
         return "forgets the nearest"
 
 
+def hash_tables(X, X_val):
+    searcher = nw.LSHSearch(4, 4, 2.0, random_state=1)
+    searcher.on_fail = "partial"
+    return searcher
+
+
 SEARCHERS = {
-    "lsh": lambda X, X_val: nw.LSHSearch(4, 4, 2.0, random_state=1, on_fail="partial"),
+    "lsh": hash_tables,
     "named": lambda X, X_val: "lsh",
     "graph": graph,
     "own": lambda X, X_val: Forgetful(),
-    "faiss": lambda X, X_val: nw.FaissSearch("IVF16,Flat", nprobe=1),
+    "faiss": lambda X, X_val: nw.FaissSearch("IVF16,Flat", recall=0.5),
     "hnsw": lambda X, X_val: nw.FaissSearch("HNSW8", recall=0.5),
 }
 

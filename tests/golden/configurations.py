@@ -631,13 +631,21 @@ def _graph(X: Any, X_val: Any) -> Any:
     return nw.GraphSearch(found, far)
 
 
+def _partial(X: Any, X_val: Any) -> Any:
+    searcher = nw.LSHSearch(4, 4, 2.0, random_state=1)
+    searcher.on_fail = "partial"
+    return searcher
+
+
 SEARCHERS: dict[str, Callable[[Any, Any], Any]] = {
-    "search lsh": lambda X, X_val: nw.LSHSearch(4, 4, 2.0, random_state=1, on_fail="partial"),
+    "search lsh": _partial,
     "search lsh by name": lambda X, X_val: "lsh",
     "search graph": _graph,
     "search of one's own": lambda X, X_val: Forgetful(),
     "search faiss flat": lambda X, X_val: nw.FaissSearch("Flat"),
-    "search faiss lists": lambda X, X_val: nw.FaissSearch("IVF4,Flat", nprobe=4),  # all of them, however they are cut
+    "search faiss lists": lambda X, X_val: nw.FaissSearch(
+        "IVF4,Flat", recall=0.9999
+    ),  # all of them, however they are cut
     "search faiss by name": lambda X, X_val: "faiss",
 }
 
@@ -664,7 +672,7 @@ for _name in SEARCHERS:
 @configuration("search asked directly")
 def _(folder: Path) -> Arrays:
     X, y, X_val, y_val = generic(32, 400, 300)
-    lsh = nw.LSHSearch(n_candidates=5, random_state=0).fit(X)
+    lsh = nw.LSHSearch(random_state=0).fit(X).prepare(5)
     indices, distances = lsh.search(X_val[:60], 5)
     with_error = nw.KNNShapley(2, search=nw.LSHSearch(6, 3, 4.0, random_state=2), max_error=0.2, random_state=0)
     with warnings.catch_warnings():
@@ -673,8 +681,8 @@ def _(folder: Path) -> Arrays:
     return {
         "lsh indices": indices,
         "lsh distances": distances,
-        "lsh tables and hashes": (lsh.tuning.n_tables, lsh.tuning.n_hashes),
-        "lsh width": lsh.tuning.width,
+        "lsh tables and hashes": (lsh.tuning.parameters["n_tables"], lsh.tuning.parameters["n_hashes"]),
+        "lsh width": lsh.tuning.parameters["width"],
         "lsh itself": nw.KNNShapley(3, search="lsh", n_candidates=6, random_state=0).fit(X, y).value().values,
     } | everything(v, "max error ")
 

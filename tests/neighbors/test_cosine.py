@@ -8,8 +8,7 @@ import scipy.sparse
 from sklearn.metrics import pairwise_distances
 
 import nearworth as nw
-from nearworth.neighbors.cosine import GRID
-from nearworth.neighbors.keys import make_keys
+from nearworth.neighbors.keys import GRID, make_keys
 
 
 def test_cosine_ties_multiples_of_a_row_and_directionless_points():

@@ -9,17 +9,17 @@ import scipy.sparse
 from nearworth._common import native
 from nearworth.inputs.file_rows import FileRows
 from nearworth.neighbors.distances import (
-    ExactDistances,
+    all_pairs,
     count_copied,
-    distances_of_lists,
     first_duplicates,
     first_equal,
-    minus_inner_products,
-    minus_inner_products_with,
+    listed_pairs,
+    pairs_with,
     readable,
     sparse_distances,
     squared_distances,
 )
+from nearworth.neighbors.keys import EuclideanKeys
 
 TYPES = ["f4", "f8", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "bool", "f2", ">f8", ">i2"]
 
@@ -41,16 +41,14 @@ def by_definition(queries, points, kind="distances"):
 def assert_all_ways_agree(queries, points, rng):
     """All pairs, chosen rows and lists, of distances and of inner products, to the bit."""
     stored, expected = readable(points), by_definition(queries, points)
-    products = -by_definition(queries, points, "products")
+    products = by_definition(queries, points, "products")
     np.testing.assert_array_equal(squared_distances(queries, stored), expected)
-    np.testing.assert_array_equal(minus_inner_products(queries, stored), products)
+    np.testing.assert_array_equal(all_pairs(queries, stored, product=True), products)
     rows = rng.integers(0, len(points), (len(queries), 11)).astype(np.int32)
     for query, some, distances, inner in zip(queries, rows, expected, products, strict=True):
-        np.testing.assert_array_equal(ExactDistances(query, stored)(some), distances[some])
-        np.testing.assert_array_equal(minus_inner_products_with(query, stored, some), inner[some])
-    np.testing.assert_array_equal(
-        distances_of_lists(queries, stored[:], rows), np.take_along_axis(expected, rows, axis=1)
-    )
+        np.testing.assert_array_equal(pairs_with(query, stored, some), distances[some])
+        np.testing.assert_array_equal(pairs_with(query, stored, some, product=True), inner[some])
+    np.testing.assert_array_equal(listed_pairs(queries, stored[:], rows), np.take_along_axis(expected, rows, axis=1))
 
 
 @pytest.mark.parametrize("width", [*range(41), 255, 256, 257, 515])
@@ -103,7 +101,7 @@ def test_blocks_of_queries_and_points_do_not_show(variant, rng, n_queries, width
     np.testing.assert_array_equal(squared_distances(queries, points[order]), found[:, order])
     for q in {0, n_queries // 2, n_queries - 1}:
         np.testing.assert_array_equal(squared_distances(queries[q : q + 1], points), found[q : q + 1])
-        np.testing.assert_array_equal(ExactDistances(queries[q], points)(order.astype(np.int32)), found[q, order])
+        np.testing.assert_array_equal(pairs_with(queries[q], points, order.astype(np.int32)), found[q, order])
     np.testing.assert_allclose(found, ((queries[:, None] - points) ** 2).sum(axis=2), rtol=1e-13)
 
 
@@ -111,9 +109,7 @@ def test_very_long_rows(variant, rng):
     queries, points = rng.normal(size=(5, 100_003)), rng.normal(size=(9, 100_003)).astype(np.float32)
     found = squared_distances(queries, points)
     np.testing.assert_array_equal(found[3:, 2:], by_definition(queries[3:], points[2:]))
-    np.testing.assert_array_equal(
-        ExactDistances(queries[4], points)(np.array([8, 0], dtype=np.int32)), found[4, [8, 0]]
-    )
+    np.testing.assert_array_equal(pairs_with(queries[4], points, np.array([8, 0], dtype=np.int32)), found[4, [8, 0]])
 
 
 def test_duplicates_are_equally_far(variant, rng):
@@ -152,7 +148,7 @@ def test_rows_in_a_file(variant, rng, tmp_path):
     stored = FileRows.open(tmp_path / "rows", np.float64, points.shape)
     rows = rng.integers(0, 5000, 3000).astype(np.int32)
     np.testing.assert_array_equal(squared_distances(queries, stored), squared_distances(queries, points))
-    np.testing.assert_array_equal(ExactDistances(queries[0], stored)(rows), ExactDistances(queries[0], points)(rows))
+    np.testing.assert_array_equal(pairs_with(queries[0], stored, rows), pairs_with(queries[0], points, rows))
 
 
 @pytest.mark.parametrize("position", [0, 3, 4, 8])
@@ -160,7 +156,7 @@ def test_rows_that_were_not_found_are_infinitely_far(variant, rng, position):
     queries, points = rng.normal(size=(2, 9)), rng.normal(size=(20, 9))
     rows = rng.integers(0, 20, (2, 9))
     rows[1, position] = -1
-    found = distances_of_lists(queries, points, rows)
+    found = EuclideanKeys(points).listed(queries, rows)
     assert np.argwhere(np.isinf(found)).tolist() == [[1, position]]
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from exact_searcher import ExactSearcher
 from nearworth.neighbors.exact import (
     PRODUCT_POINTS,
     ExactSearch,
@@ -53,7 +54,7 @@ def test_exact_search_is_exact(variant, rng, n_train, kind):
     }[kind]()
     for k in (1, 20, n_train + 2):
         exact, far = brute_force(X, Q, k)
-        searcher = ExactSearch().fit(X)
+        searcher = ExactSearcher().fit(X)
         indices, distances = searcher.search(Q, k)
         check_answer(indices, distances, n_train, k, n_queries=len(Q), searcher=searcher)
         np.testing.assert_array_equal(indices[:, :n_train], exact)
@@ -64,7 +65,7 @@ def test_exact_search_is_exact(variant, rng, n_train, kind):
 def test_one_strange_query_does_not_spoil_the_others(rng):
     X, Q = rng.normal(size=(PRODUCT_POINTS, 3)), rng.normal(size=(4, 3))
     Q[1] *= 1e140
-    np.testing.assert_array_equal(ExactSearch().fit(X).search(Q, 5)[0], brute_force(X, Q, 5)[0])
+    np.testing.assert_array_equal(ExactSearcher().fit(X).search(Q, 5)[0], brute_force(X, Q, 5)[0])
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner_product", "manhattan"])
@@ -74,7 +75,7 @@ def test_nearest_of_any_metric(variant, rng, metric, n_train):
     keys = make_keys(X, metric, None)
     every = keys(Q)
     for k in (3, 60):
-        indices, found = ExactSearch().fit_keys(keys, n_train).nearest(Q, k)
+        indices, found = ExactSearch(keys, n_train).nearest(Q, k)
         order = np.argsort(every, axis=1, kind="stable")[:, :k]
         np.testing.assert_array_equal(indices[:, : order.shape[1]], order)
         np.testing.assert_array_equal(found[:, : order.shape[1]], np.take_along_axis(every, order, axis=1))
@@ -83,7 +84,7 @@ def test_nearest_of_any_metric(variant, rng, metric, n_train):
 def test_more_duplicates_than_there_is_room_for(rng):
     """Rough keys cannot tell them apart, so all exact keys are asked."""
     X = np.concatenate([rng.normal(size=(100, 3)), np.ones((20_000, 3))])
-    indices, _ = ExactSearch().fit(X).search(np.ones((2, 3)), 5)
+    indices, _ = ExactSearcher().fit(X).search(np.ones((2, 3)), 5)
     assert indices.tolist() == [[100, 101, 102, 103, 104]] * 2
 
 
@@ -104,13 +105,13 @@ def test_no_point_that_may_be_near_drops_out(variant, rng, order, k):
     """One column, so that the order of the keys is what it says."""
     X = np.asarray(ORDERS[order](rng, 4_000), dtype=float)[:, None]
     Q = np.array([[X.min() - 10.0], [X.mean()]])
-    np.testing.assert_array_equal(ExactSearch().fit(X).search(Q, k)[0], brute_force(X, Q, k)[0])
+    np.testing.assert_array_equal(ExactSearcher().fit(X).search(Q, k)[0], brute_force(X, Q, k)[0])
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ">f8", np.int8, bool])
 def test_any_type_of_points(rng, dtype):
     X = (3 * rng.normal(size=(PRODUCT_POINTS + 5, 6))).astype(dtype)
-    indices, _ = ExactSearch().fit(X).search(X[:9], 20)
+    indices, _ = ExactSearcher().fit(X).search(X[:9], 20)
     np.testing.assert_array_equal(indices, brute_force(X.astype(float), X[:9], 20)[0])
 
 
@@ -135,7 +136,7 @@ def test_upper_limit_holds_as_often_as_it_says(n, confidence):
     np.testing.assert_allclose(binom.cdf(np.arange(n), n, limits[:-1]), 1 - confidence, rtol=1e-8)
 
 
-class Forgetful(ExactSearch):
+class Forgetful(ExactSearcher):
     """Never finds the nearest one."""
 
     def search(self, Q, k):
@@ -146,7 +147,7 @@ class Forgetful(ExactSearch):
 def test_sample_of_queries_measures_recall(rng):
     X, Q = rng.normal(size=(300, 4)), rng.normal(size=(50, 4))
     sample = Sample(X, 10, Q)
-    assert (sample.recall_of(ExactSearch().fit(X)) == 1).all()
+    assert (sample.recall_of(ExactSearcher().fit(X)) == 1).all()
     np.testing.assert_allclose(sample.recall_of(Forgetful().fit(X)), 0.9)
 
 
@@ -156,7 +157,7 @@ def test_sample_of_training_points_leaves_them_out(rng):
     assert sample.queries.shape == (40, 3)
     assert not (sample.indices == sample.rows[:, None]).any()
     assert (sample.distances > 0).all()
-    assert (sample.recall_of(ExactSearch().fit(X)) == 1).all()
+    assert (sample.recall_of(ExactSearcher().fit(X)) == 1).all()
     assert (sample.recall_of(Forgetful().fit(X)) == 1).all()  # it only forgets the point that asks
 
 
@@ -166,7 +167,7 @@ def test_sample_of_few_points(rng):
 
 
 def test_a_wrong_searcher_is_refused(rng):
-    class Repeats(ExactSearch):
+    class Repeats(ExactSearcher):
         def search(self, Q, k):
             indices, distances = super().search(Q, k)
             return np.repeat(indices[:, :1], k, axis=1), distances

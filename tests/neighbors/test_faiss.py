@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from definition import recall
+from exact_searcher import ExactSearcher
 from nearworth import FaissSearch
 from nearworth.neighbors import faiss_search
-from nearworth.neighbors.exact import ExactSearch, Sample
+from nearworth.neighbors.exact import Sample
 from nearworth.neighbors.faiss_search import import_faiss
 
 
@@ -29,9 +30,6 @@ def test_absence_is_told_with_the_remedy(monkeypatch):
     [
         ({"factory": 3}, "factory"),
         ({"recall": 95}, "recall"),
-        ({"nprobe": 0}, "nprobe"),
-        ({"ef_search": 1.5}, "ef_search"),
-        ({"overfetch": -1}, "overfetch"),
         ({"n_threads": 0}, "n_threads"),
     ],
 )
@@ -53,7 +51,7 @@ def points(rng):
 def test_any_index_reaches_the_recall_and_tells_true_distances(points, factory):
     X, Q = points
     searcher = FaissSearch(factory, recall=0.9, n_threads=1).fit(X).prepare(10, Q)
-    exact, _ = ExactSearch().fit(X).search(Q, 10)
+    exact, _ = ExactSearcher().fit(X).search(Q, 10)
     indices, distances = searcher.search(Q, 10)
     assert searcher.tuning.warning is None
     assert recall(indices, exact) >= 0.9  # the sample is all of the queries
@@ -66,7 +64,7 @@ def test_any_index_reaches_the_recall_and_tells_true_distances(points, factory):
 def test_flat_is_exact_search(points):
     X, Q = points
     indices, distances = FaissSearch("Flat", n_threads=1).fit(X).search(Q, 25)
-    exact, far = ExactSearch().fit(X).search(Q, 25)
+    exact, far = ExactSearcher().fit(X).search(Q, 25)
     np.testing.assert_array_equal(indices, exact)
     np.testing.assert_array_equal(distances, far)
 
@@ -77,36 +75,35 @@ def test_flat_is_exact_search(points):
 )
 def test_numbers_that_32_bits_cannot_hold(points, change):
     X, Q = map(change, points)
-    assert recall(FaissSearch("Flat").fit(X).search(Q, 10)[0], ExactSearch().fit(X).search(Q, 10)[0]) > 0.999
+    assert recall(FaissSearch("Flat").fit(X).search(Q, 10)[0], ExactSearcher().fit(X).search(Q, 10)[0]) > 0.999
 
 
 @faiss_needed
 def test_effort_grows_with_the_recall(points):
     X, _ = points
-    low, high = (FaissSearch("IVF64,Flat", recall=r, n_candidates=10).fit(X).tuning for r in (0.5, 0.99))
-    assert low.effort["nprobe"] < high.effort["nprobe"]
+    low, high = (FaissSearch("IVF64,Flat", recall=r).fit(X).prepare(10).tuning for r in (0.5, 0.99))
+    assert low.parameters["nprobe"] < high.parameters["nprobe"]
     assert low.recall < high.recall
-    given = FaissSearch("IVF64,Flat", nprobe=5, n_candidates=10).fit(X).tuning
-    assert given.effort["nprobe"] == 5
 
 
 @faiss_needed
-def test_what_cannot_be_reached_is_said(points):
-    tuning = FaissSearch("IVF64,Flat", nprobe=1, recall=0.99, n_candidates=10).fit(points[0]).tuning
-    assert "at its best" in tuning.warning
+def test_what_cannot_be_reached_is_said(points, monkeypatch):
+    monkeypatch.setattr(faiss_search, "MOST_FETCHED", 10)
+    tuning = FaissSearch("PQ2x4fs", recall=0.99).fit(points[0]).prepare(10).tuning
+    assert "99.0% were asked for" in tuning.warning
     assert tuning.warning in str(tuning)
 
 
 @faiss_needed
 def test_auto_goes_by_size(rng, monkeypatch):
     X = rng.normal(size=(3000, 9))
-    assert FaissSearch(n_candidates=5).fit(X).tuning.factory == "Flat"
+    assert FaissSearch().fit(X).prepare(5).tuning.parameters["factory"] == "Flat"
     monkeypatch.setattr(faiss_search, "FLAT_POINTS", 1000)
-    assert FaissSearch(n_candidates=5).fit(X).tuning.factory == "Pad10,PQ5x4fs"
-    assert FaissSearch(n_candidates=5).fit(X[:, :3]).tuning.factory == "IVF64,Flat"
+    assert FaissSearch().fit(X).prepare(5).tuning.parameters["factory"] == "Pad10,PQ5x4fs"
+    assert FaissSearch().fit(X[:, :3]).prepare(5).tuning.parameters["factory"] == "IVF64,Flat"
     monkeypatch.setattr(faiss_search, "LISTS_POINTS", 1000)
-    searcher = FaissSearch(n_candidates=5).fit(X)
-    assert searcher.tuning.factory == "Pad10,IVF16,PQ5x4fs"
+    searcher = FaissSearch().fit(X).prepare(5)
+    assert searcher.tuning.parameters["factory"] == "Pad10,IVF16,PQ5x4fs"
     assert searcher.tuning.warning is None
 
 
@@ -136,7 +133,7 @@ def test_threads_and_batches_do_not_show(points, factory):
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda s: pickle.loads(pickle.dumps(s))])
 def test_copies_answer_alike(points, copied):
     X, Q = points
-    searcher = FaissSearch("HNSW8", n_candidates=5).fit(X)
+    searcher = FaissSearch("HNSW8").fit(X).prepare(5)
     np.testing.assert_array_equal(copied(searcher).search(Q, 5)[0], searcher.search(Q, 5)[0])
     copied(FaissSearch())
 
@@ -151,7 +148,7 @@ def test_bad_factories(points, factory):
 @faiss_needed
 def test_hostile_data(rng):
     for X in (np.ones((40, 3)), rng.normal(size=(1, 4)), rng.integers(0, 2, (50, 1)), rng.random((30, 5)) < 0.5):
-        searcher = FaissSearch(n_candidates=60).fit(X)
+        searcher = FaissSearch().fit(X).prepare(60)
         sample = Sample(np.asarray(X, dtype=float), 60, X)
         assert (sample.recall_of(searcher) == 1).all()
     assert searcher.search(np.zeros((0, 5)), 3)[0].shape == (0, 3)

@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse
 from sklearn.neighbors import NearestNeighbors, kneighbors_graph
 
+from exact_searcher import ExactSearcher
 from nearworth import GraphSearch, KNNShapley
-from nearworth.neighbors.exact import ExactSearch
 
 
 @pytest.fixture
@@ -20,8 +20,7 @@ def test_arrays_as_scikit_learn_gives_them(points):
     X, Q = points
     distances, indices = NearestNeighbors(n_neighbors=9).fit(X).kneighbors(Q)
     graph = GraphSearch(indices, distances).fit(X)
-    np.testing.assert_array_equal(graph.search(Q, 4)[0], ExactSearch().fit(X).search(Q, 4)[0])
-    np.testing.assert_array_equal(graph.search_rows(3, 8, 6)[0], indices[3:8, :6])
+    np.testing.assert_array_equal(graph.search(Q, 4)[0], ExactSearcher().fit(X).search(Q, 4)[0])
     np.testing.assert_array_equal(graph.search_numbered(np.array([7, 2]), None, 6)[0], indices[[7, 2], :6])
 
 
@@ -29,7 +28,7 @@ def test_csr_as_scikit_learn_gives_it(points):
     X, Q = points
     csr = NearestNeighbors(n_neighbors=9).fit(X).kneighbors_graph(Q, mode="distance")
     graph = GraphSearch.from_csr(csr).fit(X)
-    expected = ExactSearch().fit(X).search(Q, 9)
+    expected = ExactSearcher().fit(X).search(Q, 9)
     np.testing.assert_array_equal(graph.search(Q, 9)[0], expected[0])
     np.testing.assert_allclose(graph.search(Q, 9)[1], expected[1])
 
@@ -48,7 +47,7 @@ def test_every_point_asks_the_others(points, include_self):
 
 def test_order_of_the_entries_does_not_matter(rng, points):
     X, Q = points
-    indices, distances = ExactSearch().fit(X).search(Q, 9)
+    indices, distances = ExactSearcher().fit(X).search(Q, 9)
     shuffled = rng.permuted(np.tile(np.arange(9), (15, 1)), axis=1)
     graph = GraphSearch(*(np.take_along_axis(a, shuffled, axis=1) for a in (indices, distances)))
     np.testing.assert_array_equal(graph.search(Q, 9)[0], indices)
@@ -57,16 +56,17 @@ def test_order_of_the_entries_does_not_matter(rng, points):
 def test_rows_of_different_lengths_and_stored_zeros():
     csr = scipy.sparse.csr_array((np.array([0.0, 2.0, 1.0]), np.array([4, 0, 1]), np.array([0, 3, 3])), shape=(2, 5))
     graph = GraphSearch.from_csr(csr)
-    found, far = graph.search_rows(0, 2, 4)
+    found, far = graph.search([[0.0], [0.0]], 4)
     assert found.tolist() == [[4, 1, 0, -1], [-1, -1, -1, -1]]
     assert far[0].tolist() == [0.0, 1.0, 2.0, np.inf]
-    assert graph.search_rows(1, 1, 3)[0].shape == (0, 3)
+    assert graph.search_numbered(np.arange(0), None, 3)[0].shape == (0, 3)
 
 
 def test_other_sparse_formats(points):
     X, Q = points
     csr = NearestNeighbors(n_neighbors=3).fit(X).kneighbors_graph(Q, mode="distance")
-    np.testing.assert_array_equal(GraphSearch.from_csr(csr.tocoo()).indices, GraphSearch.from_csr(csr).indices)
+    coo, csr = GraphSearch.from_csr(csr.tocoo()), GraphSearch.from_csr(csr)
+    np.testing.assert_array_equal(coo.search(Q, 3)[0], csr.search(Q, 3)[0])
 
 
 def test_a_graph_of_connections_is_noticed(points):
@@ -79,14 +79,11 @@ def test_other_training_points_are_refused(points):
     graph = GraphSearch.from_csr(NearestNeighbors(n_neighbors=3).fit(X).kneighbors_graph(Q, mode="distance"))
     with pytest.raises(ValueError, match="80 training points, but X has 79"):
         graph.fit(X[:-1])
-    with pytest.raises(ValueError, match="training point 9, but X has 5"):
+    with pytest.raises(ValueError, match="10 training points, but X has 5"):
         GraphSearch([[9]], [[1.0]]).fit(X[:5])
+    GraphSearch([[9]], [[1.0]]).fit(X[:11])
     with pytest.raises(ValueError, match="15 rows and Q has 14"):
         graph.search(Q[1:], 2)
-    with pytest.raises(ValueError, match="point 15 is not in a graph of 15 rows"):
-        graph.search_rows(10, 16, 2)
-    with pytest.raises(ValueError, match="point -1 is not in a graph of 15 rows"):
-        graph.search_rows(-1, 2, 2)
     with pytest.raises(ValueError, match="point 15 is not in a graph of 15 rows"):
         graph.search_numbered(np.array([3, 15]), None, 2)
 
@@ -96,9 +93,8 @@ def test_other_training_points_are_refused(points):
     [
         ([[0, 1]], [[1.0]], ValueError, "one shape"),
         ([0, 1], [1.0, 2.0], ValueError, "matrices"),
-        ([[0.0, 1.0]], [[1.0, 2.0]], TypeError, "whole numbers"),
-        ([[0, 1]], [[1.0, -2.0]], ValueError, "not negative; got -2.0"),
-        ([[0, 1]], [[1.0, np.nan]], ValueError, "finite"),
+        ([[0.0, 1.0]], [[1.0, 2.0]], ValueError, "whole numbers"),
+        ([[0, 1]], [[1.0, np.nan]], ValueError, "not finite"),
         ([[1, 1]], [[1.0, 2.0]], ValueError, "twice"),
         ([[-3, 1]], [[1.0, 2.0]], ValueError, "outside"),
     ],

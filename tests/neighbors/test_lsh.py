@@ -11,9 +11,10 @@ from scipy.integrate import quad
 from scipy.stats import binomtest
 
 from definition import recall
+from exact_searcher import ExactSearcher
 from nearworth import LSHSearch
 from nearworth.neighbors import lsh
-from nearworth.neighbors.exact import ExactSearch, Sample
+from nearworth.neighbors.exact import Sample
 from nearworth.neighbors.lsh import (
     HashTables,
     Theory,
@@ -33,8 +34,9 @@ def clusters(rng):
 
 def predicted_recall(searcher, distances):
     """Share of neighbours at these distances that the tables should find for each query."""
-    together = collision_probability(distances, searcher.tuning.width) ** searcher.tuning.n_hashes
-    return found_in_tables(together, searcher.tuning.n_tables).mean(axis=1)
+    chosen = searcher.tuning.parameters
+    together = collision_probability(distances, chosen["width"]) ** chosen["n_hashes"]
+    return found_in_tables(together, chosen["n_tables"]).mean(axis=1)
 
 
 @pytest.mark.parametrize("width", [0.5, 3.0, 40.0])
@@ -143,7 +145,7 @@ def test_hashes_are_folded_modulo_two_to_the_64(variant, rng, width):
 @pytest.mark.parametrize(("tables", "hashes", "multiple"), [(1, 1, 1.0), (4, 6, 2.0), (20, 12, 3.0), (40, 8, 1.5)])
 def test_predicted_recall_is_the_mean_over_hash_functions(clusters, tables, hashes, multiple):
     X, Q = clusters
-    exact, distances = ExactSearch().fit(X).search(Q, 10)
+    exact, distances = ExactSearcher().fit(X).search(Q, 10)
     width = multiple * float(np.quantile(distances[:, -1], 0.9))
     errors = []
     for seed in range(16):
@@ -156,7 +158,7 @@ def test_predicted_recall_is_the_mean_over_hash_functions(clusters, tables, hash
 def test_chosen_parameters_find_what_was_asked_for(clusters, wanted):
     X, Q = clusters
     searcher = LSHSearch(recall=wanted, random_state=1).fit(X).prepare(10, Q)
-    exact, distances = ExactSearch().fit(X).search(Q, 10)
+    exact, distances = ExactSearcher().fit(X).search(Q, 10)
     found = recall(searcher.search(Q, 10)[0], exact)
     assert found >= wanted - 0.02
     luck = 0.02 if wanted > 0.9 else 0.08  # one draw of hash functions finds a little more or less than many
@@ -171,14 +173,14 @@ def test_most_queries_reach_the_recall_not_only_their_mean(rng):
     """Dense and sparse regions: the mean alone would be bought in the dense ones."""
     X = np.concatenate([0.01 * rng.normal(size=(1500, 4)), rng.normal(size=(500, 4)) + 3.0])
     searcher = LSHSearch(recall=0.9, delta=0.1, random_state=0).fit(X).prepare(10)
-    _, distances = ExactSearch().fit(X).search(X[1500:], 11)
+    _, distances = ExactSearcher().fit(X).search(X[1500:], 11)
     assert np.quantile(predicted_recall(searcher, distances[:, 1:]), 0.5) >= 0.9
 
 
 def test_predictions_sum_over_the_sampled_distances(rng):
     """Recall and candidates of a choice, from all distances of a small set."""
     X = rng.normal(size=(60, 3))
-    choice = LSHSearch(7, 3, 2.0, n_candidates=5, random_state=0).fit(X).tuning
+    choice = LSHSearch(7, 3, 2.0, random_state=0).fit(X).prepare(5).tuning
     assert choice.k == 5
     between = np.linalg.norm(X[:, None] - X[None], axis=2)
     np.fill_diagonal(between, np.inf)
@@ -195,12 +197,12 @@ def test_found_in_tables_at_its_ends():
 
 @pytest.mark.parametrize("given", [{"n_tables": 3}, {"n_hashes": 2}, {"width": 0.7}, {"n_hashes": 4, "width": 1.5}])
 def test_what_is_given_is_kept(clusters, given):
-    searcher = LSHSearch(**given, n_candidates=5, random_state=0).fit(clusters[0])
-    assert {name: getattr(searcher.tuning, name) for name in given} == given
+    searcher = LSHSearch(**given, random_state=0).fit(clusters[0]).prepare(5)
+    assert given.items() <= searcher.tuning.parameters.items()
 
 
 def test_what_cannot_be_reached_is_said(clusters):
-    searcher = LSHSearch(1, 40, 0.01, n_candidates=10, random_state=0).fit(clusters[0])
+    searcher = LSHSearch(1, 40, 0.01, random_state=0).fit(clusters[0]).prepare(10)
     assert "were asked for" in searcher.tuning.warning
     assert searcher.tuning.warning in str(searcher.tuning)
 
@@ -209,7 +211,7 @@ def test_same_seed_same_answer_whatever_the_threads_and_batches(clusters):
     X, Q = clusters
     make = lambda **more: LSHSearch(6, 5, 1.0, random_state=3, **more).fit(X)  # noqa: E731
     expected = make(n_threads=1).search(Q, 8)
-    for other in (make(n_threads=3), make(n_candidates=8), pickle.loads(pickle.dumps(make())), copy.deepcopy(make())):
+    for other in (make(n_threads=3), make().prepare(8), pickle.loads(pickle.dumps(make())), copy.deepcopy(make())):
         np.testing.assert_array_equal(other.search(Q, 8)[0], expected[0])
     searcher = make()
     one_by_one = [searcher.search(Q[i : i + 1], 8) for i in range(0, len(Q), 7)]
@@ -226,7 +228,7 @@ def test_any_random_state(clusters, state):
 def test_all_points_in_one_bucket_is_exact_search(clusters):
     X, Q = clusters
     indices, distances = LSHSearch(1, 1, 1e9, random_state=0).fit(X).search(Q, 50)
-    expected = ExactSearch().fit(X).search(Q, 50)
+    expected = ExactSearcher().fit(X).search(Q, 50)
     np.testing.assert_array_equal(indices, expected[0])
     np.testing.assert_array_equal(distances, expected[1])
 
@@ -268,7 +270,7 @@ def test_hostile_data(rng, kind, k):
 @pytest.mark.parametrize("exponent", [400, -400, -1000])
 def test_extreme_numbers_are_refused(clusters, exponent):
     with pytest.raises(ValueError, match=r"X has numbers of about 2\*\*.* Rescale X"):
-        LSHSearch(n_candidates=5, random_state=0).fit(np.ldexp(clusters[0], exponent))
+        LSHSearch(random_state=0).fit(np.ldexp(clusters[0], exponent)).prepare(5)
 
 
 def test_queries_beyond_all_measure_find_nothing(clusters):
@@ -280,7 +282,7 @@ def test_queries_beyond_all_measure_find_nothing(clusters):
 def test_tables_that_are_chosen_have_room(clusters, monkeypatch):
     X, _ = clusters
     monkeypatch.setattr(lsh, "MOST_ENTRIES", 20 * len(X))
-    assert LSHSearch(n_candidates=10, recall=0.999, random_state=0).fit(X).tuning.n_tables <= 20
+    assert LSHSearch(recall=0.999, random_state=0).fit(X).prepare(10).tuning.parameters["n_tables"] <= 20
 
 
 @pytest.mark.parametrize(
@@ -346,7 +348,7 @@ class TestTheorem4:
         assert theory.candidates < 100
 
     def test_vacuous_for_ordinary_data(self, rng):
-        tuning = LSHSearch(n_candidates=10, random_state=0).fit(rng.normal(size=(2000, 8))).tuning
+        tuning = LSHSearch(random_state=0).fit(rng.normal(size=(2000, 8))).prepare(10).tuning
         assert tuning.theory.c > 0.97
         assert tuning.theory.warning
 

@@ -64,7 +64,7 @@ def test_metrics_of_truths(rng, metric):
     D = pairwise_distances(X_val.astype(bool), X.astype(bool), metric=metric)
     expected = nw.knn_shapley(None, y, D, y_val, metric="precomputed")
     np.testing.assert_array_equal(nw.knn_shapley(X, y, X_val, y_val, metric=metric), expected)
-    with pytest.raises(ValueError, match="compares truths, but X holds other numbers than 0 and 1. Use X != 0"):
+    with pytest.raises(ValueError, match="compares truths, not other numbers than 0 and 1. Use X != 0"):
         nw.knn_shapley(X * 2, y, X_val, y_val, metric=metric)
 
 

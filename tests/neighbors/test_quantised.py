@@ -29,10 +29,13 @@ def misplaced(qkeys, exact):
     return int((np.maximum.accumulate(ordered) - ordered).max())
 
 
-@pytest.mark.parametrize("exponent", [-1000, -564, 0, 300])
+@pytest.mark.parametrize("exponent", [-1000, -400, 0, 290, 400])
 def test_inner_products_stay_within_their_tolerance(rng, exponent):
     X, T = np.ldexp(rng.normal(size=(500, 300)), exponent), rng.normal(size=(20, 300))
     keys = make_keys(X, "inner_product", None)
+    assert keys.has_products == (-430 < exponent < 300)  # beyond, exact keys of all points decide
+    if not keys.has_products:
+        return
     batch, exact = quantised(keys.products(single=True), T, single=False), keys(T)
     assert batch.usable.all()
     for q, own in enumerate(exact):

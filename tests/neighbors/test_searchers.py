@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from nearworth.neighbors.exact import ExactSearch
+from exact_searcher import ExactSearcher
 from nearworth.neighbors.searchers import Neighbours, Searcher, as_searcher, check_answer
 
 GOOD = np.array([[4, 2, 0], [1, 3, -1]]), np.array([[0.0, 0.0, 2.5], [1.0, 1.5, np.inf]])
@@ -49,7 +49,7 @@ WRONG = {
     "whole numbers": (GOOD[0].astype(float), GOOD[1]),
     "real numbers": (GOOD[0], GOOD[1].astype(complex)),
     "outside 0..4": changed((0, 1), index=5),
-    "outside 0\\.\\.4.*-2": changed((0, 1), index=-2),
+    "outside 0\\.\\.4, for query 0": changed((0, 1), index=-2),
     "after -1": changed((0, 1), index=-1),
     "not finite": changed((0, 2), distance=np.nan),
     "finite": changed((0, 2), distance=np.inf),
@@ -101,7 +101,7 @@ class Plain:
     """What the contract requires, and nothing else."""
 
     def fit(self, X):
-        self._exact = ExactSearch().fit(X)
+        self._exact = ExactSearcher().fit(X)
         return self
 
     def search(self, Q, k):
@@ -143,7 +143,7 @@ def test_members_that_are_there_are_used(rng):
 
 
 def test_ours_have_all_members():
-    for searcher in (ExactSearch(), nw.LSHSearch(), nw.GraphSearch([[0]], [[1.0]])):
+    for searcher in (ExactSearcher(), nw.LSHSearch(), nw.GraphSearch([[0]], [[1.0]])):
         assert isinstance(searcher, Searcher)
         assert as_searcher(searcher) is searcher
 

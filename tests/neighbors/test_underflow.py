@@ -129,6 +129,6 @@ def test_tiny_numbers_in_ordinary_data_leave_the_matrix_product_alone(rng):
     X[6, 1] = 1e-170
     keys, some = make_keys(X, "euclidean", None), X[[5, 6, 7, 100, 101]]
     assert usable(keys, some).all()
-    nearest = ExactSearch().fit_keys(keys, 3_000).nearest(some, 2).rows
+    nearest = ExactSearch(keys, 3_000).nearest(some, 2).rows
     assert nearest.tolist()[1] == [6, 101]  # they differ in tiny numbers alone
     assert nearest.tolist()[4] == [101, 6]

@@ -2,7 +2,7 @@
 
     RankRule     all rows by rank, by the formulas of `games/`; with weights, votes are weighed by distance, not
                  normalised: matches become real gains
-    OwnedRule    some rows are always there (games/owned_game.py): a query needs the rows that are not beyond its K-th
+    OwnedRule    some rows are always there (games/owner_game.py): a query needs the rows that are not beyond its K-th
                  nearest owned one
     RadiusRule   every row within a radius votes: rows beyond it are null players, and the n within are those of the
                  soft utility with K = N = n. Counts decide, no rank
@@ -31,8 +31,7 @@ from nearworth.engine.classify import ClassificationEvaluator, ClassOrder, Share
 from nearworth.engine.problem import Problem
 from nearworth.engine.run import Evaluator, Request
 from nearworth.games.coefficients import ClassificationCorrection, Presence, classification_correction
-from nearworth.games.owned_game import OwnedGame
-from nearworth.games.owner_game import QUADRATURE_ERROR, Nodes, SmallCoalitions, owner_values
+from nearworth.games.owner_game import QUADRATURE_ERROR, Nodes, OwnedGame, SmallCoalitions, owner_values
 from nearworth.games.ties import TieBlocks
 from nearworth.inputs.features import fingerprint
 from nearworth.neighbors.keys import EuclideanKeys

@@ -4,8 +4,7 @@
     ties.py            sums over blocks of tied ranks
     classification.py  the closed form for matches                 (uses coefficients, ties)
     regression.py      the closed form for squared errors          (uses the linear form of classification)
-    owned_game.py      classification given rows that are always there         (uses coefficients)
-    owner_game.py      classification whose players are owners of rows        (uses coefficients)
+    owner_game.py      classification whose players are owners of rows, or rows given owned ones   (uses coefficients)
     truncation.py      classification from the k nearest ranks: sharp intervals, and how many ranks certify an error
 
 Only numpy, no geometry, no files. All of it is tested against the definition in `nearworth.testing`. The engine runs

@@ -58,12 +58,7 @@ class ClassificationGame:
 
     def values(self, labels: npt.NDArray[Any], label: npt.NDArray[Any], ties: TieBlocks) -> FloatMatrix:
         """Values in rank order (Q, N), from training labels in rank order (Q, N) and validation labels (Q,)."""
-        matches = (labels == label[:, None]).astype(np.float64)
-        values = linear_values(matches, self.weights, ties)
-        if self._correction is None:
-            return values
-        of_match, of_other = self.added(matches.sum(axis=1, keepdims=True))
-        return np.asarray(values + np.where(matches > 0, of_match, of_other))
+        return self.gain_values((labels == label[:, None]).astype(np.float64), ties)
 
     def gain_values(self, gains: FloatMatrix, ties: TieBlocks) -> FloatMatrix:
         """The same for real gains instead of matches, in rank order (Q, N): everything is linear in them."""

@@ -26,6 +26,7 @@ falling parts; behind a rank it is the same window pushed to that rank. Each ans
 from __future__ import annotations
 
 from bisect import bisect_left
+from functools import cache, partial
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -51,7 +52,7 @@ class TruncatedClassification:
         self.game = game
         self.tail = tail
         self._ranks = FarRanks(game.weights)
-        self._curves: dict[int, RateCurve] = {}
+        self._curve = cache(partial(RateCurve, self._ranks))
 
     def rows(
         self, matches: npt.NDArray[Any], first: BoolMatrix | None, n_matches: npt.NDArray[Any]
@@ -115,9 +116,7 @@ class TruncatedClassification:
             return np.stack([lost, constant - of_match, constant - of_other])
         values = self._ranks.means(k, far)
         if self.tail == "local" and 0 < k < self.game.n_players:
-            if k not in self._curves:
-                self._curves[k] = RateCurve(self._ranks, k)
-            values = self._curves[k].expected(rates[:, k // 2 :], far)
+            values = self._curve(k).expected(rates[:, k // 2 :], far)
         return np.clip(values, lower, upper)
 
     def _far_constant(self) -> float:

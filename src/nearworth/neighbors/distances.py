@@ -8,7 +8,6 @@ agree to the bit with all pairs, sparse rows with dense ones, and the numpy form
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import chain, pairwise
 from typing import Any, TypeAlias
@@ -77,13 +76,6 @@ def blocks(points: Any) -> Iterator[tuple[int, Any]]:
         yield start, points[start : start + step]
 
 
-def scaled(rows: Any, factor: float) -> Any:
-    """Rows times a power of two, which rounds nothing; dense ones are scaled when they are read."""
-    if is_sparse(rows):
-        return rows * factor
-    return Converted(rows, lambda some: some.astype(np.float64) * factor)
-
-
 def first_duplicates(*parts: Any) -> IntVector:
     """For each row of all parts, the number of the first row equal to it (its own where there is none)."""
     hashes = np.fromiter(chain(*map(digests, parts)), dtype=f"V{DIGEST}", count=sum(part.shape[0] for part in parts))
@@ -123,42 +115,16 @@ def digests(X: Any) -> Iterator[bytes]:
                 yield blake2b(row.tobytes(), digest_size=DIGEST).digest()
 
 
-def largest_magnitude(X: Any) -> float:
-    return max(max(float(rows.max()), -float(rows.min())) for _, rows in blocks(X))
-
-
 def squared_distances(queries: Any, points: Any) -> FloatMatrix:
     """Squared distances of every query and point, (Q, N), both dense or both sparse."""
     if is_sparse(points):
         return sparse_distances(queries, points, 2)
-    return _all_pairs(queries, points)
+    return all_pairs(queries, points)
 
 
-def minus_inner_products(queries: FloatMatrix, points: Rows) -> FloatMatrix:
-    """Minus the inner product of every query and point, (Q, N)."""
-    return np.asarray(np.negative(_all_pairs(queries, points, product=True)))
-
-
-def minus_inner_products_with(query: FloatVector, points: Rows, rows: npt.NDArray[np.int32]) -> FloatVector:
-    """Minus the inner products of one query with the points in these rows."""
-    return np.asarray(np.negative(_listed_pairs(query[None], points, rows[None], product=True)[0]))
-
-
-@dataclass(frozen=True)
-class ExactDistances:
-    """Squared distances of one query to the points in any rows."""
-
-    query: FloatVector
-    points: Rows
-
-    def __call__(self, rows: npt.NDArray[np.int32]) -> FloatVector:
-        return np.asarray(_listed_pairs(self.query[None], self.points, rows[None])[0])
-
-
-def distances_of_lists(queries: FloatMatrix, points: npt.NDArray[Any], rows: npt.NDArray[Any]) -> FloatMatrix:
-    """Squared distances of each query to its own list of points, infinity for -1."""
-    found = _listed_pairs(queries, points, np.maximum(rows, 0).astype(np.int32))
-    return np.where(rows < 0, np.inf, found)
+def pairs_with(query: FloatVector, points: Rows, rows: npt.NDArray[np.int32], *, product: bool = False) -> FloatVector:
+    """Squared distances or inner products of one query with the points in these rows."""
+    return np.asarray(listed_pairs(query[None], points, rows[None], product=product)[0])
 
 
 def sparse_distances(queries: Any, points: Any, power: int) -> FloatMatrix:
@@ -171,16 +137,16 @@ def sparse_distances(queries: Any, points: Any, power: int) -> FloatMatrix:
         for query, distances in zip(range(len(out)), out, strict=True):
             _sparse_row(queries[[query]], points, power, distances)
         return out
-    native.call("sparse_distances", out, *_csr_arrays(queries), *_csr_arrays(points), power)
+    sides = [
+        (X.indptr.astype(np.int64), X.indices.astype(np.int32, copy=False), X.data.astype(np.float64, copy=False))
+        for X in (queries, points)
+    ]
+    native.call("sparse_distances", out, *sides[0], *sides[1], power)
     return out
 
 
-def _csr_arrays(X: Any) -> tuple[Any, Any, Any]:
-    return X.indptr.astype(np.int64), X.indices.astype(np.int32, copy=False), X.data.astype(np.float64, copy=False)
-
-
-def _all_pairs(queries: FloatMatrix, points: Rows, *, product: bool = False) -> FloatMatrix:
-    """Squared distances or inner products; rows that are not in memory as they are read, some at a time."""
+def all_pairs(queries: FloatMatrix, points: Rows, *, product: bool = False) -> FloatMatrix:
+    """Squared distances or inner products of every query and point; rows that are no plain array, some at a time."""
     queries, out = np.ascontiguousarray(queries), np.empty((len(queries), len(points)))
     if native.available():
         for start, rows in [(0, points)] if isinstance(points, np.ndarray) else blocks(points):
@@ -193,7 +159,7 @@ def _all_pairs(queries: FloatMatrix, points: Rows, *, product: bool = False) -> 
     return out
 
 
-def _listed_pairs(
+def listed_pairs(
     queries: FloatMatrix, points: Rows, lists: npt.NDArray[np.int32], *, product: bool = False
 ) -> FloatMatrix:
     """The same of each query with its own list of rows."""
@@ -205,7 +171,7 @@ def _listed_pairs(
     for query, rows, sums in zip(queries, lists, out, strict=True):
         for start in range(0, len(rows), step):
             some = points[rows[start : start + step]]
-            sums[start : start + step] = _all_pairs(query[None], some, product=product)[0]
+            sums[start : start + step] = all_pairs(query[None], some, product=product)[0]
     return out
 
 

@@ -4,15 +4,15 @@ ExactSearch     one pass over the training points: quantised keys from a matrix 
                 exact keys of the others decide. What other searchers are measured against.
 ask             the answer of a searcher, checked and in exact order.
 Sample          queries with their exact neighbours: the recall of a searcher, and what it says about other queries.
-IndexSearch     what searchers that are tuned to a recall have in common.
+IndexSearch     what searchers that are tuned to a recall have in common; Tuning, what they choose.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -40,32 +40,17 @@ QKEYS, LEAST_BATCH = 2**22, 16  # qkeys made at a time; queries for which rows a
 SAMPLED_QUERIES, TOGETHER = 128, 256  # queries that an index is tuned on, and that are put to it at a time
 
 
-class ExactSearch(Searcher):
-    """Exact neighbours; equal keys by index.
+class ExactSearch:
+    """Exact neighbours by the keys of any metric, which know the training points; equal keys by index.
 
     One pass over the training points serves BATCH queries, or `batch` where all their exact keys are made. `single`
     allows products in single precision, which are faster.
     """
 
-    def __init__(self, *, single: bool = True, batch: int | None = None) -> None:
-        self._single, self._batch = single, batch
-
-    def fit(self, X: Any) -> Self:
-        """Take the training points, for Euclidean distances."""
-        self._distances = EuclideanKeys(as_points(X))
-        return self.fit_keys(self._distances, len(X))
-
-    def fit_keys(self, keys: Keys, n_train: int) -> Self:
-        """Take the keys of any metric, which know the training points."""
-        self._keys, self._n_train = keys, n_train
+    def __init__(self, keys: Keys, n_train: int, *, single: bool = True, batch: int | None = None) -> None:
+        self._keys, self._n_train, self._batch = keys, n_train, batch
         wanted = keys.has_products and n_train >= PRODUCT_POINTS and native.available()
-        self._products = keys.products(single=self._single) if wanted else None
-        return self
-
-    def search(self, Q: Any, k: int) -> Neighbours:
-        """The k nearest with their Euclidean distances, after `fit`."""
-        found = self.nearest(Q, k)
-        return Neighbours(found.rows, self._distances.as_distances(found.keys, Q))
+        self._products = keys.products(single=single) if wanted else None
 
     def nearest(self, queries: Any, k: int) -> Neighbours:
         """The k nearest with their keys. Sparse queries are fine if the keys take them. Several threads may ask."""
@@ -146,7 +131,7 @@ class Sample:
         self.truth, self.k, self.rows = EuclideanKeys(as_points(X)), k, rows
         self.queries = np.ascontiguousarray(self.truth.data[rows] if queries is None else queries, dtype=np.float64)
         # Without a copy in single precision, which would not pay for a few queries.
-        found = ExactSearch(single=False).fit_keys(self.truth, len(X)).nearest(self.queries, k + (rows is not None))
+        found = ExactSearch(self.truth, len(X), single=False).nearest(self.queries, k + (rows is not None))
         self.indices, self.keys = found if rows is None else found.without(rows)
 
     @property
@@ -160,28 +145,57 @@ class Sample:
         return recall_by_distance(found.keys, self.keys)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Tuning:
+    """Parameters of an index for K* = k neighbours, and the share of these that it should find; prints itself."""
+
+    parameters: dict[str, Any]
+    k: int
+    wanted: float
+    recall: float = np.nan
+
+    @property
+    def warning(self) -> str | None:
+        """What the user should know; None if all is well."""
+        if self.recall >= self.wanted:
+            return None
+        return f"these parameters find {self.recall:.1%} of the neighbours, {self.wanted:.1%} were asked for"
+
+    def __str__(self) -> str:
+        numbers = {name: f"{n:.6g}" if isinstance(n, float) else n for name, n in self.parameters.items()}
+        chosen = ", ".join(f"{name} {number}" for name, number in numbers.items())
+        line = f"{chosen}: recall {self.recall:.3f} predicted for K* = {self.k} (wanted {self.wanted:g})"
+        return f"{line}\n  warning: {self.warning}" if self.warning else line
+
+
 @dataclass(eq=False, kw_only=True)
 class IndexSearch(Searcher):
     """A searcher that makes an index of the training points and tunes it to a recall, on a sample of queries.
 
-    Subclasses have `_build()`, which begins with `_points`, `_tune(k, queries)`, which returns the tuning, and
+    Subclasses have `_build()`, which begins with `_points`, `_tune(k, queries)`, and
     `_nearest(queries, k)`: neighbours of a few queries with squared distances, in any thread.
     """
 
     recall: float = 0.95
-    n_candidates: int | None = None
     n_threads: int | None = None
+
+    _build: ClassVar[Callable[[Any], None]]
+    _tune: ClassVar[Callable[[Any, int, Any], Tuning]]
+    _nearest: ClassVar[Callable[[Any, FloatMatrix, int], Neighbours]]
 
     def __post_init__(self) -> None:
         check_share("recall", self.recall)
-        for name in ("n_candidates", "n_threads"):
-            whole_number(1, or_none=True)(name, getattr(self, name))
+        whole_number(1, or_none=True)("n_threads", self.n_threads)
 
     def fit(self, X: Any) -> Self:
-        """Take the training points; tune the index if it is known for how many neighbours."""
-        self._truth, self.tuning = EuclideanKeys(check_points(X)), None
+        """Take the training points. The first search tunes the index for its k, unless `prepare` did."""
+        self._take(X)
         self._build()
-        return self if self.n_candidates is None else self.prepare(self.n_candidates)
+        return self
+
+    def _take(self, X: Any) -> None:
+        self._truth, self.tuning = EuclideanKeys(check_points(X)), None
+        self._points: npt.NDArray[Any] = self._truth.data
 
     def prepare(self, k: int, queries: Any = None) -> Self:
         """Choose what was not given, for k neighbours, from `queries` or from training points among themselves."""
@@ -200,10 +214,6 @@ class IndexSearch(Searcher):
         rows, squares = (np.concatenate(part) for part in zip(*parts, strict=True))
         return Neighbours(rows, self._truth.as_distances(squares, queries))
 
-    @property
-    def _points(self) -> npt.NDArray[Any]:
-        return self._truth.data  # type: ignore[no-any-return]
-
     def _sample(self, k: int, queries: Any, rng: np.random.Generator) -> Sample:
         points = self._points
         if queries is None:
@@ -211,15 +221,6 @@ class IndexSearch(Searcher):
             return Sample(points, k, rows=np.sort(rng.choice(len(points), size, replace=False)))
         rows = check_queries(queries, points.shape[1], k)
         return Sample(points, k, rows[:: -(-len(rows) // SAMPLED_QUERIES)])
-
-    def _build(self) -> None:
-        raise NotImplementedError
-
-    def _tune(self, k: int, queries: Any) -> Any:
-        raise NotImplementedError
-
-    def _nearest(self, queries: FloatMatrix, k: int) -> Neighbours:
-        raise NotImplementedError
 
 
 def smallest(keys: FloatVector, rows: npt.NDArray[Any], k: int) -> tuple[IntVector, FloatVector]:

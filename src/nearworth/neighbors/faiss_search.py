@@ -8,11 +8,8 @@ This is the only module that imports faiss.
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,39 +18,15 @@ import numpy.typing as npt
 from nearworth._common.memory import usable_threads
 from nearworth._common.types import FloatMatrix
 from nearworth.inputs.features import fingerprint
-from nearworth.inputs.parameters import condition, whole_number
-from nearworth.neighbors.exact import IndexSearch, Sample
+from nearworth.inputs.parameters import condition
+from nearworth.neighbors.exact import IndexSearch, Sample, Tuning
 from nearworth.neighbors.searchers import Neighbours
 
 FLAT_POINTS, LISTS_POINTS, CODED_COLUMNS, MOST_CODES = 20_000, 500_000, 8, 64
 TRAINING_ROWS, TRAINING_PER_LIST, TRAINING_ROUNDS = 16_384, 64, 10
-MOST_EF, MOST_FETCHED = 8192, 16_384
+LEAST_EF, MOST_FETCHED = 16, 16_384  # candidates of a walk (HNSW), points fetched for a query
 SPARE = 8  # points fetched on top, because 32 bits confuse a few at the border
 ROWS_AT_ONCE = 2**16  # that are added
-
-
-@dataclass(frozen=True)
-class FaissTuning:
-    """The effort chosen, and the recall that a sample of queries had with it; prints itself."""
-
-    factory: str
-    k: int
-    effort: dict[str, int]
-    wanted: float
-    recall: float = math.nan
-    error: float = math.nan  # standard error of the recall
-
-    @property
-    def warning(self) -> str | None:
-        """What the user should know; None if all is well."""
-        if self.recall >= self.wanted:
-            return None
-        return f"the index finds {self.recall:.1%} of the neighbours at its best, {self.wanted:.1%} were asked for"
-
-    def __str__(self) -> str:
-        effort = ", ".join(f"{name} {value}" for name, value in self.effort.items())
-        line = f"faiss {self.factory}, {effort}: recall {self.recall:.3f} on sampled queries for K* = {self.k}"
-        return f"{line}\n  warning: {self.warning}" if self.warning else line
 
 
 @dataclass(eq=False)
@@ -66,31 +39,21 @@ class FaissSearch(IndexSearch):
         Text for `faiss.index_factory`, such as "Flat", "HNSW32", "IVF256,Flat" or "PQ32x4fs". "auto" takes an index by
         the number of training points.
     recall
-        Share of the neighbours that should be found: the efforts are raised until a sample of queries has it.
-    nprobe, ef_search, overfetch
-        Efforts: lists visited (IVF), candidates of the walk (HNSW), points fetched per point asked for. Each is chosen
-        unless given.
-    n_candidates
-        K*, if `fit` is to choose the efforts. Otherwise `prepare(k)` does, or the first `search`.
+        Share of the neighbours that should be found. The efforts are raised until a sample of queries has it: lists
+        visited (IVF), and points fetched per point asked for.
     n_threads
         Threads of building and searching; None for all usable cores.
     """
 
     factory: str = "auto"
-    _: KW_ONLY
-    nprobe: int | None = None
-    ef_search: int | None = None
-    overfetch: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         condition(lambda v: isinstance(v, str), 'text such as "auto", "Flat" or "HNSW32"')("factory", self.factory)
-        for name in ("nprobe", "ef_search", "overfetch"):
-            whole_number(1, or_none=True)(name, getattr(self, name))
 
     def fingerprint(self) -> str:
         """A hash of the index and the efforts: equal ones give equal answers."""
-        return fingerprint(self.tuning.effort, import_faiss().serialize_index(self._index))
+        return fingerprint(self.tuning.parameters, import_faiss().serialize_index(self._index))
 
     def _build(self) -> None:
         faiss, points = import_faiss(), self._points
@@ -98,7 +61,7 @@ class FaissSearch(IndexSearch):
         spread = float(np.abs(np.stack([points.min(axis=0), points.max(axis=0)]) - self._centre).max())
         self._scale = -int(np.frexp(spread)[1])
         self._kind = automatic_factory(*points.shape) if self.factory == "auto" else self.factory
-        n_training = TRAINING_ROWS
+        n_training, threads = TRAINING_ROWS, faiss.omp_get_max_threads()
         try:
             self._index = faiss.index_factory(points.shape[1], self._kind)
             lists = faiss.try_extract_index_ivf(self._index)
@@ -106,56 +69,50 @@ class FaissSearch(IndexSearch):
                 n_training = max(n_training, TRAINING_PER_LIST * lists.nlist)
                 lists.cp.niter, lists.cp.min_points_per_centroid = TRAINING_ROUNDS, 1
             some = np.random.default_rng(0).choice(len(points), min(n_training, len(points)), replace=False)
-            with _threads(faiss, usable_threads(self.n_threads)):
-                self._index.train(self._narrow(points[np.sort(some)]))
-                for start in range(0, len(points), ROWS_AT_ONCE):
-                    self._index.add(self._narrow(points[start : start + ROWS_AT_ONCE]))
+            faiss.omp_set_num_threads(usable_threads(self.n_threads))
+            self._index.train(self._narrow(points[np.sort(some)]))
+            for start in range(0, len(points), ROWS_AT_ONCE):
+                self._index.add(self._narrow(points[start : start + ROWS_AT_ONCE]))
         except RuntimeError as error:
             reason = str(error).splitlines()[0].split("Error: ")[-1][:200]
             size = f"{len(points):,} points of {points.shape[1]} columns"
             raise ValueError(f"factory={self._kind!r} does not work for {size}: {reason}") from error
+        finally:
+            faiss.omp_set_num_threads(threads)
 
-    def _tune(self, k: int, queries: Any) -> FaissTuning:
-        """Of the efforts that are not given, the one that helps most is doubled until the sample has the recall."""
-        sample, limits = self._sample(k, queries, np.random.default_rng(0)), self._limits(k)
-        tried = [self._try(sample, {name: least for name, (least, _) in limits.items()})]
-        while tried[-1].recall - 2.0 * tried[-1].error < self.recall:
-            effort = tried[-1].effort
-            raised = [effort | {name: min(2 * effort[name], most)} for name, (_, most) in limits.items()]
-            options = [self._try(sample, more) for more in raised if more != effort]
-            if not options:  # the best there is; more effort than it needs would not find more
-                tried.append(max(tried, key=lambda tuning: tuning.recall))
-                break
-            tried.append(max(options, key=lambda tuning: tuning.recall))
-        return tried[-1]
-
-    def _limits(self, k: int) -> dict[str, tuple[int, int]]:
-        """The least and the most of each effort that the index knows; both as given where it is given."""
-        lists, limits = import_faiss().try_extract_index_ivf(self._index), {}
+    def _tune(self, k: int, queries: Any) -> Tuning:
+        """The effort that helps most is doubled until the sample has the recall, surely."""
+        sample, most = self._sample(k, queries, np.random.default_rng(0)), {"overfetch": max(1, MOST_FETCHED // k)}
+        lists = import_faiss().try_extract_index_ivf(self._index)
         if lists is not None:
-            limits["nprobe"] = max(1, lists.nlist // 64), lists.nlist
-        elif "HNSW" in self._kind:
-            limits["ef_search"] = max(16, k), max(MOST_EF, k)
-        limits["overfetch"] = 1, max(1, MOST_FETCHED // k)
-        given = {name: getattr(self, name) for name in limits}
-        return {name: both if given[name] is None else (given[name],) * 2 for name, both in limits.items()}
+            most["nprobe"] = lists.nlist
+        tried = [self._try(sample, dict.fromkeys(most, 1))]
+        while tried[-1][0] < self.recall:
+            effort = {name: tried[-1][1].parameters[name] for name in most}
+            raised = [effort | {name: 2 * effort[name]} for name in most if effort[name] < most[name]]
+            if not raised:  # the best there is; more effort than it needs would not find more
+                return max((tuning for _, tuning in tried), key=lambda tuning: tuning.recall)
+            tried.append(max((self._try(sample, more) for more in raised), key=lambda each: each[1].recall))
+        return tried[-1][1]
 
-    def _try(self, sample: Sample, effort: dict[str, int]) -> FaissTuning:
-        self.tuning = tuning = FaissTuning(self._kind, sample.k, effort, self.recall)
+    def _try(self, sample: Sample, effort: dict[str, int]) -> tuple[float, Tuning]:
+        """The recall of an effort, less two standard errors, and the effort with its recall."""
+        self.tuning = Tuning(parameters={"factory": self._kind} | effort, k=sample.k, wanted=self.recall)
         found = sample.recall_of(self)
-        return replace(tuning, recall=float(found.mean()), error=float(found.std()) / np.sqrt(len(found)))
+        mean = float(found.mean())
+        return mean - 2.0 * float(found.std()) / np.sqrt(len(found)), replace(self.tuning, recall=mean)
 
     def _nearest(self, queries: FloatMatrix, k: int) -> Neighbours:
         """By true distance, of the points that faiss takes for the nearest: more than k, -1 where there are fewer."""
-        faiss, effort = import_faiss(), self.tuning.effort
+        faiss, effort = import_faiss(), self.tuning.parameters
         count = min(len(self._points), effort["overfetch"] * k + SPARE)
         space = faiss.ParameterSpace()
         if "nprobe" in effort:
             space.set_index_parameter(self._index, "nprobe", effort["nprobe"])
-        if "ef_search" in effort:
-            space.set_index_parameter(self._index, "efSearch", max(effort["ef_search"], count))
-        with _threads(faiss, 1):  # those of a search are our own
-            fetched = np.asarray(self._index.search(self._narrow(queries), count)[1], dtype=np.intp)
+        elif "HNSW" in self._kind:
+            space.set_index_parameter(self._index, "efSearch", max(LEAST_EF, count))
+        faiss.omp_set_num_threads(1)  # in this thread of our own, one of several that search
+        fetched = np.asarray(self._index.search(self._narrow(queries), count)[1], dtype=np.intp)
         return self._truth.order(queries, fetched).resized(k)
 
     def _narrow(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
@@ -186,13 +143,3 @@ def import_faiss() -> Any:
     except ImportError as error:
         raise ImportError("FaissSearch needs faiss, which is not installed: pip install 'nearworth[faiss]'") from error
     return faiss
-
-
-@contextmanager
-def _threads(faiss: Any, count: int) -> Iterator[None]:
-    before = faiss.omp_get_max_threads()
-    faiss.omp_set_num_threads(count)
-    try:
-        yield
-    finally:
-        faiss.omp_set_num_threads(before)

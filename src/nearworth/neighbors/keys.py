@@ -1,40 +1,43 @@
-"""Rank keys: what they are, and those of every metric but the angles in `cosine.py`."""
+"""Rank keys: what they are, and those of every metric."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from nearworth._common.types import BoolVector, FloatMatrix, FloatVector, IntMatrix
 from nearworth.inputs.features import is_sparse
-from nearworth.inputs.file_rows import FileRows
 from nearworth.inputs.parameters import did_you_mean
 from nearworth.neighbors.distances import (
     EXTREME,
     Converted,
-    ExactDistances,
-    Rows,
+    all_pairs,
     blocks,
-    distances_of_lists,
-    first_duplicates,
-    largest_magnitude,
-    minus_inner_products,
+    listed_pairs,
+    pairs_with,
     readable,
-    scaled,
     sparse_distances,
     squared_distances,
     streamed,
 )
-from nearworth.neighbors.quantised import DistanceProducts, ExactKeys, InnerProducts, Products, scale_queries
+from nearworth.neighbors.quantised import ExactKeys, Products
 from nearworth.neighbors.searchers import Neighbours
 
-Stored: TypeAlias = npt.NDArray[Any] | FileRows
 TINY = 2.0**-430
-TOP = 480  # binary exponent of the largest number after scaling; 2**60 such squares can be added
+# Binary exponents after scaling: of the largest number of the training set, of a number of a query from which on all
+# points are equally far, and of the largest product.
+TOP, FAR, PRODUCT_TOP = 450, 505, 600
+# Coarse beside the rounding of directions, so that equal angles nearly always share a multiple (and right angles always
+# do: sqrt(2) is a quarter of a step away from where rounding changes), and fine beside any angle that data can mean.
+GRID = 2.0**-40
+CONSTANT = 2.0**-50  # relative differences within a row that are nothing but rounding
+EXACT = 2.0**52  # fractions of whole numbers below it are told apart by floats
+LARGEST_WHOLE = 2.0**26  # the square is EXACT
+RIGHT_ANGLE = (round(2.0**0.5 / GRID) * GRID) ** 2
 
 EUCLIDEAN = ("euclidean", "l2", "sqeuclidean")
 MANHATTAN = ("manhattan", "l1", "cityblock")
@@ -54,8 +57,6 @@ def make_keys(X: Any, metric: Any, metric_params: Mapping[str, Any] | None) -> K
     if metric in EUCLIDEAN:
         return EuclideanKeys(X, is_squared=metric == "sqeuclidean")
     if metric in ("cosine", "correlation"):
-        from nearworth.neighbors.cosine import CosineKeys
-
         return CosineKeys(X, centred=metric == "correlation")
     if is_sparse(X):
         return SparseManhattanKeys(X)
@@ -141,40 +142,30 @@ class EuclideanKeys(Keys):
     """Squared distances from differences, to the bit the same of dense and of sparse rows.
 
     Differences below 1e-154 vanish when they are squared. A difference of two floats is 0 or at least about 2**-53 of
-    the larger of them, so this happens only between numbers below TINY, and matters only where training rows differ in
-    such numbers alone. If there are such rows, all differences are scaled, for queries not larger than the training
-    points. They are still told apart if they are 1e-289 times the largest number of the training set.
+    the larger of them, so this happens only between numbers below TINY. If there are such numbers, everything is
+    scaled. They are still told apart if they are 1e-285 times the largest number of the training set.
     """
 
     def __init__(self, X: Any, *, is_squared: bool = False) -> None:
         super().__init__(readable(X))
         self.is_squared = is_squared  # the distances that users mean
-        self._largest, has_tiny = _magnitudes(X)
-        self.exponent = int(np.frexp(self._largest)[1])  # of the largest number
-        self._factor = 1.0  # a power of two
+        largest, has_tiny = _magnitudes(X)
+        self.exponent = int(np.frexp(largest)[1])  # of the largest number
+        self._rows, self._factor = self._points, 1.0  # a power of two
         if has_tiny:
-            rounded = _without_tiny(X) if is_sparse(X) else Converted(X, _without_tiny)
-            if (first_duplicates(X) != first_duplicates(rounded)).any():
-                self._factor = 2.0 ** (TOP - max(self.exponent, int(np.frexp(TINY)[1])))
+            factor = self._factor = 2.0 ** min(TOP - self.exponent, 1000)
+            self._points = X * factor if is_sparse(X) else Converted(X, partial(np.multiply, factor))
         if not is_sparse(X):
             self.data = X
-            self.has_products = TINY <= self._largest < 2.0**EXTREME
+            self.has_products = TINY <= largest < 2.0**EXTREME
 
     def __call__(self, queries: Any) -> FloatMatrix:
-        rows = queries if is_sparse(queries) else np.ascontiguousarray(queries, dtype=np.float64)
-        keys, small = squared_distances(rows, self._points), self._small(rows)
-        if small.any():
-            keys[small] = squared_distances(rows[small] * self._factor, scaled(self._points, self._factor))
-        return keys
+        return squared_distances(self._scaled(queries), self._points)
 
     def listed(self, queries: Any, rows: IntMatrix) -> FloatMatrix:
         """Keys of each query and its own list of training points, infinity for -1; the same as those of all pairs."""
-        queries = np.ascontiguousarray(queries, dtype=np.float64)
-        keys, small = distances_of_lists(queries, self._points, rows), self._small(queries)
-        if small.any():
-            points = scaled(self._points, self._factor)
-            keys[small] = distances_of_lists(queries[small] * self._factor, points, rows[small])
-        return keys
+        found = listed_pairs(self._scaled(queries), self._points, np.maximum(rows, 0).astype(np.int32))
+        return np.where(rows < 0, np.inf, found)
 
     def order(self, queries: Any, rows: IntMatrix) -> Neighbours:
         """Points that were found for each query, nearest first, equal ones by index."""
@@ -186,41 +177,30 @@ class EuclideanKeys(Keys):
             order[tied] = np.lexsort((rows[tied], keys[tied]), axis=1)
         return Neighbours(np.take_along_axis(rows, order, axis=1).astype(np.intp), ordered)
 
-    def as_distances(self, keys: FloatMatrix, queries: Any) -> FloatMatrix:
-        distances = np.sqrt(keys) / np.where(self._small(queries), self._factor, 1.0)[:, None]
+    def as_distances(self, keys: FloatMatrix, queries: Any) -> FloatMatrix:  # noqa: ARG002
+        distances = np.sqrt(keys) / self._factor
         return distances**2 if self.is_squared else distances
 
     def products(self, *, single: bool) -> Products:
-        exact = ExactDistances if self._factor == 1.0 else self._exact
-        return DistanceProducts(self._points, lambda rows: (rows, np.ones(len(rows), bool)), single=single, exact=exact)
+        exact = None if self._factor == 1.0 else lambda query: partial(pairs_with, query * self._factor, self._points)
+        return Products(self._rows, single=single, exact=exact)
 
-    def _exact(self, query: FloatVector, points: Rows) -> ExactKeys:
-        if not self._small(query[None])[0]:
-            return ExactDistances(query, points)
-        return ExactDistances(query * self._factor, scaled(points, self._factor))
-
-    def _small(self, queries: Any) -> BoolVector:
-        """Queries whose differences are scaled."""
-        if self._factor == 1.0:
-            return np.zeros(queries.shape[0], dtype=bool)
-        largest = abs(queries).max(axis=1)
-        return np.asarray(largest.toarray().ravel() if is_sparse(queries) else largest) <= self._largest
+    def _scaled(self, queries: Any) -> Any:
+        rows = queries if is_sparse(queries) else np.ascontiguousarray(queries, dtype=np.float64)
+        with np.errstate(over="ignore"):  # then all points are equally far
+            return rows if self._factor == 1.0 else rows * self._factor
 
 
 def _magnitudes(X: Any) -> tuple[float, bool]:
     """The largest magnitude, and whether there are tiny numbers other than 0."""
-    if X.dtype.kind != "f" or X.dtype.itemsize < 8:
-        return largest_magnitude(X), False
     largest, has_tiny = 0.0, False
     for _, rows in blocks(X):
-        sizes = np.abs(rows.data if is_sparse(rows) else rows)
-        largest = max(largest, float(np.fmax.reduce(sizes, axis=None, initial=0.0)))
-        has_tiny |= bool(((sizes > 0.0) & (sizes < TINY)).any())
+        numbers = rows.data if is_sparse(rows) else rows
+        ends = (float(end.reduce(numbers, axis=None, initial=0)) for end in (np.fmax, np.fmin))
+        largest = max(largest, *map(abs, ends))
+        if X.dtype.kind == "f" and X.dtype.itemsize >= 8:
+            has_tiny |= bool(((numbers != 0.0) & (np.abs(numbers) < TINY)).any())
     return largest, has_tiny
-
-
-def _without_tiny(rows: Any) -> Any:
-    return rows * (abs(rows) >= TINY)
 
 
 class SparseManhattanKeys(Keys):
@@ -230,53 +210,188 @@ class SparseManhattanKeys(Keys):
         return sparse_distances(queries, self._points, 1)
 
 
-class NanEuclideanKeys(Keys):
+class NanEuclideanKeys(EuclideanKeys):
     """scikit-learn's nan_euclidean: squared differences where both are present, scaled up for the absent ones."""
 
-    def __init__(self, X: Stored) -> None:
-        super().__init__(readable(X))
-        self._largest, self._has_tiny = _magnitudes(X)
+    def __init__(self, X: Any) -> None:
+        super().__init__(X)
+        self.data, self.has_products = None, False
 
     def __call__(self, queries: Any) -> FloatMatrix:
-        queries = np.asarray(queries, dtype=np.float64)
+        queries = np.clip(self._scaled(queries), -(2.0**FAR), 2.0**FAR)
         keys = np.empty((len(queries), len(self._points)))
-        exponents = np.zeros(len(queries), dtype=np.int32)
-        if self._has_tiny:  # columns may be left out of a comparison, so any query may need scaled differences
-            exponents = TOP - np.frexp(np.fmax(self._largest, np.fmax.reduce(np.abs(queries), axis=1)))[1]
         for start, rows in blocks(self._points):
-            for key, query, exponent in zip(keys, queries, exponents, strict=True):
-                differences = rows - query
-                squares = (np.ldexp(differences, exponent) if exponent else differences) ** 2
+            for key, query in zip(keys, queries, strict=True):
+                squares = (rows - query) ** 2
                 present = np.count_nonzero(~np.isnan(squares), axis=1)
                 with np.errstate(invalid="ignore"):
                     share = squares.shape[1] / np.where(present, present, np.nan)
                     key[start : start + len(rows)] = np.nansum(squares, axis=1) * share
         return _refuse_undefined(keys, "nan_euclidean")
 
-    def as_distances(self, keys: FloatMatrix, queries: Any) -> FloatMatrix:  # noqa: ARG002
-        if self._has_tiny:
-            raise ValueError("metric='nan_euclidean' has no distances for numbers below 1e-129. Rescale the features.")
-        return np.sqrt(keys)
-
 
 class InnerProductKeys(Keys):
     """Minus the inner product: the most similar point is the nearest."""
 
-    has_products = True
-
-    def __init__(self, X: Stored) -> None:
+    def __init__(self, X: Any) -> None:
         super().__init__(readable(X))
-        self._exponent = int(np.frexp(largest_magnitude(X))[1])
+        largest, _ = _magnitudes(X)
+        self._exponent = int(np.frexp(largest)[1])
+        self.has_products = TINY <= largest < 2.0**EXTREME
 
     def __call__(self, queries: Any) -> FloatMatrix:
-        rows, _ = scale_queries(np.asarray(queries, dtype=np.float64), self._exponent)
-        return minus_inner_products(rows, self._points)
+        return all_pairs(-self._scaled(queries, PRODUCT_TOP), self._points, product=True)
 
     def as_distances(self, keys: FloatMatrix, queries: Any) -> FloatMatrix:  # noqa: ARG002
         raise ValueError("metric='inner_product' has no distances, which radius and weights need. Use 'cosine'.")
 
     def products(self, *, single: bool) -> Products:  # noqa: ARG002 - single precision would not serve here
-        return InnerProducts(self._points, self._exponent)
+        like_points = partial(self._scaled, top=2 * self._exponent)
+        return Products(self._points, single=False, prepare=like_points, exact=self._exact, inner=True)
+
+    def _exact(self, query: FloatVector) -> ExactKeys:
+        return partial(pairs_with, -self._scaled(query[None], PRODUCT_TOP)[0], self._points, product=True)
+
+    def _scaled(self, queries: Any, top: int) -> FloatMatrix:
+        """Queries scaled by powers of two: their largest product with a number of the training set is about 2**top.
+
+        With a high top, no product vanishes that could matter beside the largest.
+        """
+        rows = np.asarray(queries, dtype=np.float64)
+        own = np.frexp(np.abs(rows).max(axis=1, keepdims=True))[1]
+        return np.asarray(np.ldexp(rows, min(top - self._exponent, 1000) - own))  # queries must not overflow
+
+
+class CosineKeys(Keys):
+    """Squared distances between directions, rounded so that equal angles tie; of `centred` rows, correlations.
+
+    The direction of a row is the row divided by its length. The distance c between two directions, from 0 to 2,
+    decides: c^2 / 2 is the cosine distance, but c also tells small angles apart, where cosines all round to 1.
+    Directions are rounded, so c is off by some 1e-16, and equal angles would be ordered by rounding. Hence the
+    definition: two training rows tie if their distances c from the direction of the query are equal after rounding to a
+    multiple of GRID.
+
+    Rows of small whole numbers (counts) need no rounding: their cosines are compared as fractions, exactly.
+    """
+
+    uses_blas = True  # for whole numbers
+
+    def __init__(self, X: Any, *, centred: bool = False) -> None:
+        self._convert: Callable[[Any], Any] = partial(_scaled_rows, centred=centred)
+        dense = not is_sparse(X)
+        super().__init__(Converted(X, self._convert) if dense else self._convert(X))
+        self._directions = Converted(self._points, _directions) if dense else _directions(self._points)
+        self._zero = np.zeros(X.shape[0], dtype=bool)
+        self._whole, self._largest_square = True, 0.0
+        for start, rows in blocks(self._points):
+            squares = _squares(rows)
+            self._zero[start : start + rows.shape[0]] = squares == 0.0
+            self._whole &= bool(_whole(rows).all())
+            self._largest_square = max(self._largest_square, float(squares.max()))
+        self.has_products = dense and not self._zero.any()  # no product says that a zero row is at distance 1
+
+    def __call__(self, queries: Any) -> FloatMatrix:
+        rows = self._convert(queries)
+        keys = _on_grid(squared_distances(_directions(rows), self._directions))
+        keys[:, self._zero] = keys[_squares(rows) == 0.0] = RIGHT_ANGLE
+        exact = self._is_exact(rows)
+        if exact.any():
+            keys[exact] = self._fractions(rows[exact])
+        return keys
+
+    def as_distances(self, keys: FloatMatrix, queries: Any) -> FloatMatrix:
+        rows = self._convert(queries)
+        cosines = -np.sign(keys) * np.sqrt(np.abs(keys) / np.where(self._is_exact(rows), _squares(rows), 1.0)[:, None])
+        return np.where(self._is_exact(rows)[:, None], 1.0 - cosines, keys / 2.0)
+
+    def products(self, *, single: bool) -> Products:
+        # Rounding to the grid moves a squared distance by up to 2 GRID, two by 4; once more, to be safe.
+        prepare, rounding = self._directions_of, 8.0 * GRID
+        return Products(self._directions, single=single, prepare=prepare, exact=self._exact, rounding=rounding)
+
+    def _exact(self, query: FloatVector) -> ExactKeys:
+        return lambda rows: _on_grid(pairs_with(query, self._directions, rows))
+
+    def _directions_of(self, queries: Any) -> FloatMatrix:
+        """Directions of queries; NaN where they do not decide."""
+        rows = self._convert(queries)
+        decide = (_squares(rows) > 0.0) & ~self._is_exact(rows)
+        return np.where(decide[:, None], _directions(rows), np.nan)
+
+    def _is_exact(self, queries: Any) -> BoolVector:
+        """Queries whose cosines with all training rows are fractions of whole numbers that floats tell apart."""
+        if not self._whole:
+            return np.zeros(queries.shape[0], dtype=bool)
+        largest = self._largest_square * self._largest_square
+        return _whole(queries) & (largest * _squares(queries) < EXACT)
+
+    def _fractions(self, queries: Any) -> FloatMatrix:
+        """Minus the signed squares of the cosines, times |query|^2: one division, so equal fractions round alike."""
+        keys = np.empty((queries.shape[0], self._points.shape[0]))
+        for start, rows in blocks(self._points):
+            dots, squares = queries @ rows.T, _squares(rows)
+            dots = dots.toarray() if is_sparse(dots) else dots
+            keys[:, start : start + rows.shape[0]] = -dots * np.abs(dots) / np.where(squares > 0.0, squares, 1.0)
+        return keys
+
+
+def _scaled_rows(X: Any, centred: bool) -> Any:
+    """Rows scaled by powers of two, which rounds nothing, and centred without a division if `centred`.
+
+    Whole numbers stay whole where they are small.
+    """
+    if is_sparse(X):
+        return _by_row(np.ldexp, X, _exponents(X))
+    rows = np.array(X, dtype=np.float64, order="C")
+    if centred:
+        largest = np.abs(rows).max(axis=1)
+        rows -= rows[:, :1].copy()  # an offset drops out unrounded
+        rows[np.abs(rows).max(axis=1) <= CONSTANT * largest] = 0.0
+    rows = _by_row(np.ldexp, rows, _exponents(rows))
+    return rows * rows.shape[1] - rows.sum(axis=1, keepdims=True) if centred else rows
+
+
+def _exponents(rows: Any) -> npt.NDArray[np.int32]:
+    """Binary exponents that bring the largest number of each row near 1; 0 for small whole numbers."""
+    largest = abs(rows).max(axis=1)
+    largest = largest.toarray().ravel() if is_sparse(rows) else largest
+    return np.where(_whole(rows) & (largest < LARGEST_WHOLE), 0, -np.frexp(largest)[1])
+
+
+def _directions(rows: Any) -> Any:
+    """Rows of length 1; rows of zeros stay as they are."""
+    squares = _squares(rows)
+    return _by_row(np.divide, rows, np.sqrt(np.where(squares > 0.0, squares, 1.0)))
+
+
+def _by_row(operation: Callable[[Any, Any], Any], rows: Any, numbers: npt.NDArray[Any]) -> Any:
+    """Every entry combined with the number of its row."""
+    if not is_sparse(rows):
+        return operation(rows, numbers[:, None])
+    data = operation(rows.data, np.repeat(numbers, np.diff(rows.indptr)))
+    return type(rows)((data, rows.indices, rows.indptr), rows.shape)
+
+
+def _squares(rows: Any) -> FloatVector:
+    """Squared lengths, added in one order: sparse and dense rows have the same."""
+    origin = type(rows)((1, rows.shape[1])) if is_sparse(rows) else np.zeros((1, rows.shape[1]))
+    return np.asarray(squared_distances(origin, rows)[0])
+
+
+def _whole(rows: Any) -> BoolVector:
+    truncated = rows.trunc() if is_sparse(rows) else np.trunc(rows)
+    return np.asarray((rows != truncated).sum(axis=1) == 0).ravel()
+
+
+def _on_grid(squares: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Squares of the same distances rounded to GRID, in place."""
+    for row in np.atleast_2d(squares):
+        np.sqrt(row, out=row)
+        row /= GRID
+        np.rint(row, out=row)
+        row *= GRID
+        np.square(row, out=row)
+    return squares
 
 
 class PairwiseKeys(Keys):
@@ -284,19 +399,15 @@ class PairwiseKeys(Keys):
 
     uses_blas = True
 
-    def __init__(self, X: Stored, metric: Any, params: dict[str, Any]) -> None:
-        self._metric = metric
-        super().__init__(Converted(X, partial(self._convert, name="X")))
-        self._params = params
-        if metric in BOOLEAN:
-            for _ in blocks(self._points):  # all other numbers are refused here
-                pass
+    def __init__(self, X: Any, metric: Any, params: dict[str, Any]) -> None:
+        self._metric, self._params = metric, params
+        super().__init__(Converted(X, self._convert))
         self(self._points[:1])  # a metric that cannot work should say so in fit
 
     def __call__(self, queries: Any) -> FloatMatrix:
         from sklearn.metrics import pairwise_distances
 
-        rows = self._convert(queries, "X_val")
+        rows = self._convert(queries)
         keys = np.empty((len(rows), len(self._points)))
         try:
             for start, points in blocks(self._points):
@@ -307,16 +418,11 @@ class PairwiseKeys(Keys):
             raise ValueError(f"metric={self._metric!r} does not work on these data: {reason}") from error
         return _refuse_undefined(keys, self._metric)
 
-    def _convert(self, X: Any, name: str) -> npt.NDArray[Any]:
-        if self._metric not in BOOLEAN:
-            return np.ascontiguousarray(X, dtype=np.float64)
-        rows = np.asarray(X)
-        if rows.dtype != bool and not np.isin(rows, (0, 1)).all():
-            raise ValueError(
-                f"metric={self._metric!r} compares truths, but {name} holds other numbers than 0 and 1. "
-                f"Use {name} != 0."
-            )
-        return np.ascontiguousarray(rows, dtype=bool)
+    def _convert(self, X: Any) -> npt.NDArray[Any]:
+        truths = self._metric in BOOLEAN
+        if truths and X.dtype != bool and not np.isin(X, (0, 1)).all():
+            raise ValueError(f"metric={self._metric!r} compares truths, not other numbers than 0 and 1. Use X != 0.")
+        return np.ascontiguousarray(X, dtype=bool if truths else np.float64)
 
 
 def _refuse_undefined(keys: FloatMatrix, metric: Any) -> FloatMatrix:

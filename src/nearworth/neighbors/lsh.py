@@ -29,11 +29,10 @@ import numpy.typing as npt
 from nearworth._common import native
 from nearworth._common.types import FloatMatrix, FloatVector
 from nearworth.inputs.features import fingerprint
-from nearworth.inputs.parameters import as_generator, one_of, positive_or_none, seed, whole_number
-from nearworth.neighbors.distances import EXTREME, ExactDistances, squared_distances
-from nearworth.neighbors.exact import IndexSearch, Sample, smallest
-from nearworth.neighbors.keys import EuclideanKeys
-from nearworth.neighbors.searchers import Neighbours, OnFail, check_points, check_share
+from nearworth.inputs.parameters import as_generator, positive_or_none, seed, whole_number
+from nearworth.neighbors.distances import EXTREME, pairs_with, squared_distances
+from nearworth.neighbors.exact import IndexSearch, Sample, Tuning, smallest
+from nearworth.neighbors.searchers import Neighbours, check_share
 
 # Products are made of panels of one shape: a BLAS rounds other shapes differently, and a hash is a rounded number.
 PANEL = 256
@@ -60,21 +59,16 @@ class LSHSearch(IndexSearch):
         Share of the neighbours that should be found, on average and for all but a share `delta` of the queries.
     delta
         That share; and the probability of failure in the paper's Theorem 4.
-    n_candidates
-        K*, if `fit` is to build the tables. Otherwise `prepare(k)` does, or the first `search`.
     n_threads
         Threads of a search; None for all usable cores. Several callers may search at once.
     random_state
         Seed of the hash functions and of the sample they are chosen from.
-    on_fail
-        What a valuation does where fewer than K* neighbours are found: "exact" searches these queries exactly,
-        "partial" makes do with what was found.
 
     Examples
     --------
     >>> import numpy as np
     >>> X = np.random.default_rng(0).normal(size=(500, 4))
-    >>> searcher = LSHSearch(n_candidates=3, random_state=0).fit(X)
+    >>> searcher = LSHSearch(random_state=0).fit(X)
     >>> indices, distances = searcher.search(X[:2], 3)
     >>> indices[:, 0].tolist(), distances[:, 0].tolist()
     ([0, 1], [0.0, 0.0])
@@ -86,21 +80,19 @@ class LSHSearch(IndexSearch):
     _: KW_ONLY
     delta: float = 0.1
     random_state: Any = None
-    on_fail: OnFail = "exact"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        one_of("exact", "partial")("on_fail", self.on_fail)
         for name in ("n_tables", "n_hashes"):
             whole_number(1, or_none=True)(name, getattr(self, name))
         positive_or_none("width", self.width)
         check_share("delta", self.delta)
         seed("random_state", self.random_state)
 
-    def predict(self, X: Any, k: int, n_queries: int) -> Tuning:
+    def predict(self, X: Any, k: int, n_queries: int) -> TableTuning:
         """The tables that would be chosen for these training points, and Theorem 4's quantities; builds nothing."""
         other = copy(self)
-        other._truth = EuclideanKeys(check_points(X))
+        other._take(X)
         return other._choose(k, None, n_queries)
 
     def fingerprint(self) -> str:
@@ -113,29 +105,28 @@ class LSHSearch(IndexSearch):
         if abs(exponent) >= EXTREME:
             raise ValueError(f"X has numbers of about 2**{exponent}, whose squares LSHSearch cannot take. Rescale X.")
 
-    def _tune(self, k: int, queries: Any) -> Tuning:
+    def _tune(self, k: int, queries: Any) -> TableTuning:
         """Build the tables; their work is weighed against as many queries as given, else 10,000."""
         tuning = self._choose(k, queries, EXPECTED_QUERIES if queries is None else len(queries))
-        shape = tuning.n_tables, tuning.n_hashes, tuning.width
-        self._tables = HashTables(self._points, *shape, self._generators()[1])
+        self._tables = HashTables(self._points, **tuning.parameters, rng=self._generators()[1])
         return tuning
 
     def _nearest(self, queries: FloatMatrix, k: int) -> Neighbours:
         found = self._tables.nearest(queries, k)
         return found.first(np.isfinite(found.keys).sum(axis=1))  # of a query too far away, distances are no numbers
 
-    def _choose(self, k: int, queries: Any, n_queries: int) -> Tuning:
+    def _choose(self, k: int, queries: Any, n_queries: int) -> TableTuning:
         """The cheapest tables that reach the recall, else those that find most; what was given stays as it is."""
         rng, (n_train, n_columns) = self._generators()[0], self._points.shape
         # One neighbour more than K*: Theorem 4 needs its distance.
         distances = Distances(self._sample(k + 1, queries, rng), rng, self.delta)
         most_tables, cheapest = max(1, min(MOST_TABLES, MOST_ENTRIES // n_train)), math.inf
-        options: list[tuple[float, Tuning]] = []
+        options: list[tuple[float, TableTuning]] = []
         for width in [distances.typical() * multiple for multiple in WIDTHS] if self.width is None else [self.width]:
             least = min(LEAST_TABLES, most_tables)
             for n_hashes in range(1, MOST_HASHES + 1) if self.n_hashes is None else [self.n_hashes]:
                 option = distances.tuning(self.n_tables or range(least, most_tables), n_hashes, width, self.recall)
-                least = option.n_tables
+                least = option.parameters["n_tables"]
                 # Rough nanoseconds per query: hashes and look-ups, with a share of building the tables; then ranking.
                 upkeep = least * (50.0 + n_hashes) * (1.0 + n_train / n_queries)
                 cost = upkeep + (4.0 + n_columns) * option.candidates
@@ -147,8 +138,8 @@ class LSHSearch(IndexSearch):
         _, best = min(options, key=lambda option: (option[0], -option[1].recall))
         if distances.following is None:
             return best
-        quantities = distances.near[:, -1], distances.following, n_train, distances.k
-        return replace(best, theory=Theory(*quantities, width=best.width, delta=self.delta, n_queries=n_queries))
+        about = {"width": best.parameters["width"], "delta": self.delta, "n_queries": n_queries}
+        return replace(best, theory=Theory(distances.near[:, -1], distances.following, n_train, distances.k, **about))
 
     def _generators(self) -> tuple[np.random.Generator, np.random.Generator]:
         """One for the sample and one for the hash functions, which so do not depend on it."""
@@ -205,7 +196,7 @@ class HashTables:
             rows = np.unique(np.concatenate(buckets))
             size = min(k, len(rows))
             if size:
-                indices[:size], squares[:size] = smallest(ExactDistances(query, self._points)(rows), rows, size)
+                indices[:size], squares[:size] = smallest(pairs_with(query, self._points, rows), rows, size)
         return found
 
 
@@ -254,13 +245,9 @@ class Theory:
         self.n_tables_printed = float(n_train) ** self.c * failures
         # Expected per query at most, each counted once.
         self.candidates = k + (n_train - k) * min(self.n_tables * pmax**self.n_hashes, 1.0)
-
-    @property
-    def warning(self) -> str | None:
-        """Why the theorem is of no use here; None where it is."""
-        if max(self.n_tables, 2.0 * self.candidates) < self.n_train:
-            return None
-        return f"{self.n_tables:.3g} tables and {self.candidates:.3g} candidates for {self.n_train:,} points"
+        self.warning = None
+        if max(self.n_tables, 2.0 * self.candidates) >= n_train:
+            self.warning = f"{self.n_tables:.3g} tables and {self.candidates:.3g} candidates for {n_train:,} points"
 
     def __str__(self) -> str:
         lines = [
@@ -301,7 +288,7 @@ class Distances:
         smallest = float(self.far[0]) if len(self.far) else 1.0
         return float(np.quantile(self.near[:, -1], 1.0 - self._delta)) or float(self.near.max()) or smallest
 
-    def tuning(self, n_tables: int | range, n_hashes: int, width: float, wanted: float) -> Tuning:
+    def tuning(self, n_tables: int | range, n_hashes: int, width: float, wanted: float) -> TableTuning:
         """What to expect; with a range of tables, of the fewest that find enough, or the most if even these do not."""
         near, far = (collision_probability(some, width) ** n_hashes for some in (self.near, self.far))
 
@@ -313,40 +300,30 @@ class Distances:
             n_tables = n_tables.start + bisect_left(n_tables, wanted, key=lambda size: min(recalls(size)))
         mean, low = recalls(n_tables)
         count = mean * self.k + float(self.weights @ found_in_tables(far, n_tables))
-        parameters = n_tables, n_hashes, width, self.k, self.n_train
-        return Tuning(*parameters, wanted=wanted, recall=mean, recall_low=low, candidates=count)
+        parameters = {"n_tables": n_tables, "n_hashes": n_hashes, "width": width}
+        expected = {"recall": mean, "recall_low": low, "candidates": count}
+        return TableTuning(
+            parameters=parameters, k=self.k, wanted=wanted, n_train=self.n_train, theory=None, **expected
+        )
 
 
-@dataclass(frozen=True)
-class Tuning:
-    """Parameters of hash tables and what is to be expected of them; prints itself."""
+@dataclass(frozen=True, kw_only=True)
+class TableTuning(Tuning):
+    """Parameters of hash tables and what is to be expected of them."""
 
-    n_tables: int
-    n_hashes: int
-    width: float
-    k: int
-    n_train: int
-    _: KW_ONLY
-    wanted: float
-    recall: float  # predicted mean over the queries
     recall_low: float  # predicted for sparse queries: a share delta of all queries is worse
     candidates: float  # different points ranked per query
-    theory: Theory | None = None
+    n_train: int
+    theory: Theory | None
 
     @property
     def warning(self) -> str | None:
-        """What the user should know; None if all is well."""
-        if self.recall < self.wanted:
-            return f"these parameters find {self.recall:.1%} of the neighbours, {self.wanted:.1%} were asked for"
-        if EXACT_ADVANTAGE * self.candidates > self.n_train:
+        if super().warning is None and EXACT_ADVANTAGE * self.candidates > self.n_train:
             return f"{self.candidates / self.n_train:.0%} of all points are candidates: exact search should be faster"
-        return None
+        return super().warning
 
     def __str__(self) -> str:
-        lines = [
-            f"{self.n_tables} hash tables of {self.n_hashes} hashes, width {self.width:.4g}, for K* = {self.k}",
-            f"  recall {self.recall:.3f} predicted, {self.recall_low:.3f} for sparse queries (wanted {self.wanted:g})",
-            f"  candidates per query {self.candidates:,.0f} of {self.n_train:,}",
-        ]
-        notes = [f"  warning: {self.warning}"] if self.warning else []
-        return "\n".join([*lines, *notes] if self.theory is None else [*lines, *notes, str(self.theory)])
+        more = f"recall {self.recall_low:.3f} for sparse queries, {self.candidates:,.0f} candidates per query"
+        return "\n".join(
+            [f"hash tables, {super().__str__()}", f"  {more}", *([str(self.theory)] if self.theory else [])]
+        )

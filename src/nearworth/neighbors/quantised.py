@@ -1,12 +1,12 @@
 """Keys as whole numbers of 30 bits ("qkeys"), with a tolerance: what the compiled kernels read.
 
-DistanceProducts, InnerProducts    from one matrix product
-quantise_exact                     from exact keys: the only error is that of quantising
-QuantisedKeys.nearest              the nearest points of each query
+Products                 from one matrix product
+quantise_exact           from exact keys: the only error is that of quantising
+QuantisedKeys.nearest    the nearest points of each query
 
 Points stand in an order of the caller's choice: `order[i]` is the training row at position i.
 
-|x - t|^2 = |x|^2 - 2 x.t + |t|^2, and |t|^2 changes no rank. The product is made of centred data by native/product.c,
+|x - t|^2 = |x|^2 - 2 x.t + |t|^2, and |x|^2 changes no rank. The product is made of centred data by native/product.c,
 in single or in double precision. Its order of summation is known, so errors are bounded by what the operations can do
 (docs/mathematics.md). Keys that differ by no more than a tolerance are compared by exact ones, so the precision shows
 in no value.
@@ -25,21 +25,12 @@ import numpy.typing as npt
 from nearworth._common import native
 from nearworth._common.memory import Memory
 from nearworth._common.types import BoolVector, FloatMatrix, FloatVector
-from nearworth.neighbors.distances import (
-    Converted,
-    ExactDistances,
-    Rows,
-    blocks,
-    minus_inner_products_with,
-    squared_distances,
-    streamed,
-)
+from nearworth.neighbors.distances import Converted, Rows, pairs_with, squared_distances, streamed
 from nearworth.neighbors.searchers import Neighbours
 
 ExactKeys: TypeAlias = Callable[[npt.NDArray[np.int32]], FloatVector]  # exact keys of the training points in these rows
 IntVector32: TypeAlias = npt.NDArray[np.int32]
 IntMatrix32: TypeAlias = npt.NDArray[np.int32]
-Prepare: TypeAlias = Callable[[FloatMatrix], tuple[FloatMatrix, BoolVector]]
 # Finite keys quantise to MARGIN .. TOP - MARGIN and a tolerance is at most MARGIN / 2. Infinite keys are clipped to 0
 # and TOP, so they are ambiguous only among themselves.
 TOP, MARGIN = 2**30, 2**20
@@ -51,7 +42,6 @@ PLACE_ERROR = 132  # of two qkeys together, from the last two operations in sing
 SMALLEST_32, LARGEST_32 = 1e-12, 1e15
 LARGEST_64 = 1e90
 SAMPLE = 4096  # rows whose mean is the centre, if so many are read at a time; any centre is right, a middle one best
-PRODUCT_TOP = 600  # binary exponent of the largest product of a query's and a point's numbers
 SPACE = 100  # numbers of working memory per query beside its own, at most (product_space)
 
 
@@ -107,31 +97,6 @@ def panel_rows(width: int) -> int:
     return max(8, min(2048, PANEL // max(1, width)))
 
 
-def multiply(
-    points: Rows,
-    norms: FloatVector,
-    centre: FloatVector,
-    factors: FloatMatrix,
-    lines: tuple[FloatVector, FloatVector],
-    order: IntVector32,
-    positions: IntVector32,
-    qkeys: IntMatrix32,
-    *,
-    single: bool,
-) -> None:
-    """Fill the qkeys of some queries: (centred points times factors, plus norms) times a slope, plus an offset."""
-    space = np.empty(native.call("product_space", *factors.shape))
-    rest = (centre, np.ascontiguousarray(factors), *lines, single, space, qkeys)
-    if isinstance(points, np.ndarray) and points.flags.c_contiguous:
-        native.call("product_qkeys", points, order, None, norms[order], *rest)
-        return
-    step = panel_rows(points.shape[1])
-    every = np.arange(step, dtype=np.int32)
-    for start in range(0, len(order), step):
-        rows, part = np.ascontiguousarray(points[start : start + step]), slice(start, start + step)
-        native.call("product_qkeys", rows, every[: len(rows)], positions[part], norms[part], *rest)
-
-
 def quantise_exact(keys: FloatMatrix, order: IntVector32, space: IntMatrix32) -> QuantisedKeys:
     """qkeys from exact keys; infinite ones are beyond all others."""
     finite = np.isfinite(keys)
@@ -164,28 +129,35 @@ def line(low: FloatVector, high: FloatVector, tolerance: FloatVector) -> tuple[F
     return scale, (tolerance * scale + np.ceil(2.0 * extra * scale) + 3.0).astype(np.int32)
 
 
-class DistanceProducts:
-    """qkeys of squared distances. Where `single` and it serves, they can be made in single precision.
+class Products:
+    """qkeys of squared distances, or of minus the `inner` products, from a matrix product.
 
-    `prepare` gives queries as they are compared with the points, and which of them products serve. `exact` makes the
-    exact keys of a query; where these are rounded squared distances, `rounding` widens the tolerances.
+    `prepare` gives queries as they are compared with the points, NaN where products do not serve. `exact` makes the
+    exact keys of such a query, where these are no plain squared distances; `rounding` widens the tolerances by what
+    they are rounded. Where `single` and it serves, qkeys can be made in single precision.
     """
 
     def __init__(
         self,
         points: Rows,
-        prepare: Prepare,
         *,
         single: bool,
-        exact: Callable[[FloatVector, Rows], ExactKeys] = ExactDistances,
+        prepare: Callable[[FloatMatrix], FloatMatrix] = np.asarray,
+        exact: Callable[[FloatVector], ExactKeys] | None = None,
         rounding: float = 0.0,
+        inner: bool = False,
     ) -> None:
-        self._points, self._prepare, self._exact, self._rounding = points, prepare, exact, rounding
+        self._points, self._prepare, self._rounding, self._inner = points, prepare, rounding, inner
+        self._exact = exact or (lambda query: partial(pairs_with, query, points))
+        plain = exact is None and isinstance(points, np.ndarray) and points.flags.c_contiguous
+        self._in_memory = np.asarray(points) if plain else None
         self._wants_single = single and not streamed(points)  # fetching single rows of a file is slow
 
     @cached_property
     def _centre(self) -> FloatVector:
         n_train, width = self._points.shape
+        if self._inner:
+            return np.zeros(width)
         size = min(SAMPLE, panel_rows(width), n_train)
         sample = self._points[np.linspace(0, n_train - 1, size).astype(np.intp)]
         centre = np.asarray(sample, dtype=np.float64).mean(axis=0)
@@ -196,6 +168,8 @@ class DistanceProducts:
     def _norms(self) -> tuple[FloatVector, float, float]:
         """Squared lengths around the centre, minus a level in their middle; the level; the longest length."""
         norms = squared_distances(self._centre[None, :], self._points)[0]
+        if self._inner:
+            norms[:] = norms.max()  # equal norms drop out
         level, longest = float(np.median(norms)), float(np.sqrt(norms.max()))
         norms -= level
         return norms, level, longest
@@ -219,9 +193,8 @@ class DistanceProducts:
         self, queries: FloatMatrix, order: IntVector32, positions: IntVector32, space: IntMatrix32, *, single: bool
     ) -> QuantisedKeys:
         """The qkeys of a batch of queries, in `space`; order[i] is the training row at position i."""
-        queries, usable = self._prepare(queries)
-        norms, level, longest = self._norms
-        usable = usable & (np.maximum(queries.max(axis=1), -queries.min(axis=1)) < LARGEST_64)
+        queries, (_, level, longest) = self._prepare(queries), self._norms
+        usable = np.maximum(queries.max(axis=1), -queries.min(axis=1)) < LARGEST_64
         centred = queries - self._centre
         centred[~usable] = 0.0
         squares = np.einsum("ij,ij->i", centred, centred)
@@ -234,12 +207,27 @@ class DistanceProducts:
             width = np.ceil(1.001 * tolerance * scale).astype(np.int32) + PLACE_ERROR
         else:
             scale, width = line(low, low + reach, tolerance)
-        points, centre = self._copy if single else (self._points, self._centre)
-        qkeys = space[: len(queries)]
-        lines = scale, MARGIN - low * scale
         centred *= -2.0
-        multiply(points, norms, centre, centred, lines, order, positions, qkeys, single=single)
-        return QuantisedKeys(qkeys=qkeys, tolerance=width, usable=usable, scale=scale, **self._source(queries))
+        qkeys, room = space[: len(queries)], np.empty(native.call("product_space", *centred.shape))
+        points, centre = self._copy if single else (self._points, self._centre)
+        rest = (centre, np.ascontiguousarray(centred), scale, MARGIN - low * scale, single, room, qkeys)
+        self._multiply(points, order, positions, rest)
+        block = QuantisedKeys(qkeys=qkeys, tolerance=width, usable=usable, scale=scale)
+        if self._in_memory is not None:
+            return replace(block, queries=np.ascontiguousarray(queries), points=self._in_memory)
+        return replace(block, exact=[self._exact(query) for query in queries])
+
+    def _multiply(self, points: Rows, order: IntVector32, positions: IntVector32, rest: tuple[Any, ...]) -> None:
+        """Fill the qkeys of some queries: (centred points times factors, plus norms) times a slope, plus an offset."""
+        norms = self._norms[0]
+        if isinstance(points, np.ndarray) and points.flags.c_contiguous:
+            native.call("product_qkeys", points, order, None, norms[order], *rest)
+            return
+        step = panel_rows(points.shape[1])
+        every = np.arange(step, dtype=np.int32)
+        for start in range(0, len(order), step):
+            rows, part = np.ascontiguousarray(points[start : start + step]), slice(start, start + step)
+            native.call("product_qkeys", rows, every[: len(rows)], positions[part], norms[part], *rest)
 
     def _error(self, lengths: FloatVector, *, single: bool) -> FloatVector:
         """How far a key may be off, for queries of these lengths: by the product, and by double precision before it."""
@@ -252,56 +240,6 @@ class DistanceProducts:
         offset = np.abs(self._centre).max(initial=0.0) + both  # coordinates before they are centred
         before = UNIT_64 * ((width + 16.0) * both**2 + 8.0 * np.sqrt(width) * offset * both)
         return np.asarray(1.001 * (product + before) + (np.finfo(np.float32).tiny if single else 0.0))
-
-    def _source(self, queries: FloatMatrix) -> dict[str, Any]:
-        """Where exact keys come from: points in memory, or functions of the metric."""
-        points = self._points
-        if self._exact is ExactDistances and isinstance(points, np.ndarray) and points.flags.c_contiguous:
-            return {"queries": np.ascontiguousarray(queries), "points": points}
-        return {"exact": [self._exact(query, points) for query in queries]}
-
-
-class InnerProducts:
-    """qkeys of inner products, in double precision; the error bound comes from the longest training point.
-
-    No number of the points is larger than 2**exponent.
-    """
-
-    single_precision = False
-
-    def __init__(self, points: Rows, exponent: int) -> None:
-        self._points, self._exponent = points, exponent
-        self._no_norms, self._no_centre = np.zeros(len(points)), np.zeros(points.shape[1])
-        self._longest = 0.0  # of the points divided by 2**exponent, lest squares vanish
-        for _, rows in blocks(points):
-            units = np.ldexp(rows.astype(np.float64), -exponent)
-            self._longest = max(self._longest, float(np.sqrt(np.einsum("ij,ij->i", units, units).max())))
-
-    def __call__(
-        self, queries: FloatMatrix, order: IntVector32, positions: IntVector32, space: IntMatrix32, *, single: bool
-    ) -> QuantisedKeys:
-        assert not single
-        scaled, top = scale_queries(queries, self._exponent)
-        units = np.ldexp(scaled, self._exponent - top)
-        high = np.ldexp(self._longest * np.sqrt((units * units).sum(axis=1)), top)
-        scale, tolerance = line(-high, high, 2.0 * (2.0 * queries.shape[1] + 4.0) * UNIT_64 * high)
-        qkeys, lines = space[: len(queries)], (scale, MARGIN + high * scale)
-        multiply(self._points, self._no_norms, self._no_centre, -scaled, lines, order, positions, qkeys, single=False)
-        exact: list[ExactKeys] = [partial(minus_inner_products_with, query, self._points) for query in scaled]
-        return QuantisedKeys(qkeys=qkeys, tolerance=tolerance, usable=np.ones(len(queries), dtype=bool), exact=exact)
-
-
-Products: TypeAlias = DistanceProducts | InnerProducts
-
-
-def scale_queries(queries: FloatMatrix, exponent: int) -> tuple[FloatMatrix, int]:
-    """Queries scaled by powers of two, so that their products with numbers up to 2**exponent reach 2**top and no more.
-
-    Then none vanishes that could matter beside the largest. Returns `top` too.
-    """
-    top = min(PRODUCT_TOP, 1000 + exponent)  # queries themselves must not overflow
-    own = np.frexp(np.abs(queries).max(axis=1, keepdims=True))[1]
-    return np.ldexp(queries, top - exponent - own), top
 
 
 def products_memory(n_train: int, width: int, *, copied: bool) -> Memory:

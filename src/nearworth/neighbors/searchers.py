@@ -1,25 +1,25 @@
-"""What a searcher is: the contract, the form of its answers, and the checks that searchers share.
+"""What a searcher is: the contract, the form of its answers, the checks that searchers share, and the simplest of them.
 
 A searcher knows the training points and names the nearest of them. Its answers are verified, not trusted:
 `check_answer` refuses what cannot be right, and `exact.py` ranks the points found by exact distances and measures how
-many of the nearest were found.
+many of the nearest were found. GraphSearch knows answers that were found before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from nearworth._common.types import BoolMatrix, FloatMatrix, IntVector, Ties
-from nearworth.inputs.features import check_features
+from nearworth._common.warnings import warn_user
+from nearworth.inputs.features import check_features, fingerprint, is_sparse
 from nearworth.inputs.parameters import condition, is_real, whole_number
 from nearworth.neighbors.distances import readable
 
 MISSING = -1
-OnFail: TypeAlias = Literal["exact", "partial"]
 
 check_share = condition(lambda v: is_real(v) and 0 < v < 1, "a number between 0 and 1, such as 0.95", ValueError)
 
@@ -88,8 +88,8 @@ class Searcher:
     finds itself. Arrays are dense and finite, of any real type and memory layout.
     """
 
-    on_fail: OnFail = "exact"
-    """Where fewer than `n_candidates` are found: search exactly, or value with what was found ("partial")."""
+    on_fail: Literal["exact", "partial"] = "exact"
+    """Where fewer than `n_candidates` are found: search exactly, or value with what was found."""
 
     random_state: Any = 0
     """The seed. Must be a number if there is a checkpoint, so that a resumed run finds the same."""
@@ -151,32 +151,102 @@ def as_searcher(searcher: Any) -> Searcher:
 def check_answer(indices: Any, distances: Any, n_train: int, k: int, *, n_queries: int, searcher: Any) -> Neighbours:
     """The answer of a searcher in our types, or a ValueError that says what is wrong with it."""
     found, far = np.asarray(indices), np.asarray(distances)
-    wrong = next(_wrong(found, far, n_train, (n_queries, k)), None)
+    wrong = _wrong(found, far, n_train, (n_queries, k))
     if wrong is not None:
         name = as_searcher(searcher).name
         raise ValueError(f"{name}.search returned {wrong}. See nearworth.testing.check_searcher to find out why.")
     return Neighbours(found.astype(np.intp), np.where(found == MISSING, np.inf, far.astype(np.float64)))
 
 
-def _wrong(found: npt.NDArray[Any], far: npt.NDArray[Any], n_train: int, shape: tuple[int, int]) -> Iterator[str]:
-    """What is wrong with an answer; what comes later may rest on what came before."""
+def _wrong(found: npt.NDArray[Any], far: npt.NDArray[Any], n_train: int, shape: tuple[int, int]) -> str | None:
+    """What is wrong with an answer."""
     for name, given, kinds, numbers in (("indices", found, "iu", "whole"), ("distances", far, "iuf", "real")):
         if given.shape != shape:
-            yield f"{name} of shape {given.shape} instead of {shape}"
+            return f"{name} of shape {given.shape} instead of {shape}"
         if given.dtype.kind not in kinds:
-            yield f"{name} of type {given.dtype} instead of {numbers} numbers"
+            return f"{name} of type {given.dtype} instead of {numbers} numbers"
     missing, ordered = found == MISSING, np.sort(found, axis=1)
-    for what, where, values in (
-        (f"an index outside 0..{n_train - 1}", (found < MISSING) | (found >= n_train), found),
-        ("a neighbour after -1", missing[:, :-1] & ~missing[:, 1:], found),
-        ("a distance that is not finite", ~missing & ~np.isfinite(far), far),
-        ("a farther point before a nearer one", ~missing[:, 1:] & (far[:, 1:] < far[:, :-1]), far),
-        ("a neighbour twice", (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != MISSING), ordered),
-    ):
+    wrong = {
+        f"an index outside 0..{n_train - 1}": (found < MISSING) | (found >= n_train),
+        "a neighbour after -1": missing[:, :-1] & ~missing[:, 1:],
+        "a distance that is not finite": ~missing & ~np.isfinite(far),
+        "a farther point before a nearer one": ~missing[:, 1:] & (far[:, 1:] < far[:, :-1]),
+        "a neighbour twice": (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != MISSING),
+    }
+    for what, where in wrong.items():
         if where.any():
-            query, rank = map(int, np.argwhere(where)[0])
-            some = ", ".join(map(str, values[query, rank : rank + 2].tolist()))
-            yield f"{what} for query {query} of its batch, at rank {rank} ({some})"
+            return f"{what}, for query {np.argwhere(where)[0, 0]} of its batch"
+    return None
+
+
+class GraphSearch(Searcher):
+    """A k-nearest-neighbour graph: row q holds the neighbours of validation point q, or of training point q.
+
+    Parameters
+    ----------
+    indices, distances
+        Arrays (points, neighbours) in any order, -1 where there are fewer neighbours.
+
+    Examples
+    --------
+    >>> graph = GraphSearch([[2, 0], [1, -1]], [[0.5, 0.1], [0.2, np.inf]])
+    >>> graph.search([[0.0], [1.0]], 1)[0].tolist()
+    [[0], [1]]
+    """
+
+    def __init__(self, indices: Any, distances: Any) -> None:
+        found, far = np.asarray(indices), np.asarray(distances)
+        if found.ndim != 2 or found.shape != far.shape:
+            raise ValueError(f"indices and distances must be matrices of one shape; got {found.shape} and {far.shape}.")
+        order = np.lexsort((found, np.where(found == MISSING, np.inf, far)), axis=1)
+        found, far = np.take_along_axis(found, order, axis=1), np.take_along_axis(far, order, axis=1)
+        limit, (n_queries, k) = int(found.max(initial=MISSING)) + 1, found.shape
+        self._found = check_answer(found, far, limit, k, n_queries=n_queries, searcher=self)
+        self._columns: int | None = None  # training points, if a matrix says how many
+
+    @classmethod
+    def from_csr(cls, graph: Any) -> Self:
+        """From a sparse matrix of distances, (points, training points), as scikit-learn and cleanlab make them.
+
+        What is stored counts, zeros included: a stored zero is a duplicate, an absent entry no neighbour.
+        """
+        if not is_sparse(graph):
+            raise TypeError(f"graph must be a scipy sparse matrix of distances; got {type(graph).__name__}.")
+        csr = graph.tocsr()
+        counts = np.diff(csr.indptr)
+        if csr.nnz and counts.max() > 1 and (csr.data == 1).all():
+            warn_user(
+                "every distance in the graph is 1, as in a graph of connections, so all neighbours are tied. "
+                "scikit-learn makes distances with mode='distance'."
+            )
+        there = np.arange(counts.max(initial=0)) < counts[:, None]
+        indices, distances = Neighbours.empty(*there.shape)
+        indices[there], distances[there] = csr.indices, csr.data
+        found = cls(indices, distances)
+        found._columns = csr.shape[1]
+        return found
+
+    def fit(self, X: Any) -> Self:
+        """Check that the graph speaks of these training points."""
+        known = int(self._found.rows.max(initial=MISSING)) + 1 if self._columns is None else self._columns
+        if len(X) < known or self._columns not in (None, len(X)):
+            raise ValueError(f"the graph speaks of {known} training points, but X has {len(X)} rows.")
+        return self
+
+    def fingerprint(self) -> str:
+        """A hash of the graph."""
+        return fingerprint(*self._found)
+
+    def search(self, Q: Any, k: int) -> Neighbours:
+        """The answers to all points of the graph, which Q must be, in its order: the graph knows no others."""
+        if len(Q) != len(self._found.rows):
+            raise ValueError(f"the graph has {len(self._found.rows)} rows and Q has {len(Q)}. Give all its points.")
+        return self._found.resized(k)
+
+    def search_numbered(self, numbers: IntVector, Q: Any, k: int) -> Neighbours:  # noqa: ARG002 - it knows no points
+        if len(numbers) and numbers.max() >= len(self._found.rows):
+            raise ValueError(f"point {numbers.max()} is not in a graph of {len(self._found.rows)} rows.")
+        return self._found.part(numbers).resized(k)
 
 
 def check_points(X: Any) -> npt.NDArray[Any]:
