@@ -17,7 +17,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from nearworth.inputs.features import check_label_column, refuse_rows
-from nearworth.inputs.file_rows import PIECE, FileRows, spill, spill_columns
+from nearworth.inputs.file_rows import PIECE, FileRows, spill, spill_beside
 
 TOGETHER = 16  # columns of a Parquet file read at a time: each needs a dictionary and a page of its own
 VECTOR_ROWS = 256  # rows read at a time while the length of vectors is not known
@@ -29,16 +29,11 @@ Names: TypeAlias = tuple[str, ...] | None  # None where one column of vectors ma
 def read_arrow(source: Any, label: str | None, argument: str) -> tuple[FileRows, Names, Any]:
     """Rows of a dataset, scanner or reader, the names of their columns, and the labels."""
     schema = source.projected_schema if isinstance(source, ds.Scanner) else source.schema
-    n_rows = 0 if isinstance(source, pa.RecordBatchReader) else int(source.count_rows())  # a reader does not say
     layout, labels = _find_layout(schema, label, argument), list[Any]()
     files = _parquet_files(source)
-    if files and len(layout.columns) > TOGETHER:
-        groups = layout.split(TOGETHER)
-        numbers = (block.reshape(-1, 1) for group in groups for block in _blocks(files, group, labels))
-        flat = spill(numbers, layout.dtype, n_rows * len(layout.columns))
-        rows = spill_columns(flat, [len(group.columns) for group in groups])
-    else:
-        rows = spill(_blocks(files or source, layout, labels), layout.dtype, n_rows)
+    groups = layout.split(TOGETHER) if files else [layout]
+    parts = [spill(_blocks(files or source, group, labels), layout.dtype) for group in groups]
+    rows = parts[0] if len(parts) == 1 else spill_beside(parts)
     return rows, layout.names, None if label is None else pa.chunked_array(labels, type=schema.field(label).type)
 
 

@@ -61,7 +61,7 @@ def _open(X: Any, label: str | None, argument: str, max_memory: int | None) -> t
 
         X, names, labels = read_arrow(X, label, argument)
     elif _is_chunked(X):
-        X = spill((rows for _, rows in row_chunks(X)), X.dtype, int(X.shape[0]))
+        X = spill((rows for _, rows in row_chunks(X)), X.dtype)
     if isinstance(X, FileRows) and max_memory is None and X.nbytes <= default_budget():
         X = X[:]
     return X if X is given else Features(X, names), labels
