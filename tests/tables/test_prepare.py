@@ -83,7 +83,7 @@ def test_medians_fill_what_only_later_rows_miss():
     ("column", "message"),
     [
         ([f"name {i}" for i in range(100)], "--id"),
-        ([f"a long sentence about the thing number {i % 60} that goes on" for i in range(100)], "free text"),
+        ([f"a long sentence about the thing number {i % 60} that goes on" for i in range(100)], "--ignore 'bad'"),
         ([f"town {i % 60}" for i in range(100)], "--max-categories"),
         ([float("inf"), *range(99)], "infinite at row 0"),
         ([[1.0]] * 99 + [[1.0, 2.0]], "row 99 holds 2 numbers where others hold 1"),
@@ -108,11 +108,9 @@ def test_problems_are_told_together():
 
 def test_what_categories_hide_is_told():
     preparer = nw.TablePreparer(missing="median", strict=True).fit(
-        pa.table({"age": ["1", "2", "?", ""] + ["3"] * 4, "ward": ["A", "B", "", "A"] * 2, "grade": ["1", "A"] * 4})
+        pa.table({"ward": ["A", "B", "", "A"] * 2, "grade": ["1", "A"] * 4})
     )
-    age, ward, grade = preparer.describe()
-    assert age.startswith("age: 5 categories (missing is one of them)")
-    assert "most are numbers, but not '?' (row 2)" in age
+    ward, grade = preparer.describe()
     assert ward == "ward: 3 categories (missing is one of them), one 0/1 column each"
     assert grade == "grade: 2 categories, one 0/1 column each"
     clean = nw.TablePreparer().fit(pa.table({"b": ["x", "y", "1"]}))

@@ -17,11 +17,10 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from nearworth._common.types import FloatMatrix, FloatVector
-from nearworth.tables import InputError, counted, listed
+from nearworth.tables import InputError, listed
 from nearworth.tables.readers import Reader, find_reader, kind_of, odd_cells
 
 MILLISECONDS_PER_DAY = 86_400_000.0
-LONG_TEXT = 40  # characters on average: a sentence, not a name
 PROSE = 3.0  # words on average: free text, not a name
 RARE = 3  # a category of fewer rows is grouped with others
 FEW_ROWS = 10  # so few rows may well differ all by chance
@@ -30,8 +29,6 @@ N_TERMS, N_COMPONENTS = 20_000, 50  # of a free text
 TEXT_VARIANCE = 4.0  # a free text counts as much as four numbers
 MOSTLY_DISTINCT = 0.98  # of the rows have an id of their own; the others are copies
 ID_NAME = re.compile(r"(?i:(^|[^a-z])(id|ids|uuid|guid|index|idx|key|unnamed.*|ssn|phone|isbn|ean|sku)$)|[a-z]I[dD]$")
-MOSTLY = 0.5  # share of cells
-NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 NUMERIC = {"number": "number", "date": "date, as days", "truth": "true/false, as 1/0"}
 PLURALS = {"number": "numbers", "truth": "true/false", "date": "dates", "list": "lists"}
 
@@ -75,22 +72,20 @@ class Column:
 
 
 def learn_column(name: str, cells: Any, preparer: Any) -> Column:
-    if not preparer.strict:
-        return _learn_any(name, cells, preparer)
-    kind = kind_of(cells)
-    if kind not in COLUMNS:
-        raise InputError(f"column {name!r}: holds {kind}, which has no distance. Leave it out with --ignore {name!r}.")
-    return COLUMNS[kind].learn(name, kind, cells, preparer)
+    """The column by what its cells stand for; it is left out where it has nothing to compare rows by.
 
-
-def _learn_any(name: str, cells: Any, preparer: Any) -> Column:
-    """The column by what its cells stand for; it is left out where it has nothing to compare rows by."""
-    reader = find_reader(cells, preparer.na_values)
-    read = reader(cells)
+    A strict preparer takes cells as they are, and refuses a column that has no distance.
+    """
+    reader = None if preparer.strict else find_reader(cells, preparer.na_values)
+    read = cells if reader is None else reader(cells)
     kind = kind_of(read)
-    why = f"{kind} has no distance" if kind not in COLUMNS else ""
-    if kind == "number" and not preparer.as_they_are:
-        why = names_rows(name, read)
+    if kind not in COLUMNS:
+        if preparer.strict:
+            raise InputError(f"column {name!r}: holds {kind}, which has no distance. Use --ignore {name!r}.")
+        return _left_out(name, kind, f"{kind} has no distance")
+    if reader is None:
+        return COLUMNS[kind].learn(name, kind, read, preparer)
+    why = names_rows(name, read) if kind == "number" and not preparer.as_they_are else ""
     column = _left_out(name, kind, why) if why else COLUMNS[kind].learn(name, kind, read, preparer)
     more = [reader.words, odd_cells(cells, read, reader)] if column.names else []
     return replace(column, reader=reader, words="; ".join(filter(None, [column.words, *more])))
@@ -166,15 +161,14 @@ class Categories(Column):
             return _left_out(name, kind, "the same in every row") if "" not in count else _left_out(name, kind)
         if not preparer.strict and (len(count) > preparer.max_categories or len(count) == len(text) >= FEW_ROWS):
             return cls._learn_many(name, text, count, preparer)
-        labels, odd = tuple(sorted(count)), _odd_cells(text)
-        if len(labels) > preparer.max_categories:
+        if len(count) > preparer.max_categories:
             raise InputError(
-                f"column {name!r}: {len(labels):,} distinct texts, more than the {preparer.max_categories} that may "
-                f"become 0/1 columns. {_advice(name, text, len(labels), odd)}"
+                f"column {name!r}: {len(count):,} distinct texts, more than the {preparer.max_categories} that may "
+                f"become 0/1 columns. Use --ignore {name!r}, --id {name!r} if it names the rows, or --max-categories."
             )
+        labels = tuple(sorted(count))
         among = " (missing is one of them)" if "" in labels else ""
-        warning = f"; most are numbers, but not {odd}: repair or empty these cells" if odd else ""
-        words = f"{len(labels)} categories{among}, one 0/1 column each{warning}"
+        words = f"{len(labels)} categories{among}, one 0/1 column each"
         return cls(name, kind, words, tuple(f"{name}={label}" for label in labels), labels=labels)
 
     @classmethod
@@ -292,26 +286,6 @@ class Embedding(Column):
 COLUMNS: dict[str, type[Column]] = {
     **dict.fromkeys(NUMERIC, Numbers), "text": Categories, "list": Embedding, "nothing": Column
 }  # fmt: skip
-
-
-def _advice(name: str, text: Any, n_distinct: int, odd: str) -> str:
-    if odd:
-        return f"Most are numbers, but not {odd}: repair or empty these cells, or use --ignore {name!r}."
-    if pc.mean(pc.utf8_length(text)).as_py() > LONG_TEXT:
-        return f"It looks like free text: embed it first and keep the list of numbers, or use --ignore {name!r}."
-    if n_distinct > 0.9 * len(text):
-        return f"It looks like a name for each row: use --id {name!r} or --ignore {name!r}."
-    return f"Use --ignore {name!r}, group rare ones, or raise --max-categories."
-
-
-def _odd_cells(text: Any) -> str:
-    """The cells that keep a column from being numbers, if they are few; empty ones do not."""
-    numbers, empty = pc.match_substring_regex(text, NUMBER), pc.equal(text, "")
-    rows = np.flatnonzero(~pc.or_(numbers, empty).to_numpy())
-    if not len(rows) or pc.mean(numbers).as_py() <= MOSTLY:
-        return ""
-    odd = listed(dict.fromkeys(text.take(rows[:100]).to_pylist()))
-    return f"{odd} ({counted('row', rows.tolist())})"
 
 
 def _text(cells: Any) -> Any:
