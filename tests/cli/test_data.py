@@ -73,7 +73,7 @@ REFUSED = {
     "notarget.csv": (b"a,b\n1,2\n", "no column 'label'"),
     "constant.csv": (b"a,b,label\n1,2,x\n2,3,x\n", "one class"),
     "distinct.csv": (b"a,b,label\n1,2,x\n2,3,y\n3,4,z\n", "different in each"),
-    "missing.csv": (b"a,b,label\n1,,x\n2,3,y\n3,4,x\n", "missing value in column 'b' at row 0"),
+    "missing.csv": (b"a,b,label\n1,,x\n2,3,y\n3,4,x\n", "missing values in column 'b' at row 0"),
     "nan.csv": (b"a,b,label\n1,nan,x\n2,3,y\n3,4,x\n", "missing value"),
     "infinite.csv": (b"a,b,label\n1,inf,x\n2,3,y\n3,4,x\n", "infinite at row 0"),
     "overflow.csv": (b"a,b,label\n1,1e400,x\n2,3,y\n3,4,x\n", "infinite at row 0"),
@@ -86,7 +86,7 @@ REFUSED = {
     "broken.parquet": (b"nonsense", "Parquet"),
     "cut.parquet": (parquet()[:-20], "Parquet"),
     "norows.parquet": (parquet(ROWS.slice(0, 0)), "no rows"),
-    "null.parquet": (parquet(pa.table({"a": [1.0, None], "label": list("xy")})), "missing value .* 'a' at row 1"),
+    "null.parquet": (parquet(pa.table({"a": [1.0, None], "label": list("xy")})), "missing values .* 'a' at row 1"),
     "lists.parquet": (parquet(pa.table({"a": [[1.0, 2.0], [1.0], [2.0, 2.0]], "label": list("xyx")})), "row 1 holds 1"),
     "records.parquet": (parquet(pa.table({"a": [{"q": 1}, {"q": 2}, {"q": 3}], "label": list("xyx")})), "--ignore 'a'"),
     "cut.feather": (arrow()[:50], "Feather"),
@@ -182,8 +182,6 @@ def test_numbers_with_a_few_strange_cells_are_named(command, tmp_path, rng):
     cells = [f"{x:.3f}" for x in rng.normal(size=100)]
     cells[17] = "?"
     write_csv(tmp_path / "a.csv", {"a": cells, "label": ["x", "y"] * 50})
-    line = one_line(command("value", "a.csv", "-t", "label", "-q", "--strict")[2])
-    assert "Most are numbers, but not '?' (row 17)" in line
     cells[19] = "broken"
     write_csv(tmp_path / "a.csv", {"a": cells, "label": ["x", "y"] * 50})
     _, _, err = command("value", "a.csv", "-t", "label", "--dry-run")
@@ -310,7 +308,7 @@ def _text_regression(command, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"length": "size"}, "column 'length' is missing, which training had; it has 'size' instead"),
+        ({"length": "size"}, "has no column 'length', which training had; it has 'size' instead"),
         ({"species": "kind"}, "no column 'species'"),
     ],
 )

@@ -58,10 +58,6 @@ class Column:
     def encode(self, cells: Any, out: FloatMatrix) -> None:
         """Write an Arrow column into `out` (rows, names)."""
 
-    def unseen(self, cells: Any) -> list[str]:  # noqa: ARG002
-        """Categories that training did not have."""
-        return []
-
     def check_kind(self, cells: Any) -> None:
         """Refuse cells of another kind than in training, unless they can be written as that."""
         found, kind = kind_of(cells), self.kind
@@ -114,7 +110,7 @@ class Numbers(Column):
 
     centre: float = 0.0
     scale: float = 1.0
-    median: float = np.nan  # takes the place of missing values, where these are allowed
+    median: float = np.nan  # takes the place of missing values
 
     @classmethod
     def learn(cls, name: str, kind: str, cells: Any, preparer: Any) -> Column:
@@ -132,7 +128,7 @@ class Numbers(Column):
         names: tuple[str, ...] = (name,)
         if known.size < values.size:
             words += f", missing filled with the median {median:.6g}"
-            if not (preparer.strict or preparer.as_they_are):
+            if not preparer.as_they_are:
                 names, words = (name, f"{name} is missing"), f"{words} and marked ({values.size - known.size:,})"
         return cls(name, kind, words, names, centre=centre, scale=scale or 1.0, median=median)
 
@@ -191,11 +187,6 @@ class Categories(Column):
         codes = pc.fill_null(pc.index_in(_text(cells), value_set=pa.array(self.labels, pa.string())), other)
         out[:] = codes.to_numpy()[:, None] == np.arange(len(self.labels))
 
-    def unseen(self, cells: Any) -> list[str]:
-        if self.labels[-1] == OTHER:
-            return []
-        return sorted(set(pc.unique(_text(cells)).to_pylist()) - set(self.labels))
-
 
 @dataclass(frozen=True)
 class FreeText(Column):
@@ -238,7 +229,7 @@ class FreeText(Column):
 class Embedding(Column):
     """A list of numbers in each cell, used as it is."""
 
-    mean: Any = None  # takes the place of missing lists, where these are allowed
+    mean: Any = None  # takes the place of missing lists
 
     @classmethod
     def learn(cls, name: str, kind: str, cells: Any, preparer: Any) -> Column:
@@ -248,32 +239,29 @@ class Embedding(Column):
         size = int(lengths[0].as_py())
         words = f"embedding of {size} numbers, used as it is"
         column = cls(name, kind, words, tuple(f"{name}[{i}]" for i in range(size)))
-        if preparer.strict:
-            return column
         matrix = np.empty((len(lengths), size))
         try:
             column.encode(cells.drop_null(), matrix)
         except InputError as problem:
+            if preparer.strict:
+                raise
             return _left_out(name, kind, str(problem).partition(": ")[2].partition(". ")[0].rstrip("."))
         missing = f", {cells.null_count:,} missing filled with the mean" * bool(cells.null_count)
         return replace(column, mean=matrix.mean(axis=0), words=words + missing)
 
     def encode(self, cells: Any, out: FloatMatrix) -> None:
-        if self.mean is not None and cells.null_count:
+        if cells.null_count:
             known = np.asarray(cells.is_valid().to_numpy(), dtype=bool)
             filled = np.empty((int(known.sum()), out.shape[1]))
             self.encode(cells.drop_null(), filled)
             out[:], out[known] = self.mean, filled
             return
         size, where = len(self.names), f"column {self.name!r}:"
-        lengths = pc.fill_null(pc.list_value_length(cells), -1).to_numpy()
+        lengths = pc.list_value_length(cells).to_numpy()
         wrong = np.flatnonzero(lengths != size)
         if wrong.size:
-            got = "nothing" if lengths[wrong[0]] < 0 else f"{lengths[wrong[0]]} numbers"
-            raise InputError(
-                f"{where} row {wrong[0]} holds {got} where others hold {size}. "
-                "Lists must be equally long; drop or repair the row."
-            )
+            problem = f"row {wrong[0]} holds {lengths[wrong[0]]} numbers where others hold {size}"
+            raise InputError(f"{where} {problem}. Lists must be equally long; drop or repair the row.")
         flat = pc.list_flatten(cells)
         if kind_of(flat) != "number":
             raise InputError(f"{where} holds lists of {flat.type}; only lists of numbers can be compared.")
@@ -289,7 +277,7 @@ COLUMNS: dict[str, type[Column]] = {
 
 
 def _text(cells: Any) -> Any:
-    """Text cells, empty ones as "": a category of its own where missing values are allowed."""
+    """Text cells, empty ones as "": a category of its own."""
     return pc.fill_null(cells.cast(pa.string()), "")
 
 
