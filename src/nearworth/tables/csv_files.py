@@ -33,17 +33,11 @@ DELIMITERS = (",", ";", "\t", "|")
 ENCODINGS = ("utf-8", "cp1252", "latin-1")  # the last one can decode everything
 OTHER_FILES = {  # how they begin, after a byte-order mark
     rb"\s*\Z": "empty.",
-    rb"PAR1": "a Parquet file; name it .parquet.",
-    rb"ARROW1": "a Feather file; name it .feather.",
-    rb"PK\x03\x04": "a zip archive or an Excel workbook; save it as CSV.",
-    rb"\xd0\xcf\x11\xe0": "an old Excel workbook; save it as CSV.",
-    rb"\x1f\x8b": "compressed with gzip; name it .csv.gz.",
-    rb"%PDF": "a PDF.",
-    rb"\x93NUMPY": "a numpy array; name it .npy.",
+    rb"PK\x03\x04|\xd0\xcf\x11\xe0": "an Excel workbook or another archive; save it as CSV.",
     rb"\xff\xfe|\xfe\xff": "UTF-16 text; save it as UTF-8.",
-    rb"[^\x00]*\x00": "a binary file, not a table of text (it holds NUL bytes).",
+    rb"\x1f\x8b|%PDF|[^\x00]*\x00": "binary, not text (NUL bytes, gzip or PDF); give the file its right extension.",
     rb"(?i)\s*<(!doctype|html|\?xml|head|body)": "a web page (HTML or XML). Was a login or error page saved as CSV?",
-    rb"\s*(\{|\[\{|\[\[)": "JSON, not a table. Save it as CSV or Parquet.",
+    rb"\s*(\{|\[\{|\[\[)": "JSON, not a table. Name it .json, or save it as CSV.",
 }
 
 # Python's re and Arrow's RE2 both read it. The last four characters are full-width forms of = + - @.
@@ -135,27 +129,12 @@ def _parse(path: Path, dialect: Dialect, types: dict[str, Any]) -> Any:
     # Types of the first block save memory, where they hold for all rows.
     with suppress(pa.ArrowInvalid), pa_csv.open_csv(path, small, parse, convert) as reader:
         return reader.read_all()
-
-    ragged: list[Any] = []  # rows of another length than the header
-
-    def refuse(row: Any) -> str:
-        ragged.append(row)
-        return "error"
-
-    parse.invalid_row_handler = refuse  # not before: a thread of `open_csv` that holds it can abort Python's exit
-    large.use_threads = False  # so that rows are numbered
+    large.use_threads = False  # so that messages number the rows, the header being row 1
     try:
         return pa_csv.read_csv(path, large, parse, convert)
     except pa.ArrowInvalid as error:
-        problem = f"cannot be read as a table: {str(error).splitlines()[0]}"
-        if ragged:
-            row = ragged[0]
-            problem = (
-                f"row {row.number - 2} (0-based) has {row.actual_columns} columns where the header has "
-                f"{row.expected_columns}; it begins {' '.join(row.text[:40].splitlines())!r}. Quote cells that hold "
-                "the delimiter, or repair the row."
-            )
-        raise InputError(f"{path}: {problem}") from error
+        advice = "Quote cells that hold the delimiter, or repair the row."
+        raise InputError(f"{path}: cannot be read as a table: {str(error).splitlines()[0][:200]}. {advice}") from error
 
 
 def guard(cell: str) -> str:
