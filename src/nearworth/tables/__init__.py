@@ -54,16 +54,6 @@ def listed(items: Iterable[Any], most: int = 5) -> str:
     return head if len(named) <= most else f"{head} and {len(named) - most:,} more"
 
 
-def counted(word: str, items: Iterable[Any]) -> str:
-    """The first few items after the word for them, which is in the plural unless there is one item.
-
-    >>> counted("row", [4]), counted("row", [4, 7])
-    ('row 4', 'rows 4, 7')
-    """
-    named = list(items)
-    return f"{word}{'s' * (len(named) != 1)} {listed(named)}"
-
-
 def number_of(word: str, n: int, then: str = "") -> str:
     """So many of something, in the plural unless it is one.
 

@@ -188,7 +188,7 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             instead = f"; it has {listed(extra)} instead" if extra else ""
             raise InputError(f"has no column {listed(lost)}, which training had{instead}.")
         if extra:
-            raise InputError(f"training had no column {listed(extra)}. Use --ignore.")
+            raise InputError(f"training had no column {listed(extra)}; --ignore it.")
 
 
 def _refuse_missing(columns: dict[str, Any]) -> None:

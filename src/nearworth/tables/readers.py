@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from nearworth._common.types import BoolVector
-from nearworth.tables import counted, listed
+from nearworth.tables import listed
 
 # Lower case: what people and programs write where there is nothing.
 NOTHING = ("", "?", "-", "--", ".", "na", "n/a", "#n/a", "nan", "nat", "none", "null", "nil", "<na>", "missing")
@@ -211,7 +211,7 @@ def odd_cells(cells: Any, read: Any, reader: Reader) -> str:
     if not len(odd):
         return ""
     found = listed(dict.fromkeys(str(cell) for cell in cells.take(odd[:100]).to_pylist()), 3)
-    return f"{found} ({counted('row', odd.tolist())}) taken as missing"
+    return f"{found} (row {listed(odd.tolist())}) taken as missing"
 
 
 def missing_cells(cells: Any) -> BoolVector:
