@@ -236,8 +236,8 @@ def test_validation_labels_and_weights(arguments, message):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([6], "contributions names row 6, but there are 6 training points (0 to 5)"),
-        ([-7], "contributions names row -7"),
+        ([6], "contributions must be row numbers of training points (0 to 5)"),
+        ([-7], "index -7 is out of bounds"),
         ([0.5], "contributions must be row numbers of training points"),
         ("some", "contributions must be row numbers of training points"),
         (np.zeros((2, 0)), "contributions must be row numbers of training points"),

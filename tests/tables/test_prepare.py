@@ -96,9 +96,7 @@ def test_columns_without_a_distance_are_refused_with_advice(column, message):
 
 
 def test_what_categories_hide_is_told():
-    preparer = nw.TablePreparer().fit(
-        pa.table({"ward": ["A", "B", "", "A"] * 2, "grade": ["1", "A"] * 4})
-    )
+    preparer = nw.TablePreparer().fit(pa.table({"ward": ["A", "B", "", "A"] * 2, "grade": ["1", "A"] * 4}))
     ward, grade = preparer.describe()
     assert ward == "ward: 3 categories (missing is one of them), one 0/1 column each"
     assert grade == "grade: 2 categories, one 0/1 column each"

@@ -6,8 +6,9 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import lru_cache
+from operator import add
 from pathlib import Path
 
 BUDGET_SHARE = 0.25  # of the free memory, unless max_memory says otherwise
@@ -64,12 +65,7 @@ class Memory:
     per_query: int = 0
 
     def __add__(self, other: Memory) -> Memory:
-        return Memory(
-            self.preparing + other.preparing,
-            self.shared + other.shared,
-            self.per_thread + other.per_thread,
-            self.per_query + other.per_query,
-        )
+        return Memory(*map(add, astuple(self), astuple(other)))
 
     def total(self, threads: int = 1, batch: int = 1) -> int:
         """With so many threads, each at work on so many queries at a time."""

@@ -170,12 +170,8 @@ def _check_dtype(dtype: np.dtype[Any], name: str) -> None:
 
 def _check_shape(data: Any, name: str) -> None:
     if data.ndim != 2:
-        one = f"{name}.reshape(-1, 1) if it is one feature, {name}.reshape(1, -1) if it is one point."
-        many = f"{name}.reshape(len({name}), -1) makes one row of each."
-        raise ValueError(
-            f"{name} must have two dimensions, one row per point; got shape {data.shape}. "
-            f"Reshape your data: {one if data.ndim == 1 else many}"
-        )
+        needed = f"{name} must have two dimensions, one row per point; got shape {data.shape}."
+        raise ValueError(f"{needed} Reshape your data: {name}.reshape(len({name}), -1) makes one row of each point.")
     if 0 in data.shape:
         what = "sample" if data.shape[0] == 0 else "feature"
         raise ValueError(f"{name} has 0 {what}(s) (shape={data.shape}) while a minimum of 1 is required. Give some.")
@@ -197,18 +193,15 @@ def _check_numbers(features: Features, name: str, allow_nan: bool) -> None:
         bad = np.argwhere(~(np.abs(chunk.astype(np.float64)) <= limit) & ~(allow_nan & np.isnan(chunk)))
         if len(bad):
             row, column = bad[0].tolist()
-            more = f" (and {len(bad) - 1} more such entries nearby)" if len(bad) > 1 else ""
-            raise ValueError(_strange_number(features, name, chunk[row, column], start + row, column, more))
+            raise ValueError(_strange_number(features, name, chunk[row, column], start + row, column))
 
 
-def _strange_number(features: Features, name: str, value: Any, row: int, column: int, more: str) -> str:
+def _strange_number(features: Features, name: str, value: Any, row: int, column: int) -> str:
     if features.is_sparse:  # a row of the stored numbers, none of which is 0
         row, column = (int(numbers[row]) for numbers in features.data.nonzero())
-    where = f"row {row}, column {column if features.names is None else repr(features.names[column])}{more}"
-    if np.isnan(value):
-        return f"{name} contains NaN at {where}. Drop these rows or fill them in."
-    if np.isinf(value):
-        return f"{name} contains infinity (inf) at {where}. Drop these rows or replace the value."
+    where = f"row {row}, column {column if features.names is None else repr(features.names[column])}"
+    if not np.isfinite(value):
+        return f"{name} contains {'NaN' if np.isnan(value) else 'infinity (inf)'} at {where}. Drop or fill such rows."
     safe = f"Rescale the features; magnitudes up to {LARGEST_FEATURE:.0e} are safe."
     return f"{name} holds values too large for 64-bit distances: {value:.3g} at {where}. {safe}"
 

@@ -99,22 +99,16 @@ def whole_number(minimum: int, *, or_none: bool = False) -> Check:
 
 
 def semivalue(name: str, value: Any) -> None:
-    if isinstance(value, tuple | list):
-        if len(value) != 3 or value[0] not in ("beta", "sizes"):
-            raise ValueError(f'{name} as a tuple must be ("beta", a, b) or ("sizes", low, high); got {value!r}.')
-        if value[0] == "sizes":
-            low, high = value[1:]
-            if not (is_whole(low) and low >= 0 and (high is None or (is_whole(high) and high >= low))):
-                raise ValueError(
-                    f'{name}=("sizes", low, high) needs whole numbers, 0 <= low <= high or None; got {value!r}.'
-                )
+    match value:
+        case ["beta", a, b] if all(is_real(x) and 1e-100 <= x <= 1e100 for x in (a, b)):
             return
-        if not all(is_real(x) and 1e-100 <= x <= 1e100 for x in value[1:]):
-            raise ValueError(f'{name}=("beta", a, b) needs two positive numbers (1e-100 to 1e100); got {value!r}.')
-        return
-    if isinstance(value, str) and value in ("beta", "sizes"):
-        numbers = "4, 1" if value == "beta" else "100, None"
-        raise ValueError(f'{name}="{value}" needs its two parameters: ("{value}", {numbers}) for example.')
+        case ["sizes", low, high] if is_whole(low) and 0 <= low and (high is None or (is_whole(high) and high >= low)):
+            return
+    if isinstance(value, tuple | list) or (isinstance(value, str) and value in ("beta", "sizes")):
+        raise ValueError(
+            f'{name} must be ("beta", a, b) with positive numbers (1e-100 to 1e100) or ("sizes", low, high) with '
+            f"whole numbers, 0 <= low <= high or None; got {value!r}."
+        )
     one_of("shapley", "banzhaf", "loo", "composite")(name, value)
 
 

@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from nearworth._common.types import FloatVector, IntVector
 from nearworth.inputs.features import as_narwhals, as_numpy, is_masked, refuse_rows
-from nearworth.inputs.parameters import is_whole
 
 # Values of regression grow like squares of targets, their spread like fourth powers, times squares of weights:
 # within these bounds everything stays a 64-bit float.
@@ -37,12 +36,7 @@ class Classes:
         values, kind = _labels(y, name, n_rows)
         if kind != self.kind:
             raise TypeError(f"{name} holds {kind}, but y in fit held {self.kind}. Use the same kind for both.")
-        if kind == NUMBER:  # whole numbers of 64 bits, whatever their type
-            known, wanted = self.labels.astype(np.int64), values.astype(np.int64)
-            codes = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-            codes[known[codes] != wanted] = -1
-        else:
-            codes = _codes(values, self.labels.tolist())
+        codes = _codes(values, self.labels.tolist())
         return codes, list(dict.fromkeys(values[codes < 0].tolist()))
 
 
@@ -98,19 +92,16 @@ def check_rows(rows: Any, name: str, n_train: int) -> IntVector:
     """Numbers of chosen training rows: indices, a boolean mask, a slice, or "all"."""
     if isinstance(rows, str) and rows == "all":
         return np.arange(n_train)
-    if isinstance(rows, slice) and all(part is None or is_whole(part) for part in (rows.start, rows.stop, rows.step)):
-        return np.arange(n_train)[rows]
-    chosen = np.atleast_1d(_array(rows, name))
-    if chosen.dtype == bool and chosen.shape == (n_train,):
-        return np.flatnonzero(chosen)
-    if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "iu"):
-        what = f"row numbers of training points, a mask of length {n_train}, a slice or 'all'"
-        raise TypeError(f"{name} must be {what}; got {rows!r}.")
-    outside = chosen[(chosen < -n_train) | (chosen >= n_train)]
-    if outside.size:
-        there = f"there are {n_train} training points (0 to {n_train - 1})"
-        raise ValueError(f"{name} names row {outside[0]}, but {there}.")
-    return np.arange(n_train)[chosen.astype(np.intp)]
+    chosen = rows if isinstance(rows, slice) else np.atleast_1d(_array(rows, name))
+    try:
+        found = np.arange(n_train)[chosen if np.size(chosen) else chosen.astype(np.intp)]
+        if found.ndim == 1:
+            return found
+        reason = f"got shape {found.shape}"
+    except (IndexError, TypeError) as error:
+        reason = str(error)
+    what = f"row numbers of training points (0 to {n_train - 1}), a mask of length {n_train}, a slice or 'all'"
+    raise ValueError(f"{name} must be {what}: {reason}.")
 
 
 def check_owners(owners: Any, n_train: int) -> tuple[list[Any], IntVector]:
