@@ -84,11 +84,11 @@ def _read_arrays(file: IO[bytes]) -> dict[str, npt.NDArray[Any]]:
         stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
         if not stored or sum(member.file_size for member in members) > size:
             raise ValueError("its arrays claim to be larger than the file.")
-        return {member.filename.removesuffix(".npy"): _array(archive.read(member)) for member in members}
+        return {member.filename.removesuffix(".npy"): parse_npy(archive.read(member)) for member in members}
 
 
-def _array(data: bytes) -> npt.NDArray[Any]:
-    """An array from the bytes of a .npy file, without a copy."""
+def parse_npy(data: bytes) -> npt.NDArray[Any]:
+    """An array from the bytes of a .npy file, without a copy; never more than these bytes, and no Python objects."""
     header = io.BytesIO(data)
     if np.lib.format.read_magic(header) != (1, 0):
         raise ValueError("it holds an array of an unknown format.")

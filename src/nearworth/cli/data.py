@@ -103,8 +103,8 @@ def collapsed(columns: list[str]) -> list[str]:
 
 def load(train: str, validation: str | None = None, **given: Any) -> Data:
     """Read, check and prepare the files; `given` are the options about columns and the task."""
-    source = read(train, strict=given["strict"])
-    other = None if validation is None else read(validation, strict=given["strict"])
+    source = read(train)
+    other = None if validation is None else read(validation)
     if other is not None and other.is_table != source.is_table:
         raise InputError(f"{other.path}: training and validation must both be tables, or both be arrays (npz, npy).")
     data = _from_table(source, other, **given) if source.is_table else _from_arrays(source, other, **given)

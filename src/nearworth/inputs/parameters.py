@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import re
+import reprlib
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any, TypeAlias
@@ -13,7 +14,6 @@ import numpy as np
 
 Check: TypeAlias = Callable[[str, Any], Any]  # takes the name of a parameter and its value; raises if it is wrong
 
-BRIEF = 80
 SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:(?:([kmgt])(i?))?b)?\s*", re.IGNORECASE)
 
 
@@ -36,15 +36,6 @@ def did_you_mean(value: str, options: list[str]) -> str:
     """A hint with the nearest right spelling, or all of them when nothing is near."""
     near = get_close_matches(value.lower(), options, n=1)
     return f"Did you mean {near[0]!r}?" if near else "Use one of " + ", ".join(map(repr, options)) + "."
-
-
-def brief(value: Any) -> str:
-    """A value in a message: the shape of arrays and frames, as much of anything else as a line holds."""
-    shape = getattr(value, "shape", None)
-    if shape:
-        return f"{type(value).__name__} of shape {tuple(shape)}"
-    text = " ".join(repr(value).split())
-    return text if len(text) <= BRIEF else f"{text[:BRIEF]} ... ({type(value).__name__})"
 
 
 def parse_bytes(name: str, value: Any) -> int:
@@ -70,7 +61,7 @@ def condition(holds: Callable[[Any], bool], what: str, error: type[Exception] = 
 
     def check(name: str, value: Any) -> None:
         if not holds(value):
-            raise error(f"{name} must be {what}; got {brief(value)}.")
+            raise error(f"{name} must be {what}; got {reprlib.repr(value)}.")
 
     return check
 
@@ -78,7 +69,7 @@ def condition(holds: Callable[[Any], bool], what: str, error: type[Exception] = 
 def one_of(*options: str) -> Check:
     def check(name: str, value: Any) -> None:
         if not isinstance(value, str):
-            raise TypeError(f"{name} must be one of {', '.join(map(repr, options))}; got {brief(value)}.")
+            raise TypeError(f"{name} must be one of {', '.join(map(repr, options))}; got {reprlib.repr(value)}.")
         if value not in options:
             raise ValueError(f"{name}={value!r} is not known. {did_you_mean(value, list(options))}")
 
@@ -91,7 +82,7 @@ def whole_number(minimum: int, *, or_none: bool = False) -> Check:
             return
         if not is_whole(value):
             least = f"{minimum} or more{' (or None)' * or_none}"
-            raise TypeError(f"{name} must be a whole number, {least}; got {brief(value)}.")
+            raise TypeError(f"{name} must be a whole number, {least}; got {reprlib.repr(value)}.")
         if not minimum <= value < 2**63:
             raise ValueError(f"{name} must be {minimum} or more (and a 64-bit number); got {value!r}.")
 
@@ -102,7 +93,7 @@ def semivalue(name: str, value: Any) -> None:
     match value:
         case ["beta", a, b] if all(is_real(x) and 1e-100 <= x <= 1e100 for x in (a, b)):
             return
-        case ["sizes", low, high] if is_whole(low) and 0 <= low and (high is None or (is_whole(high) and high >= low)):
+        case ["sizes", low, high] if is_whole(low) and low >= 0 and (high is None or (is_whole(high) and high >= low)):
             return
     if isinstance(value, tuple | list) or (isinstance(value, str) and value in ("beta", "sizes")):
         raise ValueError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import math
 import os
 import zipfile
 from collections import Counter
@@ -14,8 +13,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from nearworth._common.files import parse_npy
 from nearworth._common.memory import free_memory
 from nearworth.inputs.file_rows import map_npy
 from nearworth.tables import InputError, listed
@@ -53,18 +51,17 @@ class DataFile:
         return self.table is not None
 
 
-def read(path: str | os.PathLike[str], text_only: bool = False, strict: bool = False) -> DataFile:
-    """Read a table or arrays, by extension; text_only leaves CSV cells as text; strict refuses repeated names."""
+def read(path: str | os.PathLike[str], text_only: bool = False) -> DataFile:
+    """Read a table or arrays, by extension; text_only leaves CSV cells as text."""
     with _opened(path) as (file, kind):
         if kind == "CSV":
-            return _checked(_read_csv(file, text_only), strict)
+            return _checked(_read_csv(file, text_only))
         if kind in ("JSON", "Excel"):
-            return _checked(DataFile(str(file), _read_json(file) if kind == "JSON" else _read_excel(file)), strict)
+            return _checked(DataFile(str(file), _read_json(file) if kind == "JSON" else _read_excel(file)))
         if kind != "numpy":
             table = _read_columnar(file, kind)
             index = [name for name in table.column_names if name.startswith("__index_level_")]
-            data = DataFile(str(file), table.drop_columns(index), index=table.select(index) if index else None)
-            return _checked(data, strict)
+            return _checked(DataFile(str(file), table.drop_columns(index), index=table.select(index) if index else None))
         if file.suffix.lower() == ".npz":
             return _load_npz(file)
         return DataFile(str(file), X=_as_matrix(file, map_npy(file, f"{file}:")))
@@ -117,7 +114,7 @@ def _check_unpacked(path: Path, kind: str) -> None:
         size = found.num_rows * found.num_columns  # a byte for each cell, at least
     elif kind == "Excel" or path.suffix.lower() == ".npz":
         with zipfile.ZipFile(path) as archive:
-            size = sum(_declared(archive, member) for member in archive.infolist()) * (10 if kind == "Excel" else 1)
+            size = sum(member.file_size for member in archive.infolist()) * (10 if kind == "Excel" else 1)
     elif path.suffix.lower() == ".gz":
         with gzip.open(path) as file:  # the sizes of its parts are nowhere declared
             size, free = 0, min(free, max(MOST_UNPACKED, MOST_PACKED * packed))
@@ -128,20 +125,6 @@ def _check_unpacked(path: Path, kind: str) -> None:
     if size > free:
         limit = f"where {free / 1e9:,.1f} GB are allowed. Unpack it and look first."
         raise InputError(f"{path}: its {packed:,} bytes unpack to {size / 1e9:,.1f} GB or more, {limit}")
-
-
-def _declared(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> int:
-    """Bytes of a member of an archive, by what it declares: as a file, and as an array."""
-    if not member.filename.endswith(".npy"):
-        return member.file_size
-    with archive.open(member) as file:
-        old = np.lib.format.read_magic(file) == (1, 0)  # type: ignore[no-untyped-call]
-        read_header = np.lib.format.read_array_header_1_0 if old else np.lib.format.read_array_header_2_0
-        shape, _, dtype = read_header(file)  # type: ignore[no-untyped-call]
-    declared = math.prod(shape) * dtype.itemsize
-    if declared > member.file_size:
-        raise InputError(f"{archive.filename}: {member.filename} declares {declared:,} bytes and has fewer.")
-    return member.file_size
 
 
 def _read_csv(path: Path, text_only: bool) -> DataFile:
@@ -202,14 +185,12 @@ def _read_excel(path: Path) -> Any:
     return pa.table(columns, names=["unnamed" if name is None else str(name) for name in rows[0]])
 
 
-def _checked(data: DataFile, strict: bool) -> DataFile:
+def _checked(data: DataFile) -> DataFile:
     """The data with names that are distinct, if there are rows."""
     path, table, count = data.path, data.table, Counter(data.table.column_names)
     repeated = [name for name, times in count.items() if times > 1]
-    if repeated and strict:
-        raise InputError(f"{path}: the column name {listed(repeated)} occurs more than once. Make the names distinct.")
     if table.num_rows == 0:
-        raise InputError(f"{path}: has {table.num_columns} column{'s' * (table.num_columns != 1)} but no rows.")
+        raise InputError(f"{path}: has no rows.")
     if not repeated:
         return data
     names: dict[str, None] = {}  # in their order
@@ -224,8 +205,10 @@ def _checked(data: DataFile, strict: bool) -> DataFile:
 
 def _load_npz(path: Path) -> DataFile:
     """X and y, or else the only array of several dimensions and the only one with a number or text for each row."""
-    with np.errstate(all="raise"), np.load(path, allow_pickle=False) as archive:
-        arrays = {name: archive[name] for name in archive.files if name in ("X", "y") or "X" not in archive}
+    with zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
+        wanted = [name for name in names if name in ("X.npy", "y.npy") or "X.npy" not in names]
+        arrays = {name.removesuffix(".npy"): parse_npy(archive.read(name)) for name in wanted}
     matrices = ["X"] if "X" in arrays else [name for name, array in arrays.items() if array.ndim >= 2]
     if len(matrices) != 1:
         shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "no arrays"
