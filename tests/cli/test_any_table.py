@@ -237,7 +237,7 @@ def test_tables_in_other_formats(command, tmp_path, rng, name):
             "id,label\n" + "".join(f"{i},{'xy'[i % 2]}\n" for i in range(20)),
             "no column is left to compare rows by: 'id' is left out: it numbers the rows",
         ),
-        ("a,label\n", "but no rows"),
+        ("a,label\n", "has no rows"),
         ("a,label\n1,x\n2,?\n3,x\n4,NA\n", "with one class there is nothing to learn"),
         ("a,label\n1,\n2,\n", "is empty in every row"),
     ],

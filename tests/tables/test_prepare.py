@@ -47,7 +47,7 @@ def test_order_of_columns_does_not_matter_but_names_and_types_do():
     np.testing.assert_array_equal(preparer.transform(table.select(sorted(MIXED))), preparer.transform(table))
     with pytest.raises(InputError, match="has no column 'size', which training had; it has 'length' instead"):
         preparer.transform(table.rename_columns(["length", *list(MIXED)[1:]]))
-    with pytest.raises(InputError, match="'size' holds numbers in training but text here"):
+    with pytest.raises(InputError, match="'size' holds cells of type number in training but text here"):
         preparer.transform(pa.table(MIXED | {"size": ["a", "b", "c", "d"]}))
     with pytest.raises(InputError, match="training had no column 'extra'"):
         preparer.transform(pa.table(MIXED | {"extra": [1, 2, 3, 4]}))

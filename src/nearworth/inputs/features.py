@@ -220,11 +220,10 @@ def check_same_features(fitted: Features, given: Features, name: str) -> None:
         return
     missing = [c for c in fitted.names if c not in given.names]
     unexpected = [c for c in given.names if c not in fitted.names]
-    if missing or unexpected:
-        found = f"Missing: {missing[:NAMED]}; unexpected: {unexpected[:NAMED]}."
-        raise ValueError(f"{name} has other feature names than X in fit. {found}")
-    reordered = f"{name}[list(est.feature_names_in_)]"
-    raise ValueError(f"{name} has the columns of fit in another order. Reorder it: {reordered}.")
+    found = f"Missing: {missing[:NAMED]}; unexpected: {unexpected[:NAMED]}."
+    if not missing and not unexpected:
+        found = f"Their order differs: use {name}[list(est.feature_names_in_)]."
+    raise ValueError(f"{name} has other feature names than X in fit. {found}")
 
 
 def row_chunks(data: Any, entries: int = 2**22) -> Iterator[tuple[int, npt.NDArray[Any]]]:

@@ -30,7 +30,6 @@ TEXT_VARIANCE = 4.0  # a free text counts as much as four numbers
 MOSTLY_DISTINCT = 0.98  # of the rows have an id of their own; the others are copies
 ID_NAME = re.compile(r"(?i:(^|[^a-z])(id|ids|uuid|guid|index|idx|key|unnamed.*|ssn|phone|isbn|ean|sku)$)|[a-z]I[dD]$")
 NUMERIC = {"number": "number", "date": "date, as days", "truth": "true/false, as 1/0"}
-PLURALS = {"number": "numbers", "truth": "true/false", "date": "dates", "list": "lists"}
 
 
 @dataclass(frozen=True)
@@ -63,8 +62,7 @@ class Column:
         found, kind = kind_of(cells), self.kind
         usable = found == kind or "nothing" in (found, kind) or {found, kind} == {"number", "truth"}
         if not usable and not (kind == "text" and found in NUMERIC):
-            here, there = (PLURALS.get(one, one) for one in (found, kind))
-            raise InputError(f"column {self.name!r} holds {there} in training but {here} here.")
+            raise InputError(f"column {self.name!r} holds cells of type {kind} in training but {found} here.")
 
 
 def learn_column(name: str, cells: Any, preparer: Any) -> Column:
@@ -95,9 +93,8 @@ def names_rows(name: str, cells: Any) -> str:
     n_distinct = len(np.unique(values))
     if n_distinct == len(values) and int(values.max()) - int(values.min()) == len(values) - 1:
         return "it numbers the rows"
-    if not ID_NAME.search(name) or n_distinct < MOSTLY_DISTINCT * len(values):
-        return ""
-    return f"an id, different in {'every row' if n_distinct == len(values) else 'almost every row'}"
+    is_id = ID_NAME.search(name) and n_distinct >= MOSTLY_DISTINCT * len(values)
+    return "an id, different in almost every row" if is_id else ""
 
 
 def _left_out(name: str, kind: str, why: str = "every cell is empty") -> Column:
@@ -148,8 +145,6 @@ class Categories(Column):
 
     @classmethod
     def learn(cls, name: str, kind: str, cells: Any, preparer: Any) -> Column:
-        if preparer.as_they_are:
-            raise InputError(f"column {name!r}: is text, but --features take numbers as they are.")
         text = _text(cells)
         found = text.value_counts()
         count = dict(zip(found.field(0).to_pylist(), found.field(1).to_pylist(), strict=True))
@@ -176,8 +171,7 @@ class Categories(Column):
         frequent = sorted(count, key=lambda label: (-count[label], label))[: preparer.max_categories - 1]
         labels = tuple(label for label in frequent if count[label] >= RARE)
         if not any(labels):
-            every = "every" if len(count) == len(text) else "almost every"
-            return _left_out(name, "text", f"a different text in {every} row, as names and ids have")
+            return _left_out(name, "text", "a different text in almost every row, as names and ids have")
         words = f"{len(count):,} categories, a 0/1 column for each of {len(labels)} frequent ones, one for the others"
         labels = (*labels, OTHER)
         return cls(name, "text", words, tuple(f"{name}={label}" for label in labels), labels=labels)

@@ -157,15 +157,6 @@ def restore_column(column: Any) -> Any:
     return pc.replace_substring_regex(column, f"^'({_DANGEROUS})", r"\1")
 
 
-def as_line(cells: list[str], delimiter: str) -> str:
-    r"""One line of a file. Python's csv writer would leave a lone carriage return, which ends a line, without quotes.
-
-    >>> as_line(["a", "b,c", "d\re"], ",")
-    'a,"b,c","d\re"\n'
-    """
-    return (delimiter.join(_in_quotes(cell, delimiter) for cell in cells) or '""') + "\n"
-
-
 def replace_cells(
     path: Path, dialect: Dialect, column: int, rows: Container[int], change: Callable[[int, str], str | None],
     n_rows: int,

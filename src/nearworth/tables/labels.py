@@ -134,8 +134,6 @@ class TargetReader:
             for found in several[:MOST_SPELLINGS] if self.like is None else []:
                 spelt = ", ".join(f"{label!r} ({count:,})" for label, count in found.most_common(5))
                 remarks.append(f"labels {spelt} are one class; --exact-labels keeps them apart")
-            if len(several) > MOST_SPELLINGS:
-                remarks.append(f"and so are the spellings of {len(several) - MOST_SPELLINGS:,} more classes")
             labels = [spelling[folded(label)] for label in labels]
         y = np.array(labels, dtype=object)
         return self._checked(Target(y, "classification", labelled, remarks, spelling), where)

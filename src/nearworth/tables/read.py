@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,9 @@ def read(path: str | os.PathLike[str], text_only: bool = False) -> DataFile:
         if kind != "numpy":
             table = _read_columnar(file, kind)
             index = [name for name in table.column_names if name.startswith("__index_level_")]
-            return _checked(DataFile(str(file), table.drop_columns(index), index=table.select(index) if index else None))
+            return _checked(
+                DataFile(str(file), table.drop_columns(index), index=table.select(index) if index else None)
+            )
         if file.suffix.lower() == ".npz":
             return _load_npz(file)
         return DataFile(str(file), X=_as_matrix(file, map_npy(file, f"{file}:")))
@@ -172,17 +175,14 @@ def _read_excel(path: Path) -> Any:
         sheet = book.worksheets[0]
         sheet.reset_dimensions()  # a workbook may declare many more rows and columns than it has
         rows = [row for row in sheet.iter_rows(values_only=True) if any(cell is not None for cell in row)]
-    if not rows:
-        raise InputError(f"{path}: its first sheet is empty.")
-    columns = []
-    width = max(map(len, rows), default=0)
-    rows = [(*row, *[None] * (width - len(row))) for row in rows]
-    for cells in zip(*rows[1:], strict=True) if len(rows) > 1 else ([] for _ in rows[0]):
+    names, columns = [], []
+    for name, *cells in zip_longest(*rows):
+        names.append("unnamed" if name is None else str(name))
         try:
             columns.append(pa.array(cells))
         except (pa.ArrowInvalid, pa.ArrowTypeError):
             columns.append(pa.array([None if cell is None else str(cell) for cell in cells]))
-    return pa.table(columns, names=["unnamed" if name is None else str(name) for name in rows[0]])
+    return pa.table(columns, names=names)
 
 
 def _checked(data: DataFile) -> DataFile:

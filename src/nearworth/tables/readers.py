@@ -67,9 +67,6 @@ class Reader:
         if types.is_dictionary(cells.type):
             cells = cells.cast(cells.type.value_type)
         kind = kind_of(cells)
-        if types.is_time(cells.type) or types.is_duration(cells.type):
-            width = pa.int32() if types.is_time32(cells.type) else pa.int64()
-            return cells.cast(width)
         if kind == "number":
             return self._known_numbers(cells)
         if kind != "text":
@@ -148,10 +145,7 @@ class DateText(Reader):
                 days = pc.strptime(dashed, format=order + time, unit="s", error_is_null=True)
                 fits[order + time] = len(days) - days.null_count
         best = max(fits, key=lambda form: fits[form])  # the first of equals: day before month
-        first = ORDERS[next(order for order in ORDERS if best.startswith(order))]
-        other = best.replace("%d-%m", "%m-%d")
-        words = f"{first}{', though month first would fit, too' if other != best and fits[other] == fits[best] else ''}"
-        reader = cls(nothing, words, best)
+        reader = cls(nothing, ORDERS[next(order for order in ORDERS if best.startswith(order))], best)
         return reader if kind_of(reader(text)) == "date" else None
 
 
@@ -208,10 +202,7 @@ def odd_cells(cells: Any, read: Any, reader: Reader) -> str:
     if kind_of(cells) != "text" or kind_of(read) == "text":
         return ""
     odd = np.flatnonzero(missing_cells(read) & ~missing_cells(Reader(reader.nothing)(cells)))
-    if not len(odd):
-        return ""
-    found = listed(dict.fromkeys(str(cell) for cell in cells.take(odd[:100]).to_pylist()), 3)
-    return f"{found} (row {listed(odd.tolist())}) taken as missing"
+    return f"{listed(cells.take(odd).to_pylist(), 3)} taken as missing" if len(odd) else ""
 
 
 def missing_cells(cells: Any) -> BoolVector:
