@@ -216,7 +216,7 @@ def test_new_rows_are_prepared_alike(animals):
         audit.check(frame.iloc[:50].assign(extra=1), "label")
     with pytest.raises(ValueError, match="labels that no audited row carries"):
         audit.check(frame.iloc[6:9].assign(label="cow"), "label")
-    with pytest.raises(ValueError, match="X_new has no column 'lable' for the labels.*Did you mean 'label'"):
+    with pytest.raises(ValueError, match="X_new has no column 'lable' for the labels; it has "):
         audit.check(frame.iloc[6:9], "lable")
 
 
@@ -270,7 +270,7 @@ def test_amounts_are_taken_as_amounts_or_refused_at_once(rng):
 
 def test_frames_that_cannot_be_audited_are_refused_by_name(animals):
     frame, _, _ = animals
-    with pytest.raises(ValueError, match="X has no column 'Lable' for the labels; it has 'size'.*Did you mean 'label'"):
+    with pytest.raises(ValueError, match="X has no column 'Lable' for the labels; it has 'size'"):
         nw.audit_labels(frame, "Lable")
     with pytest.raises(ValueError, match=r"X has shape \(0, 4\): give rows"):
         nw.audit_labels(frame.iloc[:0], "label")

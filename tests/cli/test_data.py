@@ -53,7 +53,7 @@ REFUSED = {
     "empty.csv": (b"", "is empty"),
     "blank.csv": (b"\n\n  \n", "is empty"),
     "header.csv": (b"a,b,label\n", "no rows"),
-    "onerow.csv": (b"a,b,label\n1,2,x\n", "one row only"),
+    "onerow.csv": (b"a,b,label\n1,2,x\n", "one class"),
     "short.csv": (GOOD.encode() + b"1,2\n", "Row #6: Expected 3 columns, got 2"),
     "long.csv": (GOOD.encode() + b"1,2,x,4\n", "Row #6: Expected 3 columns, got 4"),
     "openquote.csv": (GOOD.encode() + b'1,"2,x\n3,4,y\n', "Row #6"),

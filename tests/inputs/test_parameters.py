@@ -56,8 +56,8 @@ PARAMETERS = [
     ({"max_memory": "lots"}, "max_memory must be a positive number of bytes or a size such as '2GB'"),
     ({"max_memory": -5}, "max_memory must be a positive number of bytes"),
     ({"max_memory": 1.5}, "max_memory must be a positive number of bytes"),
-    ({"n_jobs": 0}, "n_jobs=0 means no worker at all"),
-    ({"n_jobs": 1.0}, "n_jobs must be a whole number or None"),
+    ({"n_jobs": 0}, "n_jobs must be a number of threads, -1 or None for all usable cores; got 0"),
+    ({"n_jobs": 1.0}, "n_jobs must be a number of threads"),
     ({"random_state": -1}, "random_state must be a whole number from 0"),
     ({"progress": 3}, "progress must be True, False, None or a function"),
 ]

@@ -404,12 +404,10 @@ def test_odd_matrices_are_refused(cells, message):
         nw.KNNShapley(1).fit(pa.table({"e": cells, "label": [0, 1, 1]}), "label")
 
 
-def test_a_label_column_that_is_not_there_has_a_near_name():
+def test_a_label_column_that_is_not_there():
     table = pa.table({"size": [1.0, 2.0], "Label ": [0, 1]})
-    with pytest.raises(ValueError, match=re.escape("no column 'lable' for the labels; it has 'size', 'Label '. Did")):
+    with pytest.raises(ValueError, match=re.escape("no column 'lable' for the labels; it has 'size', 'Label '.")):
         nw.KNNShapley(1).fit(table, "lable")
-    with pytest.raises(ValueError, match=r"it has 'size', 'Label '\.$"):
-        nw.KNNShapley(1).fit(table, "species")
 
 
 def test_datasets_of_hugging_face(rng):

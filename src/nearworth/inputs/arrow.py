@@ -57,13 +57,10 @@ def flat_vectors(table: pa.Table) -> pa.Table:
 
 
 def _without_inner_lists(lists: Any) -> Any:
-    rows, inner = pc.list_parent_indices(lists).to_numpy(), pc.list_flatten(lists)
-    lengths = pc.fill_null(pc.list_value_length(inner), 0).to_numpy(zero_copy_only=False)
-    ends = np.cumsum(np.bincount(rows, lengths, len(lists)), dtype=np.int64)
+    outer = lists.cast(pa.large_list(pa.large_list(lists.type.value_type.value_type)))
+    ends = outer.values.offsets.take(outer.offsets)
     missing = lists.is_null() if lists.null_count else None
-    return pa.chunked_array(
-        [pa.LargeListArray.from_arrays(pa.array(np.append(0, ends)), pc.list_flatten(inner), mask=missing)]
-    )
+    return pa.chunked_array([pa.LargeListArray.from_arrays(ends, outer.values.values, mask=missing)])
 
 
 def _blocks(source: Any, layout: _Layout, labels: list[Any]) -> Iterator[npt.NDArray[Any]]:

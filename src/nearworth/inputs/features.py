@@ -6,7 +6,6 @@ import hashlib
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import cache, partial
 from typing import Any
 
@@ -98,10 +97,7 @@ def as_narwhals(data: Any, name: str) -> Any:
 def check_label_column(label: str, columns: Iterable[str], name: str) -> None:
     columns = list(columns)
     if label not in columns:
-        some = ", ".join(map(repr, columns[:12]))
-        near = get_close_matches(label.strip().lower(), [str(column).strip().lower() for column in columns], n=1)
-        meant = [f" Did you mean {column!r}?" for column in columns if str(column).strip().lower() in near]
-        raise ValueError(f"{name} has no column {label!r} for the labels; it has {some}.{''.join(meant[:1])}")
+        raise ValueError(f"{name} has no column {label!r} for the labels; it has {', '.join(map(repr, columns[:12]))}.")
 
 
 def refuse_rows(mask: npt.ArrayLike, name: str, what: str, first: int = 0) -> None:

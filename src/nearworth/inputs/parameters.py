@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import numbers
 import re
 import reprlib
+import sys
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any, TypeAlias
@@ -24,12 +24,7 @@ def is_whole(value: Any) -> bool:
 
 def is_real(value: Any) -> bool:
     """A finite real number that is not a bool in disguise."""
-    if not isinstance(value, numbers.Real) or isinstance(value, bool):
-        return False
-    try:
-        return math.isfinite(float(value))
-    except OverflowError:
-        return False
+    return isinstance(value, numbers.Real) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def did_you_mean(value: str, options: list[str]) -> str:
@@ -110,13 +105,6 @@ def search(name: str, value: Any) -> None:
     one_of("exact", "lsh", "faiss", "auto")(name, value)
 
 
-def jobs(name: str, value: Any) -> None:
-    """As scikit-learn means it: a count, or -1 for all cores, -2 for all but one."""
-    condition(lambda v: v is None or is_whole(v), "a whole number or None (all usable cores)")(name, value)
-    if value == 0:
-        raise ValueError(f"{name}=0 means no worker at all. Use 1 for a single one, -1 or None for all cores.")
-
-
 positive_or_none = condition(lambda v: v is None or (is_real(v) and v > 0), "a positive number or None", ValueError)
 seed = condition(  # what scikit-learn accepts as random_state, and generators
     lambda v: (
@@ -146,7 +134,9 @@ PARAMETERS: dict[str, Check] = {
     "aggregate": one_of("mean", "sum"),
     "standard_errors": condition(lambda v: isinstance(v, bool | np.bool_), "True or False"),
     "max_memory": lambda name, value: value is None or parse_bytes(name, value),
-    "n_jobs": jobs,
+    "n_jobs": condition(
+        lambda v: v is None or (is_whole(v) and v != 0), "a number of threads, -1 or None for all usable cores"
+    ),
     "random_state": seed,
     "radius": positive_or_none,
     "weights": condition(

@@ -142,17 +142,12 @@ class TargetReader:
         """Refuse targets from which nothing can be learnt."""
         if self.like is not None:
             return target
-        y, n_rows = target.y, len(target.y)
-        if n_rows == 1:
-            raise InputError(f"{where} has one row only: there is nothing to compare it with.")
-        distinct = set(y.tolist())
+        y, distinct = target.y, set(target.y.tolist())
         if len(distinct) == 1:
-            only = repr(next(iter(distinct)))
-            raise InputError(f"{where} is {only} in every row: with one class there is nothing to learn.")
-        if target.task == "classification" and len(distinct) == n_rows > 2:
-            advice, numeric = "Is it another column, or --task regression?", y.dtype.kind in "iuf"
-            problem = f"{where} is different in each of the {n_rows:,} rows, so no two share a class. {advice}"
-            raise InputError(problem, add=AS_REGRESSION if numeric else ())
+            raise InputError(f"{where} is {y[0]!r} in every row: with one class there is nothing to learn.")
+        if target.task == "classification" and len(distinct) == len(y) > 2:
+            problem = f"{where} is different in each of the {len(y):,} rows. Is it another column, or --task regression?"
+            raise InputError(problem, add=AS_REGRESSION if y.dtype.kind in "iuf" else ())
         return target
 
 

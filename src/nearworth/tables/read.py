@@ -14,6 +14,11 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.feather as feather
+import pyarrow.json as pa_json
+import pyarrow.parquet as pq
+
 from nearworth._common.files import parse_npy
 from nearworth._common.memory import free_memory
 from nearworth.inputs.file_rows import map_npy
@@ -111,8 +116,6 @@ def _check_unpacked(path: Path, kind: str) -> None:
     """Refuse, before anything is unpacked, files that hold more than they could honestly, or than there is room for."""
     packed, free = path.stat().st_size, free_memory() or MOST_UNPACKED
     if kind == "Parquet":
-        import pyarrow.parquet as pq
-
         found = pq.read_metadata(path)
         size = found.num_rows * found.num_columns  # a byte for each cell, at least
     elif kind == "Excel" or path.suffix.lower() == ".npz":
@@ -142,9 +145,6 @@ def _read_csv(path: Path, text_only: bool) -> DataFile:
 
 
 def _read_columnar(path: Path, kind: str) -> Any:
-    import pyarrow.feather as feather
-    import pyarrow.parquet as pq
-
     table = pq.ParquetFile(path).read() if kind == "Parquet" else feather.read_table(path)
     table.validate(full=True)  # damaged offsets would crash the process later
     return table
@@ -152,9 +152,6 @@ def _read_columnar(path: Path, kind: str) -> Any:
 
 def _read_json(path: Path) -> Any:
     """One object per line, or one array of objects."""
-    import pyarrow as pa
-    import pyarrow.json as pa_json
-
     with pa.input_stream(str(path)) as file:
         start = file.read(1024).lstrip(b"\xef\xbb\xbf \t\r\n")
     with pa.input_stream(str(path)) as file:
@@ -165,8 +162,6 @@ def _read_json(path: Path) -> Any:
 
 def _read_excel(path: Path) -> Any:
     """The first sheet of a workbook, values in place of formulas; columns of mixed types become text."""
-    import pyarrow as pa
-
     try:
         from openpyxl import load_workbook  # type: ignore[import-untyped]
     except ImportError as error:
