@@ -57,7 +57,7 @@ def test_order_of_columns_does_not_matter_but_names_and_types_do():
 
 def test_missing_values_are_named_or_filled():
     table = pa.table({"a": [1.0, None, 3.0, 8.0], "b": ["x", "y", "", "x"], "c": [1.0, 2.0, float("nan"), 4.0]})
-    with pytest.raises(InputError, match=r"missing values in column 'a', 'b', 'c' at row 1, 2 \(0-based\)"):
+    with pytest.raises(InputError, match=r"missing or infinite values in column 'a', 'b', 'c' at row 1, 2 \(0-based\)"):
         nw.TablePreparer(strict=True).fit(table)
     preparer = nw.TablePreparer()
     matrix = preparer.fit_transform(table)
@@ -82,7 +82,7 @@ def test_medians_fill_what_only_later_rows_miss():
         ([f"name {i}" for i in range(100)], "--id"),
         ([f"a long sentence about the thing number {i % 60} that goes on" for i in range(100)], "--ignore 'bad'"),
         ([f"town {i % 60}" for i in range(100)], "--max-categories"),
-        ([float("inf"), *range(99)], "infinite at row 0"),
+        ([float("inf"), *range(99)], "infinite values in column 'bad' at row 0"),
         ([[1.0]] * 99 + [[1.0, 2.0]], "row 99 holds 2 numbers where others hold 1"),
         ([["a"]] * 100, "only lists of numbers"),
         ([{"x": 1}] * 100, "has no distance"),

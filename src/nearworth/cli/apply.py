@@ -17,10 +17,9 @@ import pyarrow as pa
 from nearworth.cli.decisions import KEPT, Decision, Decisions, KeptDecisions, read_decisions, same_label
 from nearworth.cli.options import print_message
 from nearworth.tables import InputError, listed, number_of
-from nearworth.tables.csv_files import find_dialect, guard, replace_cells, suffix_of
-from nearworth.tables.read import DataFile, read
+from nearworth.tables.read import DataFile, find_dialect, read, suffix_of
 from nearworth.tables.readers import find_reader, kind_of
-from nearworth.tables.write import FORMATS, STDOUT, check_output, write_bytes, write_columns
+from nearworth.tables.write import FORMATS, STDOUT, check_output, guard, replace_cells, write_bytes, write_columns
 
 RIGHT_FILE = "Is it the file that the report was made from?"
 TEXT = {".csv": ".csv", ".txt": ".csv", ".tsv": ".tsv"}  # to these, cells are copied as they are

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from nearworth._common.types import FloatMatrix, FloatVector
-from nearworth.tables import InputError, listed
+from nearworth.tables import InputError
 from nearworth.tables.readers import Reader, find_reader, kind_of, odd_cells
 
 MILLISECONDS_PER_DAY = 86_400_000.0
@@ -111,7 +111,7 @@ class Numbers(Column):
 
     @classmethod
     def learn(cls, name: str, kind: str, cells: Any, preparer: Any) -> Column:
-        values = _floats(name, cells, kind)
+        values = _floats(cells, kind)
         known = values[~np.isnan(values)]
         if not known.size:
             return _left_out(name, kind)
@@ -130,7 +130,7 @@ class Numbers(Column):
         return cls(name, kind, words, names, centre=centre, scale=scale or 1.0, median=median)
 
     def encode(self, cells: Any, out: FloatMatrix) -> None:
-        values = _floats(self.name, cells, self.kind)
+        values = _floats(cells, self.kind)
         missing = np.isnan(values)
         values[missing] = self.median
         out[:, 0] = (values - self.centre) / self.scale
@@ -275,15 +275,11 @@ def _text(cells: Any) -> Any:
     return pc.fill_null(cells.cast(pa.string()), "")
 
 
-def _floats(name: str, cells: Any, kind: str) -> FloatVector:
-    """Numbers, NaN where a cell is empty; always a copy. Infinite ones are refused."""
+def _floats(cells: Any, kind: str) -> FloatVector:
+    """Numbers, NaN where a cell is empty; always a copy."""
     if types.is_dictionary(cells.type):
         cells = cells.cast(cells.type.value_type)
     if kind == "date":
         moments = cells.cast(pa.timestamp("ms", tz=getattr(cells.type, "tz", None)), safe=False).cast(pa.int64())
         cells = pc.divide(pc.cast(moments, pa.float64()), MILLISECONDS_PER_DAY)
-    values = np.array(cells.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
-    infinite = np.flatnonzero(np.isinf(values)).tolist()
-    if infinite:
-        raise InputError(f"column {name!r}: infinite at row {listed(infinite)} (0-based). Repair or drop these rows.")
-    return values
+    return np.array(cells.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)

@@ -89,8 +89,6 @@ class TargetReader:
 
     def _missing(self, cells: Any, kind: str) -> BoolVector:
         empty = missing_cells(cells)
-        if kind == "number":
-            return np.asarray(empty | ~np.isfinite(_floats(cells)))
         if kind != "text":
             return empty
         text = pc.utf8_lower(pc.utf8_trim_whitespace(pc.fill_null(cells.cast(pa.string()), "")))
@@ -146,7 +144,9 @@ class TargetReader:
         if len(distinct) == 1:
             raise InputError(f"{where} is {y[0]!r} in every row: with one class there is nothing to learn.")
         if target.task == "classification" and len(distinct) == len(y) > 2:
-            problem = f"{where} is different in each of the {len(y):,} rows. Is it another column, or --task regression?"
+            problem = (
+                f"{where} is different in each of the {len(y):,} rows. Is it another column, or --task regression?"
+            )
             raise InputError(problem, add=AS_REGRESSION if y.dtype.kind in "iuf" else ())
         return target
 

@@ -192,10 +192,11 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _refuse_missing(columns: dict[str, Any]) -> None:
+    """Refuse empty cells and infinite numbers."""
     masks = {name: mask for name, cells in columns.items() if (mask := missing_cells(cells)).any()}
     if masks:
         rows = np.flatnonzero(np.logical_or.reduce(list(masks.values()))).tolist()
-        where = f"missing values in column {listed(masks)} at row {listed(rows)} (0-based)"
+        where = f"missing or infinite values in column {listed(masks)} at row {listed(rows)} (0-based)"
         raise InputError(f"{where}. Drop or fill these rows, or --ignore the column.")
 
 

@@ -1,20 +1,29 @@
-"""A file to a table or to arrays. Anything wrong with the file is one InputError that names it."""
+"""A file to a table or to arrays. Anything wrong with the file is one InputError that names it.
+
+CSV files may be of any origin: their dialect is found, and the quotes that `write` puts before formulas are removed.
+"""
 
 from __future__ import annotations
 
+import codecs
+import csv
 import gzip
+import io
 import json
 import os
+import re
 import zipfile
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass, replace
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
 import pyarrow.feather as feather
 import pyarrow.json as pa_json
 import pyarrow.parquet as pq
@@ -23,7 +32,6 @@ from nearworth._common.files import parse_npy
 from nearworth._common.memory import free_memory
 from nearworth.inputs.file_rows import map_npy
 from nearworth.tables import InputError, listed
-from nearworth.tables.csv_files import CHUNK, find_dialect, read_csv, suffix_of
 
 FORMATS = {
     **dict.fromkeys((".csv", ".tsv", ".txt"), "CSV"),
@@ -36,7 +44,21 @@ FORMATS = {
 ARRAYS = (".npz", ".npy")
 PACKED = tuple(suffix for suffix, kind in FORMATS.items() if kind in ("CSV", "JSON"))  # may end in .gz
 MOST_UNPACKED, MOST_PACKED = 10**9, 200  # bytes that any file may unpack to; times its size, from there on
-JSON_BLOCK = 32 * 1024 * 1024  # a row must fit in one
+SAMPLE = 256 * 1024
+CHUNK = 4 * 1024 * 1024
+BLOCK, LARGE_BLOCK = 1024 * 1024, 32 * 1024 * 1024  # a row must fit in one
+DELIMITERS = (",", ";", "\t", "|")
+ENCODINGS = ("utf-8", "cp1252", "latin-1")  # the last one can decode everything
+OTHER_FILES = {  # how they begin, after a byte-order mark
+    rb"\s*\Z": "empty.",
+    rb"PK\x03\x04|\xd0\xcf\x11\xe0": "an Excel workbook or another archive; save it as CSV.",
+    rb"\xff\xfe|\xfe\xff": "UTF-16 text; save it as UTF-8.",
+    rb"\x1f\x8b|%PDF|[^\x00]*\x00": "binary, not text (NUL bytes, gzip or PDF); give the file its right extension.",
+    rb"(?i)\s*<(!doctype|html|\?xml|head|body)": "a web page (HTML or XML). Was a login or error page saved as CSV?",
+    rb"\s*(\{|\[\{|\[\[)": "JSON, not a table. Name it .json, or save it as CSV.",
+}
+# Python's re and Arrow's RE2 both read it. The last four characters are full-width forms of = + - @.
+DANGEROUS = "'*[=+\\-@\t\r\n\x00\uff1d\uff0b\uff0d\uff20]"
 
 
 @dataclass(frozen=True)
@@ -133,6 +155,103 @@ def _check_unpacked(path: Path, kind: str) -> None:
         raise InputError(f"{path}: its {packed:,} bytes unpack to {size / 1e9:,.1f} GB or more, {limit}")
 
 
+@dataclass(frozen=True)
+class Dialect:
+    """How a CSV file is written."""
+
+    encoding: str
+    quotes: bool
+    delimiter: str
+    decimal: str
+    names: tuple[str, ...]  # of columns
+
+
+def open_csv(path: Path, encoding: str | None = None) -> IO[Any]:
+    """The file as bytes, or as text in an encoding; a packed one is unpacked."""
+    opened: Callable[..., IO[Any]] = gzip.open if path.suffix.lower() == ".gz" else open
+    return opened(path, "rb") if encoding is None else opened(path, "rt", encoding=encoding, newline="")
+
+
+def suffix_of(path: Path) -> str:
+    """The last extension, or the one before .gz.
+
+    >>> suffix_of(Path("a.CSV.gz")), suffix_of(Path("a.b.parquet"))
+    ('.csv', '.parquet')
+    """
+    return Path(path.stem if path.suffix.lower() == ".gz" else path.name).suffix.lower()
+
+
+def find_dialect(path: Path) -> Dialect:
+    """How the file is written, by its first rows; files that are no table are refused."""
+    with open_csv(path) as file:
+        sample = file.read(SAMPLE).removeprefix(codecs.BOM_UTF8)
+    for beginning, what in OTHER_FILES.items():
+        if re.match(beginning, sample):
+            raise InputError(f"{path}: is {what}")
+    if len(sample) >= SAMPLE - len(codecs.BOM_UTF8):  # the last row is cut
+        sample = sample[: sample.rfind(b"\n") + 1] or sample
+    encoding, quotes = _scan(path)
+    text = sample.decode(encoding, errors="ignore")
+    known = ["\t"] if suffix_of(path) == ".tsv" else DELIMITERS
+    delimiter = max(known, key=lambda delimiter: _regularity(_first_rows(text, delimiter)))
+    rows = _first_rows(text, delimiter)
+    return Dialect(encoding, quotes, delimiter, _find_decimal(rows) if delimiter != "," else ".", tuple(rows[0]))
+
+
+def _scan(path: Path) -> tuple[str, bool]:
+    """The first encoding in which the whole file can be read, and whether quotes occur."""
+    for encoding in ENCODINGS:
+        with suppress(UnicodeDecodeError), open_csv(path, encoding) as file:
+            return encoding, sum('"' in chunk for chunk in iter(lambda: file.read(CHUNK), "")) > 0
+    raise AssertionError("Latin-1 decodes everything")
+
+
+def _first_rows(text: str, delimiter: str) -> list[list[str]]:
+    csv.field_size_limit(2**31 - 1)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    return list(islice(filter(None, reader), 50))
+
+
+def _regularity(rows: list[list[str]]) -> tuple[float, int]:
+    """The share of rows with as many columns as the header, and their number: the largest has the right delimiter."""
+    width = len(rows[0])
+    return (sum(len(row) == width for row in rows) / len(rows) if width > 1 else 0.0), width
+
+
+def _find_decimal(rows: list[list[str]]) -> str:
+    """A comma where the first rows have numbers with decimal commas and none with points."""
+    found = (re.fullmatch(r"\s*[+-]?\d+([.,])\d+\s*", cell) for row in rows for cell in row)
+    return "," if {number[1] for number in found if number} == {","} else "."
+
+
+def read_csv(path: Path, dialect: Dialect, text_only: bool = False) -> Any:
+    """The file as an Arrow table; column types are inferred from all rows unless only text is asked for."""
+    table = _parse(path, dialect, dict.fromkeys(dialect.names, pa.string()) if text_only else {})
+    names = [name.strip() for name in table.column_names]
+    columns = [restore_column(c) if pa.types.is_string(c.type) else c for c in table.columns]
+    return pa.table(columns, names=[name or "unnamed" for name in names])  # pandas leaves row numbers without a name
+
+
+def _parse(path: Path, dialect: Dialect, types: dict[str, Any]) -> Any:
+    parse = pa_csv.ParseOptions(delimiter=dialect.delimiter, newlines_in_values=dialect.quotes)
+    convert = pa_csv.ConvertOptions(decimal_point=dialect.decimal, column_types=types)
+    small, large = (pa_csv.ReadOptions(encoding=dialect.encoding, block_size=block) for block in (BLOCK, LARGE_BLOCK))
+    # Types of the first block save memory, where they hold for all rows.
+    with suppress(pa.ArrowInvalid), pa_csv.open_csv(path, small, parse, convert) as reader:
+        return reader.read_all()
+    large.use_threads = False  # so that messages number the rows, the header being row 1
+    try:
+        return pa_csv.read_csv(path, large, parse, convert)
+    except pa.ArrowInvalid as error:
+        advice = "Quote cells that hold the delimiter, or repair the row."
+        raise InputError(f"{path}: cannot be read as a table: {str(error).splitlines()[0][:200]}. {advice}") from error
+
+
+def restore_column(column: Any) -> Any:
+    """The text that `guard_column` was given."""
+    return pc.replace_substring_regex(column, f"^'({DANGEROUS})", r"\1")
+
+
 def _read_csv(path: Path, text_only: bool) -> DataFile:
     dialect = find_dialect(path)
     found = {
@@ -157,7 +276,7 @@ def _read_json(path: Path) -> Any:
     with pa.input_stream(str(path)) as file:
         if start.startswith(b"["):
             return pa.Table.from_pylist(json.loads(file.read().decode("utf-8-sig")))
-        return pa_json.read_json(file, pa_json.ReadOptions(block_size=JSON_BLOCK))
+        return pa_json.read_json(file, pa_json.ReadOptions(block_size=LARGE_BLOCK))
 
 
 def _read_excel(path: Path) -> Any:

@@ -36,8 +36,6 @@ ORDERS = {
     "%b-%d-%Y": "month first", "%d-%m-%y": "day first", "%m-%d-%y": "month first", "%d-%b-%y": "day first",
 }  # fmt: skip
 TIMES = ("", "-%H:%M", "-%H:%M:%S", "-%I:%M-%p", "-%I:%M:%S-%p")
-TRUTHS = ({"yes", "no"}, {"y", "n"}, {"true", "false"}, {"t", "f"}, {"on", "off"})
-TRUE = ("yes", "y", "true", "t", "on")
 
 KINDS = {
     "truth": (types.is_boolean,),
@@ -150,16 +148,6 @@ class DateText(Reader):
 
 
 @dataclass(frozen=True)
-class TruthText(Reader):
-    """Yes and no."""
-
-    def _convert(self, text: Any) -> Any:
-        lower = pc.utf8_lower(text)
-        known = pc.is_in(lower, pa.array(sorted(set().union(*TRUTHS))))
-        return _mostly(pc.if_else(known, pc.is_in(lower, pa.array(TRUE)), pa.scalar(None, pa.bool_())), text)
-
-
-@dataclass(frozen=True)
 class ListText(Reader):
     """Lists of numbers as text: [0.1, 0.2] or [0.1 0.2]."""
 
@@ -182,14 +170,11 @@ def find_reader(cells: Any, na_values: Iterable[str] = ()) -> Reader:
         return plain
     text = plain(cells).drop_null()
     sample = text.slice(0, SAMPLE)
-    distinct = set(pc.unique(pc.utf8_lower(sample)).to_pylist())
     looks: dict[type[Reader], Any] = {
         NumberText: pc.match_substring_regex(sample, NUMBER),
         DateText: pc.match_substring_regex(_dashed(sample), DATE),
         ListText: pc.match_substring_regex(sample, r"^\[\s*[-\d.].*\]$"),
     }
-    if len(distinct) == 2 and distinct in TRUTHS:
-        return TruthText(nothing)
     for kind_of_reader, fitting in looks.items():
         looks_so = len(text) and pc.mean(fitting).as_py() >= ENOUGH / 2
         if looks_so and (found := kind_of_reader.find(text, nothing)):
@@ -206,10 +191,13 @@ def odd_cells(cells: Any, read: Any, reader: Reader) -> str:
 
 
 def missing_cells(cells: Any) -> BoolVector:
-    """Which cells are empty: null, NaN, or text without a character."""
-    empty = pc.is_null(cells, nan_is_null=True)
+    """Which cells hold nothing: null, a number that is not finite, or text without a character."""
     if kind_of(cells) == "text":
-        empty = pc.or_(empty, pc.equal(pc.fill_null(cells.cast(pa.string()), ""), ""))
+        empty = pc.equal(pc.fill_null(cells.cast(pa.string()), ""), "")
+    elif types.is_floating(cells.type):
+        empty = pc.invert(pc.fill_null(pc.is_finite(cells), False))
+    else:
+        empty = cells.is_null()
     return np.asarray(empty.to_numpy(), dtype=bool)
 
 
