@@ -111,7 +111,7 @@ def test_what_was_done_is_said(animals):
         audit = nw.audit_labels(frame, "label")
     assert [str(warning.message) for warning in said] == [f"{'; '.join(audit.notes)}."]
     assert audit.notes[0].startswith("4 rows without a label left out: 4, 77, 120 and 1 more")
-    assert "are one class; y as an array keeps them apart" in audit.notes[1]
+    assert "are one class unless labels are exact" in audit.notes[1]
     assert "--" not in " ".join(audit.notes)
     assert all(note in repr(audit) for note in audit.notes)
     assert repr(audit).startswith("LabelAudit of 196 labels in 3 classes")
@@ -212,7 +212,7 @@ def test_new_rows_are_prepared_alike(animals):
     assert all(n.label == audit.given[n.row] for n in new.nearest(10))
     reordered = audited(frame.iloc[50:], "label").check(frame.iloc[:50, ::-1].drop(index=["id 4"]), "label")
     assert set(reordered.suspects_index()) == set(new.suspects_index())
-    with pytest.raises(ValueError, match="training had no column 'extra'; drop it"):
+    with pytest.raises(ValueError, match="training had no column 'extra'; leave it out"):
         audit.check(frame.iloc[:50].assign(extra=1), "label")
     with pytest.raises(ValueError, match="labels that no audited row carries"):
         audit.check(frame.iloc[6:9].assign(label="cow"), "label")
@@ -254,7 +254,7 @@ def test_amounts_are_taken_as_amounts_or_refused_at_once(rng):
     price = np.round(1000 * (5 + X[:, 0])).astype(int)
     frame = pd.DataFrame(X, columns=["a", "b"]).assign(price=price.astype(float))
     frame.loc[[3, 8], "price"] = np.nan
-    with pytest.warns(UserWarning, match=r"taken as amounts \(task='regression'\)"):
+    with pytest.warns(UserWarning, match=r"taken as amounts, for regression"):
         audit = nw.audit_labels(frame, "price")
     assert audit.classes is None
     assert set(audit.unlabelled) == {3, 8}

@@ -263,10 +263,10 @@ def test_amounts_as_classes_are_doubted(command, tmp_path, rng):
     np.savez("a.npz", X=size[:, None], y=price)
     for arguments in (["a.csv", "-t", "price"], ["a.npz"]):
         assert "25 distinct numbers: taken as amounts" in command("value", *arguments, "--dry-run")[2]
-        assert "did you mean --task regression?" in command("value", *arguments, "--dry-run", "--strict")[2]
-        assert "did you mean" not in command("value", *arguments, "--dry-run", "--task", "regression")[2]
+        assert "is the task regression?" in command("value", *arguments, "--dry-run", "--strict")[2]
+        assert "is the task" not in command("value", *arguments, "--dry-run", "--task", "regression")[2]
     np.savez("b.npz", X=rng.normal(size=(250, 2)), y=np.repeat(np.arange(25), 10))
-    assert "did you mean" not in command("value", "b.npz", "--dry-run")[2]
+    assert "is the task" not in command("value", "b.npz", "--dry-run")[2]
 
 
 def test_arrays_and_embeddings(command, tmp_path, rng):
@@ -295,7 +295,7 @@ def test_regression(command, tmp_path, rng):
     assert command("value", "a.csv", "-t", "price", "-o", "w.csv", "-q")[0] == 0
     assert Path("v.csv").read_bytes() == Path("w.csv").read_bytes()
     line = one_line(command("value", "a.csv", "-t", "price", "-q", "--task", "classification")[2])
-    assert line.endswith("Use --task regression. Try: nearworth value a.csv -t price -q --task regression")
+    assert line.endswith("Use the task regression. Try: nearworth value a.csv -t price -q --task regression")
     assert "needs numbers" in one_line(_text_regression(command, tmp_path))
 
 

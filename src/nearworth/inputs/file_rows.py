@@ -102,10 +102,14 @@ def spill(blocks: Iterable[npt.NDArray[Any]], dtype: Any) -> FileRows:
     """
     file, dtype = tempfile.TemporaryFile(), np.dtype(dtype)  # noqa: SIM115 - closed with the rows
     count = width = 0
-    for block in blocks:
-        file.write(np.ascontiguousarray(block, dtype=dtype).data)
-        count, width = count + len(block), block.shape[1]
-    file.flush()
+    try:
+        for block in blocks:
+            file.write(np.ascontiguousarray(block, dtype=dtype).data)
+            count, width = count + len(block), block.shape[1]
+        file.flush()
+    except BaseException:
+        file.close()
+        raise
     return FileRows(file, dtype, (count, width))
 
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from nearworth._common.types import BoolVector, Task
 from nearworth.inputs.targets import are_amounts
-from nearworth.tables import InputError, listed
+from nearworth.tables import InputError, listed, number_of
 from nearworth.tables.read import ARRAYS, DataFile, read_labels
 from nearworth.tables.readers import NOTHING, find_reader, kind_of, missing_cells
 
@@ -78,7 +78,7 @@ class TargetReader:
             exact = kind == "truth" or pa.types.is_integer(known.type)
             return self._numbers(known.to_numpy() if exact else _floats(known), labelled, where)
         if self.task == "regression":
-            raise InputError(f"{where} holds {kind}, but --task regression needs numbers.", drop="--task regression")
+            raise InputError(f"{where} holds {kind}, but regression needs numbers.", drop="--task regression")
         return self._text(known.cast(pa.string()).to_pylist(), labelled, where)
 
     def _is_amount(self, cells: Any) -> bool:
@@ -103,7 +103,7 @@ class TargetReader:
         amounts = y.dtype.kind in "iuf" and are_amounts(y)
         if task is None and amounts and not self.strict:
             found = f"{len(np.unique(y)):,} distinct numbers"
-            remarks.append(f"the target has {found}: taken as amounts (--task regression)")
+            remarks.append(f"the target has {found}: taken as amounts, for regression")
             task = "regression"
         if task == "regression":
             return self._checked(Target(y.astype(np.float64), task, labelled, remarks), where)
@@ -111,12 +111,12 @@ class TargetReader:
             broken = np.flatnonzero(y != np.trunc(y))
             if len(broken):
                 found = f"{y[broken[0]]:g} at row {broken[0]}"
-                problem = f"{where} holds {found}: numbers with fractions are no classes. Use --task regression."
+                problem = f"{where} holds {found}: numbers with fractions are no classes. Use the task regression."
                 raise InputError(problem, add=AS_REGRESSION, drop="--task classification")
             y = y.astype(np.int64)
         if amounts and self.like is None:
             found = f"{len(np.unique(y)):,} distinct numbers in {len(y):,} rows"
-            remarks.append(f"warning: the target has {found}: did you mean --task regression?")
+            remarks.append(f"warning: the target has {found}: is the task regression?")
         return self._checked(Target(y, "classification", labelled, remarks), where)
 
     def _text(self, labels: list[str], labelled: BoolVector, where: str) -> Target:
@@ -131,7 +131,7 @@ class TargetReader:
             several = [found for found in counts.values() if len(found) > 1]
             for found in several[:MOST_SPELLINGS] if self.like is None else []:
                 spelt = ", ".join(f"{label!r} ({count:,})" for label, count in found.most_common(5))
-                remarks.append(f"labels {spelt} are one class; --exact-labels keeps them apart")
+                remarks.append(f"labels {spelt} are one class unless labels are exact")
             labels = [spelling[folded(label)] for label in labels]
         y = np.array(labels, dtype=object)
         return self._checked(Target(y, "classification", labelled, remarks, spelling), where)
@@ -145,7 +145,7 @@ class TargetReader:
             raise InputError(f"{where} is {y[0]!r} in every row: with one class there is nothing to learn.")
         if target.task == "classification" and len(distinct) == len(y) > 2:
             problem = (
-                f"{where} is different in each of the {len(y):,} rows. Is it another column, or --task regression?"
+                f"{where} is different in each of the {len(y):,} rows. Is it another column, or is the task regression?"
             )
             raise InputError(problem, add=AS_REGRESSION if y.dtype.kind in "iuf" else ())
         return target
@@ -162,8 +162,7 @@ def folded(label: str) -> str:
 
 def _left_out(labelled: BoolVector) -> list[str]:
     n, rows = int((~labelled).sum()), listed(np.flatnonzero(~labelled).tolist(), 3)
-    why = "empty, or NA, ? and the like, unless --exact-labels"
-    return [f"{n:,} row{'s' * (n != 1)} without a label left out: {rows} ({why})"] if n else []
+    return [f"{number_of('row', n)} without a label left out: {rows} (empty, or NA, ? and the like)"] if n else []
 
 
 def _floats(cells: Any) -> Any:

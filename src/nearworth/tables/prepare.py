@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import narwhals.stable.v2 as nwl
@@ -24,13 +24,6 @@ from nearworth.tables.readers import kind_of, missing_cells
 
 MAX_CATEGORIES = 40
 MOST_REASONS = 5
-# What messages about options of the command line say in Python.
-IN_PYTHON = {
-    "--task regression": "task='regression'",
-    "unless --exact-labels": "unless y is an array",
-    "--exact-labels keeps": "y as an array keeps",
-    "--ignore": "drop",
-}
 
 
 @dataclass(frozen=True)
@@ -79,22 +72,12 @@ def prepare_frame(
             f"{argument} has shape {frame.shape}: give rows, and columns beside {label!r} to compare them."
         )
     table, index = flat_vectors(nwl.maybe_reset_index(frame).to_arrow()), nwl.maybe_get_index(frame)
-    try:
-        reader = TargetReader(like.target.task if like else task, like=like.target if like else None)
-        target = reader.read(table[label], f"{argument}: the target {label!r}")
-        target = replace(target, remarks=[_in_python(remark) for remark in target.remarks])
-        table = table.drop_columns(label)
-        preparer = like.preparer if like else TablePreparer().fit(table.take(np.flatnonzero(target.labelled)))
-        X, backend = preparer.transform(table), frame.implementation.value
-        return LabelledFrame(table, X, target, preparer, backend=backend, index=index, label=label)
-    except InputError as error:
-        raise InputError(_in_python(str(error))) from None
-
-
-def _in_python(text: str) -> str:
-    for option, keyword in IN_PYTHON.items():
-        text = text.replace(option, keyword)
-    return text
+    reader = TargetReader(like.target.task if like else task, like=like.target if like else None)
+    target = reader.read(table[label], f"{argument}: the target {label!r}")
+    table = table.drop_columns(label)
+    preparer = like.preparer if like else TablePreparer().fit(table.take(np.flatnonzero(target.labelled)))
+    X, backend = preparer.transform(table), frame.implementation.value
+    return LabelledFrame(table, X, target, preparer, backend=backend, index=index, label=label)
 
 
 class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -188,7 +171,7 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             instead = f"; it has {listed(extra)} instead" if extra else ""
             raise InputError(f"has no column {listed(lost)}, which training had{instead}.")
         if extra:
-            raise InputError(f"training had no column {listed(extra)}; --ignore it.")
+            raise InputError(f"training had no column {listed(extra)}; leave it out.")
 
 
 def _refuse_missing(columns: dict[str, Any]) -> None:
