@@ -115,8 +115,6 @@ def _from_frame(frame: Any, name: str) -> Features:
 
     from nearworth.inputs.arrow import read_table  # loads pyarrow
 
-    if len({isinstance(column, str) for column in frame.columns}) > 1:
-        raise TypeError(f"{name} has column names of several types. Use strings: X.columns = X.columns.astype(str).")
     index = nwl.maybe_get_index(frame)
     try:
         table = nwl.maybe_reset_index(frame).to_arrow()

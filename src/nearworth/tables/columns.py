@@ -18,7 +18,7 @@ from pyarrow import types
 
 from nearworth._common.types import FloatMatrix, FloatVector
 from nearworth.tables import InputError
-from nearworth.tables.readers import Reader, find_reader, kind_of, odd_cells
+from nearworth.tables.readers import Reader, find_reader, kind_of
 
 MILLISECONDS_PER_DAY = 86_400_000.0
 PROSE = 3.0  # words on average: free text, not a name
@@ -81,8 +81,8 @@ def learn_column(name: str, cells: Any, preparer: Any) -> Column:
         return COLUMNS[kind].learn(name, kind, read, preparer)
     why = names_rows(name, read) if kind == "number" and not preparer.as_they_are else ""
     column = _left_out(name, kind, why) if why else COLUMNS[kind].learn(name, kind, read, preparer)
-    more = [reader.words, odd_cells(cells, read, reader)] if column.names else []
-    return replace(column, reader=reader, words="; ".join(filter(None, [column.words, *more])))
+    more = f"; {reader.words}" if column.names and reader.words else ""
+    return replace(column, reader=reader, words=column.words + more)
 
 
 def names_rows(name: str, cells: Any) -> str:
@@ -203,9 +203,7 @@ class FreeText(Column):
             counts = words.fit_transform(texts)
         except ValueError:  # no word occurs twice
             return _left_out(name, kind, "text without a word that two rows share")
-        n = min(N_COMPONENTS, counts.shape[1] - 1, len(texts) - 1)
-        if n < 1:
-            return _left_out(name, kind, "text without words to compare")
+        n = max(1, min(N_COMPONENTS, counts.shape[1] - 1, len(texts) - 1))
         components = make_pipeline(words, TruncatedSVD(n, random_state=0), Normalizer())
         matrix = components.fit_transform(texts)
         weight = min(TEXT_VARIANCE, n)

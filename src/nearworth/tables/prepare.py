@@ -85,7 +85,7 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     Numbers are standardised (dates are days, truth values 0 and 1), text from a short list becomes a 0/1 column for
     each category, free text some components of its words, lists of numbers are embeddings and used as they are.
-    Text such as "$1,234.50", "45 %", "31/12/2020", "yes" or "?" is taken for what it stands for. Missing numbers are
+    Text such as "$1,234.50", "45 %", "31/12/2020" or "?" is taken for what it stands for. Missing numbers are
     filled with the median and marked by a 0/1 column, missing text is a category of its own. Columns that number or
     name the rows, or never change, are left out. `describe()` says what became of each column.
 
@@ -167,11 +167,8 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _check_columns(self, table: Any) -> None:
         here, there = set(table.column_names), set(self.feature_names_in_)
         lost, extra = sorted(there - here), sorted(here - there)
-        if lost:
-            instead = f"; it has {listed(extra)} instead" if extra else ""
-            raise InputError(f"has no column {listed(lost)}, which training had{instead}.")
-        if extra:
-            raise InputError(f"training had no column {listed(extra)}; leave it out.")
+        if lost or extra:
+            raise InputError(f"columns differ from training. Missing: {listed(lost)}; further: {listed(extra)}.")
 
 
 def _refuse_missing(columns: dict[str, Any]) -> None:

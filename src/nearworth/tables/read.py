@@ -224,14 +224,6 @@ def _find_decimal(rows: list[list[str]]) -> str:
     return "," if {number[1] for number in found if number} == {","} else "."
 
 
-def read_csv(path: Path, dialect: Dialect, text_only: bool = False) -> Any:
-    """The file as an Arrow table; column types are inferred from all rows unless only text is asked for."""
-    table = _parse(path, dialect, dict.fromkeys(dialect.names, pa.string()) if text_only else {})
-    names = [name.strip() for name in table.column_names]
-    columns = [restore_column(c) if pa.types.is_string(c.type) else c for c in table.columns]
-    return pa.table(columns, names=[name or "unnamed" for name in names])  # pandas leaves row numbers without a name
-
-
 def _parse(path: Path, dialect: Dialect, types: dict[str, Any]) -> Any:
     parse = pa_csv.ParseOptions(delimiter=dialect.delimiter, newlines_in_values=dialect.quotes)
     convert = pa_csv.ConvertOptions(decimal_point=dialect.decimal, column_types=types)
@@ -253,6 +245,7 @@ def restore_column(column: Any) -> Any:
 
 
 def _read_csv(path: Path, text_only: bool) -> DataFile:
+    """The table, with column types inferred from all rows unless only text is asked for."""
     dialect = find_dialect(path)
     found = {
         f"is not UTF-8; read as {dialect.encoding}": dialect.encoding != "utf-8",
@@ -260,7 +253,10 @@ def _read_csv(path: Path, text_only: bool) -> DataFile:
         "numbers have decimal commas": dialect.decimal == ",",
     }
     remarks = tuple(f"{path}: {remark}" for remark, holds in found.items() if holds)
-    return DataFile(str(path), read_csv(path, dialect, text_only), remarks=remarks)
+    table = _parse(path, dialect, dict.fromkeys(dialect.names, pa.string()) if text_only else {})
+    names = [name.strip() or "unnamed" for name in table.column_names]  # pandas leaves row numbers without a name
+    columns = [restore_column(c) if pa.types.is_string(c.type) else c for c in table.columns]
+    return DataFile(str(path), pa.table(columns, names=names), remarks=remarks)
 
 
 def _read_columnar(path: Path, kind: str) -> Any:

@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from nearworth._common.types import BoolVector
-from nearworth.tables import listed
 
 # Lower case: what people and programs write where there is nothing.
 NOTHING = ("", "?", "-", "--", ".", "na", "n/a", "#n/a", "nan", "nat", "none", "null", "nil", "<na>", "missing")
@@ -180,14 +179,6 @@ def find_reader(cells: Any, na_values: Iterable[str] = ()) -> Reader:
         if looks_so and (found := kind_of_reader.find(text, nothing)):
             return found
     return plain
-
-
-def odd_cells(cells: Any, read: Any, reader: Reader) -> str:
-    """The cells with something in them that the reader takes for missing, in words."""
-    if kind_of(cells) != "text" or kind_of(read) == "text":
-        return ""
-    odd = np.flatnonzero(missing_cells(read) & ~missing_cells(Reader(reader.nothing)(cells)))
-    return f"{listed(cells.take(odd).to_pylist(), 3)} taken as missing" if len(odd) else ""
 
 
 def missing_cells(cells: Any) -> BoolVector:
