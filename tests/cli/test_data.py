@@ -99,7 +99,7 @@ REFUSED = {
     "objects.npz": (npz(X=X, y=np.array(["a", None] * 3, dtype=object)), "declared shape .* and type object"),
     "text.npy": (GOOD.encode(), "not a numpy file"),
     "flat.npy": (npy(Y), "two dimensions"),
-    "objects.npy": (npy(np.array([["a"], [None]], dtype=object)), "pickled"),
+    "objects.npy": (npy(np.array([["a"], [None]], dtype=object)), "Python objects"),
     "cut.npy": (npy(X)[:100], "numpy"),
 }  # fmt: skip
 
@@ -307,7 +307,7 @@ def _text_regression(command, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"length": "size"}, "columns differ from training. Missing: 'length'; further: 'size'"),
+        ({"length": "size"}, "columns differ from training. Missing: ['length']; further: ['size']"),
         ({"species": "kind"}, "no column 'species'"),
     ],
 )

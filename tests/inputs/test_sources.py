@@ -310,7 +310,7 @@ def test_paths_that_lead_nowhere_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"X: .*notes.md' is not known as data"):
         nw.KNNShapley().fit(tmp_path / "notes.md", [0])
     (tmp_path / "broken.npy").write_bytes(b"not numpy at all")
-    with pytest.raises(ValueError, match=r"broken.npy (is not a numpy file|holds pickled objects)"):
+    with pytest.raises(ValueError, match="broken.npy is not a numpy file"):
         nw.KNNShapley().fit(tmp_path / "broken.npy", [0])
     np.save(tmp_path / "cut.npy", np.eye(100))
     os.truncate(tmp_path / "cut.npy", 5_000)

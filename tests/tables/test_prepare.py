@@ -45,11 +45,11 @@ def test_order_of_columns_does_not_matter_but_names_and_types_do():
     preparer = nw.TablePreparer().fit(pa.table(MIXED))
     table = pa.table(MIXED)
     np.testing.assert_array_equal(preparer.transform(table.select(sorted(MIXED))), preparer.transform(table))
-    with pytest.raises(InputError, match="Missing: 'size'; further: 'length'"):
+    with pytest.raises(InputError, match=r"Missing: \['size'\]; further: \['length'\]"):
         preparer.transform(table.rename_columns(["length", *list(MIXED)[1:]]))
     with pytest.raises(InputError, match="'size' holds cells of type number in training but text here"):
         preparer.transform(pa.table(MIXED | {"size": ["a", "b", "c", "d"]}))
-    with pytest.raises(InputError, match="Missing: ; further: 'extra'"):
+    with pytest.raises(InputError, match=r"Missing: \[\]; further: \['extra'\]"):
         preparer.transform(pa.table(MIXED | {"extra": [1, 2, 3, 4]}))
     other = pa.table(MIXED | {"colour": ["red", "pink", "red", "red"]})
     assert preparer.transform(other)[1, 1:4].tolist() == [0, 0, 0]

@@ -115,7 +115,7 @@ def test_columnar_files_and_arrays(tmp_path):
     with pytest.raises(InputError, match=r"Z \(3, 2\), W"):
         read(tmp_path / "d.npz")
     np.save(tmp_path / "o.npy", np.array([object()]), allow_pickle=True)
-    with pytest.raises(InputError, match="pickled"):
+    with pytest.raises(InputError, match="Python objects"):
         read(tmp_path / "o.npy")
 
 

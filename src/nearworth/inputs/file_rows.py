@@ -134,8 +134,6 @@ def map_npy(path: str | os.PathLike[str], where: str) -> Any:
     except OSError:
         raise
     except Exception as error:
-        if "Python objects" in str(error):
-            raise ValueError(f"{where} holds pickled objects, which could run code. Save numbers.") from None
         reason = (str(error).splitlines() or [""])[0][:200] or type(error).__name__
         raise ValueError(f"{where} is not a numpy file that can be read ({reason}).") from error
     return mapped

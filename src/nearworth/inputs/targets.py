@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Hashable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -20,7 +19,7 @@ from nearworth.inputs.features import as_narwhals, as_numpy, is_masked, refuse_r
 LARGEST_TARGET = 1e50
 SMALLEST_WEIGHT = 1e-40
 MANY_CLASSES, FEW_PER_CLASS = 20, 5  # more numbers than this, and fewer rows of each, are amounts
-NUMBER, TEXT = "numbers", "text"  # kinds of labels; any other kind is the name of a type
+NUMBER, TEXT = "numbers", "text"  # kinds of labels
 
 
 @dataclass(frozen=True)
@@ -41,14 +40,12 @@ class Classes:
 
 
 def check_classes(y: Any, name: str, n_rows: int | None = None) -> Classes:
-    """Labels for classification: whole numbers, booleans, text, or objects of one kind."""
+    """Labels for classification: whole numbers, booleans, or text."""
     values, kind = _labels(y, name, n_rows)
     if kind == NUMBER:
         labels, codes = np.unique(values, return_inverse=True)
         return Classes(labels, kind, codes.astype(np.intp))
-    distinct = list(dict.fromkeys(values.tolist()))
-    with suppress(TypeError):  # objects without an order stay in that of their first rows
-        distinct = sorted(distinct)
+    distinct = sorted(set(values.tolist()))
     return Classes(_objects(distinct), kind, _codes(values, distinct))
 
 
@@ -178,7 +175,10 @@ def _labels(y: Any, name: str, n_rows: int | None) -> tuple[npt.NDArray[Any], st
     if column.dtype.kind in "OUTS":
         kinds = {type(value) for value in column.tolist()}
         if not _all_numbers(kinds):
-            return column.astype(object), _common_kind(kinds, name)
+            if not all(issubclass(kind, str) for kind in kinds):
+                found = ", ".join(sorted(kind.__name__ for kind in kinds))
+                raise TypeError(f"{name} holds labels of the types {found}. Use numbers or strings.")
+            return column.astype(object), TEXT
         column = np.array(column.tolist())
     elif column.dtype.kind not in "biuf":
         raise ValueError(f"{name} has dtype {column.dtype}, which cannot name classes. Try .astype(str).")
@@ -195,16 +195,6 @@ def _labels(y: Any, name: str, n_rows: int | None) -> tuple[npt.NDArray[Any], st
     if column.dtype.kind == "O" or (limit and (np.abs(column.astype(np.float64)) >= limit).any()):
         raise ValueError(f"{name} holds labels beyond 64-bit integers. Convert them to strings.")
     return column, NUMBER
-
-
-def _common_kind(kinds: set[type], name: str) -> str:
-    if all(issubclass(kind, str) for kind in kinds):
-        return TEXT
-    first = next(iter(kinds))
-    if len(kinds) == 1 and issubclass(first, Hashable):
-        return first.__name__
-    found = ", ".join(sorted(kind.__name__ for kind in kinds))
-    raise TypeError(f"{name} mixes labels of several kinds ({found}), or of one that has no hash. Use strings.")
 
 
 def _all_numbers(kinds: set[type]) -> bool:

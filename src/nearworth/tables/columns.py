@@ -50,10 +50,6 @@ class Column:
         """What an Arrow column becomes by the parameters of a TablePreparer; or a refusal with advice."""
         return _left_out(name, kind)
 
-    def read(self, cells: Any) -> Any:
-        """The cells as `encode` takes them."""
-        return cells if self.reader is None else self.reader(cells)
-
     def encode(self, cells: Any, out: FloatMatrix) -> None:
         """Write an Arrow column into `out` (rows, names)."""
 

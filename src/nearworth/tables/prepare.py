@@ -23,7 +23,7 @@ from nearworth.tables.labels import Target, TargetReader
 from nearworth.tables.readers import kind_of, missing_cells
 
 MAX_CATEGORIES = 40
-MOST_REASONS = 5
+MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.feature_names_in_ = np.array(table.column_names, dtype=object)
         self.n_features_in_ = table.num_columns
         if not any(column.names for column in self.columns_):
-            reasons = "; ".join(f"{column.name!r} is {column.words}" for column in self.columns_[:MOST_REASONS])
+            reasons = "; ".join(f"{column.name!r} is {column.words}" for column in self.columns_[:MOST_NAMED])
             raise InputError(f"no column is left to compare rows by: {reasons}.")
         return self
 
@@ -141,7 +141,7 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         table = _as_arrow(X)
         self._check_columns(table)
         used = [column for column in self.columns_ if column.names]
-        cells = {column.name: column.read(table[column.name]) for column in used}
+        cells = {one.name: one.reader(table[one.name]) if one.reader else table[one.name] for one in used}
         for column in used:
             column.check_kind(cells[column.name])
         if self.strict:
@@ -168,7 +168,9 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         here, there = set(table.column_names), set(self.feature_names_in_)
         lost, extra = sorted(there - here), sorted(here - there)
         if lost or extra:
-            raise InputError(f"columns differ from training. Missing: {listed(lost)}; further: {listed(extra)}.")
+            raise InputError(
+                f"columns differ from training. Missing: {lost[:MOST_NAMED]}; further: {extra[:MOST_NAMED]}."
+            )
 
 
 def _refuse_missing(columns: dict[str, Any]) -> None:
