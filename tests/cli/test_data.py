@@ -263,10 +263,10 @@ def test_amounts_as_classes_are_doubted(command, tmp_path, rng):
     np.savez("a.npz", X=size[:, None], y=price)
     for arguments in (["a.csv", "-t", "price"], ["a.npz"]):
         assert "25 distinct numbers: taken as amounts" in command("value", *arguments, "--dry-run")[2]
-        assert "is the task regression?" in command("value", *arguments, "--dry-run", "--strict")[2]
-        assert "is the task" not in command("value", *arguments, "--dry-run", "--task", "regression")[2]
+        assert "amounts" not in command("value", *arguments, "--dry-run", "--strict")[2]
+        assert "amounts" not in command("value", *arguments, "--dry-run", "--task", "regression")[2]
     np.savez("b.npz", X=rng.normal(size=(250, 2)), y=np.repeat(np.arange(25), 10))
-    assert "is the task" not in command("value", "b.npz", "--dry-run")[2]
+    assert "amounts" not in command("value", "b.npz", "--dry-run")[2]
 
 
 def test_arrays_and_embeddings(command, tmp_path, rng):

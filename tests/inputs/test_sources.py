@@ -423,7 +423,7 @@ def test_datasets_of_hugging_face(rng):
         np.testing.assert_array_equal(nw.KNNShapley(3).fit(found, "label").value().values, expected)
     chosen = nw.KNNShapley(3).fit(images.select(range(29, -1, -1)), "label").value()
     np.testing.assert_allclose(chosen.values[::-1], expected, rtol=1e-12)
-    with pytest.raises(TypeError, match=r"X is a DatasetDict, not one table of rows. Give one split: X\['train'\]"):
+    with pytest.raises(TypeError, match=r"X is a DatasetDict, not one table of rows. Give a Dataset: X\['train'\]"):
         nw.KNNShapley(3).fit(datasets.DatasetDict(train=images), "label")
     with pytest.raises(TypeError, match="X is a IterableDataset, not one table"):
         nw.KNNShapley(3).fit(images.to_iterable_dataset(), "label")

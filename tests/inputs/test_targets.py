@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import re
 from decimal import Decimal
 
@@ -29,12 +28,6 @@ def changed(array, index, value):
     copy = np.array(array, dtype=float)
     copy[index] = value
     return copy
-
-
-class Colour(enum.Enum):
-    RED = 1
-    GREEN = 2
-    BLUE = 3
 
 
 LABELS = {
@@ -66,12 +59,6 @@ LABELS = {
     ),
     "pyarrow array": lambda y: pa.array(y),
 }
-
-
-def _objects(items):
-    column = np.empty(len(items), dtype=object)
-    column[:] = items
-    return column
 
 
 @pytest.mark.parametrize("kind", LABELS)
@@ -237,7 +224,7 @@ def test_validation_labels_and_weights(arguments, message):
         ([-7], "index -7 is out of bounds"),
         ([0.5], "contributions must be row numbers of training points"),
         ("some", "contributions must be row numbers of training points"),
-        (np.zeros((2, 0)), "contributions must be row numbers of training points"),
+        (np.zeros((2, 1)), "contributions must be row numbers of training points"),
         (slice("a"), "contributions must be row numbers of training points"),
     ],
 )

@@ -31,7 +31,9 @@ def read_arrow(source: Any, label: str | None, argument: str) -> tuple[FileRows,
     schema = source.projected_schema if isinstance(source, ds.Scanner) else source.schema
     layout, labels = _find_layout(schema, label, argument), list[Any]()
     files = _parquet_files(source)
-    groups = layout.split(TOGETHER) if files else [layout]
+    columns, width = layout.columns, TOGETHER if files else len(layout.columns)
+    starts = range(0, len(columns), width)
+    groups = [replace(layout, columns=columns[s : s + width], label=None if s else label) for s in starts]
     parts = [spill(_blocks(files or source, group, labels), layout.dtype) for group in groups]
     rows = parts[0] if len(parts) == 1 else spill_beside(parts)
     return rows, layout.names, None if label is None else pa.chunked_array(labels, type=schema.field(label).type)
@@ -116,11 +118,6 @@ class _Layout:
     dtype: np.dtype[Any]
     label: str | None
     argument: str
-
-    def split(self, width: int) -> list[_Layout]:
-        """A few columns each; the first has the labels."""
-        starts = range(0, len(self.columns), width)
-        return [replace(self, columns=self.columns[s : s + width], label=None if s else self.label) for s in starts]
 
     def matrix(self, batch: Any, first: int = 0, width: int = 0) -> npt.NDArray[Any]:
         """The rows of a table or of a batch of one that begins at row `first`; vectors are as long as before (`width`).

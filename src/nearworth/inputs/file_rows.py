@@ -155,10 +155,10 @@ def reopen_map(mapped: np.memmap[Any, Any]) -> FileRows | np.memmap[Any, Any]:
 
     Changes of a map that was opened copy-on-write are in memory only.
     """
-    shared = isinstance(mapped.base, mmap.mmap) and mapped.mode != "c" and mapped.filename is not None
-    if not (_is_matrix(mapped) and shared and mapped.flags.c_contiguous):
+    path, whole = mapped.filename, isinstance(mapped.base, mmap.mmap) and mapped.flags.c_contiguous
+    if path is None or not whole or mapped.mode == "c" or not _is_matrix(mapped):
         return mapped
-    return FileRows.open(mapped.filename, mapped.dtype, mapped.shape, mapped.offset)
+    return FileRows.open(path, mapped.dtype, mapped.shape, mapped.offset)
 
 
 def _is_matrix(array: npt.NDArray[Any]) -> bool:

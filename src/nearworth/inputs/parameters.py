@@ -24,7 +24,8 @@ def is_whole(value: Any) -> bool:
 
 def is_real(value: Any) -> bool:
     """A finite real number that is not a bool in disguise."""
-    return isinstance(value, numbers.Real) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    return is_number and bool(abs(value) <= sys.float_info.max)
 
 
 def did_you_mean(value: str, options: list[str]) -> str:

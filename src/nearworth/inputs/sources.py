@@ -44,8 +44,7 @@ def as_table(X: Any, argument: str) -> Any:
     if not HUB & {kind.__module__ for kind in type(X).__mro__}:
         return X
     if isinstance(X, dict) or not hasattr(X, "num_rows"):
-        advice = "one split: X['train']" if isinstance(X, dict) else "a Dataset, such as Dataset.from_list(list(X))"
-        raise TypeError(f"{argument} is a {type(X).__name__}, not one table of rows. Give {advice}.")
+        raise TypeError(f"{argument} is a {type(X).__name__}, not one table of rows. Give a Dataset: X['train'].")
     return X.with_format("arrow")[:]
 
 

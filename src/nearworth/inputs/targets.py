@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -46,7 +46,7 @@ def check_classes(y: Any, name: str, n_rows: int | None = None) -> Classes:
         labels, codes = np.unique(values, return_inverse=True)
         return Classes(labels, kind, codes.astype(np.intp))
     distinct = sorted(set(values.tolist()))
-    return Classes(_objects(distinct), kind, _codes(values, distinct))
+    return Classes(np.array(distinct, dtype=object), kind, _codes(values, distinct))
 
 
 def are_amounts(values: npt.NDArray[Any]) -> bool:
@@ -89,16 +89,12 @@ def check_rows(rows: Any, name: str, n_train: int) -> IntVector:
     """Numbers of chosen training rows: indices, a boolean mask, a slice, or "all"."""
     if isinstance(rows, str) and rows == "all":
         return np.arange(n_train)
-    chosen = rows if isinstance(rows, slice) else np.atleast_1d(_array(rows, name))
+    index: Any = rows if isinstance(rows, slice) else np.ravel(_array(rows, name))
     try:
-        found = np.arange(n_train)[chosen if np.size(chosen) else chosen.astype(np.intp)]
-        if found.ndim == 1:
-            return found
-        reason = f"got shape {found.shape}"
+        return np.arange(n_train)[index if np.size(index) else slice(0)]
     except (IndexError, TypeError) as error:
-        reason = str(error)
-    what = f"row numbers of training points (0 to {n_train - 1}), a mask of length {n_train}, a slice or 'all'"
-    raise ValueError(f"{name} must be {what}: {reason}.")
+        what = f"row numbers of training points (0 to {n_train - 1}), a mask of length {n_train}, a slice or 'all'"
+        raise ValueError(f"{name} must be {what}: {error}.") from None
 
 
 def check_owners(owners: Any, n_train: int) -> tuple[list[Any], IntVector]:
@@ -162,7 +158,7 @@ def _array(y: Any, name: str) -> npt.NDArray[Any]:
         # numpy would turn [1, "a"] into text and [1, None] into objects; keep what was given.
         kinds = {type(label) for label in y}
         if len(kinds) > 1 and not _all_numbers(kinds):
-            return _objects(y)
+            return np.array(y, dtype=object)
     try:
         return np.asarray(y)
     except ValueError:
@@ -199,13 +195,6 @@ def _labels(y: Any, name: str, n_rows: int | None) -> tuple[npt.NDArray[Any], st
 
 def _all_numbers(kinds: set[type]) -> bool:
     return all(issubclass(kind, bool | int | float | np.number | np.bool_) for kind in kinds)
-
-
-def _objects(items: Sequence[Any]) -> npt.NDArray[Any]:
-    """One Python object per entry, even where numpy would make a matrix of tuples or lists."""
-    column = np.empty(len(items), dtype=object)
-    column[:] = items
-    return column
 
 
 def _codes(values: npt.NDArray[Any], distinct: list[Any]) -> IntVector:

@@ -100,8 +100,7 @@ class TargetReader:
 
     def _numbers(self, y: Any, labelled: BoolVector, where: str) -> Target:
         task, remarks = self.task or (self.like.task if self.like else None), _left_out(labelled)
-        amounts = y.dtype.kind in "iuf" and are_amounts(y)
-        if task is None and amounts and not self.strict:
+        if task is None and not self.strict and y.dtype.kind in "iuf" and are_amounts(y):
             found = f"{len(np.unique(y)):,} distinct numbers"
             remarks.append(f"the target has {found}: taken as amounts, for regression")
             task = "regression"
@@ -114,9 +113,6 @@ class TargetReader:
                 problem = f"{where} holds {found}: numbers with fractions are no classes. Use the task regression."
                 raise InputError(problem, add=AS_REGRESSION, drop="--task classification")
             y = y.astype(np.int64)
-        if amounts and self.like is None:
-            found = f"{len(np.unique(y)):,} distinct numbers in {len(y):,} rows"
-            remarks.append(f"warning: the target has {found}: is the task regression?")
         return self._checked(Target(y, "classification", labelled, remarks), where)
 
     def _text(self, labels: list[str], labelled: BoolVector, where: str) -> Target:

@@ -139,7 +139,11 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """The matrix (N, columns made), float64. Columns may come in any order, but all must be there."""
         check_is_fitted(self)
         table = _as_arrow(X)
-        self._check_columns(table)
+        there, here = {*self.feature_names_in_}, {*table.column_names}
+        lost, extra = sorted(there - here), sorted(here - there)
+        if lost or extra:
+            found = f"Missing: {lost[:MOST_NAMED]}; further: {extra[:MOST_NAMED]}"
+            raise InputError(f"columns differ from training. {found}.")
         used = [column for column in self.columns_ if column.names]
         cells = {one.name: one.reader(table[one.name]) if one.reader else table[one.name] for one in used}
         for column in used:
@@ -163,14 +167,6 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """What became of each column, one line each."""
         check_is_fitted(self)
         return [f"{column.name}: {column.words}" for column in self.columns_]
-
-    def _check_columns(self, table: Any) -> None:
-        here, there = set(table.column_names), set(self.feature_names_in_)
-        lost, extra = sorted(there - here), sorted(here - there)
-        if lost or extra:
-            raise InputError(
-                f"columns differ from training. Missing: {lost[:MOST_NAMED]}; further: {extra[:MOST_NAMED]}."
-            )
 
 
 def _refuse_missing(columns: dict[str, Any]) -> None:

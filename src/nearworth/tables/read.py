@@ -51,9 +51,9 @@ DELIMITERS = (",", ";", "\t", "|")
 ENCODINGS = ("utf-8", "cp1252", "latin-1")  # the last one can decode everything
 OTHER_FILES = {  # how they begin, after a byte-order mark
     rb"\s*\Z": "empty.",
-    rb"PK\x03\x04|\xd0\xcf\x11\xe0": "an Excel workbook or another archive; save it as CSV.",
-    rb"\xff\xfe|\xfe\xff": "UTF-16 text; save it as UTF-8.",
-    rb"\x1f\x8b|%PDF|[^\x00]*\x00": "binary, not text (NUL bytes, gzip or PDF); give the file its right extension.",
+    rb"PK\x03\x04|\xd0\xcf\x11\xe0|\x1f\x8b|%PDF|\xff\xfe|\xfe\xff|[^\x00]*\x00": (
+        "binary (NUL bytes, an Excel workbook, gzip, PDF, UTF-16). Save it as UTF-8, or give it its right extension."
+    ),
     rb"(?i)\s*<(!doctype|html|\?xml|head|body)": "a web page (HTML or XML). Was a login or error page saved as CSV?",
     rb"\s*(\{|\[\{|\[\[)": "JSON, not a table. Name it .json, or save it as CSV.",
 }
