@@ -90,8 +90,7 @@ def _read_arrays(file: IO[bytes]) -> dict[str, npt.NDArray[Any]]:
 def parse_npy(data: bytes) -> npt.NDArray[Any]:
     """An array from the bytes of a .npy file, without a copy; never more than these bytes, and no Python objects."""
     header = io.BytesIO(data)
-    if np.lib.format.read_magic(header) != (1, 0):
-        raise ValueError("it holds an array of an unknown format.")
+    np.lib.format.read_magic(header)
     shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(header)
     if dtype.hasobject or math.prod(shape) * dtype.itemsize != len(data) - header.tell():
         raise ValueError(f"it holds an array that is not of its declared shape {shape} and type {dtype}.")

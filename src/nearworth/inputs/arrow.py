@@ -61,8 +61,7 @@ def flat_vectors(table: pa.Table) -> pa.Table:
 def _without_inner_lists(lists: Any) -> Any:
     outer = lists.cast(pa.large_list(pa.large_list(lists.type.value_type.value_type)))
     ends = outer.values.offsets.take(outer.offsets)
-    missing = lists.is_null() if lists.null_count else None
-    return pa.chunked_array([pa.LargeListArray.from_arrays(ends, outer.values.values, mask=missing)])
+    return pa.chunked_array([pa.LargeListArray.from_arrays(ends, outer.values.values, mask=lists.is_null())])
 
 
 def _blocks(source: Any, layout: _Layout, labels: list[Any]) -> Iterator[npt.NDArray[Any]]:

@@ -59,9 +59,8 @@ def check_features(X: Any, name: str, *, allow_nan: bool = False) -> Features:
         features = Features(_from_sparse(X, name))
     else:
         frame = as_narwhals(X, name)
-        features = (
-            Features(_from_array(X, name)) if frame is None or len(frame.shape) == 1 else _from_frame(frame, name)
-        )
+        is_frame = frame is not None and len(frame.shape) == 2
+        features = _from_frame(frame, name) if is_frame else Features(_from_array(X, name))
     _check_shape(features.data, name)
     _check_numbers(features, name, allow_nan)
     return features

@@ -74,9 +74,9 @@ def check_weights(sample_weight: Any, n_rows: int) -> FloatVector:
     row = int(weights.argmin())
     if weights[row] < 0:
         raise ValueError(f"{name} must not be negative; got {weights[row]:g} at row {row}.")
-    if not weights.any():
-        raise ValueError(f"{name} is zero everywhere. At least one validation point must count.")
     positive = weights[weights > 0]
+    if not positive.size:
+        raise ValueError(f"{name} is zero everywhere. At least one validation point must count.")
     if positive.min() < SMALLEST_WEIGHT or positive.max() > 1 / SMALLEST_WEIGHT:
         raise ValueError(
             f"{name} ranges from {positive.min():g} to {positive.max():g}, too far for sums of squares. "

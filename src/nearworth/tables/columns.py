@@ -154,8 +154,7 @@ class Categories(Column):
                 f"become 0/1 columns. Use --ignore {name!r}, --id {name!r} if it names the rows, or --max-categories."
             )
         labels = tuple(sorted(count))
-        among = " (missing is one of them)" if "" in labels else ""
-        words = f"{len(labels)} categories{among}, one 0/1 column each"
+        words = f"{len(labels)} categories{' (missing is one of them)' * ('' in count)}, one 0/1 column each"
         return cls(name, kind, words, tuple(f"{name}={label}" for label in labels), labels=labels)
 
     @classmethod

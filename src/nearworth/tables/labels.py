@@ -50,8 +50,7 @@ class TargetReader:
         if target is not None and Path(target).suffix.lower() in ARRAYS:
             y = read_labels(target)
         elif y is None or target not in (None, source.y_name):
-            found = f"has no labels {target!r}" if target else "has no labels"
-            raise InputError(f"{source.path}: {found}. Use an .npz with `X` and `y`, or --target labels.npy.")
+            raise InputError(f"{source.path}: has no labels. Use an .npz with `X` and `y`, or --target labels.npy.")
         if y.shape != (len(source.X),):
             rows = f"{len(source.X):,} rows"
             raise InputError(f"{source.path}: y has shape {y.shape} for {rows}; give one label per row.")
@@ -88,15 +87,14 @@ class TargetReader:
         return self.task == "regression" or (self.like is None and are_amounts(_floats(cells.drop_null())))
 
     def _missing(self, cells: Any, kind: str) -> BoolVector:
-        empty = missing_cells(cells)
         if kind != "text":
-            return empty
+            return missing_cells(cells)
         text = pc.utf8_lower(pc.utf8_trim_whitespace(pc.fill_null(cells.cast(pa.string()), "")))
         nothing = [""] if self.strict or self.exact else [*NOTHING]
         distinct = set(pc.unique(text).to_pylist())
         pairs = {"-": "+" in distinct, "none": len(distinct - set(nothing)) < 2}  # with "+" or "some", it is a class
         nothing = [cell for cell in nothing if not pairs.get(cell)]
-        return np.asarray(empty | pc.is_in(text, pa.array(nothing)).to_numpy())
+        return np.asarray(pc.is_in(text, pa.array(nothing)).to_numpy())
 
     def _numbers(self, y: Any, labelled: BoolVector, where: str) -> Target:
         task, remarks = self.task or (self.like.task if self.like else None), _left_out(labelled)

@@ -22,7 +22,6 @@ from nearworth.tables.columns import Column, learn_column
 from nearworth.tables.labels import Target, TargetReader
 from nearworth.tables.readers import kind_of, missing_cells
 
-MAX_CATEGORIES = 40
 MOST_NAMED = 5
 
 
@@ -112,7 +111,7 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     def __init__(
-        self, max_categories: int = MAX_CATEGORIES, as_they_are: bool = False, strict: bool = False,
+        self, max_categories: int = 40, as_they_are: bool = False, strict: bool = False,
         na_values: Sequence[str] = (),
     ) -> None:  # fmt: skip
         self.max_categories = max_categories

@@ -82,19 +82,15 @@ class DataFile:
 def read(path: str | os.PathLike[str], text_only: bool = False) -> DataFile:
     """Read a table or arrays, by extension; text_only leaves CSV cells as text."""
     with _opened(path) as (file, kind):
+        if file.suffix.lower() == ".npz":
+            return _load_npz(file)
+        if kind == "numpy":
+            return DataFile(str(file), X=_as_matrix(file, map_npy(file, f"{file}:")))
         if kind == "CSV":
             return _checked(_read_csv(file, text_only))
         if kind in ("JSON", "Excel"):
             return _checked(DataFile(str(file), _read_json(file) if kind == "JSON" else _read_excel(file)))
-        if kind != "numpy":
-            table = _read_columnar(file, kind)
-            index = [name for name in table.column_names if name.startswith("__index_level_")]
-            return _checked(
-                DataFile(str(file), table.drop_columns(index), index=table.select(index) if index else None)
-            )
-        if file.suffix.lower() == ".npz":
-            return _load_npz(file)
-        return DataFile(str(file), X=_as_matrix(file, map_npy(file, f"{file}:")))
+        return _checked(_read_columnar(file, kind))
 
 
 def count_rows(path: str | os.PathLike[str]) -> int:
@@ -259,10 +255,11 @@ def _read_csv(path: Path, text_only: bool) -> DataFile:
     return DataFile(str(path), pa.table(columns, names=names), remarks=remarks)
 
 
-def _read_columnar(path: Path, kind: str) -> Any:
+def _read_columnar(path: Path, kind: str) -> DataFile:
     table = pq.ParquetFile(path).read() if kind == "Parquet" else feather.read_table(path)
     table.validate(full=True)  # damaged offsets would crash the process later
-    return table
+    index = [name for name in table.column_names if name.startswith("__index_level_")]
+    return DataFile(str(path), table.drop_columns(index), index=table.select(index) if index else None)
 
 
 def _read_json(path: Path) -> Any:
