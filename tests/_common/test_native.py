@@ -138,12 +138,12 @@ def test_optional_arrays_are_null_with_length_0(declare):
 
 
 BAD = {
-    "keys is a list, not an array": [1.0, 2.0],
-    "keys is a NoneType, not an array": None,
-    "keys is float32, not float64": np.zeros(2, np.float32),
-    "keys is >f8, not float64": np.zeros(2, ">f8"),
+    "keys is list, not an array of f8": [1.0, 2.0],
+    "keys is NoneType, not an array of f8": None,
+    "keys is float32, not an array of f8": np.zeros(2, np.float32),
+    "keys is >f8, not an array of f8": np.zeros(2, ">f8"),
     "keys is not contiguous and aligned": np.zeros(4)[::2],
-    "keys is not contiguous and aligned.": np.frombuffer(bytes(17), np.uint8)[1:].view(np.float64),
+    "keys is not contiguous and aligned, ": np.frombuffer(bytes(17), np.uint8)[1:].view(np.float64),
     "keys has 2 dimensions, not 1": np.zeros((1, 2)),
     r"keys has the shape \(3,\), but \[n\] is \(2,\)": np.zeros(3),
 }
@@ -163,7 +163,7 @@ def test_outputs_must_be_writeable(declare):
     constant.flags.writeable = False
     native.call("f", np.zeros(2), constant)
     assert len(calls) == 1
-    with pytest.raises(ValueError, match="f: total is not contiguous and aligned and writeable"):
+    with pytest.raises(ValueError, match="f: total is not contiguous and aligned, or not writeable"):
         native.call("f", constant, np.zeros(2))
 
 
@@ -359,12 +359,6 @@ def test_a_missing_better_variant_leaves_the_next_one(libraries):
     (libraries / f"libnearworth-{best}.{native.SUFFIX}").unlink()
     lower = native.VARIANTS[native.VARIANTS.index(best) - 1]
     assert load(folder=libraries) == (0, f"{lower} {lower}", "")
-
-
-def test_functions_that_the_library_lacks_are_named(libraries, monkeypatch):
-    monkeypatch.setitem(native._DECLARED, "absent", native._Declaration("absent(keys:f8[n])"))
-    with pytest.raises(OSError, match="has no function absent"):
-        native._open("baseline")
 
 
 def test_threads_and_forks_get_the_same_library():

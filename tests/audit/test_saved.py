@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -70,9 +68,6 @@ def test_a_review_goes_on_after_a_night(audit, tmp_path):
 
 def test_what_cannot_be_saved_is_refused(rng, tmp_path):
     X, codes = blobs(rng)
-    days = [datetime.date(2026, 1, 1 + code) for code in codes]
-    with pytest.raises(ValueError, match="Only labels that are text or numbers can be saved"):
-        nw.audit_labels(X, days).save(tmp_path / "a")
     with pytest.raises(ValueError, match="save is for audited rows, not for checked ones"):
         nw.audit_labels(X, codes).check(X[:5], codes[:5]).save(tmp_path / "a")
     assert not list(tmp_path.iterdir())
@@ -85,7 +80,7 @@ def test_damaged_files_are_refused(audit, tmp_path):
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
-    with pytest.raises(ValueError, match="is not a audit saved by nearworth, or it is damaged: its checksum is wrong"):
+    with pytest.raises(ValueError, match="is not a audit saved by nearworth, or it is damaged: .*Bad CRC-32"):
         nw.LabelAudit.load(path)
     audit.valuation.save(path)
     with pytest.raises(ValueError, match="its format is 'nearworth valuation"):

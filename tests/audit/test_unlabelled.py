@@ -111,7 +111,7 @@ def test_what_was_done_is_said(animals):
         audit = nw.audit_labels(frame, "label")
     assert [str(warning.message) for warning in said] == [f"{'; '.join(audit.notes)}."]
     assert audit.notes[0].startswith("4 rows without a label left out: 4, 77, 120 and 1 more")
-    assert "are one class; y as an array keeps them apart" in audit.notes[1]
+    assert "are one class unless labels are exact" in audit.notes[1]
     assert "--" not in " ".join(audit.notes)
     assert all(note in repr(audit) for note in audit.notes)
     assert repr(audit).startswith("LabelAudit of 196 labels in 3 classes")
@@ -212,11 +212,11 @@ def test_new_rows_are_prepared_alike(animals):
     assert all(n.label == audit.given[n.row] for n in new.nearest(10))
     reordered = audited(frame.iloc[50:], "label").check(frame.iloc[:50, ::-1].drop(index=["id 4"]), "label")
     assert set(reordered.suspects_index()) == set(new.suspects_index())
-    with pytest.raises(ValueError, match="column 'extra' was not there in training; drop it"):
+    with pytest.raises(ValueError, match=r"columns differ from training. Missing: \[\]; further: \['extra'\]"):
         audit.check(frame.iloc[:50].assign(extra=1), "label")
     with pytest.raises(ValueError, match="labels that no audited row carries"):
         audit.check(frame.iloc[6:9].assign(label="cow"), "label")
-    with pytest.raises(ValueError, match="X_new has no column 'lable' for the labels.*Did you mean 'label'"):
+    with pytest.raises(ValueError, match="X_new has no column 'lable' for the labels; it has "):
         audit.check(frame.iloc[6:9], "lable")
 
 
@@ -254,7 +254,7 @@ def test_amounts_are_taken_as_amounts_or_refused_at_once(rng):
     price = np.round(1000 * (5 + X[:, 0])).astype(int)
     frame = pd.DataFrame(X, columns=["a", "b"]).assign(price=price.astype(float))
     frame.loc[[3, 8], "price"] = np.nan
-    with pytest.warns(UserWarning, match=r"taken as amounts \(task='regression'\)"):
+    with pytest.warns(UserWarning, match=r"taken as amounts, for regression"):
         audit = nw.audit_labels(frame, "price")
     assert audit.classes is None
     assert set(audit.unlabelled) == {3, 8}
@@ -270,7 +270,7 @@ def test_amounts_are_taken_as_amounts_or_refused_at_once(rng):
 
 def test_frames_that_cannot_be_audited_are_refused_by_name(animals):
     frame, _, _ = animals
-    with pytest.raises(ValueError, match="X has no column 'Lable' for the labels; it has 'size'.*Did you mean 'label'"):
+    with pytest.raises(ValueError, match="X has no column 'Lable' for the labels; it has 'size'"):
         nw.audit_labels(frame, "Lable")
     with pytest.raises(ValueError, match=r"X has shape \(0, 4\): give rows"):
         nw.audit_labels(frame.iloc[:0], "label")

@@ -63,7 +63,6 @@ def test_every_command_on_data_takes_the_same_model():
         "id_column",
         "ignore",
         "features",
-        "missing",
         "max_categories",
         "strict",
         "na_values",

@@ -141,7 +141,6 @@ TRAINING = [
     (pl.DataFrame({"a": [1, None, 3, 4, None, 6]}), Y, "X has missing values in column 'a' at rows 1, 4"),
     (pd.DataFrame({"a": range(6), "b": list("uvwxyz")}), Y, "X has a column that is not numeric: 'b'"),
     (pd.DataFrame({"a": pd.Categorical([1, 2] * 3)}), Y, "X has a column that is not numeric: 'a' (dictionary"),
-    (pd.DataFrame({"a": range(6), 3: range(6)}), Y, "X has column names of several types"),
     (pd.DataFrame({"a": [0, 1, "x", 2, 3, []]}), Y, "X has a column that cannot be read as numbers"),
     (pl.DataFrame({"a": range(6)}).lazy(), Y, "X is a lazy frame. Call .collect()"),
     (scipy.sparse.csr_array(changed(X, (3, 1), np.nan)), Y, "X contains NaN at row 3, column 1"),
@@ -191,7 +190,7 @@ def test_validation_features(arguments, message):
 def test_feature_names():
     train = pd.DataFrame(X, columns=["a", "b"])
     est = nw.KNNShapley().fit(train, Y)
-    with pytest.raises(ValueError, match=r"X_val has the columns of fit in another order. Reorder it"):
+    with pytest.raises(ValueError, match="X_val has other feature names than X in fit. Their order differs"):
         est.value(train[["b", "a"]], Y)
     with pytest.raises(ValueError, match=r"Missing: \['b'\]; unexpected: \['c'\]"):
         est.value(train.rename(columns={"b": "c"}), Y)

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import nearworth as nw
-from nearworth.inputs.file_rows import FileRows, open_npy, spill, spill_columns
+from nearworth.inputs.file_rows import FileRows, open_npy, spill, spill_beside
 from nearworth.inputs.sources import open_pair
 
 
@@ -66,20 +66,12 @@ def test_temporary_files_vanish_also_after_errors(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_disk_too_small_is_refused_before_it_is_full(monkeypatch):
-    monkeypatch.setattr("shutil.disk_usage", lambda folder: type("Usage", (), {"free": 1_000})())
-    with pytest.raises(ValueError, match=r"32,000 bytes in a temporary file.*Set TMPDIR"):
-        spill([np.zeros((400, 20), np.float32)], np.float32, n_rows=400)
-
-
-def test_a_matrix_by_columns_becomes_one_by_rows(rng, tmp_path, monkeypatch):
+def test_parts_become_one_matrix(rng, monkeypatch):
     monkeypatch.setattr("nearworth.inputs.file_rows.PIECE", 256)
     X = rng.integers(0, 100, (301, 7)).astype(np.int32)
     for widths in ([1] * 7, [3, 3, 1], [7]):
-        groups = np.split(X, np.cumsum(widths)[:-1], axis=1)
-        np.concatenate([group.ravel() for group in groups]).tofile(tmp_path / "columns")
-        flat = FileRows.open(tmp_path / "columns", X.dtype, (X.size, 1))
-        np.testing.assert_array_equal(spill_columns(flat, widths)[:], X)
+        parts = [spill([part], X.dtype) for part in np.split(X, np.cumsum(widths)[:-1], axis=1)]
+        np.testing.assert_array_equal(spill_beside(parts)[:], X)
 
 
 @pytest.mark.parametrize(
@@ -281,14 +273,4 @@ def test_a_map_is_read_from_its_file(tmp_path):
     np.save(tmp_path / "X.npy", X)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
     assert open_pair(mapped, Y, ("X", "y"), None)[0] is mapped
-    if os.path.exists("/proc/self/maps"):
-        assert isinstance(open_pair(mapped, Y, ("X", "y"), 10**6)[0].data, FileRows)
-
-
-def test_a_file_replaced_under_its_map_is_not_taken_for_it(tmp_path):
-    np.save(tmp_path / "X.npy", X)
-    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
-    np.save(tmp_path / "other.npy", X + 1)
-    os.replace(tmp_path / "other.npy", tmp_path / "X.npy")
-    opened, _ = open_pair(mapped, Y, ("X", "y"), 10**6)
-    assert opened is mapped or np.array_equal(opened.data[:], X)
+    assert isinstance(open_pair(mapped, Y, ("X", "y"), 10**6)[0].data, FileRows)

@@ -26,13 +26,13 @@ PARAMETERS = [
     ({"task": 3}, "task must be one of 'classification', 'regression'; got 3"),
     ({"utility": "softlabel"}, "utility='softlabel' is not known. Did you mean 'soft'?"),
     ({"semivalue": "shapely"}, "semivalue='shapely' is not known. Did you mean 'shapley'?"),
-    ({"semivalue": "beta"}, "needs its two parameters"),
+    ({"semivalue": "beta"}, 'must be ("beta", a, b) with positive numbers'),
     ({"semivalue": ("beta", 1)}, 'must be ("beta", a, b)'),
-    ({"semivalue": ("beta", 0, 1)}, "needs two positive numbers"),
-    ({"semivalue": ("beta", 1, float("inf"))}, "needs two positive numbers"),
+    ({"semivalue": ("beta", 0, 1)}, "with positive numbers"),
+    ({"semivalue": ("beta", 1, float("inf"))}, "with positive numbers"),
     ({"semivalue": 7}, "semivalue must be one of"),
     ({"semivalue": np.array([1, 2, 3])}, "semivalue must be one of"),
-    ({"semivalue": ("beta", 1e308, 1)}, "needs two positive numbers (1e-100 to 1e100)"),
+    ({"semivalue": ("beta", 1e308, 1)}, "with positive numbers (1e-100 to 1e100)"),
     ({"n_neighbors": 10**400}, "n_neighbors must be 1 or more (and a 64-bit number)"),
     ({"max_error": 10**400}, "max_error must be a positive number or None"),
     ({"metric": "euclidian"}, "metric='euclidian' is not known. Did you mean 'euclidean'?"),
@@ -56,8 +56,8 @@ PARAMETERS = [
     ({"max_memory": "lots"}, "max_memory must be a positive number of bytes or a size such as '2GB'"),
     ({"max_memory": -5}, "max_memory must be a positive number of bytes"),
     ({"max_memory": 1.5}, "max_memory must be a positive number of bytes"),
-    ({"n_jobs": 0}, "n_jobs=0 means no worker at all"),
-    ({"n_jobs": 1.0}, "n_jobs must be a whole number or None"),
+    ({"n_jobs": 0}, "n_jobs must be a number of threads, -1 or None for all usable cores; got 0"),
+    ({"n_jobs": 1.0}, "n_jobs must be a number of threads"),
     ({"random_state": -1}, "random_state must be a whole number from 0"),
     ({"progress": 3}, "progress must be True, False, None or a function"),
 ]
@@ -112,9 +112,9 @@ def test_plan_for_a_strange_number_of_points(n_val):
 
 
 def test_long_values_are_cut_short_in_messages():
-    with pytest.raises(TypeError, match=r"metric_params must be .*; got ndarray of shape \(40, 3\)\.$"):
+    with pytest.raises(TypeError, match=r"metric_params must be .*; got array\(.*\.\.\."):
         nw.KNNShapley(metric_params=np.zeros((40, 3))).fit(X, Y)
-    with pytest.raises(TypeError, match=r"progress must be .* \.\.\. \(list\)\.$") as error:
+    with pytest.raises(TypeError, match=r"progress must be .*; got \[0, 1, .*\.\.\.\]\.$") as error:
         nw.KNNShapley(progress=list(range(10_000))).fit(X, Y)
     assert len(str(error.value)) < 200
 

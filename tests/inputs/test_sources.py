@@ -310,7 +310,7 @@ def test_paths_that_lead_nowhere_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"X: .*notes.md' is not known as data"):
         nw.KNNShapley().fit(tmp_path / "notes.md", [0])
     (tmp_path / "broken.npy").write_bytes(b"not numpy at all")
-    with pytest.raises(ValueError, match=r"broken.npy (is not a numpy file|holds pickled objects)"):
+    with pytest.raises(ValueError, match="broken.npy is not a numpy file"):
         nw.KNNShapley().fit(tmp_path / "broken.npy", [0])
     np.save(tmp_path / "cut.npy", np.eye(100))
     os.truncate(tmp_path / "cut.npy", 5_000)
@@ -404,12 +404,10 @@ def test_odd_matrices_are_refused(cells, message):
         nw.KNNShapley(1).fit(pa.table({"e": cells, "label": [0, 1, 1]}), "label")
 
 
-def test_a_label_column_that_is_not_there_has_a_near_name():
+def test_a_label_column_that_is_not_there():
     table = pa.table({"size": [1.0, 2.0], "Label ": [0, 1]})
-    with pytest.raises(ValueError, match=re.escape("no column 'lable' for the labels; it has 'size', 'Label '. Did")):
+    with pytest.raises(ValueError, match=re.escape("no column 'lable' for the labels; it has 'size', 'Label '.")):
         nw.KNNShapley(1).fit(table, "lable")
-    with pytest.raises(ValueError, match=r"it has 'size', 'Label '\.$"):
-        nw.KNNShapley(1).fit(table, "species")
 
 
 def test_datasets_of_hugging_face(rng):
@@ -425,7 +423,7 @@ def test_datasets_of_hugging_face(rng):
         np.testing.assert_array_equal(nw.KNNShapley(3).fit(found, "label").value().values, expected)
     chosen = nw.KNNShapley(3).fit(images.select(range(29, -1, -1)), "label").value()
     np.testing.assert_allclose(chosen.values[::-1], expected, rtol=1e-12)
-    with pytest.raises(TypeError, match=r"X is a DatasetDict, not one table of rows. Give one split: X\['train'\]"):
+    with pytest.raises(TypeError, match=r"X is a DatasetDict, not one table of rows. Give a Dataset: X\['train'\]"):
         nw.KNNShapley(3).fit(datasets.DatasetDict(train=images), "label")
     with pytest.raises(TypeError, match="X is a IterableDataset, not one table"):
         nw.KNNShapley(3).fit(images.to_iterable_dataset(), "label")

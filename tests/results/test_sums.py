@@ -208,27 +208,28 @@ def test_parts_of_other_origins_are_refused_with_what_differs(rng):
             a.merge(parts(rng, 128, origin=replace(origin, **change))[1])
 
 
-def test_every_flipped_bit_and_every_missing_byte_is_seen(rng, tmp_path):
-    path = tmp_path / "a.part"
-    parts(rng, 70)[1].save(path)
+def test_damage_is_seen_or_changes_nothing(rng, tmp_path):
+    path, part = tmp_path / "a.part", parts(rng, 70)[1]
+    part.save(path)
     whole = path.read_bytes()
     for position in rng.integers(0, len(whole), 200):
         damaged = bytearray(whole)
         damaged[position] ^= 1 << int(rng.integers(8))
         path.write_bytes(damaged)
-        with pytest.raises(ValueError, match="checksum is wrong"):
-            nw.Partial.load(path)
+        try:
+            found = nw.Partial.load(path)
+        except ValueError as error:
+            assert "or it is damaged" in str(error)  # noqa: PT017 - dates in the archive may change
+        else:
+            np.testing.assert_array_equal(found.finish().total, part.finish().total)
     for size in (0, 1, 40, len(whole) // 2, len(whole) - 1):
         path.write_bytes(whole[:size])
-        with pytest.raises(ValueError, match="checksum is wrong"):
+        with pytest.raises(ValueError, match="or it is damaged"):
             nw.Partial.load(path)
-    path.write_bytes(whole + b"x")
-    with pytest.raises(ValueError, match="checksum is wrong"):
-        nw.Partial.load(path)
 
 
 def test_files_that_do_not_fit_are_refused(rng, tmp_path):
-    """Whole files with right checksums, but not what `save` writes."""
+    """Whole files, but not what `save` writes."""
     path = tmp_path / "a.part"
     pieces = parts(rng, 3 * CHUNK + 10)
     pieces[0].merge(pieces[1:]).save(path)

@@ -185,7 +185,7 @@ def test_loading_something_else(tmp_path):
     with pytest.raises(ValueError, match="is not a valuation saved by nearworth"):
         nw.Valuation.load(tmp_path / "other.npz")
     np.savez_compressed(tmp_path / "old.npz", description='{"format": "nearworth valuation 1"}', total=np.ones(3))
-    with pytest.raises(ValueError, match="it has no checksum, as files of an earlier version"):
+    with pytest.raises(ValueError, match="its arrays claim to be larger than the file"):
         nw.Valuation.load(tmp_path / "old.npz")
     nw.Partial().save(tmp_path / "a.part")
     with pytest.raises(
@@ -202,11 +202,16 @@ def test_a_damaged_file_is_refused(est, problem, tmp_path, rng):
         damaged = bytearray(whole)
         damaged[position] ^= 1 << int(rng.integers(8))
         path.write_bytes(damaged)
-        with pytest.raises(ValueError, match="its checksum is wrong"):
-            nw.Valuation.load(path)
+        try:
+            found = nw.Valuation.load(path)
+        except ValueError as error:
+            assert "or it is damaged" in str(error)  # noqa: PT017 - dates in the archive may change
+        else:
+            np.testing.assert_array_equal(found.values, v.values)
+            np.testing.assert_array_equal(found.contributions, v.contributions)
     for size in (0, 1, 100, len(whole) // 2, len(whole) - 1):
         path.write_bytes(whole[:size])
-        with pytest.raises(ValueError, match="its checksum is wrong"):
+        with pytest.raises(ValueError, match="or it is damaged"):
             nw.Valuation.load(path)
 
 
@@ -220,7 +225,7 @@ def test_a_damaged_file_is_refused(est, problem, tmp_path, rng):
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(est, problem, tmp_path, arrays, message):
-    """Whole files with right checksums, but not what `save` writes."""
+    """Whole files, but not what `save` writes."""
     est.value(*problem[2:]).save(tmp_path / "v.npz")
     description, found = read_archive(tmp_path / "v.npz", "valuation", lambda *read: read)
     write_archive(tmp_path / "v.npz", "valuation", description, {**found, **arrays})

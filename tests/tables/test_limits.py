@@ -42,7 +42,7 @@ def test_an_array_that_declares_an_enormous_shape(tmp_path, shape):
     np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": shape})
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
         archive.writestr("X.npy", file.getvalue())
-    refused(tmp_path / "a.npz", "declares [0-9,]+ bytes and has fewer")
+    refused(tmp_path / "a.npz", "not of its declared shape")
     (tmp_path / "a.npy").write_bytes(file.getvalue())
     refused(tmp_path / "a.npy", "not a numpy file")
 

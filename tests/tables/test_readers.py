@@ -67,14 +67,14 @@ def test_dates(cells, expected):
     assert read(*cells) == expected
 
 
-def test_an_order_that_is_not_settled_is_said():
-    column = pa.chunked_array([["01/02/2021", "03/04/2021"]])
-    assert find_reader(column).words == "day first, though month first would fit, too"
-    assert find_reader(pa.chunked_array([["13/02/2021", "03/04/2021"]])).words == "day first"
+def test_the_order_of_a_date_is_said():
+    for cells in (["01/02/2021", "03/04/2021"], ["13/02/2021", "03/04/2021"]):
+        assert find_reader(pa.chunked_array([cells])).words == "day first"
+    assert find_reader(pa.chunked_array([["01/13/2021", "03/04/2021"]])).words == "month first"
 
 
-def test_truth_values_lists_and_nothing():
-    assert read("Yes", "no", "None", "yes") == [True, False, None, True]
+def test_lists_and_nothing():
+    assert read("Yes", "no", "None", "yes") == ["Yes", "no", None, "yes"]
     assert read("[0.1, 2]", "[3 4]", "") == [[0.1, 2.0], [3.0, 4.0], None]
     assert read("a", " ? ", "-", "unknown", "nan", na_values=["Unknown"]) == ["a", None, None, None, None]
     numbers = pa.chunked_array([[1.0, -999.0, float("inf"), float("nan")]])
@@ -105,10 +105,9 @@ def test_rare_categories_are_grouped_and_names_left_out():
     preparer = nw.TablePreparer(max_categories=30).fit(table)
     town, code, _ = preparer.describe()
     assert town == "town: 100 categories, a 0/1 column for each of 29 frequent ones, one for the others"
-    assert code == "code: left out: a different text in every row, as names and ids have"
+    assert code == "code: left out: a different text in almost every row, as names and ids have"
     matrix = preparer.transform(table)[:, :30]
     np.testing.assert_array_equal(matrix.sum(axis=1), 1)
-    assert preparer.unseen(table) == {}
 
 
 def test_missing_numbers_are_filled_and_marked():

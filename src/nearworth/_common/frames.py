@@ -22,12 +22,9 @@ def make_frame(columns: Mapping[str, Any], backend: str | None, preferred: str |
     import narwhals.stable.v2 as nwl
 
     if backend is None:
-        candidates = [preferred] if preferred in BACKENDS else []
-        backend = next(name for name in (*candidates, *BACKENDS) if name and find_spec(name))
+        backend = next(name for name in (preferred, *BACKENDS) if name in BACKENDS and find_spec(name))
     elif backend not in BACKENDS:
         raise ValueError(f"backend={backend!r} is not known. Use one of {', '.join(map(repr, BACKENDS))}.")
-    elif find_spec(backend) is None:
-        raise ImportError(f"backend={backend!r} is not installed: pip install {backend}.")
     frame = nwl.from_dict(columns, backend=cast("Any", backend)).to_native()
     return frame if index is None or backend != "pandas" else frame.set_axis(index, axis="index")
 

@@ -6,20 +6,17 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import lru_cache
-from pathlib import Path, PurePosixPath
+from operator import add
+from pathlib import Path
 
 BUDGET_SHARE = 0.25  # of the free memory, unless max_memory says otherwise
 FALLBACK_BUDGET = 10**9
-PROC = Path("/proc")
-
-MOUNT = re.compile(r"^\S+ \S+ \S+ (\S+) (\S+) .* - (cgroup2?) \S+ (\S+)", re.MULTILINE)  # of control groups
+PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 # Files of a control group: limits, memory in use, and the part of memory.stat that the kernel gives back when it must.
-FILES = {
-    "cgroup2": (("memory.max", "memory.high"), "memory.current", "inactive_file"),
-    "cgroup": (("memory.limit_in_bytes",), "memory.usage_in_bytes", "total_inactive_file"),
-}
+VERSION_2 = (("memory.max", "memory.high"), "memory.current", "inactive_file")
+VERSION_1 = (("memory.limit_in_bytes",), "memory.usage_in_bytes", "total_inactive_file")
 
 
 def usable_threads(n_jobs: int | None) -> int:
@@ -30,7 +27,7 @@ def usable_threads(n_jobs: int | None) -> int:
     return int(n_jobs) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))
 
 
-def _cores(groups: Path = Path("/sys/fs/cgroup")) -> int:
+def _cores(groups: Path = GROUPS) -> int:
     """Cores that this process may use: of the machine, by its affinity, and by the quota of its container."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     files = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
@@ -52,10 +49,10 @@ def _recent(_second: int) -> tuple[int, int | None]:
     return _cores(), free_memory()
 
 
-def free_memory(proc: Path = PROC) -> int | None:
+def free_memory(proc: Path = PROC, groups: Path = GROUPS) -> int | None:
     """Bytes that can still be used, counting caches that can be dropped; None where the system does not say."""
     machine = [1024 * size for name, size in _numbers(proc / "meminfo").items() if name == "MemAvailable:"]
-    return min([*machine, *_free_in_groups(proc)], default=None)
+    return min([*machine, *_free_in_groups(proc, groups)], default=None)
 
 
 @dataclass(frozen=True)
@@ -68,12 +65,7 @@ class Memory:
     per_query: int = 0
 
     def __add__(self, other: Memory) -> Memory:
-        return Memory(
-            self.preparing + other.preparing,
-            self.shared + other.shared,
-            self.per_thread + other.per_thread,
-            self.per_query + other.per_query,
-        )
+        return Memory(*map(add, astuple(self), astuple(other)))
 
     def total(self, threads: int = 1, batch: int = 1) -> int:
         """With so many threads, each at work on so many queries at a time."""
@@ -88,32 +80,26 @@ class Memory:
         return max(1, (budget - self.shared - threads * self.per_thread) // (threads * self.per_query))
 
 
-def _free_in_groups(proc: Path) -> Iterator[int]:
-    """What each limit leaves that applies to this process: those of its control group and of every group above."""
-    groups: dict[str, str] = {}  # controller -> path of the group; version 2 has one group for all, without a name
+def _free_in_groups(proc: Path, groups: Path) -> Iterator[int]:
+    """What each limit leaves that applies to this process: those of its control group and of every group above.
+
+    In a container the group may have the name it has outside, of which no folder is there; the uppermost is its own.
+    """
     for line in _text(proc / "self/cgroup").splitlines():
-        controllers, _, path = line.partition(":")[2].partition(":")
-        groups |= dict.fromkeys(controllers.split(","), path)
-    for root, top, kind, options in MOUNT.findall(_text(proc / "self/mountinfo")):
-        controller = "" if kind == "cgroup2" else "memory"
-        if controller in groups and (not controller or controller in options.split(",")):
-            yield from _free_below(Path(top), root, groups[controller], *FILES[kind])
-
-
-def _free_below(
-    top: Path, root: str, path: str, limits: tuple[str, ...], usage: str, reclaimable: str
-) -> Iterator[int]:
-    """What is left in a group and in those above it, up to the mount point `top`, which shows the group `root`."""
-    inside = PurePosixPath(path).is_relative_to(root) and ".." not in path
-    lowest = top / PurePosixPath(path).relative_to(root) if inside else top
-    for group in (lowest, *lowest.parents):
-        if not group.is_relative_to(top):
-            return
-        used = _numbers(group / usage).get("")
-        known = [limit for name in limits for limit in _numbers(group / name).values()]
-        if known and used is not None:
-            used -= _numbers(group / "memory.stat").get(reclaimable, 0)
-            yield max(0, min(known) - max(0, used))
+        controllers, _, name = line.partition(":")[2].partition(":")
+        is_memory = "memory" in controllers.split(",")  # version 2 has one group for all controllers, without a name
+        if controllers and not is_memory:
+            continue
+        top, (limits, usage, reclaimable) = (groups / "memory", VERSION_1) if is_memory else (groups, VERSION_2)
+        lowest = top / name.lstrip("/")
+        for group in (lowest, *lowest.parents):
+            used = _numbers(group / usage).get("")
+            known = [limit for file in limits for limit in _numbers(group / file).values()]
+            if known and used is not None:
+                used -= _numbers(group / "memory.stat").get(reclaimable, 0)
+                yield max(0, min(known) - max(0, used))
+            if group == top:
+                break
 
 
 def _text(path: Path) -> str:

@@ -160,9 +160,7 @@ def _open(name: str) -> Any:
     if zlib.crc32(DECLARATIONS.encode()) != getattr(loaded, "declarations", int)() % 2**32:
         raise OSError(f"{path} belongs to another version of the package")
     for declaration in _DECLARED.values():
-        function = getattr(loaded, declaration.name, None)
-        if function is None:
-            raise OSError(f"{path} has no function {declaration.name}")
+        function = getattr(loaded, declaration.name)
         function.restype, function.argtypes = declaration.result, declaration.types
     loaded.variant = name
     return loaded
@@ -264,14 +262,12 @@ class _Parameter:
 
     def check_array(self, argument: Any, sizes: dict[str, int]) -> Any:
         """The pointer."""
-        if not isinstance(argument, np.ndarray):
-            raise TypeError(f"{self.name} is a {type(argument).__name__}, not an array.")
-        if self.dtype is not None and argument.dtype != self.dtype:
-            raise TypeError(f"{self.name} is {argument.dtype}, not {self.dtype}.")
+        if not isinstance(argument, np.ndarray) or (self.dtype is not None and argument.dtype != self.dtype):
+            found = getattr(argument, "dtype", type(argument).__name__)
+            raise TypeError(f"{self.name} is {found}, not an array of {self.type}.")
         flags, shape = argument.flags.num, argument.shape
         if flags & self.flags != self.flags:
-            state = "contiguous and aligned" + (" and writeable" if self.flags & WRITEABLE else "")
-            raise ValueError(f"{self.name} is not {state}.")
+            raise ValueError(f"{self.name} is not contiguous and aligned, or not writeable.")
         if len(shape) != len(self.shape):
             raise ValueError(f"{self.name} has {len(shape)} dimensions, not {len(self.shape)}.")
         expected = tuple(map(sizes.setdefault, self.shape, shape))

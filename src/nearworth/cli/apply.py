@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections import Counter
 from pathlib import Path
@@ -18,13 +17,12 @@ import pyarrow as pa
 from nearworth.cli.decisions import KEPT, Decision, Decisions, KeptDecisions, read_decisions, same_label
 from nearworth.cli.options import print_message
 from nearworth.tables import InputError, listed, number_of
-from nearworth.tables.csv_files import as_line, find_dialect, guard, replace_cells, suffix_of
-from nearworth.tables.read import DataFile, read
+from nearworth.tables.read import DataFile, find_dialect, read, suffix_of
 from nearworth.tables.readers import find_reader, kind_of
-from nearworth.tables.write import FORMATS, STDOUT, check_output, write_bytes, write_columns
+from nearworth.tables.write import FORMATS, STDOUT, check_output, guard, replace_cells, write_bytes, write_columns
 
 RIGHT_FILE = "Is it the file that the report was made from?"
-DELIMITED = (".csv", ".tsv", ".txt")
+TEXT = {".csv": ".csv", ".txt": ".csv", ".tsv": ".tsv"}  # to these, cells are copied as they are
 TRUTH = {"True": True, "true": True, "1": True, "False": False, "false": False, "0": False}
 
 
@@ -43,7 +41,7 @@ def apply(
     removed = {row for row, decision in made.items() if decision.decision == "remove"}
     if len(removed) == len(labels):
         raise InputError(f"{decisions}: every row is to be removed; nothing would be left.")
-    if given in DELIMITED and written in DELIMITED:
+    if TEXT.get(given) == written:
         _write_text(source, target, new | dict.fromkeys(removed), output, verbatim)
     else:
         _write_typed(source, target, _relabelled(source, new, labels), removed, output)
@@ -95,13 +93,6 @@ def _write_text(source: DataFile, target: str, new: dict[int, Any], output: str,
         return _written_like(found, protect(new[row]), comma=dialect.decimal == ",")
 
     lines = replace_cells(path, dialect, table.column_names.index(target), new, change, table.num_rows)
-    if output.lower().endswith(".tsv") and dialect.delimiter != "\t":  # every cell is written anew, in UTF-8
-        encoding = "utf-8-sig" if dialect.encoding == "utf-8" else dialect.encoding
-        decoded = (line.decode(encoding, errors="replace") for line in lines)
-        rows = [row for row in csv.reader(decoded, delimiter=dialect.delimiter) if row]
-        safe = [[cell if cell.startswith("'") else protect(cell) for cell in row] for row in rows]
-        n_guarded += sum(a != b for old, row in zip(rows, safe, strict=True) for a, b in zip(old, row, strict=True))
-        lines = (as_line(row, "\t").encode() for row in safe)
     write_bytes(output, lambda file: file.writelines(lines))
     if n_guarded:
         print_message(
@@ -126,7 +117,7 @@ def _write_typed(source: DataFile, target: str, labels: list[Any], removed: set[
     if source.is_table:
         table, number = source.table, source.table.column_names.index(target)
         table = table.set_column(number, table.schema.field(number), pa.array(labels, table.schema.field(number).type))
-        if source.index is not None and not output.lower().endswith(DELIMITED):
+        if source.index is not None and not output.lower().endswith(tuple(TEXT)):
             for name in source.index.column_names:
                 table = table.append_column(source.index.schema.field(name), source.index[name])
         table = table.replace_schema_metadata(source.table.schema.metadata)

@@ -103,8 +103,8 @@ def collapsed(columns: list[str]) -> list[str]:
 
 def load(train: str, validation: str | None = None, **given: Any) -> Data:
     """Read, check and prepare the files; `given` are the options about columns and the task."""
-    source = read(train, strict=given["strict"])
-    other = None if validation is None else read(validation, strict=given["strict"])
+    source = read(train)
+    other = None if validation is None else read(validation)
     if other is not None and other.is_table != source.is_table:
         raise InputError(f"{other.path}: training and validation must both be tables, or both be arrays (npz, npy).")
     data = _from_table(source, other, **given) if source.is_table else _from_arrays(source, other, **given)
@@ -116,7 +116,7 @@ def load(train: str, validation: str | None = None, **given: Any) -> Data:
 
 def _from_table(
     source: DataFile, other: DataFile | None, *, target: str | None, id_column: str | None, ignore: tuple[str, ...],
-    features: tuple[str, ...], missing: str | None, max_categories: int, strict: bool, na_values: tuple[str, ...],
+    features: tuple[str, ...], max_categories: int, strict: bool, na_values: tuple[str, ...],
     exact_labels: bool, task: Task | None, image_column: str | None = None, id_option: str = "--id",
     pixels: bool = False,
 ) -> Data:  # fmt: skip
@@ -131,7 +131,7 @@ def _from_table(
     compared = _compared(source, roles, ignored, patterns)
     embedded = bool(patterns) and (strict or _are_parts(source, compared, patterns))
     voids = [value for given in na_values for value in given.split(",")]
-    preparer = nw.TablePreparer(missing, max_categories, embedded, strict, voids)  # imports scikit-learn: late
+    preparer = nw.TablePreparer(max_categories, embedded, strict, voids)  # imports scikit-learn: late
     X = _prepared(source, compared, preparer, strict, labels)
     rest = f"left out: {'not among --features' if features else '--ignore'}"
     used = set(compared)
@@ -143,8 +143,6 @@ def _from_table(
         trusted = reader.column(other, _required(other, target, "--target"))
         others, y_val = _compared(other, roles, ignored, patterns), trusted.y
         X_val = _labelled(_prepared(other, others, preparer, strict), trusted)
-        for name, unseen in preparer.unseen(other.table.select(others)).items():
-            remarks.append(f"{other.path}: column {name!r} has categories that training has not: {listed(unseen)}")
     cells = {name: source.table[name] for name in source.table.column_names if name not in (target, id_column)}
     rows = Rows(
         X, target, id_name=f"id_{id_column}" if id_column in RESERVED else id_column,

@@ -141,10 +141,6 @@ TABLE = [
         ["--features"], metavar="COL,...", multiple=True,
         help="Compare rows by these columns only; numbers chosen by a pattern are used as they are: 'emb_*'.",
     ),
-    Option(
-        ["--missing"], type=Choice(["error", "median"]),
-        help="Refuse missing values, or fill numbers with the median (the default unless --strict).",
-    ),
     Option(["--na-values"], metavar="TEXT,...", multiple=True, help="Other words for missing values: -999,unknown."),
     Option(["--max-categories"], type=IntRange(min=2), default=40, help="Group rare text values beyond this many."),
     Option(["--exact-labels"], is_flag=True, help="Take labels as written: case, spaces and 'None' matter."),

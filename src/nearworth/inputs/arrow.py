@@ -17,7 +17,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from nearworth.inputs.features import check_label_column, refuse_rows
-from nearworth.inputs.file_rows import PIECE, FileRows, spill, spill_columns
+from nearworth.inputs.file_rows import PIECE, FileRows, spill, spill_beside
 
 TOGETHER = 16  # columns of a Parquet file read at a time: each needs a dictionary and a page of its own
 VECTOR_ROWS = 256  # rows read at a time while the length of vectors is not known
@@ -29,16 +29,13 @@ Names: TypeAlias = tuple[str, ...] | None  # None where one column of vectors ma
 def read_arrow(source: Any, label: str | None, argument: str) -> tuple[FileRows, Names, Any]:
     """Rows of a dataset, scanner or reader, the names of their columns, and the labels."""
     schema = source.projected_schema if isinstance(source, ds.Scanner) else source.schema
-    n_rows = 0 if isinstance(source, pa.RecordBatchReader) else int(source.count_rows())  # a reader does not say
     layout, labels = _find_layout(schema, label, argument), list[Any]()
     files = _parquet_files(source)
-    if files and len(layout.columns) > TOGETHER:
-        groups = layout.split(TOGETHER)
-        numbers = (block.reshape(-1, 1) for group in groups for block in _blocks(files, group, labels))
-        flat = spill(numbers, layout.dtype, n_rows * len(layout.columns))
-        rows = spill_columns(flat, [len(group.columns) for group in groups])
-    else:
-        rows = spill(_blocks(files or source, layout, labels), layout.dtype, n_rows)
+    columns, width = layout.columns, TOGETHER if files else len(layout.columns)
+    starts = range(0, len(columns), width)
+    groups = [replace(layout, columns=columns[s : s + width], label=None if s else label) for s in starts]
+    parts = [spill(_blocks(files or source, group, labels), layout.dtype) for group in groups]
+    rows = parts[0] if len(parts) == 1 else spill_beside(parts)
     return rows, layout.names, None if label is None else pa.chunked_array(labels, type=schema.field(label).type)
 
 
@@ -62,13 +59,9 @@ def flat_vectors(table: pa.Table) -> pa.Table:
 
 
 def _without_inner_lists(lists: Any) -> Any:
-    rows, inner = pc.list_parent_indices(lists).to_numpy(), pc.list_flatten(lists)
-    lengths = pc.fill_null(pc.list_value_length(inner), 0).to_numpy(zero_copy_only=False)
-    ends = np.cumsum(np.bincount(rows, lengths, len(lists)), dtype=np.int64)
-    missing = lists.is_null() if lists.null_count else None
-    return pa.chunked_array(
-        [pa.LargeListArray.from_arrays(pa.array(np.append(0, ends)), pc.list_flatten(inner), mask=missing)]
-    )
+    outer = lists.cast(pa.large_list(pa.large_list(lists.type.value_type.value_type)))
+    ends = outer.values.offsets.take(outer.offsets)
+    return pa.chunked_array([pa.LargeListArray.from_arrays(ends, outer.values.values, mask=lists.is_null())])
 
 
 def _blocks(source: Any, layout: _Layout, labels: list[Any]) -> Iterator[npt.NDArray[Any]]:
@@ -124,11 +117,6 @@ class _Layout:
     dtype: np.dtype[Any]
     label: str | None
     argument: str
-
-    def split(self, width: int) -> list[_Layout]:
-        """A few columns each; the first has the labels."""
-        starts = range(0, len(self.columns), width)
-        return [replace(self, columns=self.columns[s : s + width], label=None if s else self.label) for s in starts]
 
     def matrix(self, batch: Any, first: int = 0, width: int = 0) -> npt.NDArray[Any]:
         """The rows of a table or of a batch of one that begins at row `first`; vectors are as long as before (`width`).

@@ -6,7 +6,6 @@ import hashlib
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import cache, partial
 from typing import Any
 
@@ -60,9 +59,8 @@ def check_features(X: Any, name: str, *, allow_nan: bool = False) -> Features:
         features = Features(_from_sparse(X, name))
     else:
         frame = as_narwhals(X, name)
-        features = (
-            Features(_from_array(X, name)) if frame is None or len(frame.shape) == 1 else _from_frame(frame, name)
-        )
+        is_frame = frame is not None and len(frame.shape) == 2
+        features = _from_frame(frame, name) if is_frame else Features(_from_array(X, name))
     _check_shape(features.data, name)
     _check_numbers(features, name, allow_nan)
     return features
@@ -98,10 +96,7 @@ def as_narwhals(data: Any, name: str) -> Any:
 def check_label_column(label: str, columns: Iterable[str], name: str) -> None:
     columns = list(columns)
     if label not in columns:
-        some = ", ".join(map(repr, columns[:12]))
-        near = get_close_matches(label.strip().lower(), [str(column).strip().lower() for column in columns], n=1)
-        meant = [f" Did you mean {column!r}?" for column in columns if str(column).strip().lower() in near]
-        raise ValueError(f"{name} has no column {label!r} for the labels; it has {some}.{''.join(meant[:1])}")
+        raise ValueError(f"{name} has no column {label!r} for the labels; it has {', '.join(map(repr, columns[:12]))}.")
 
 
 def refuse_rows(mask: npt.ArrayLike, name: str, what: str, first: int = 0) -> None:
@@ -119,8 +114,6 @@ def _from_frame(frame: Any, name: str) -> Features:
 
     from nearworth.inputs.arrow import read_table  # loads pyarrow
 
-    if len({isinstance(column, str) for column in frame.columns}) > 1:
-        raise TypeError(f"{name} has column names of several types. Use strings: X.columns = X.columns.astype(str).")
     index = nwl.maybe_get_index(frame)
     try:
         table = nwl.maybe_reset_index(frame).to_arrow()
@@ -170,12 +163,8 @@ def _check_dtype(dtype: np.dtype[Any], name: str) -> None:
 
 def _check_shape(data: Any, name: str) -> None:
     if data.ndim != 2:
-        one = f"{name}.reshape(-1, 1) if it is one feature, {name}.reshape(1, -1) if it is one point."
-        many = f"{name}.reshape(len({name}), -1) makes one row of each."
-        raise ValueError(
-            f"{name} must have two dimensions, one row per point; got shape {data.shape}. "
-            f"Reshape your data: {one if data.ndim == 1 else many}"
-        )
+        needed = f"{name} must have two dimensions, one row per point; got shape {data.shape}."
+        raise ValueError(f"{needed} Reshape your data: {name}.reshape(len({name}), -1) makes one row of each point.")
     if 0 in data.shape:
         what = "sample" if data.shape[0] == 0 else "feature"
         raise ValueError(f"{name} has 0 {what}(s) (shape={data.shape}) while a minimum of 1 is required. Give some.")
@@ -197,18 +186,15 @@ def _check_numbers(features: Features, name: str, allow_nan: bool) -> None:
         bad = np.argwhere(~(np.abs(chunk.astype(np.float64)) <= limit) & ~(allow_nan & np.isnan(chunk)))
         if len(bad):
             row, column = bad[0].tolist()
-            more = f" (and {len(bad) - 1} more such entries nearby)" if len(bad) > 1 else ""
-            raise ValueError(_strange_number(features, name, chunk[row, column], start + row, column, more))
+            raise ValueError(_strange_number(features, name, chunk[row, column], start + row, column))
 
 
-def _strange_number(features: Features, name: str, value: Any, row: int, column: int, more: str) -> str:
+def _strange_number(features: Features, name: str, value: Any, row: int, column: int) -> str:
     if features.is_sparse:  # a row of the stored numbers, none of which is 0
         row, column = (int(numbers[row]) for numbers in features.data.nonzero())
-    where = f"row {row}, column {column if features.names is None else repr(features.names[column])}{more}"
-    if np.isnan(value):
-        return f"{name} contains NaN at {where}. Drop these rows or fill them in."
-    if np.isinf(value):
-        return f"{name} contains infinity (inf) at {where}. Drop these rows or replace the value."
+    where = f"row {row}, column {column if features.names is None else repr(features.names[column])}"
+    if not np.isfinite(value):
+        return f"{name} contains {'NaN' if np.isnan(value) else 'infinity (inf)'} at {where}. Drop or fill such rows."
     safe = f"Rescale the features; magnitudes up to {LARGEST_FEATURE:.0e} are safe."
     return f"{name} holds values too large for 64-bit distances: {value:.3g} at {where}. {safe}"
 
@@ -227,11 +213,10 @@ def check_same_features(fitted: Features, given: Features, name: str) -> None:
         return
     missing = [c for c in fitted.names if c not in given.names]
     unexpected = [c for c in given.names if c not in fitted.names]
-    if missing or unexpected:
-        found = f"Missing: {missing[:NAMED]}; unexpected: {unexpected[:NAMED]}."
-        raise ValueError(f"{name} has other feature names than X in fit. {found}")
-    reordered = f"{name}[list(est.feature_names_in_)]"
-    raise ValueError(f"{name} has the columns of fit in another order. Reorder it: {reordered}.")
+    found = f"Missing: {missing[:NAMED]}; unexpected: {unexpected[:NAMED]}."
+    if not missing and not unexpected:
+        found = f"Their order differs: use {name}[list(est.feature_names_in_)]."
+    raise ValueError(f"{name} has other feature names than X in fit. {found}")
 
 
 def row_chunks(data: Any, entries: int = 2**22) -> Iterator[tuple[int, npt.NDArray[Any]]]:

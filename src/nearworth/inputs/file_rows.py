@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import mmap
 import os
-import shutil
 import tempfile
 import threading
 import weakref
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -97,7 +95,7 @@ class FileRows:
         return out
 
 
-def spill(blocks: Iterable[npt.NDArray[Any]], dtype: Any, n_rows: int = 0) -> FileRows:
+def spill(blocks: Iterable[npt.NDArray[Any]], dtype: Any) -> FileRows:
     """Blocks of rows written to one temporary file, in the system's folder for these (the variable TMPDIR).
 
     The file has no name where the system allows that, so nothing stays behind however the process ends.
@@ -106,11 +104,8 @@ def spill(blocks: Iterable[npt.NDArray[Any]], dtype: Any, n_rows: int = 0) -> Fi
     count = width = 0
     try:
         for block in blocks:
-            if not count:
-                width = block.shape[1]
-                _check_disk(n_rows * width * dtype.itemsize)
             file.write(np.ascontiguousarray(block, dtype=dtype).data)
-            count += len(block)
+            count, width = count + len(block), block.shape[1]
         file.flush()
     except BaseException:
         file.close()
@@ -118,24 +113,11 @@ def spill(blocks: Iterable[npt.NDArray[Any]], dtype: Any, n_rows: int = 0) -> Fi
     return FileRows(file, dtype, (count, width))
 
 
-def spill_columns(flat: FileRows, widths: Sequence[int]) -> FileRows:
-    """A matrix by rows, from a file that holds groups of its columns, so many in each, one group after the other."""
-    n_rows, item = len(flat) // sum(widths), flat.dtype.itemsize
-    offsets = [flat.offset + n_rows * before * item for before in accumulate(widths, initial=0)]
-    groups = [FileRows(flat._file, flat.dtype, (n_rows, w), at) for w, at in zip(widths, offsets, strict=False)]
-    step = max(1, 4 * PIECE // (sum(widths) * item))
-    blocks = (np.hstack([group[start : start + step] for group in groups]) for start in range(0, n_rows, step))
-    return spill(blocks, flat.dtype, n_rows)
-
-
-def _check_disk(needed: int) -> None:
-    folder = tempfile.gettempdir()
-    free = shutil.disk_usage(folder).free
-    if needed > free:
-        raise ValueError(
-            f"These data need {needed:,} bytes in a temporary file, but {folder} has {free:,} free. "
-            "Set TMPDIR to a folder on a larger disk, or give the data as a .npy file, which is read where it is."
-        )
+def spill_beside(parts: Sequence[FileRows]) -> FileRows:
+    """One matrix from several with the same rows, which have some of its columns each."""
+    step = max(1, 4 * PIECE // sum(part.shape[1] * part.dtype.itemsize for part in parts))
+    starts = range(0, len(parts[0]), step)
+    return spill((np.hstack([part[start : start + step] for part in parts]) for start in starts), parts[0].dtype)
 
 
 def map_npy(path: str | os.PathLike[str], where: str) -> Any:
@@ -152,8 +134,6 @@ def map_npy(path: str | os.PathLike[str], where: str) -> Any:
     except OSError:
         raise
     except Exception as error:
-        if "Python objects" in str(error):
-            raise ValueError(f"{where} holds pickled objects, which could run code. Save numbers.") from None
         reason = (str(error).splitlines() or [""])[0][:200] or type(error).__name__
         raise ValueError(f"{where} is not a numpy file that can be read ({reason}).") from error
     return mapped
@@ -166,28 +146,20 @@ def open_npy(path: str | os.PathLike[str], argument: str) -> npt.NDArray[Any] | 
         return np.asarray(mapped)
     if mapped.flags.c_contiguous:
         return FileRows.open(path, mapped.dtype, mapped.shape, mapped.offset)
-    return spill_columns(FileRows.open(path, mapped.dtype, (mapped.size, 1), mapped.offset), [1] * mapped.shape[1])
+    step = max(1, PIECE // (mapped.shape[1] * mapped.dtype.itemsize))
+    return spill((mapped[start : start + step] for start in range(0, len(mapped), step)), mapped.dtype)
 
 
 def reopen_map(mapped: np.memmap[Any, Any]) -> FileRows | np.memmap[Any, Any]:
-    """The rows of a memory map, read from its file; the map if that may be another file, or hold other numbers."""
-    shared = isinstance(mapped.base, mmap.mmap) and mapped.mode != "c"  # else changes are in memory only
-    if _is_matrix(mapped) and shared and mapped.flags.c_contiguous and mapped.filename is not None:
-        with suppress(OSError, ValueError):
-            if _mapped_inode(mapped.ctypes.data) == os.stat(mapped.filename).st_ino:
-                return FileRows.open(mapped.filename, mapped.dtype, mapped.shape, mapped.offset)
-    return mapped
+    """The rows of a memory map, read from its file; the map itself where it is not a whole matrix of the file's bytes.
+
+    Changes of a map that was opened copy-on-write are in memory only.
+    """
+    path, whole = mapped.filename, isinstance(mapped.base, mmap.mmap) and mapped.flags.c_contiguous
+    if path is None or not whole or mapped.mode == "c" or not _is_matrix(mapped):
+        return mapped
+    return FileRows.open(path, mapped.dtype, mapped.shape, mapped.offset)
 
 
 def _is_matrix(array: npt.NDArray[Any]) -> bool:
     return array.ndim == 2 and array.size > 0 and array.dtype.kind in "biuf" and array.dtype.itemsize <= 8
-
-
-def _mapped_inode(address: int) -> int | None:
-    """The file that is mapped at an address: the name may have passed to another file since."""
-    with open("/proc/self/maps") as lines:
-        for addresses, _, _, _, inode, *_ in map(str.split, lines):
-            start, end = (int(part, 16) for part in addresses.split("-"))
-            if start <= address < end:
-                return int(inode)
-    return None

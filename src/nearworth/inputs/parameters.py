@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import numbers
 import re
+import reprlib
+import sys
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any, TypeAlias
@@ -13,7 +14,6 @@ import numpy as np
 
 Check: TypeAlias = Callable[[str, Any], Any]  # takes the name of a parameter and its value; raises if it is wrong
 
-BRIEF = 80
 SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:(?:([kmgt])(i?))?b)?\s*", re.IGNORECASE)
 
 
@@ -24,27 +24,14 @@ def is_whole(value: Any) -> bool:
 
 def is_real(value: Any) -> bool:
     """A finite real number that is not a bool in disguise."""
-    if not isinstance(value, numbers.Real) or isinstance(value, bool):
-        return False
-    try:
-        return math.isfinite(float(value))
-    except OverflowError:
-        return False
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    return is_number and bool(abs(value) <= sys.float_info.max)
 
 
 def did_you_mean(value: str, options: list[str]) -> str:
     """A hint with the nearest right spelling, or all of them when nothing is near."""
     near = get_close_matches(value.lower(), options, n=1)
     return f"Did you mean {near[0]!r}?" if near else "Use one of " + ", ".join(map(repr, options)) + "."
-
-
-def brief(value: Any) -> str:
-    """A value in a message: the shape of arrays and frames, as much of anything else as a line holds."""
-    shape = getattr(value, "shape", None)
-    if shape:
-        return f"{type(value).__name__} of shape {tuple(shape)}"
-    text = " ".join(repr(value).split())
-    return text if len(text) <= BRIEF else f"{text[:BRIEF]} ... ({type(value).__name__})"
 
 
 def parse_bytes(name: str, value: Any) -> int:
@@ -70,7 +57,7 @@ def condition(holds: Callable[[Any], bool], what: str, error: type[Exception] = 
 
     def check(name: str, value: Any) -> None:
         if not holds(value):
-            raise error(f"{name} must be {what}; got {brief(value)}.")
+            raise error(f"{name} must be {what}; got {reprlib.repr(value)}.")
 
     return check
 
@@ -78,7 +65,7 @@ def condition(holds: Callable[[Any], bool], what: str, error: type[Exception] = 
 def one_of(*options: str) -> Check:
     def check(name: str, value: Any) -> None:
         if not isinstance(value, str):
-            raise TypeError(f"{name} must be one of {', '.join(map(repr, options))}; got {brief(value)}.")
+            raise TypeError(f"{name} must be one of {', '.join(map(repr, options))}; got {reprlib.repr(value)}.")
         if value not in options:
             raise ValueError(f"{name}={value!r} is not known. {did_you_mean(value, list(options))}")
 
@@ -91,7 +78,7 @@ def whole_number(minimum: int, *, or_none: bool = False) -> Check:
             return
         if not is_whole(value):
             least = f"{minimum} or more{' (or None)' * or_none}"
-            raise TypeError(f"{name} must be a whole number, {least}; got {brief(value)}.")
+            raise TypeError(f"{name} must be a whole number, {least}; got {reprlib.repr(value)}.")
         if not minimum <= value < 2**63:
             raise ValueError(f"{name} must be {minimum} or more (and a 64-bit number); got {value!r}.")
 
@@ -99,22 +86,16 @@ def whole_number(minimum: int, *, or_none: bool = False) -> Check:
 
 
 def semivalue(name: str, value: Any) -> None:
-    if isinstance(value, tuple | list):
-        if len(value) != 3 or value[0] not in ("beta", "sizes"):
-            raise ValueError(f'{name} as a tuple must be ("beta", a, b) or ("sizes", low, high); got {value!r}.')
-        if value[0] == "sizes":
-            low, high = value[1:]
-            if not (is_whole(low) and low >= 0 and (high is None or (is_whole(high) and high >= low))):
-                raise ValueError(
-                    f'{name}=("sizes", low, high) needs whole numbers, 0 <= low <= high or None; got {value!r}.'
-                )
+    match value:
+        case ["beta", a, b] if all(is_real(x) and 1e-100 <= x <= 1e100 for x in (a, b)):
             return
-        if not all(is_real(x) and 1e-100 <= x <= 1e100 for x in value[1:]):
-            raise ValueError(f'{name}=("beta", a, b) needs two positive numbers (1e-100 to 1e100); got {value!r}.')
-        return
-    if isinstance(value, str) and value in ("beta", "sizes"):
-        numbers = "4, 1" if value == "beta" else "100, None"
-        raise ValueError(f'{name}="{value}" needs its two parameters: ("{value}", {numbers}) for example.')
+        case ["sizes", low, high] if is_whole(low) and low >= 0 and (high is None or (is_whole(high) and high >= low)):
+            return
+    if isinstance(value, tuple | list) or (isinstance(value, str) and value in ("beta", "sizes")):
+        raise ValueError(
+            f'{name} must be ("beta", a, b) with positive numbers (1e-100 to 1e100) or ("sizes", low, high) with '
+            f"whole numbers, 0 <= low <= high or None; got {value!r}."
+        )
     one_of("shapley", "banzhaf", "loo", "composite")(name, value)
 
 
@@ -123,13 +104,6 @@ def search(name: str, value: Any) -> None:
         return
     condition(lambda v: isinstance(v, str), "a name or an object with fit(X) and search(Q, k)")(name, value)
     one_of("exact", "lsh", "faiss", "auto")(name, value)
-
-
-def jobs(name: str, value: Any) -> None:
-    """As scikit-learn means it: a count, or -1 for all cores, -2 for all but one."""
-    condition(lambda v: v is None or is_whole(v), "a whole number or None (all usable cores)")(name, value)
-    if value == 0:
-        raise ValueError(f"{name}=0 means no worker at all. Use 1 for a single one, -1 or None for all cores.")
 
 
 positive_or_none = condition(lambda v: v is None or (is_real(v) and v > 0), "a positive number or None", ValueError)
@@ -161,7 +135,9 @@ PARAMETERS: dict[str, Check] = {
     "aggregate": one_of("mean", "sum"),
     "standard_errors": condition(lambda v: isinstance(v, bool | np.bool_), "True or False"),
     "max_memory": lambda name, value: value is None or parse_bytes(name, value),
-    "n_jobs": jobs,
+    "n_jobs": condition(
+        lambda v: v is None or (is_whole(v) and v != 0), "a number of threads, -1 or None for all usable cores"
+    ),
     "random_state": seed,
     "radius": positive_or_none,
     "weights": condition(

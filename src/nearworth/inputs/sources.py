@@ -44,8 +44,7 @@ def as_table(X: Any, argument: str) -> Any:
     if not HUB & {kind.__module__ for kind in type(X).__mro__}:
         return X
     if isinstance(X, dict) or not hasattr(X, "num_rows"):
-        advice = "one split: X['train']" if isinstance(X, dict) else "a Dataset, such as Dataset.from_list(list(X))"
-        raise TypeError(f"{argument} is a {type(X).__name__}, not one table of rows. Give {advice}.")
+        raise TypeError(f"{argument} is a {type(X).__name__}, not one table of rows. Give a Dataset: X['train'].")
     return X.with_format("arrow")[:]
 
 
@@ -61,7 +60,7 @@ def _open(X: Any, label: str | None, argument: str, max_memory: int | None) -> t
 
         X, names, labels = read_arrow(X, label, argument)
     elif _is_chunked(X):
-        X = spill((rows for _, rows in row_chunks(X)), X.dtype, int(X.shape[0]))
+        X = spill((rows for _, rows in row_chunks(X)), X.dtype)
     if isinstance(X, FileRows) and max_memory is None and X.nbytes <= default_budget():
         X = X[:]
     return X if X is given else Features(X, names), labels

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Hashable, Sequence
-from contextlib import suppress
+from collections.abc import Hashable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -14,14 +13,13 @@ import numpy.typing as npt
 
 from nearworth._common.types import FloatVector, IntVector
 from nearworth.inputs.features import as_narwhals, as_numpy, is_masked, refuse_rows
-from nearworth.inputs.parameters import is_whole
 
 # Values of regression grow like squares of targets, their spread like fourth powers, times squares of weights:
 # within these bounds everything stays a 64-bit float.
 LARGEST_TARGET = 1e50
 SMALLEST_WEIGHT = 1e-40
 MANY_CLASSES, FEW_PER_CLASS = 20, 5  # more numbers than this, and fewer rows of each, are amounts
-NUMBER, TEXT = "numbers", "text"  # kinds of labels; any other kind is the name of a type
+NUMBER, TEXT = "numbers", "text"  # kinds of labels
 
 
 @dataclass(frozen=True)
@@ -37,25 +35,18 @@ class Classes:
         values, kind = _labels(y, name, n_rows)
         if kind != self.kind:
             raise TypeError(f"{name} holds {kind}, but y in fit held {self.kind}. Use the same kind for both.")
-        if kind == NUMBER:  # whole numbers of 64 bits, whatever their type
-            known, wanted = self.labels.astype(np.int64), values.astype(np.int64)
-            codes = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-            codes[known[codes] != wanted] = -1
-        else:
-            codes = _codes(values, self.labels.tolist())
+        codes = _codes(values, self.labels.tolist())
         return codes, list(dict.fromkeys(values[codes < 0].tolist()))
 
 
 def check_classes(y: Any, name: str, n_rows: int | None = None) -> Classes:
-    """Labels for classification: whole numbers, booleans, text, or objects of one kind."""
+    """Labels for classification: whole numbers, booleans, or text."""
     values, kind = _labels(y, name, n_rows)
     if kind == NUMBER:
         labels, codes = np.unique(values, return_inverse=True)
         return Classes(labels, kind, codes.astype(np.intp))
-    distinct = list(dict.fromkeys(values.tolist()))
-    with suppress(TypeError):  # objects without an order stay in that of their first rows
-        distinct = sorted(distinct)
-    return Classes(_objects(distinct), kind, _codes(values, distinct))
+    distinct = sorted(set(values.tolist()))
+    return Classes(np.array(distinct, dtype=object), kind, _codes(values, distinct))
 
 
 def are_amounts(values: npt.NDArray[Any]) -> bool:
@@ -83,9 +74,9 @@ def check_weights(sample_weight: Any, n_rows: int) -> FloatVector:
     row = int(weights.argmin())
     if weights[row] < 0:
         raise ValueError(f"{name} must not be negative; got {weights[row]:g} at row {row}.")
-    if not weights.any():
-        raise ValueError(f"{name} is zero everywhere. At least one validation point must count.")
     positive = weights[weights > 0]
+    if not positive.size:
+        raise ValueError(f"{name} is zero everywhere. At least one validation point must count.")
     if positive.min() < SMALLEST_WEIGHT or positive.max() > 1 / SMALLEST_WEIGHT:
         raise ValueError(
             f"{name} ranges from {positive.min():g} to {positive.max():g}, too far for sums of squares. "
@@ -98,19 +89,12 @@ def check_rows(rows: Any, name: str, n_train: int) -> IntVector:
     """Numbers of chosen training rows: indices, a boolean mask, a slice, or "all"."""
     if isinstance(rows, str) and rows == "all":
         return np.arange(n_train)
-    if isinstance(rows, slice) and all(part is None or is_whole(part) for part in (rows.start, rows.stop, rows.step)):
-        return np.arange(n_train)[rows]
-    chosen = np.atleast_1d(_array(rows, name))
-    if chosen.dtype == bool and chosen.shape == (n_train,):
-        return np.flatnonzero(chosen)
-    if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "iu"):
-        what = f"row numbers of training points, a mask of length {n_train}, a slice or 'all'"
-        raise TypeError(f"{name} must be {what}; got {rows!r}.")
-    outside = chosen[(chosen < -n_train) | (chosen >= n_train)]
-    if outside.size:
-        there = f"there are {n_train} training points (0 to {n_train - 1})"
-        raise ValueError(f"{name} names row {outside[0]}, but {there}.")
-    return np.arange(n_train)[chosen.astype(np.intp)]
+    index: Any = rows if isinstance(rows, slice) else np.ravel(_array(rows, name))
+    try:
+        return np.arange(n_train)[index if np.size(index) else slice(0)]
+    except (IndexError, TypeError) as error:
+        what = f"row numbers of training points (0 to {n_train - 1}), a mask of length {n_train}, a slice or 'all'"
+        raise ValueError(f"{name} must be {what}: {error}.") from None
 
 
 def check_owners(owners: Any, n_train: int) -> tuple[list[Any], IntVector]:
@@ -174,7 +158,7 @@ def _array(y: Any, name: str) -> npt.NDArray[Any]:
         # numpy would turn [1, "a"] into text and [1, None] into objects; keep what was given.
         kinds = {type(label) for label in y}
         if len(kinds) > 1 and not _all_numbers(kinds):
-            return _objects(y)
+            return np.array(y, dtype=object)
     try:
         return np.asarray(y)
     except ValueError:
@@ -187,7 +171,10 @@ def _labels(y: Any, name: str, n_rows: int | None) -> tuple[npt.NDArray[Any], st
     if column.dtype.kind in "OUTS":
         kinds = {type(value) for value in column.tolist()}
         if not _all_numbers(kinds):
-            return column.astype(object), _common_kind(kinds, name)
+            if not all(issubclass(kind, str) for kind in kinds):
+                found = ", ".join(sorted(kind.__name__ for kind in kinds))
+                raise TypeError(f"{name} holds labels of the types {found}. Use numbers or strings.")
+            return column.astype(object), TEXT
         column = np.array(column.tolist())
     elif column.dtype.kind not in "biuf":
         raise ValueError(f"{name} has dtype {column.dtype}, which cannot name classes. Try .astype(str).")
@@ -206,25 +193,8 @@ def _labels(y: Any, name: str, n_rows: int | None) -> tuple[npt.NDArray[Any], st
     return column, NUMBER
 
 
-def _common_kind(kinds: set[type], name: str) -> str:
-    if all(issubclass(kind, str) for kind in kinds):
-        return TEXT
-    first = next(iter(kinds))
-    if len(kinds) == 1 and issubclass(first, Hashable):
-        return first.__name__
-    found = ", ".join(sorted(kind.__name__ for kind in kinds))
-    raise TypeError(f"{name} mixes labels of several kinds ({found}), or of one that has no hash. Use strings.")
-
-
 def _all_numbers(kinds: set[type]) -> bool:
     return all(issubclass(kind, bool | int | float | np.number | np.bool_) for kind in kinds)
-
-
-def _objects(items: Sequence[Any]) -> npt.NDArray[Any]:
-    """One Python object per entry, even where numpy would make a matrix of tuples or lists."""
-    column = np.empty(len(items), dtype=object)
-    column[:] = items
-    return column
 
 
 def _codes(values: npt.NDArray[Any], distinct: list[Any]) -> IntVector:

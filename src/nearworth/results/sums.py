@@ -340,7 +340,7 @@ class Partial:
         return reduce(operator.add, ordered).with_ends()  # type: ignore[no-any-return]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a numpy archive with a checksum, atomically; any damage is found by `load`."""
+        """Write a numpy archive with checksums, atomically; damaged numbers are found by `load`."""
         nodes = sorted(self._nodes.items())
         description = {"origin": self.origin.to_json(), "sums": [[first, sums.numbers] for first, sums in nodes]}
         arrays = {f"note-{name}": note for name, note in self.notes.items()}

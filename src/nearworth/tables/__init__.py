@@ -2,15 +2,14 @@
 
     path --> read.py --> DataFile(table) --> prepare.py: TablePreparer --> matrix
                |                              |
-          csv_files.py <-- write.py       columns.py <-- readers.py
+             write.py                     columns.py <-- readers.py
 
 read.py        a path to a DataFile (a table, or arrays): CSV, TSV, JSON (or .gz), Parquet, Feather, Excel, npz, npy
-csv_files.py   CSV of any origin: dialect, parsing, the formula guard, new cells in place of old ones
 readers.py     what the cells of a column stand for: numbers, dates, truth values, lists, nothing
 columns.py     what each kind of column becomes: numbers, categories, components of a text, embedding
 prepare.py     TablePreparer, the scikit-learn transformer over all columns; frames prepared together with their labels
 labels.py      labels and targets: spellings put together, rows without a label, amounts told from classes
-write.py       columns to a file: CSV, TSV, Parquet, Feather, JSON; atomic
+write.py       columns to a file: CSV, TSV, Parquet, Feather, JSON; atomic; the formula guard, CSV with some new cells
 
 All of them raise InputError, which is here with the functions that put names and numbers into messages.
 """
@@ -52,16 +51,6 @@ def listed(items: Iterable[Any], most: int = 5) -> str:
     named = list(items)
     head = ", ".join(repr(item) for item in named[:most])
     return head if len(named) <= most else f"{head} and {len(named) - most:,} more"
-
-
-def counted(word: str, items: Iterable[Any]) -> str:
-    """The first few items after the word for them, which is in the plural unless there is one item.
-
-    >>> counted("row", [4]), counted("row", [4, 7])
-    ('row 4', 'rows 4, 7')
-    """
-    named = list(items)
-    return f"{word}{'s' * (len(named) != 1)} {listed(named)}"
 
 
 def number_of(word: str, n: int, then: str = "") -> str:

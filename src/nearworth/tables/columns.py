@@ -17,11 +17,10 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from nearworth._common.types import FloatMatrix, FloatVector
-from nearworth.tables import InputError, counted, listed
-from nearworth.tables.readers import Reader, find_reader, kind_of, odd_cells
+from nearworth.tables import InputError
+from nearworth.tables.readers import Reader, find_reader, kind_of
 
 MILLISECONDS_PER_DAY = 86_400_000.0
-LONG_TEXT = 40  # characters on average: a sentence, not a name
 PROSE = 3.0  # words on average: free text, not a name
 RARE = 3  # a category of fewer rows is grouped with others
 FEW_ROWS = 10  # so few rows may well differ all by chance
@@ -30,10 +29,7 @@ N_TERMS, N_COMPONENTS = 20_000, 50  # of a free text
 TEXT_VARIANCE = 4.0  # a free text counts as much as four numbers
 MOSTLY_DISTINCT = 0.98  # of the rows have an id of their own; the others are copies
 ID_NAME = re.compile(r"(?i:(^|[^a-z])(id|ids|uuid|guid|index|idx|key|unnamed.*|ssn|phone|isbn|ean|sku)$)|[a-z]I[dD]$")
-MOSTLY = 0.5  # share of cells
-NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 NUMERIC = {"number": "number", "date": "date, as days", "truth": "true/false, as 1/0"}
-PLURALS = {"number": "numbers", "truth": "true/false", "date": "dates", "list": "lists"}
 
 
 @dataclass(frozen=True)
@@ -54,46 +50,35 @@ class Column:
         """What an Arrow column becomes by the parameters of a TablePreparer; or a refusal with advice."""
         return _left_out(name, kind)
 
-    def read(self, cells: Any) -> Any:
-        """The cells as `encode` takes them."""
-        return cells if self.reader is None else self.reader(cells)
-
     def encode(self, cells: Any, out: FloatMatrix) -> None:
         """Write an Arrow column into `out` (rows, names)."""
-
-    def unseen(self, cells: Any) -> list[str]:  # noqa: ARG002
-        """Categories that training did not have."""
-        return []
 
     def check_kind(self, cells: Any) -> None:
         """Refuse cells of another kind than in training, unless they can be written as that."""
         found, kind = kind_of(cells), self.kind
         usable = found == kind or "nothing" in (found, kind) or {found, kind} == {"number", "truth"}
         if not usable and not (kind == "text" and found in NUMERIC):
-            here, there = (PLURALS.get(one, one) for one in (found, kind))
-            raise InputError(f"column {self.name!r} holds {there} in training but {here} here.")
+            raise InputError(f"column {self.name!r} holds cells of type {kind} in training but {found} here.")
 
 
 def learn_column(name: str, cells: Any, preparer: Any) -> Column:
-    if not preparer.strict:
-        return _learn_any(name, cells, preparer)
-    kind = kind_of(cells)
-    if kind not in COLUMNS:
-        raise InputError(f"column {name!r}: holds {kind}, which has no distance. Leave it out with --ignore {name!r}.")
-    return COLUMNS[kind].learn(name, kind, cells, preparer)
+    """The column by what its cells stand for; it is left out where it has nothing to compare rows by.
 
-
-def _learn_any(name: str, cells: Any, preparer: Any) -> Column:
-    """The column by what its cells stand for; it is left out where it has nothing to compare rows by."""
-    reader = find_reader(cells, preparer.na_values)
-    read = reader(cells)
+    A strict preparer takes cells as they are, and refuses a column that has no distance.
+    """
+    reader = None if preparer.strict else find_reader(cells, preparer.na_values)
+    read = cells if reader is None else reader(cells)
     kind = kind_of(read)
-    why = f"{kind} has no distance" if kind not in COLUMNS else ""
-    if kind == "number" and not preparer.as_they_are:
-        why = names_rows(name, read)
+    if kind not in COLUMNS:
+        if preparer.strict:
+            raise InputError(f"column {name!r}: holds {kind}, which has no distance. Use --ignore {name!r}.")
+        return _left_out(name, kind, f"{kind} has no distance")
+    if reader is None:
+        return COLUMNS[kind].learn(name, kind, read, preparer)
+    why = names_rows(name, read) if kind == "number" and not preparer.as_they_are else ""
     column = _left_out(name, kind, why) if why else COLUMNS[kind].learn(name, kind, read, preparer)
-    more = [reader.words, odd_cells(cells, read, reader)] if column.names else []
-    return replace(column, reader=reader, words="; ".join(filter(None, [column.words, *more])))
+    more = f"; {reader.words}" if column.names and reader.words else ""
+    return replace(column, reader=reader, words=column.words + more)
 
 
 def names_rows(name: str, cells: Any) -> str:
@@ -104,9 +89,8 @@ def names_rows(name: str, cells: Any) -> str:
     n_distinct = len(np.unique(values))
     if n_distinct == len(values) and int(values.max()) - int(values.min()) == len(values) - 1:
         return "it numbers the rows"
-    if not ID_NAME.search(name) or n_distinct < MOSTLY_DISTINCT * len(values):
-        return ""
-    return f"an id, different in {'every row' if n_distinct == len(values) else 'almost every row'}"
+    is_id = ID_NAME.search(name) and n_distinct >= MOSTLY_DISTINCT * len(values)
+    return "an id, different in almost every row" if is_id else ""
 
 
 def _left_out(name: str, kind: str, why: str = "every cell is empty") -> Column:
@@ -119,11 +103,11 @@ class Numbers(Column):
 
     centre: float = 0.0
     scale: float = 1.0
-    median: float = np.nan  # takes the place of missing values, where these are allowed
+    median: float = np.nan  # takes the place of missing values
 
     @classmethod
     def learn(cls, name: str, kind: str, cells: Any, preparer: Any) -> Column:
-        values = _floats(name, cells, kind)
+        values = _floats(cells, kind)
         known = values[~np.isnan(values)]
         if not known.size:
             return _left_out(name, kind)
@@ -137,12 +121,12 @@ class Numbers(Column):
         names: tuple[str, ...] = (name,)
         if known.size < values.size:
             words += f", missing filled with the median {median:.6g}"
-            if not (preparer.strict or preparer.as_they_are):
+            if not preparer.as_they_are:
                 names, words = (name, f"{name} is missing"), f"{words} and marked ({values.size - known.size:,})"
         return cls(name, kind, words, names, centre=centre, scale=scale or 1.0, median=median)
 
     def encode(self, cells: Any, out: FloatMatrix) -> None:
-        values = _floats(self.name, cells, self.kind)
+        values = _floats(cells, self.kind)
         missing = np.isnan(values)
         values[missing] = self.median
         out[:, 0] = (values - self.centre) / self.scale
@@ -157,8 +141,6 @@ class Categories(Column):
 
     @classmethod
     def learn(cls, name: str, kind: str, cells: Any, preparer: Any) -> Column:
-        if preparer.as_they_are:
-            raise InputError(f"column {name!r}: is text, but --features take numbers as they are.")
         text = _text(cells)
         found = text.value_counts()
         count = dict(zip(found.field(0).to_pylist(), found.field(1).to_pylist(), strict=True))
@@ -166,15 +148,13 @@ class Categories(Column):
             return _left_out(name, kind, "the same in every row") if "" not in count else _left_out(name, kind)
         if not preparer.strict and (len(count) > preparer.max_categories or len(count) == len(text) >= FEW_ROWS):
             return cls._learn_many(name, text, count, preparer)
-        labels, odd = tuple(sorted(count)), _odd_cells(text)
-        if len(labels) > preparer.max_categories:
+        if len(count) > preparer.max_categories:
             raise InputError(
-                f"column {name!r}: {len(labels):,} distinct texts, more than the {preparer.max_categories} that may "
-                f"become 0/1 columns. {_advice(name, text, len(labels), odd)}"
+                f"column {name!r}: {len(count):,} distinct texts, more than the {preparer.max_categories} that may "
+                f"become 0/1 columns. Use --ignore {name!r}, --id {name!r} if it names the rows, or --max-categories."
             )
-        among = " (missing is one of them)" if "" in labels else ""
-        warning = f"; most are numbers, but not {odd}: repair or empty these cells" if odd else ""
-        words = f"{len(labels)} categories{among}, one 0/1 column each{warning}"
+        labels = tuple(sorted(count))
+        words = f"{len(labels)} categories{' (missing is one of them)' * ('' in count)}, one 0/1 column each"
         return cls(name, kind, words, tuple(f"{name}={label}" for label in labels), labels=labels)
 
     @classmethod
@@ -186,8 +166,7 @@ class Categories(Column):
         frequent = sorted(count, key=lambda label: (-count[label], label))[: preparer.max_categories - 1]
         labels = tuple(label for label in frequent if count[label] >= RARE)
         if not any(labels):
-            every = "every" if len(count) == len(text) else "almost every"
-            return _left_out(name, "text", f"a different text in {every} row, as names and ids have")
+            return _left_out(name, "text", "a different text in almost every row, as names and ids have")
         words = f"{len(count):,} categories, a 0/1 column for each of {len(labels)} frequent ones, one for the others"
         labels = (*labels, OTHER)
         return cls(name, "text", words, tuple(f"{name}={label}" for label in labels), labels=labels)
@@ -196,11 +175,6 @@ class Categories(Column):
         other = len(self.labels) - 1 if self.labels[-1] == OTHER else -1
         codes = pc.fill_null(pc.index_in(_text(cells), value_set=pa.array(self.labels, pa.string())), other)
         out[:] = codes.to_numpy()[:, None] == np.arange(len(self.labels))
-
-    def unseen(self, cells: Any) -> list[str]:
-        if self.labels[-1] == OTHER:
-            return []
-        return sorted(set(pc.unique(_text(cells)).to_pylist()) - set(self.labels))
 
 
 @dataclass(frozen=True)
@@ -224,9 +198,7 @@ class FreeText(Column):
             counts = words.fit_transform(texts)
         except ValueError:  # no word occurs twice
             return _left_out(name, kind, "text without a word that two rows share")
-        n = min(N_COMPONENTS, counts.shape[1] - 1, len(texts) - 1)
-        if n < 1:
-            return _left_out(name, kind, "text without words to compare")
+        n = max(1, min(N_COMPONENTS, counts.shape[1] - 1, len(texts) - 1))
         components = make_pipeline(words, TruncatedSVD(n, random_state=0), Normalizer())
         matrix = components.fit_transform(texts)
         weight = min(TEXT_VARIANCE, n)
@@ -244,7 +216,7 @@ class FreeText(Column):
 class Embedding(Column):
     """A list of numbers in each cell, used as it is."""
 
-    mean: Any = None  # takes the place of missing lists, where these are allowed
+    mean: Any = None  # takes the place of missing lists
 
     @classmethod
     def learn(cls, name: str, kind: str, cells: Any, preparer: Any) -> Column:
@@ -254,32 +226,29 @@ class Embedding(Column):
         size = int(lengths[0].as_py())
         words = f"embedding of {size} numbers, used as it is"
         column = cls(name, kind, words, tuple(f"{name}[{i}]" for i in range(size)))
-        if preparer.strict:
-            return column
         matrix = np.empty((len(lengths), size))
         try:
             column.encode(cells.drop_null(), matrix)
         except InputError as problem:
+            if preparer.strict:
+                raise
             return _left_out(name, kind, str(problem).partition(": ")[2].partition(". ")[0].rstrip("."))
         missing = f", {cells.null_count:,} missing filled with the mean" * bool(cells.null_count)
         return replace(column, mean=matrix.mean(axis=0), words=words + missing)
 
     def encode(self, cells: Any, out: FloatMatrix) -> None:
-        if self.mean is not None and cells.null_count:
+        if cells.null_count:
             known = np.asarray(cells.is_valid().to_numpy(), dtype=bool)
             filled = np.empty((int(known.sum()), out.shape[1]))
             self.encode(cells.drop_null(), filled)
             out[:], out[known] = self.mean, filled
             return
         size, where = len(self.names), f"column {self.name!r}:"
-        lengths = pc.fill_null(pc.list_value_length(cells), -1).to_numpy()
+        lengths = pc.list_value_length(cells).to_numpy()
         wrong = np.flatnonzero(lengths != size)
         if wrong.size:
-            got = "nothing" if lengths[wrong[0]] < 0 else f"{lengths[wrong[0]]} numbers"
-            raise InputError(
-                f"{where} row {wrong[0]} holds {got} where others hold {size}. "
-                "Lists must be equally long; drop or repair the row."
-            )
+            problem = f"row {wrong[0]} holds {lengths[wrong[0]]} numbers where others hold {size}"
+            raise InputError(f"{where} {problem}. Lists must be equally long; drop or repair the row.")
         flat = pc.list_flatten(cells)
         if kind_of(flat) != "number":
             raise InputError(f"{where} holds lists of {flat.type}; only lists of numbers can be compared.")
@@ -294,40 +263,16 @@ COLUMNS: dict[str, type[Column]] = {
 }  # fmt: skip
 
 
-def _advice(name: str, text: Any, n_distinct: int, odd: str) -> str:
-    if odd:
-        return f"Most are numbers, but not {odd}: repair or empty these cells, or use --ignore {name!r}."
-    if pc.mean(pc.utf8_length(text)).as_py() > LONG_TEXT:
-        return f"It looks like free text: embed it first and keep the list of numbers, or use --ignore {name!r}."
-    if n_distinct > 0.9 * len(text):
-        return f"It looks like a name for each row: use --id {name!r} or --ignore {name!r}."
-    return f"Use --ignore {name!r}, group rare ones, or raise --max-categories."
-
-
-def _odd_cells(text: Any) -> str:
-    """The cells that keep a column from being numbers, if they are few; empty ones do not."""
-    numbers, empty = pc.match_substring_regex(text, NUMBER), pc.equal(text, "")
-    rows = np.flatnonzero(~pc.or_(numbers, empty).to_numpy())
-    if not len(rows) or pc.mean(numbers).as_py() <= MOSTLY:
-        return ""
-    odd = listed(dict.fromkeys(text.take(rows[:100]).to_pylist()))
-    return f"{odd} ({counted('row', rows.tolist())})"
-
-
 def _text(cells: Any) -> Any:
-    """Text cells, empty ones as "": a category of its own where missing values are allowed."""
+    """Text cells, empty ones as "": a category of its own."""
     return pc.fill_null(cells.cast(pa.string()), "")
 
 
-def _floats(name: str, cells: Any, kind: str) -> FloatVector:
-    """Numbers, NaN where a cell is empty; always a copy. Infinite ones are refused."""
+def _floats(cells: Any, kind: str) -> FloatVector:
+    """Numbers, NaN where a cell is empty; always a copy."""
     if types.is_dictionary(cells.type):
         cells = cells.cast(cells.type.value_type)
     if kind == "date":
         moments = cells.cast(pa.timestamp("ms", tz=getattr(cells.type, "tz", None)), safe=False).cast(pa.int64())
         cells = pc.divide(pc.cast(moments, pa.float64()), MILLISECONDS_PER_DAY)
-    values = np.array(cells.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
-    infinite = np.flatnonzero(np.isinf(values)).tolist()
-    if infinite:
-        raise InputError(f"column {name!r}: infinite at row {listed(infinite)} (0-based). Repair or drop these rows.")
-    return values
+    return np.array(cells.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)

@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 
 from nearworth._common.types import BoolVector, Task
 from nearworth.inputs.targets import are_amounts
-from nearworth.tables import InputError, listed
+from nearworth.tables import InputError, listed, number_of
 from nearworth.tables.read import ARRAYS, DataFile, read_labels
 from nearworth.tables.readers import NOTHING, find_reader, kind_of, missing_cells
 
 MOST_SPELLINGS = 5  # classes whose spellings a message lists
-AS_REGRESSION, AS_CLASSES = ("--task", "regression"), ("--task", "classification")
+AS_REGRESSION = ("--task", "regression")
 
 
 @dataclass(frozen=True)
@@ -49,21 +49,12 @@ class TargetReader:
         y = source.y
         if target is not None and Path(target).suffix.lower() in ARRAYS:
             y = read_labels(target)
-        elif target is not None and not (target == source.y_name and y is not None):
-            hint = "--target may name an .npy file of labels"
-            raise InputError(f"{source.path}: arrays have no column {target!r}; {hint}.")
-        if y is None:
+        elif y is None or target not in (None, source.y_name):
             raise InputError(f"{source.path}: has no labels. Use an .npz with `X` and `y`, or --target labels.npy.")
-        if y.ndim != 1 or len(y) != len(source.X):
+        if y.shape != (len(source.X),):
             rows = f"{len(source.X):,} rows"
             raise InputError(f"{source.path}: y has shape {y.shape} for {rows}; give one label per row.")
-        where = f"{source.path}: the target {target or source.y_name!r}"
-        if y.dtype.kind == "f" and self.strict:
-            _finite(y, f"{source.path}: y")
-        if y.dtype.kind in "fUT" and not self.strict:
-            cells = pa.array(y.astype(np.float64) if y.dtype.kind == "f" else y.tolist())
-            return self.read(pa.chunked_array([cells]), where)
-        return self._numbers(y, np.ones(len(y), dtype=bool), where)
+        return self.read(pa.chunked_array([y.tolist()]), f"{source.path}: the target {target or source.y_name!r}")
 
     def read(self, cells: Any, where: str) -> Target:
         """The target from an Arrow column."""
@@ -77,52 +68,49 @@ class TargetReader:
         labelled = ~self._missing(cells, kind)
         if self.strict and not labelled.all():
             rows = listed(np.flatnonzero(~labelled).tolist())
-            raise InputError(f"{where} is missing at row {rows} (0-based). Drop or fill these rows.", drop="--strict")
+            raise InputError(f"{where} is missing or infinite at row {rows} (0-based).", drop="--strict")
         if not labelled.any():
             raise InputError(f"{where} is empty in every row.")
         known = cells.filter(pa.array(labelled))
-        if kind == "number" or (kind == "truth" and self.task != "regression"):
-            values = known.to_numpy() if kind == "truth" or pa.types.is_integer(known.type) else _floats(known, where)
-            if self.like is None or self.like.y.dtype != object:
-                return self._numbers(values, labelled, where)
+        is_number = kind == "number" or (kind == "truth" and self.task != "regression")
+        if is_number and (self.like is None or self.like.y.dtype != object):
+            exact = kind == "truth" or pa.types.is_integer(known.type)
+            return self._numbers(known.to_numpy() if exact else _floats(known), labelled, where)
         if self.task == "regression":
-            raise InputError(f"{where} holds {kind}, but --task regression needs numbers.", drop="--task regression")
+            raise InputError(f"{where} holds {kind}, but regression needs numbers.", drop="--task regression")
         return self._text(known.cast(pa.string()).to_pylist(), labelled, where)
 
     def _is_amount(self, cells: Any) -> bool:
         """Whether text is read as numbers: they must be asked for, or be too many for classes."""
         if kind_of(cells) != "number" or self.task == "classification":
             return False
-        known = _floats(cells.drop_null(), "")
-        return self.task == "regression" or (self.like is None and are_amounts(known))
+        return self.task == "regression" or (self.like is None and are_amounts(_floats(cells.drop_null())))
 
     def _missing(self, cells: Any, kind: str) -> BoolVector:
-        empty = missing_cells(cells)
-        if kind == "number" and not self.strict:
-            return np.asarray(empty | ~np.isfinite(cells.cast(pa.float64(), safe=False).to_numpy()))
         if kind != "text":
-            return empty
+            return missing_cells(cells)
         text = pc.utf8_lower(pc.utf8_trim_whitespace(pc.fill_null(cells.cast(pa.string()), "")))
         nothing = [""] if self.strict or self.exact else [*NOTHING]
         distinct = set(pc.unique(text).to_pylist())
         pairs = {"-": "+" in distinct, "none": len(distinct - set(nothing)) < 2}  # with "+" or "some", it is a class
         nothing = [cell for cell in nothing if not pairs.get(cell)]
-        return np.asarray(empty | pc.is_in(text, pa.array(nothing)).to_numpy())
+        return np.asarray(pc.is_in(text, pa.array(nothing)).to_numpy())
 
     def _numbers(self, y: Any, labelled: BoolVector, where: str) -> Target:
         task, remarks = self.task or (self.like.task if self.like else None), _left_out(labelled)
-        amounts = y.dtype.kind in "iuf" and are_amounts(y)
-        if task is None and amounts and not self.strict:
+        if task is None and not self.strict and y.dtype.kind in "iuf" and are_amounts(y):
             found = f"{len(np.unique(y)):,} distinct numbers"
-            remarks.append(f"the target has {found}: taken as amounts (--task regression)")
+            remarks.append(f"the target has {found}: taken as amounts, for regression")
             task = "regression"
         if task == "regression":
             return self._checked(Target(y.astype(np.float64), task, labelled, remarks), where)
         if y.dtype.kind == "f":
-            y = _whole(y, where)
-        if amounts and self.like is None:
-            found = f"{len(np.unique(y)):,} distinct numbers in {len(y):,} rows"
-            remarks.append(f"warning: the target has {found}: did you mean --task regression?")
+            broken = np.flatnonzero(y != np.trunc(y))
+            if len(broken):
+                found = f"{y[broken[0]]:g} at row {broken[0]}"
+                problem = f"{where} holds {found}: numbers with fractions are no classes. Use the task regression."
+                raise InputError(problem, add=AS_REGRESSION, drop="--task classification")
+            y = y.astype(np.int64)
         return self._checked(Target(y, "classification", labelled, remarks), where)
 
     def _text(self, labels: list[str], labelled: BoolVector, where: str) -> Target:
@@ -137,9 +125,7 @@ class TargetReader:
             several = [found for found in counts.values() if len(found) > 1]
             for found in several[:MOST_SPELLINGS] if self.like is None else []:
                 spelt = ", ".join(f"{label!r} ({count:,})" for label, count in found.most_common(5))
-                remarks.append(f"labels {spelt} are one class; --exact-labels keeps them apart")
-            if len(several) > MOST_SPELLINGS:
-                remarks.append(f"and so are the spellings of {len(several) - MOST_SPELLINGS:,} more classes")
+                remarks.append(f"labels {spelt} are one class unless labels are exact")
             labels = [spelling[folded(label)] for label in labels]
         y = np.array(labels, dtype=object)
         return self._checked(Target(y, "classification", labelled, remarks, spelling), where)
@@ -148,17 +134,14 @@ class TargetReader:
         """Refuse targets from which nothing can be learnt."""
         if self.like is not None:
             return target
-        y, n_rows = target.y, len(target.y)
-        if n_rows == 1:
-            raise InputError(f"{where} has one row only: there is nothing to compare it with.")
-        distinct = set(y.tolist())
+        y, distinct = target.y, set(target.y.tolist())
         if len(distinct) == 1:
-            only = repr(next(iter(distinct)))
-            raise InputError(f"{where} is {only} in every row: with one class there is nothing to learn.")
-        if target.task == "classification" and len(distinct) == n_rows > 2:
-            advice, numeric = "Is it another column, or --task regression?", y.dtype.kind in "iuf"
-            problem = f"{where} is different in each of the {n_rows:,} rows, so no two share a class. {advice}"
-            raise InputError(problem, add=AS_REGRESSION if numeric else ())
+            raise InputError(f"{where} is {y[0]!r} in every row: with one class there is nothing to learn.")
+        if target.task == "classification" and len(distinct) == len(y) > 2:
+            problem = (
+                f"{where} is different in each of the {len(y):,} rows. Is it another column, or is the task regression?"
+            )
+            raise InputError(problem, add=AS_REGRESSION if y.dtype.kind in "iuf" else ())
         return target
 
 
@@ -173,25 +156,8 @@ def folded(label: str) -> str:
 
 def _left_out(labelled: BoolVector) -> list[str]:
     n, rows = int((~labelled).sum()), listed(np.flatnonzero(~labelled).tolist(), 3)
-    why = "empty, or NA, ? and the like, unless --exact-labels"
-    return [f"{n:,} row{'s' * (n != 1)} without a label left out: {rows} ({why})"] if n else []
+    return [f"{number_of('row', n)} without a label left out: {rows} (empty, or NA, ? and the like)"] if n else []
 
 
-def _floats(cells: Any, where: str) -> Any:
-    return _finite(cells.cast(pa.float64(), safe=False).to_numpy(), where)
-
-
-def _whole(values: Any, where: str) -> Any:
-    broken = np.flatnonzero(_finite(values, where) != np.trunc(values))
-    if len(broken):
-        found = f"{values[broken[0]]:g} at row {broken[0]}"
-        problem = f"{where} holds {found}: numbers with fractions are no classes. Use --task regression."
-        raise InputError(problem, add=AS_REGRESSION, drop=" ".join(AS_CLASSES))
-    return values.astype(np.int64)
-
-
-def _finite(values: Any, where: str) -> Any:
-    strange = np.flatnonzero(~np.isfinite(values))
-    if len(strange):
-        raise InputError(f"{where} is NaN or infinite at row {listed(strange.tolist())} (0-based).")
-    return values
+def _floats(cells: Any) -> Any:
+    return cells.cast(pa.float64(), safe=False).to_numpy()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import narwhals.stable.v2 as nwl
@@ -15,22 +15,14 @@ from sklearn.utils.validation import check_is_fitted
 from nearworth._common.types import BoolVector, FloatMatrix, Task
 from nearworth.inputs.arrow import flat_vectors
 from nearworth.inputs.features import as_narwhals, check_label_column
-from nearworth.inputs.parameters import one_of, whole_number
+from nearworth.inputs.parameters import whole_number
 from nearworth.inputs.sources import as_table
-from nearworth.tables import InputError, counted, listed
+from nearworth.tables import InputError, listed
 from nearworth.tables.columns import Column, learn_column
 from nearworth.tables.labels import Target, TargetReader
 from nearworth.tables.readers import kind_of, missing_cells
 
-MAX_CATEGORIES = 40
-MOST_PROBLEMS = 5
-# What messages about options of the command line say in Python.
-IN_PYTHON = {
-    "--task regression": "task='regression'",
-    "unless --exact-labels": "unless y is an array",
-    "--exact-labels keeps": "y as an array keeps",
-    "--ignore": "drop",
-}
+MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -79,22 +71,12 @@ def prepare_frame(
             f"{argument} has shape {frame.shape}: give rows, and columns beside {label!r} to compare them."
         )
     table, index = flat_vectors(nwl.maybe_reset_index(frame).to_arrow()), nwl.maybe_get_index(frame)
-    try:
-        reader = TargetReader(like.target.task if like else task, like=like.target if like else None)
-        target = reader.read(table[label], f"{argument}: the target {label!r}")
-        target = replace(target, remarks=[_in_python(remark) for remark in target.remarks])
-        table = table.drop_columns(label)
-        preparer = like.preparer if like else TablePreparer().fit(table.take(np.flatnonzero(target.labelled)))
-        X, backend = preparer.transform(table), frame.implementation.value
-        return LabelledFrame(table, X, target, preparer, backend=backend, index=index, label=label)
-    except InputError as error:
-        raise InputError(_in_python(str(error))) from None
-
-
-def _in_python(text: str) -> str:
-    for option, keyword in IN_PYTHON.items():
-        text = text.replace(option, keyword)
-    return text
+    reader = TargetReader(like.target.task if like else task, like=like.target if like else None)
+    target = reader.read(table[label], f"{argument}: the target {label!r}")
+    table = table.drop_columns(label)
+    preparer = like.preparer if like else TablePreparer().fit(table.take(np.flatnonzero(target.labelled)))
+    X, backend = preparer.transform(table), frame.implementation.value
+    return LabelledFrame(table, X, target, preparer, backend=backend, index=index, label=label)
 
 
 class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -102,20 +84,18 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     Numbers are standardised (dates are days, truth values 0 and 1), text from a short list becomes a 0/1 column for
     each category, free text some components of its words, lists of numbers are embeddings and used as they are.
-    Text such as "$1,234.50", "45 %", "31/12/2020", "yes" or "?" is taken for what it stands for. Columns that number
-    or name the rows, or never change, are left out. `describe()` says what became of each column.
+    Text such as "$1,234.50", "45 %", "31/12/2020" or "?" is taken for what it stands for. Missing numbers are
+    filled with the median and marked by a 0/1 column, missing text is a category of its own. Columns that number or
+    name the rows, or never change, are left out. `describe()` says what became of each column.
 
     Parameters
     ----------
-    missing : {"error", "median"}, optional
-        Refuse missing values, or fill numbers with the median, marked by a 0/1 column, and make missing text a category
-        of its own. By default "median", or "error" if strict.
     max_categories : int, default=40
         Of text columns with more distinct values, rare ones are grouped.
     as_they_are : bool, default=False
         Take all numbers as they are, as parts of an embedding.
     strict : bool, default=False
-        Guess nothing: refuse, with advice, long lists of categories, free text, infinite numbers, and cells of other
+        Guess nothing: refuse missing values, long lists of categories, free text, infinite numbers, and cells of other
         types than numbers, dates, truth values, text and lists.
     na_values : sequence of str, default=()
         Further texts and numbers that stand for missing values, besides "?", "-", "None", "n/a" and the like.
@@ -131,10 +111,9 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     def __init__(
-        self, missing: str | None = None, max_categories: int = MAX_CATEGORIES, as_they_are: bool = False,
-        strict: bool = False, na_values: Sequence[str] = (),
+        self, max_categories: int = 40, as_they_are: bool = False, strict: bool = False,
+        na_values: Sequence[str] = (),
     ) -> None:  # fmt: skip
-        self.missing = missing
         self.max_categories = max_categories
         self.as_they_are = as_they_are
         self.strict = strict
@@ -142,15 +121,16 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> TablePreparer:  # noqa: ARG002
         """Learn from a training table (pandas, polars, pyarrow) what each column becomes."""
-        if self.missing is not None:
-            one_of("error", "median")("missing", self.missing)
         whole_number(1)("max_categories", self.max_categories)
         table = _as_arrow(X)
-        self.columns_: list[Column] = self._learn(table)
+        cells = dict(zip(table.column_names, table.columns, strict=True))
+        if self.strict:
+            _refuse_missing({name: one for name, one in cells.items() if not missing_cells(one).all()})
+        self.columns_: list[Column] = [learn_column(name, one, self) for name, one in cells.items()]
         self.feature_names_in_ = np.array(table.column_names, dtype=object)
         self.n_features_in_ = table.num_columns
         if not any(column.names for column in self.columns_):
-            reasons = "; ".join(f"{column.name!r} is {column.words}" for column in self.columns_[:MOST_PROBLEMS])
+            reasons = "; ".join(f"{column.name!r} is {column.words}" for column in self.columns_[:MOST_NAMED])
             raise InputError(f"no column is left to compare rows by: {reasons}.")
         return self
 
@@ -158,13 +138,17 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """The matrix (N, columns made), float64. Columns may come in any order, but all must be there."""
         check_is_fitted(self)
         table = _as_arrow(X)
-        self._check_columns(table)
+        there, here = {*self.feature_names_in_}, {*table.column_names}
+        lost, extra = sorted(there - here), sorted(here - there)
+        if lost or extra:
+            found = f"Missing: {lost[:MOST_NAMED]}; further: {extra[:MOST_NAMED]}"
+            raise InputError(f"columns differ from training. {found}.")
         used = [column for column in self.columns_ if column.names]
-        cells = {column.name: column.read(table[column.name]) for column in used}
+        cells = {one.name: one.reader(table[one.name]) if one.reader else table[one.name] for one in used}
         for column in used:
             column.check_kind(cells[column.name])
-        for problem in self._missing(cells):
-            raise problem
+        if self.strict:
+            _refuse_missing(cells)
         matrix = np.empty((table.num_rows, len(self.get_feature_names_out())))
         start = 0
         for column in used:
@@ -183,63 +167,14 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         return [f"{column.name}: {column.words}" for column in self.columns_]
 
-    def unseen(self, X: Any) -> dict[str, list[str]]:
-        """Categories that training did not have, by column; their 0/1 columns are all 0."""
-        table = _as_arrow(X)
-        found = {column.name: column.unseen(column.read(table[column.name])) for column in self.columns_}
-        return {name: labels for name, labels in found.items() if labels}
 
-    def _learn(self, table: Any) -> list[Column]:
-        """What each column becomes; the problems of all columns are reported together."""
-        columns: list[Column] = []
-        problems: list[InputError] = []
-        for name in table.column_names:
-            try:
-                columns.append(learn_column(name, table[name], self))
-            except InputError as problem:
-                problems.append(problem)
-        if self._refuses_missing:
-            cells = {name: table[name] for name in table.column_names}
-            cells |= {column.name: column.read(cells[column.name]) for column in columns}
-            known = {name: one for name, one in cells.items() if not missing_cells(one).all()}
-            problems = self._missing(known) + problems
-        if len(problems) > 1:
-            first = " ".join(f"({number}) {p}" for number, p in enumerate(problems[:MOST_PROBLEMS], start=1))
-            rest = f" And {len(problems) - MOST_PROBLEMS:,} more." if len(problems) > MOST_PROBLEMS else ""
-            raise InputError(f"{len(problems):,} problems: {first}{rest}")
-        if problems:
-            raise problems[0]
-        return columns
-
-    @property
-    def _refuses_missing(self) -> bool:
-        return self.strict if self.missing is None else self.missing == "error"
-
-    def _missing(self, columns: dict[str, Any]) -> list[InputError]:
-        """The refusal of missing values, if they are not allowed: how many, in which columns and rows."""
-        if not self._refuses_missing:
-            return []
-        masks = {name: mask for name, cells in columns.items() if (mask := missing_cells(cells)).any()}
-        if not masks:
-            return []
+def _refuse_missing(columns: dict[str, Any]) -> None:
+    """Refuse empty cells and infinite numbers."""
+    masks = {name: mask for name, cells in columns.items() if (mask := missing_cells(cells)).any()}
+    if masks:
         rows = np.flatnonzero(np.logical_or.reduce(list(masks.values()))).tolist()
-        count = sum(int(mask.sum()) for mask in masks.values())
-        message = (
-            f"{count:,} missing value{'s' * (count != 1)} in {counted('column', masks)} at {counted('row', rows)} "
-            f"(0-based). Drop or fill {'this row' if len(rows) == 1 else 'these rows'}, "
-            f"--ignore the column{'s' * (len(masks) != 1)}, or use --missing median."
-        )
-        return [InputError(message)]
-
-    def _check_columns(self, table: Any) -> None:
-        here, there = set(table.column_names), set(self.feature_names_in_)
-        lost, extra = sorted(there - here), sorted(here - there)
-        if lost:
-            verb, instead = "is" if len(lost) == 1 else "are", f"; it has {listed(extra)} instead" if extra else ""
-            raise InputError(f"{counted('column', lost)} {verb} missing, which training had{instead}.")
-        if extra:
-            verb, them = ("was", "it") if len(extra) == 1 else ("were", "them")
-            raise InputError(f"{counted('column', extra)} {verb} not there in training; --ignore {them}.")
+        where = f"missing or infinite values in column {listed(masks)} at row {listed(rows)} (0-based)"
+        raise InputError(f"{where}. Drop or fill these rows, or --ignore the column.")
 
 
 def _as_arrow(X: Any) -> Any:

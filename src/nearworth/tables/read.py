@@ -1,25 +1,37 @@
-"""A file to a table or to arrays. Anything wrong with the file is one InputError that names it."""
+"""A file to a table or to arrays. Anything wrong with the file is one InputError that names it.
+
+CSV files may be of any origin: their dialect is found, and the quotes that `write` puts before formulas are removed.
+"""
 
 from __future__ import annotations
 
+import codecs
+import csv
 import gzip
+import io
 import json
-import math
 import os
+import re
 import zipfile
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass, replace
+from itertools import islice, zip_longest
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import pyarrow.feather as feather
+import pyarrow.json as pa_json
+import pyarrow.parquet as pq
 
+from nearworth._common.files import parse_npy
 from nearworth._common.memory import free_memory
 from nearworth.inputs.file_rows import map_npy
 from nearworth.tables import InputError, listed
-from nearworth.tables.csv_files import CHUNK, find_dialect, read_csv, suffix_of
 
 FORMATS = {
     **dict.fromkeys((".csv", ".tsv", ".txt"), "CSV"),
@@ -32,12 +44,21 @@ FORMATS = {
 ARRAYS = (".npz", ".npy")
 PACKED = tuple(suffix for suffix, kind in FORMATS.items() if kind in ("CSV", "JSON"))  # may end in .gz
 MOST_UNPACKED, MOST_PACKED = 10**9, 200  # bytes that any file may unpack to; times its size, from there on
-JSON_BLOCK = 32 * 1024 * 1024  # a row must fit in one
-OTHERS = {
-    **dict.fromkeys((".gz", ".bz2", ".xz", ".zst", ".zip"), "compressed; unpack it first"),
-    **dict.fromkeys((".xls", ".ods"), "a workbook; save it as .xlsx or CSV"),
-    **dict.fromkeys((".pkl", ".pickle", ".joblib"), "a pickle, which could run code; save it as Parquet or CSV"),
+SAMPLE = 256 * 1024
+CHUNK = 4 * 1024 * 1024
+BLOCK, LARGE_BLOCK = 1024 * 1024, 32 * 1024 * 1024  # a row must fit in one
+DELIMITERS = (",", ";", "\t", "|")
+ENCODINGS = ("utf-8", "cp1252", "latin-1")  # the last one can decode everything
+OTHER_FILES = {  # how they begin, after a byte-order mark
+    rb"\s*\Z": "empty.",
+    rb"PK\x03\x04|\xd0\xcf\x11\xe0|\x1f\x8b|%PDF|\xff\xfe|\xfe\xff|[^\x00]*\x00": (
+        "binary (NUL bytes, an Excel workbook, gzip, PDF, UTF-16). Save it as UTF-8, or give it its right extension."
+    ),
+    rb"(?i)\s*<(!doctype|html|\?xml|head|body)": "a web page (HTML or XML). Was a login or error page saved as CSV?",
+    rb"\s*(\{|\[\{|\[\[)": "JSON, not a table. Name it .json, or save it as CSV.",
 }
+# Python's re and Arrow's RE2 both read it. The last four characters are full-width forms of = + - @.
+DANGEROUS = "'*[=+\\-@\t\r\n\x00\uff1d\uff0b\uff0d\uff20]"
 
 
 @dataclass(frozen=True)
@@ -58,30 +79,22 @@ class DataFile:
         return self.table is not None
 
 
-def read(path: str | os.PathLike[str], text_only: bool = False, strict: bool = False) -> DataFile:
-    """Read a table or arrays, by extension; text_only leaves CSV cells as text; strict refuses repeated names."""
+def read(path: str | os.PathLike[str], text_only: bool = False) -> DataFile:
+    """Read a table or arrays, by extension; text_only leaves CSV cells as text."""
     with _opened(path) as (file, kind):
-        if kind == "CSV":
-            return _checked(_read_csv(file, text_only), strict)
-        if kind in ("JSON", "Excel"):
-            return _checked(DataFile(str(file), _read_json(file) if kind == "JSON" else _read_excel(file)), strict)
-        if kind != "numpy":
-            table = _read_columnar(file, kind)
-            index = [name for name in table.column_names if name.startswith("__index_level_")]
-            data = DataFile(str(file), table.drop_columns(index), index=table.select(index) if index else None)
-            return _checked(data, strict)
         if file.suffix.lower() == ".npz":
             return _load_npz(file)
-        return DataFile(str(file), X=_as_matrix(file, map_npy(file, f"{file}:")))
+        if kind == "numpy":
+            return DataFile(str(file), X=_as_matrix(file, map_npy(file, f"{file}:")))
+        if kind == "CSV":
+            return _checked(_read_csv(file, text_only))
+        if kind in ("JSON", "Excel"):
+            return _checked(DataFile(str(file), _read_json(file) if kind == "JSON" else _read_excel(file)))
+        return _checked(_read_columnar(file, kind))
 
 
 def count_rows(path: str | os.PathLike[str]) -> int:
-    """How many rows `read` would find; a Parquet file need not be read for that."""
-    with _opened(path) as (file, kind):
-        if kind == "Parquet":
-            import pyarrow.parquet as pq
-
-            return int(pq.read_metadata(file).num_rows)
+    """How many rows `read` finds."""
     source = read(path)
     return source.table.num_rows if source.is_table else len(source.X)
 
@@ -99,17 +112,11 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[Path, str]]:
     suffix = suffix_of(file)
     if suffix not in PACKED:
         suffix = file.suffix.lower()
-    problems = {
-        "is a directory; give one file": file.is_dir(),
-        "there is no such file": not file.exists(),
-        "no permission to read it": not os.access(file, os.R_OK),
-        "is not a regular file; save the data to one first": not file.is_file(),
-        f"is {OTHERS.get(suffix)}": suffix in OTHERS,
-        f"its extension {file.suffix!r} is not known. Use one of {', '.join(FORMATS)}": suffix not in FORMATS,
-    }
-    for problem, found in problems.items():
-        if found:
-            raise InputError(f"{file}: {problem}.")
+    if not file.is_file():
+        raise InputError(f"{file}: {'is a directory or a device' if file.exists() else 'there is no such file'}.")
+    if suffix not in FORMATS:
+        known = ", ".join(FORMATS)
+        raise InputError(f"{file}: its extension {file.suffix!r} is not known. Save the data as one of {known}.")
     kind = FORMATS[suffix]
     try:
         _check_unpacked(file, kind)
@@ -120,8 +127,6 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[Path, str]]:
         why = (getattr(error, "strerror", None) or str(error) or repr(error)).splitlines()[0]
         if why.startswith(f"{file}: "):
             raise InputError(why) from error
-        if "pickle" in why or "Python objects" in why:
-            raise InputError(f"{file}: holds pickled objects, which could run code. Save plain arrays.") from error
         raise InputError(f"{file}: is not a {kind} file that can be read: {why}") from error
 
 
@@ -129,13 +134,11 @@ def _check_unpacked(path: Path, kind: str) -> None:
     """Refuse, before anything is unpacked, files that hold more than they could honestly, or than there is room for."""
     packed, free = path.stat().st_size, free_memory() or MOST_UNPACKED
     if kind == "Parquet":
-        import pyarrow.parquet as pq
-
         found = pq.read_metadata(path)
         size = found.num_rows * found.num_columns  # a byte for each cell, at least
     elif kind == "Excel" or path.suffix.lower() == ".npz":
         with zipfile.ZipFile(path) as archive:
-            size = sum(_declared(archive, member) for member in archive.infolist()) * (10 if kind == "Excel" else 1)
+            size = sum(member.file_size for member in archive.infolist()) * (10 if kind == "Excel" else 1)
     elif path.suffix.lower() == ".gz":
         with gzip.open(path) as file:  # the sizes of its parts are nowhere declared
             size, free = 0, min(free, max(MOST_UNPACKED, MOST_PACKED * packed))
@@ -148,21 +151,97 @@ def _check_unpacked(path: Path, kind: str) -> None:
         raise InputError(f"{path}: its {packed:,} bytes unpack to {size / 1e9:,.1f} GB or more, {limit}")
 
 
-def _declared(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> int:
-    """Bytes of a member of an archive, by what it declares: as a file, and as an array."""
-    if not member.filename.endswith(".npy"):
-        return member.file_size
-    with archive.open(member) as file:
-        old = np.lib.format.read_magic(file) == (1, 0)  # type: ignore[no-untyped-call]
-        read_header = np.lib.format.read_array_header_1_0 if old else np.lib.format.read_array_header_2_0
-        shape, _, dtype = read_header(file)  # type: ignore[no-untyped-call]
-    declared = math.prod(shape) * dtype.itemsize
-    if declared > member.file_size:
-        raise InputError(f"{archive.filename}: {member.filename} declares {declared:,} bytes and has fewer.")
-    return member.file_size
+@dataclass(frozen=True)
+class Dialect:
+    """How a CSV file is written."""
+
+    encoding: str
+    quotes: bool
+    delimiter: str
+    decimal: str
+    names: tuple[str, ...]  # of columns
+
+
+def open_csv(path: Path, encoding: str | None = None) -> IO[Any]:
+    """The file as bytes, or as text in an encoding; a packed one is unpacked."""
+    opened: Callable[..., IO[Any]] = gzip.open if path.suffix.lower() == ".gz" else open
+    return opened(path, "rb") if encoding is None else opened(path, "rt", encoding=encoding, newline="")
+
+
+def suffix_of(path: Path) -> str:
+    """The last extension, or the one before .gz.
+
+    >>> suffix_of(Path("a.CSV.gz")), suffix_of(Path("a.b.parquet"))
+    ('.csv', '.parquet')
+    """
+    return Path(path.stem if path.suffix.lower() == ".gz" else path.name).suffix.lower()
+
+
+def find_dialect(path: Path) -> Dialect:
+    """How the file is written, by its first rows; files that are no table are refused."""
+    with open_csv(path) as file:
+        sample = file.read(SAMPLE).removeprefix(codecs.BOM_UTF8)
+    for beginning, what in OTHER_FILES.items():
+        if re.match(beginning, sample):
+            raise InputError(f"{path}: is {what}")
+    if len(sample) >= SAMPLE - len(codecs.BOM_UTF8):  # the last row is cut
+        sample = sample[: sample.rfind(b"\n") + 1] or sample
+    encoding, quotes = _scan(path)
+    text = sample.decode(encoding, errors="ignore")
+    known = ["\t"] if suffix_of(path) == ".tsv" else DELIMITERS
+    delimiter = max(known, key=lambda delimiter: _regularity(_first_rows(text, delimiter)))
+    rows = _first_rows(text, delimiter)
+    return Dialect(encoding, quotes, delimiter, _find_decimal(rows) if delimiter != "," else ".", tuple(rows[0]))
+
+
+def _scan(path: Path) -> tuple[str, bool]:
+    """The first encoding in which the whole file can be read, and whether quotes occur."""
+    for encoding in ENCODINGS:
+        with suppress(UnicodeDecodeError), open_csv(path, encoding) as file:
+            return encoding, sum('"' in chunk for chunk in iter(lambda: file.read(CHUNK), "")) > 0
+    raise AssertionError("Latin-1 decodes everything")
+
+
+def _first_rows(text: str, delimiter: str) -> list[list[str]]:
+    csv.field_size_limit(2**31 - 1)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    return list(islice(filter(None, reader), 50))
+
+
+def _regularity(rows: list[list[str]]) -> tuple[float, int]:
+    """The share of rows with as many columns as the header, and their number: the largest has the right delimiter."""
+    width = len(rows[0])
+    return (sum(len(row) == width for row in rows) / len(rows) if width > 1 else 0.0), width
+
+
+def _find_decimal(rows: list[list[str]]) -> str:
+    """A comma where the first rows have numbers with decimal commas and none with points."""
+    found = (re.fullmatch(r"\s*[+-]?\d+([.,])\d+\s*", cell) for row in rows for cell in row)
+    return "," if {number[1] for number in found if number} == {","} else "."
+
+
+def _parse(path: Path, dialect: Dialect, types: dict[str, Any]) -> Any:
+    parse = pa_csv.ParseOptions(delimiter=dialect.delimiter, newlines_in_values=dialect.quotes)
+    convert = pa_csv.ConvertOptions(decimal_point=dialect.decimal, column_types=types)
+    small, large = (pa_csv.ReadOptions(encoding=dialect.encoding, block_size=block) for block in (BLOCK, LARGE_BLOCK))
+    # Types of the first block save memory, where they hold for all rows.
+    with suppress(pa.ArrowInvalid), pa_csv.open_csv(path, small, parse, convert) as reader:
+        return reader.read_all()
+    large.use_threads = False  # so that messages number the rows, the header being row 1
+    try:
+        return pa_csv.read_csv(path, large, parse, convert)
+    except pa.ArrowInvalid as error:
+        advice = "Quote cells that hold the delimiter, or repair the row."
+        raise InputError(f"{path}: cannot be read as a table: {str(error).splitlines()[0][:200]}. {advice}") from error
+
+
+def restore_column(column: Any) -> Any:
+    """The text that `guard_column` was given."""
+    return pc.replace_substring_regex(column, f"^'({DANGEROUS})", r"\1")
 
 
 def _read_csv(path: Path, text_only: bool) -> DataFile:
+    """The table, with column types inferred from all rows unless only text is asked for."""
     dialect = find_dialect(path)
     found = {
         f"is not UTF-8; read as {dialect.encoding}": dialect.encoding != "utf-8",
@@ -170,35 +249,31 @@ def _read_csv(path: Path, text_only: bool) -> DataFile:
         "numbers have decimal commas": dialect.decimal == ",",
     }
     remarks = tuple(f"{path}: {remark}" for remark, holds in found.items() if holds)
-    return DataFile(str(path), read_csv(path, dialect, text_only), remarks=remarks)
+    table = _parse(path, dialect, dict.fromkeys(dialect.names, pa.string()) if text_only else {})
+    names = [name.strip() or "unnamed" for name in table.column_names]  # pandas leaves row numbers without a name
+    columns = [restore_column(c) if pa.types.is_string(c.type) else c for c in table.columns]
+    return DataFile(str(path), pa.table(columns, names=names), remarks=remarks)
 
 
-def _read_columnar(path: Path, kind: str) -> Any:
-    import pyarrow.feather as feather
-    import pyarrow.parquet as pq
-
+def _read_columnar(path: Path, kind: str) -> DataFile:
     table = pq.ParquetFile(path).read() if kind == "Parquet" else feather.read_table(path)
     table.validate(full=True)  # damaged offsets would crash the process later
-    return table
+    index = [name for name in table.column_names if name.startswith("__index_level_")]
+    return DataFile(str(path), table.drop_columns(index), index=table.select(index) if index else None)
 
 
 def _read_json(path: Path) -> Any:
     """One object per line, or one array of objects."""
-    import pyarrow as pa
-    import pyarrow.json as pa_json
-
     with pa.input_stream(str(path)) as file:
         start = file.read(1024).lstrip(b"\xef\xbb\xbf \t\r\n")
     with pa.input_stream(str(path)) as file:
         if start.startswith(b"["):
             return pa.Table.from_pylist(json.loads(file.read().decode("utf-8-sig")))
-        return pa_json.read_json(file, pa_json.ReadOptions(block_size=JSON_BLOCK))
+        return pa_json.read_json(file, pa_json.ReadOptions(block_size=LARGE_BLOCK))
 
 
 def _read_excel(path: Path) -> Any:
     """The first sheet of a workbook, values in place of formulas; columns of mixed types become text."""
-    import pyarrow as pa
-
     try:
         from openpyxl import load_workbook  # type: ignore[import-untyped]
     except ImportError as error:
@@ -207,27 +282,22 @@ def _read_excel(path: Path) -> Any:
         sheet = book.worksheets[0]
         sheet.reset_dimensions()  # a workbook may declare many more rows and columns than it has
         rows = [row for row in sheet.iter_rows(values_only=True) if any(cell is not None for cell in row)]
-    if not rows:
-        raise InputError(f"{path}: its first sheet is empty.")
-    columns = []
-    width = max(map(len, rows), default=0)
-    rows = [(*row, *[None] * (width - len(row))) for row in rows]
-    for cells in zip(*rows[1:], strict=True) if len(rows) > 1 else ([] for _ in rows[0]):
+    names, columns = [], []
+    for name, *cells in zip_longest(*rows):
+        names.append("unnamed" if name is None else str(name))
         try:
             columns.append(pa.array(cells))
         except (pa.ArrowInvalid, pa.ArrowTypeError):
             columns.append(pa.array([None if cell is None else str(cell) for cell in cells]))
-    return pa.table(columns, names=["unnamed" if name is None else str(name) for name in rows[0]])
+    return pa.table(columns, names=names)
 
 
-def _checked(data: DataFile, strict: bool) -> DataFile:
+def _checked(data: DataFile) -> DataFile:
     """The data with names that are distinct, if there are rows."""
     path, table, count = data.path, data.table, Counter(data.table.column_names)
     repeated = [name for name, times in count.items() if times > 1]
-    if repeated and strict:
-        raise InputError(f"{path}: the column name {listed(repeated)} occurs more than once. Make the names distinct.")
     if table.num_rows == 0:
-        raise InputError(f"{path}: has {table.num_columns} column{'s' * (table.num_columns != 1)} but no rows.")
+        raise InputError(f"{path}: has no rows.")
     if not repeated:
         return data
     names: dict[str, None] = {}  # in their order
@@ -242,8 +312,10 @@ def _checked(data: DataFile, strict: bool) -> DataFile:
 
 def _load_npz(path: Path) -> DataFile:
     """X and y, or else the only array of several dimensions and the only one with a number or text for each row."""
-    with np.errstate(all="raise"), np.load(path, allow_pickle=False) as archive:
-        arrays = {name: archive[name] for name in archive.files if name in ("X", "y") or "X" not in archive}
+    with zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
+        wanted = [name for name in names if name in ("X.npy", "y.npy") or "X.npy" not in names]
+        arrays = {name.removesuffix(".npy"): parse_npy(archive.read(name)) for name in wanted}
     matrices = ["X"] if "X" in arrays else [name for name, array in arrays.items() if array.ndim >= 2]
     if len(matrices) != 1:
         shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "no arrays"

@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from nearworth._common.types import BoolVector
-from nearworth.tables import counted, listed
 
 # Lower case: what people and programs write where there is nothing.
 NOTHING = ("", "?", "-", "--", ".", "na", "n/a", "#n/a", "nan", "nat", "none", "null", "nil", "<na>", "missing")
@@ -36,8 +35,6 @@ ORDERS = {
     "%b-%d-%Y": "month first", "%d-%m-%y": "day first", "%m-%d-%y": "month first", "%d-%b-%y": "day first",
 }  # fmt: skip
 TIMES = ("", "-%H:%M", "-%H:%M:%S", "-%I:%M-%p", "-%I:%M:%S-%p")
-TRUTHS = ({"yes", "no"}, {"y", "n"}, {"true", "false"}, {"t", "f"}, {"on", "off"})
-TRUE = ("yes", "y", "true", "t", "on")
 
 KINDS = {
     "truth": (types.is_boolean,),
@@ -67,9 +64,6 @@ class Reader:
         if types.is_dictionary(cells.type):
             cells = cells.cast(cells.type.value_type)
         kind = kind_of(cells)
-        if types.is_time(cells.type) or types.is_duration(cells.type):
-            width = pa.int32() if types.is_time32(cells.type) else pa.int64()
-            return cells.cast(width)
         if kind == "number":
             return self._known_numbers(cells)
         if kind != "text":
@@ -148,21 +142,8 @@ class DateText(Reader):
                 days = pc.strptime(dashed, format=order + time, unit="s", error_is_null=True)
                 fits[order + time] = len(days) - days.null_count
         best = max(fits, key=lambda form: fits[form])  # the first of equals: day before month
-        first = ORDERS[next(order for order in ORDERS if best.startswith(order))]
-        other = best.replace("%d-%m", "%m-%d")
-        words = f"{first}{', though month first would fit, too' if other != best and fits[other] == fits[best] else ''}"
-        reader = cls(nothing, words, best)
+        reader = cls(nothing, ORDERS[next(order for order in ORDERS if best.startswith(order))], best)
         return reader if kind_of(reader(text)) == "date" else None
-
-
-@dataclass(frozen=True)
-class TruthText(Reader):
-    """Yes and no."""
-
-    def _convert(self, text: Any) -> Any:
-        lower = pc.utf8_lower(text)
-        known = pc.is_in(lower, pa.array(sorted(set().union(*TRUTHS))))
-        return _mostly(pc.if_else(known, pc.is_in(lower, pa.array(TRUE)), pa.scalar(None, pa.bool_())), text)
 
 
 @dataclass(frozen=True)
@@ -188,14 +169,11 @@ def find_reader(cells: Any, na_values: Iterable[str] = ()) -> Reader:
         return plain
     text = plain(cells).drop_null()
     sample = text.slice(0, SAMPLE)
-    distinct = set(pc.unique(pc.utf8_lower(sample)).to_pylist())
     looks: dict[type[Reader], Any] = {
         NumberText: pc.match_substring_regex(sample, NUMBER),
         DateText: pc.match_substring_regex(_dashed(sample), DATE),
         ListText: pc.match_substring_regex(sample, r"^\[\s*[-\d.].*\]$"),
     }
-    if len(distinct) == 2 and distinct in TRUTHS:
-        return TruthText(nothing)
     for kind_of_reader, fitting in looks.items():
         looks_so = len(text) and pc.mean(fitting).as_py() >= ENOUGH / 2
         if looks_so and (found := kind_of_reader.find(text, nothing)):
@@ -203,22 +181,14 @@ def find_reader(cells: Any, na_values: Iterable[str] = ()) -> Reader:
     return plain
 
 
-def odd_cells(cells: Any, read: Any, reader: Reader) -> str:
-    """The cells with something in them that the reader takes for missing, in words."""
-    if kind_of(cells) != "text" or kind_of(read) == "text":
-        return ""
-    odd = np.flatnonzero(missing_cells(read) & ~missing_cells(Reader(reader.nothing)(cells)))
-    if not len(odd):
-        return ""
-    found = listed(dict.fromkeys(str(cell) for cell in cells.take(odd[:100]).to_pylist()), 3)
-    return f"{found} ({counted('row', odd.tolist())}) taken as missing"
-
-
 def missing_cells(cells: Any) -> BoolVector:
-    """Which cells are empty: null, NaN, or text without a character."""
-    empty = pc.is_null(cells, nan_is_null=True)
+    """Which cells hold nothing: null, a number that is not finite, or text without a character."""
     if kind_of(cells) == "text":
-        empty = pc.or_(empty, pc.equal(pc.fill_null(cells.cast(pa.string()), ""), ""))
+        empty = pc.equal(pc.fill_null(cells.cast(pa.string()), ""), "")
+    elif types.is_floating(cells.type):
+        empty = pc.invert(pc.fill_null(pc.is_finite(cells), False))
+    else:
+        empty = cells.is_null()
     return np.asarray(empty.to_numpy(), dtype=bool)
 
 

@@ -1,30 +1,37 @@
 """Columns to files: the format by extension, complete or not at all, never over an existing file unasked.
 
-All CSV that nearworth writes comes from here (or, in `apply`, from csv_files), so that no cell of it runs in a
-spreadsheet.
+All CSV that nearworth writes comes from here, so that no cell of it runs in a spreadsheet. The formula guard follows
+OWASP: text that begins with = + - @, a tab, a line break or a NUL gets a single quote in front. Text that already looks
+guarded (quotes, then such a character) gets one more quote, so that removing one quote restores every text. Numbers
+such as -1.5, -1,5 or -inf and a lone + or - are harmless and stay as they are.
 """
 
 from __future__ import annotations
 
+import csv
 import json
 import os
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterator
+from itertools import islice, tee
 from pathlib import Path
 from typing import IO, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
 
 from nearworth._common.files import atomic_write
 from nearworth.tables import InputError
-from nearworth.tables.csv_files import guard, guard_column
+from nearworth.tables.read import DANGEROUS, Dialect, open_csv
 from nearworth.tables.readers import kind_of
 
 FORMATS = (".csv", ".tsv", ".parquet", ".feather", ".json")
 STDOUT = "-"
+NUMBER = re.compile(r"[+-](?:(?:\d+(?:[.,]\d*)*|[.,]\d+)(?:[eE][+-]?\d+)?%?|[iI]nf(?:inity)?)?")  # as in page.js
 
 
 def check_output(
@@ -39,7 +46,6 @@ def check_output(
     ending = target.suffix or "a file without extension"
     problems = {
         f"cannot write {ending!r}; use {', '.join(formats)}": target.suffix.lower() not in formats,
-        "is a directory; name a file in it": target.is_dir(),
         f"there is no folder {str(target.parent)!r} to write to": not folder.is_dir(),
         f"no permission to write to the folder {str(folder)!r}": not os.access(folder, os.W_OK),
         "is one of the files that data are read from. Give the output another name": is_input,
@@ -100,3 +106,69 @@ def _as_cells(name: str, column: Any) -> Any:
     if kind == "text":
         return guard_column(column.cast(pa.string()))
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def guard(cell: str) -> str:
+    """The cell in a form that no spreadsheet runs.
+
+    >>> guard("=1+2"), guard("-1.5"), guard("plain")
+    ("'=1+2", '-1.5', 'plain')
+    """
+    return f"'{cell}" if re.match(DANGEROUS, cell) and not NUMBER.fullmatch(cell) else cell
+
+
+def guard_column(column: Any) -> Any:
+    if not pc.any(pc.match_substring_regex(column, f"^{DANGEROUS}")).as_py():
+        return column
+    return pa.chunked_array([[None if cell is None else guard(cell) for cell in column.to_pylist()]], column.type)
+
+
+def replace_cells(
+    path: Path, dialect: Dialect, column: int, rows: Container[int], change: Callable[[int, str], str | None],
+    n_rows: int,
+) -> Iterator[bytes]:  # fmt: skip
+    """The bytes of a CSV file, record by record, with new cells in one column.
+
+    `change` is called with the row and the text of each cell in `rows`; it returns the new text, or None to leave the
+    row out.
+    """
+    row, n_lines = -1, 0  # the header
+    with open_csv(path, dialect.encoding) as file:
+        lines, copies = tee(file)
+        reader = csv.reader(lines, delimiter=dialect.delimiter)
+        for cells in reader:
+            record = "".join(islice(copies, reader.line_num - n_lines))
+            n_lines = reader.line_num
+            if row in rows and cells:
+                start, end = _span(record, column, dialect.delimiter)
+                new = change(row, cells[column])
+                if new is None:
+                    row += 1
+                    continue
+                quotes = record.startswith('"', start) or not new
+                record = record[:start] + _in_quotes(new, dialect.delimiter, always=quotes) + record[end:]
+            try:
+                yield record.encode(dialect.encoding)
+            except UnicodeEncodeError:
+                why = f"is {dialect.encoding}, which cannot write the label {new!r}; save it as UTF-8 first."
+                raise InputError(f"{path}: {why}") from None
+            row += bool(cells)  # empty lines are no rows
+    if row != n_rows:  # parsers disagree on quotes that are neither closed nor doubled
+        raise InputError(f"{path}: has {n_rows:,} rows, but {row:,} by its quotes. Repair the quotes in cells.")
+
+
+def _span(record: str, column: int, delimiter: str) -> tuple[int, int]:
+    """Where a cell of a record starts and ends, quotes included; the last quote may be absent.
+
+    >>> _span('a,"b,""c",d', 1, ",")
+    (2, 9)
+    """
+    before = re.escape(delimiter)
+    cell = rf'(?:^|{before})((?:"[^"]*+(?:""[^"]*+)*+"?+)?+[^{before}\r\n]*+)'
+    return next(islice(re.finditer(cell, record), column, None)).span(1)
+
+
+def _in_quotes(cell: str, delimiter: str, always: bool = False) -> str:
+    """The cell in quotes if it needs them."""
+    needed = always or not set(delimiter + '"\r\n').isdisjoint(cell)
+    return '"' + cell.replace('"', '""') + '"' if needed else cell

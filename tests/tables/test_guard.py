@@ -8,7 +8,8 @@ import io
 import pyarrow as pa
 import pytest
 
-from nearworth.tables.csv_files import Dialect, guard, replace_cells, restore_column
+from nearworth.tables.read import Dialect, restore_column
+from nearworth.tables.write import guard, replace_cells
 
 HOSTILE = ["=1+2", "+A1", "-A1", "@x", "\tx", "\rx", "\nx", "\x00x", "'=1", "''=1", "\uff1d1"]
 HARMLESS = ["'", "-1.5", "+3", "-1,5", "-5%", "-inf", "-", "plain", "", "it's"]
