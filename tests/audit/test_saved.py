@@ -10,7 +10,7 @@ import pytest
 
 import nearworth as nw
 from nearworth._common.files import write_archive
-from nearworth.audit.saved import pack
+from nearworth.audit.export import pack
 from noisy_labels import blobs
 
 

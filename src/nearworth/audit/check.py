@@ -44,7 +44,7 @@ def check_rows(audit: LabelAudit, X_new: Any, y_new: Any) -> LabelAudit:
     exact = {**estimator.get_params(deep=False), "search": "exact", "max_error": None, "standard_errors": False}
     codes = _known_labels(audit, y_new, check_features(X_new, "X_new").data.shape[0])
     problem = estimator.training_set_.problem(X_new, y_new, None, exact)
-    _, lists = value_and_nearest(problem, audit.n_voters)
+    _, lists = value_and_nearest(problem, audit._voters.rows.shape[1])
     voters = Voters.of(lists.rows, lists.keys, estimator.n_neighbors)
     if isinstance(model, TargetModel):
         answers = _judge_targets(audit, model, problem, voters, codes)

@@ -60,36 +60,23 @@ class Explanation:
     def sentence(self) -> str:
         """The gist, for a person."""
         kind = "is labelled" if self.suggested_range is None else "has the target"
-        gist = f"Row {self.row} {kind} {_show(self.label)}: {self.why}."
+        gist = f"Row {self.row} {kind} {show(self.label)}: {self.why}. It is worth {self.value:.3g} to the {self.others}"
         if self.suggested not in self.value_under or self.suggested == self.label:
-            effect = "hurts" if self.value < 0 else "helps"
-            return f"{gist} Its value is {self.value:.3g}, which {effect} the {self.others}."
-        return (
-            f"{gist} As {_show(self.label)} it is worth {self.value:.3g} to the {self.others}; "
-            f"as {_show(self.suggested)} it would be worth {self.value_under[self.suggested]:.3g}."
-        )
+            return f"{gist}."
+        return f"{gist}; as {show(self.suggested)} it would be worth {self.value_under[self.suggested]:.3g}."
+
+    def _table(self) -> list[tuple[str, Any, str, str]]:
+        rows = [("near", n.row, show(n.label), f"distance {n.distance:.4g}") for n in self.neighbours]
+        for kind, effects in (("helped", self.helped), ("hurt", self.hurt)):
+            rows += [(kind, e.row, show(e.label), f"value {e.value:+.4g}") for e in effects]
+        return rows + [("as", "", show(label), f"value {value:+.4g}") for label, value in self.value_under.items()]
 
     def _repr_html_(self) -> str:
-        near = self.neighbours
-        rows: list[Any] = [("near", n.row, _show(n.label), f"distance {n.distance:.4g}") for n in near]
-        rows += [("helped", e.row, _show(e.label), f"value {e.value:+.4g}") for e in self.helped]
-        rows += [("hurt", e.row, _show(e.label), f"value {e.value:+.4g}") for e in self.hurt]
-        rows += [("as", "", _show(label), f"value {value:+.4g}") for label, value in self.value_under.items()]
-        return html_table(rows, ("", "row", "label", ""), self.sentence)
+        return html_table(self._table(), ("", "row", "label", ""), self.sentence)
 
     def __str__(self) -> str:
-        lines = [self.sentence, "", "nearest neighbours"]
-        lines += [f"  row {n.row:<8} {_show(n.label):<16} distance {n.distance:.4g}" for n in self.neighbours]
-        for title, effects in (("helped most", self.helped), ("hurt most", self.hurt)):
-            lines.append(f"{title} ({self.others})" if effects else f"{title}: none")
-            lines += [f"  row {e.row:<8} {_show(e.label):<16} value {e.value:+.4g}" for e in effects]
-        if self.value_under:
-            lines.append("value under each label")
-            lines += [
-                f"  {_show(label):<21} {value:+.4g}{'   (given)' * bool(label == self.label)}"
-                for label, value in sorted(self.value_under.items(), key=lambda item: -item[1])
-            ]
-        return "\n".join(lines)
+        lines = [f"{kind:<8}{row!s:<10}{label:<16} {number}" for kind, row, label, number in self._table()]
+        return "\n".join([self.sentence, "", *lines])
 
 
 def extremes(on_others: FloatVector, labels: Any) -> tuple[list[Effect], list[Effect]]:
@@ -149,5 +136,5 @@ def plain(label: Any) -> Any:
     return label.item() if isinstance(label, np.generic) else label
 
 
-def _show(label: Any) -> str:
-    return f"{label:.4g}" if isinstance(label, float) else repr(label) if isinstance(label, str) else str(label)
+def show(label: Any) -> str:
+    return f"{label:.4g}" if isinstance(label, float) else str(label)

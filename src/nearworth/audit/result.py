@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +20,9 @@ from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth._common.warnings import warn_user
 from nearworth.audit.copies import Copies
 from nearworth.audit.error_count import EXTRA_FALSE_ALARMS, ErrorCount, cautious, longest_list
-from nearworth.audit.explain import Explanation, Neighbour, effects_of, extremes, plain
-from nearworth.audit.export import Answers, export, read_answers
+from nearworth.audit.explain import Explanation, Neighbour, effects_of, extremes, plain, show
 from nearworth.audit.noise_level import Posterior
-from nearworth.audit.review import Precision, Review, check_answers, matching_draw
+from nearworth.audit.review import Precision, Review, check_answers
 from nearworth.audit.target_model import TargetModel
 from nearworth.audit.votes import Columns, Voters
 from nearworth.estimator import KNNShapley
@@ -33,8 +32,10 @@ from nearworth.inputs.sources import open_pair
 from nearworth.results.detection import DEFAULT_FRACTION, detect
 from nearworth.results.plots import plot_audit
 from nearworth.results.valuation import Valuation
+from nearworth.tables import number_of
 
 if TYPE_CHECKING:
+    from nearworth.audit.export import Answers
     from nearworth.tables.prepare import LabelledFrame
 
 SHOWN = 10  # rows in a notebook
@@ -107,16 +108,10 @@ class LabelAudit:
     _trusted: Voters | None = None  # the nearest rows of the validation rows
     _first: IntVector | None = None  # the first row that is identical to each; None for checked rows
     _review: Review | None = None
-    _draws: list[tuple[Review, IntVector]] = field(default_factory=list)  # what review_sample drew, for `reviewed`
+    _draws: list[tuple[Review, IntVector]] = field(default_factory=list)  # at most one: what review_sample drew last
 
     def __len__(self) -> int:
         return len(self.quality)
-
-    def _not_one_array(self, *_: Any, **__: Any) -> NoReturn:
-        instead = "audit.quality, audit.suggested or audit.value; to_frame() has all of them, explain(i) a row"
-        raise TypeError(f"A LabelAudit has several arrays with an entry for each row. Use {instead}.")
-
-    __getitem__ = __iter__ = __array__ = __lt__ = __le__ = __gt__ = __ge__ = _not_one_array
 
     @property
     def value(self) -> FloatVector:
@@ -182,27 +177,14 @@ class LabelAudit:
         if self.copies is None:
             return ""
         n_rows, n_against = sum(map(len, self.copies.groups)), len(self.contradictions)
-        against = f"; {n_against:,} of these groups {'has' if n_against == 1 else 'have'} different labels"
-        n_groups = len(self.copies.groups)
-        groups = f"{n_groups:,} group{'s' * (n_groups != 1)}"
-        text = f"{n_rows:,} rows in {groups} are copies and do not vote for each other"
-        return f"{text}{against if n_against else ''}."
+        against = f"; {number_of('group', n_against)} with different labels" if n_against else ""
+        groups = number_of("group", len(self.copies.groups))
+        return f"{n_rows:,} rows in {groups} are copies and do not vote for each other{against}."
 
     @property
     def is_label_issue(self) -> npt.NDArray[np.bool_]:
         """Rows whose label is more likely wrong than right."""
         return np.asarray(self.quality < self.ISSUE)
-
-    def suspects_index(self, **selection: Any) -> Any:
-        """Index labels instead of row numbers, for `df.drop(index=...)`: `suspects(index=True, ...)`."""
-        rows = self.suspects(**selection)
-        if self.index is None:
-            raise ValueError("These rows have no index: X was no frame of pandas. Use suspects() for row numbers.")
-        labels = self.index[rows]
-        if n_others := int(self.index.isin(labels).sum()) - len(rows):
-            same = f"{n_others:,} more rows have the same index labels: drop(index=...) would drop them too"
-            warn_user(f"{same}. Use df.iloc and the row numbers of suspects() instead.")
-        return labels
 
     def suspects(
         self,
@@ -225,12 +207,12 @@ class LabelAudit:
             as far as the model of wrong labels does: see `docs/audit.md`. After a review it rests on the answers: all
             rows judged wrong and the worst of the others, with at most this share of false alarms nine times in ten.
         index : bool, default=False
-            Labels of the index of the pandas frame instead of row numbers, as `suspects_index` gives them.
+            Labels of the index of the pandas frame instead of row numbers, for `df.drop(index=...)`.
 
         Without any: the rows whose label is more likely wrong than right.
         """
         if index:
-            return self.suspects_index(fraction=fraction, rule=rule, max_fdr=max_fdr)
+            return self._index_labels(self.suspects(fraction=fraction, rule=rule, max_fdr=max_fdr))
         if rule == "ranking":
             fraction, rule = DEFAULT_FRACTION if fraction is None else fraction, None
         asked = {"fraction": fraction, "rule": rule, "max_fdr": max_fdr}
@@ -251,6 +233,15 @@ class LabelAudit:
             return order[: longest_list(cautious(self._for_lists[order], codes), max_fdr, EXTRA_FALSE_ALARMS)]
         return order[self.is_label_issue[order] if rule is None else detect(self.quality[order], rule).mask]
 
+    def _index_labels(self, rows: IntVector) -> Any:
+        if self.index is None:
+            raise ValueError("These rows have no index: X was no frame of pandas. Use suspects() for row numbers.")
+        labels = self.index[rows]
+        if n_others := int(self.index.isin(labels).sum()) - len(rows):
+            same = f"{n_others:,} more rows have the same index labels: drop(index=...) would drop them too"
+            warn_user(f"{same}. Use df.iloc and the row numbers of suspects() instead.")
+        return labels
+
     def review_sample(self, n: int, random_state: Any = 0) -> IntVector:
         """Rows to judge, in random order, drawn with known chances: judge all of them and call `reviewed`.
 
@@ -258,21 +249,16 @@ class LabelAudit:
         reviewed before: further rows, most of them from strata whose number of wrong labels is least certain.
         """
         whole_number(1)("n", n)
-        n_left = len(self._known) if self._review is None else int((~self._review.judged).sum())
+        known = self._known
+        review = self._review or Review.begin(known.ranking(), known.quality, known.agreement, n)
+        n_left = int((~review.judged).sum())
         if n > n_left:
             raise ValueError(f"n={n:,} rows to judge were asked for, but {n_left:,} are left. Ask for fewer.")
-        review = self._begun(n)
-        rows = review.draw(n, as_generator(random_state))
-        self._draws.append((review, rows))
-        return self._rows[rows]
-
-    def _begun(self, n: int) -> Review:
-        """The review to go on with, or a new one of n rows."""
-        known = self._known
-        return self._review or Review.begin(known.ranking(), known.quality, known.agreement, n)
+        self._draws[:] = [(review, review.draw(n, as_generator(random_state)))]
+        return self._rows[self._draws[0][1]]
 
     def reviewed(self, rows: Any, is_wrong: Any) -> LabelAudit:
-        """The same audit, its count and lists resting on answers about rows drawn by `review_sample`.
+        """The same audit, its count and lists resting on answers about the rows that `review_sample` drew last.
 
         Parameters
         ----------
@@ -284,7 +270,13 @@ class LabelAudit:
         """
         judged, wrong = check_answers(rows, is_wrong, len(self))
         judged = self._entries(judged)
-        review, drawn = matching_draw(self._draws, judged)
+        review, rows_drawn = self._draws[0] if self._draws else (self._review, judged[:0])
+        drawn = np.isin(judged, rows_drawn)
+        if review is None or not drawn.any():
+            raise ValueError(
+                "rows: none of them was drawn by review_sample of this audit. Call review_sample first, with the n and "
+                "random_state they were drawn with."
+            )
         if not drawn.all():
             warn_user(
                 f"{int((~drawn).sum()):,} of the {len(judged):,} rows were not drawn by review_sample: they count for "
@@ -366,7 +358,7 @@ class LabelAudit:
         """One line about a row's label, from its neighbours alone: costs nothing, so every suspect can have it."""
         doubt = 1 - self.quality[row]
         if np.isnan(doubt):
-            return f"it has no label; {_show(plain(self.suggested[row]))} is suggested"
+            return f"it has no label; {show(plain(self.suggested[row]))} is suggested"
         if self._review is not None and self._review.judged[self._entries(row)]:
             return f"judged {'wrong' if self._review.wrong[self._entries(row)] else 'right'} in the review"
         wrong = f"wrong with a probability of {'more than 99%' if doubt > 0.99 else f'about {doubt:.0%}'}"
@@ -376,8 +368,8 @@ class LabelAudit:
         near = [neighbour.label for neighbour in self.nearest(row)]
         given, suggested = plain(self.given[row]), plain(self.suggested[row])
         same, others = (sum(bool(label == other) for other in near) for label in (given, suggested))
-        there = f"{others} are {_show(suggested)}, " if suggested != given else ""
-        return f"of its {len(near)} nearest rows {there}{same} {'is' if same == 1 else 'are'} {_show(given)}; {wrong}"
+        there = f"{others} are {show(suggested)}, " if suggested != given else ""
+        return f"of its {len(near)} nearest rows {there}{same} {'is' if same == 1 else 'are'} {show(given)}; {wrong}"
 
     def nearest(self, row: int) -> list[Neighbour]:
         """The K nearest other rows of a row, nearest first."""
@@ -396,23 +388,18 @@ class LabelAudit:
         return ", ".join(words) or "more likely wrong than right"
 
     def explain_empty(self, selection: Mapping[str, Any]) -> str:
-        """Why an empty list is empty if rows would be listed without --max-fdr; else nothing."""
+        """Why an empty list is empty, if that may be for its promise; else nothing."""
         max_fdr = selection.get("max_fdr")
         if max_fdr is None:
             return ""
-        others = int(self.is_label_issue.sum())
-        listed = f"{others:,} {'row is' if others == 1 else 'rows are'} listed" if others else "none is listed either"
-        return f"No list can promise at most {100 * max_fdr:.3g} % false alarms here; without --max-fdr {listed}."
+        listed = number_of("row", int(self.is_label_issue.sum()), "listed")
+        return f"No list can promise at most {100 * max_fdr:.3g} % false alarms here; without --max-fdr: {listed}."
 
     @property
     def _features(self) -> Features:
         features = self._estimator.training_set_.features
         assert features is not None  # else no row would have a neighbour
         return features
-
-    @property
-    def n_voters(self) -> int:
-        return int(self._voters.rows.shape[1])
 
     def to_frame(self, backend: str | None = None) -> Any:
         """One line per row, with columns `is_label_issue` and `label_score` named as in cleanlab beside ours.
@@ -436,14 +423,14 @@ class LabelAudit:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything but the data to a file: no pickle, a checksum, atomically."""
-        from nearworth.audit.saved import pack
+        from nearworth.audit.export import pack
 
         write_archive(path, "audit", *pack(self))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> LabelAudit:
         """Read what `save` wrote; a damaged file is a ValueError. `explain`, `check` and `report` need the data."""
-        from nearworth.audit.saved import unpack
+        from nearworth.audit.export import unpack
 
         return read_archive(path, "audit", unpack)
 
@@ -502,11 +489,15 @@ class LabelAudit:
         The rows are those given, such as a `review_sample`, or `suspects` of the selection. `content` is what people
         shall see: a mapping of names (such as "text" or "image") to a value for each row; `target` names the question.
         """
+        from nearworth.audit.export import export
+
         chosen = self.suspects(**selection) if rows is None else np.asarray(rows, dtype=np.intp)
         export(self, tool, path, chosen, target, content or {})
 
     def read_answers(self, tool: str, path: str | os.PathLike[str], *, target: str = "label") -> Answers:
         """What people answered there: rows and is_wrong for `reviewed`, and save(path) for `nearworth apply`."""
+        from nearworth.audit.export import read_answers
+
         return read_answers(self, tool, path, target)
 
     def plot(self, ax: Any = None, *, bins: int = 40) -> Any:
@@ -524,7 +515,3 @@ class LabelAudit:
         columns = [worst if self.index is None else self.index[worst], self.given[worst], self.suggested[worst]]
         rows = [[*row, f"{quality:.3f}"] for *row, quality in zip(*columns, self.quality[worst], strict=True)]
         return html_table(rows, ("worst rows", "given", "suggested", "probability right") if rows else (), repr(self))
-
-
-def _show(label: Any) -> str:
-    return f"{label:.4g}" if isinstance(label, float) else str(label)

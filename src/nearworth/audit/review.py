@@ -282,18 +282,3 @@ def check_answers(rows: Any, is_wrong: Any, n_rows: int) -> tuple[IntVector, Boo
             f"is_wrong must hold True or False for each of the {len(judged):,} rows; leave out those you cannot judge."
         )
     return judged.astype(np.intp), wrong.astype(bool)
-
-
-def matching_draw(draws: list[tuple[Review, IntVector]], judged: IntVector) -> tuple[Review, BoolVector]:
-    """The draw most like the judged rows (shared rows by all rows of both), and which of these it has."""
-
-    def likeness(draw: tuple[Review, IntVector]) -> float:
-        return len(np.intersect1d(judged, draw[1])) / len(np.union1d(judged, draw[1]))
-
-    best = max(reversed(draws), key=likeness, default=None)
-    if best is None or likeness(best) == 0.0:
-        raise ValueError(
-            "rows: none of them was drawn by review_sample of this audit. Call review_sample first, with the n and "
-            "random_state they were drawn with."
-        )
-    return best[0], np.isin(judged, best[1])
