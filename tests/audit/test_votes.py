@@ -68,7 +68,7 @@ def test_very_many_classes_have_columns_for_those_with_most_votes(rng, monkeypat
     """The same shares as with a column for each class, whatever the number of rows that are looked at together."""
     n, n_classes = 60, 12
     codes = rng.permutation(np.arange(n) % n_classes)
-    voters, trusted = random_voters(rng, n, 4), [(random_voters(rng, n, 3), rng.integers(-1, n_classes, n))]
+    voters, trusted = random_voters(rng, n, 4), (random_voters(rng, n, 3), rng.integers(-1, n_classes, n))
     priors = np.bincount(codes) / n
     dense, nothing = vote_evidence(voters, codes, priors, trusted)
     monkeypatch.setattr(votes, "MOST_COLUMNS", 11)

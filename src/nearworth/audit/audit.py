@@ -15,7 +15,7 @@ from nearworth._common.warnings import warn_user
 from nearworth.audit.check import place_in_frame
 from nearworth.audit.copies import VALUED, exact_copies, first_copies, joined, near_copies
 from nearworth.audit.error_count import count_errors
-from nearworth.audit.given_labels import judge
+from nearworth.audit.given_labels import class_answers, judge
 from nearworth.audit.models import out_of_fold, worthwhile
 from nearworth.audit.noise_level import fitted_rows, label_posterior, with_more_evidence
 from nearworth.audit.noise_model import make_features
@@ -39,7 +39,7 @@ SCALES, WITHIN = (10, 30), 4  # neighbours whose labels are counted; so many tim
 TINY = 1e-12
 # Folders, in that of a checkpoint, for the pass over trusted rows and for the one that leaves out near-copies.
 TRUSTED, WITHOUT_COPIES = "validation", "without-copies"
-Models = Literal["auto"] | None
+Predict = Callable[[Any], list[FloatMatrix]]  # from labels to out-of-sample predictions of several models
 SCALED = ("euclidean", "l2", "sqeuclidean", "manhattan", "l1", "cityblock", "chebyshev", "minkowski")
 SCALE_NUMBERS, NO_SPREAD = 2**20, 1e-9  # looked at; share of the widest spread below which a column is constant
 MOST_SPREAD = 100.0  # times the median spread of the columns, from which on we warn
@@ -56,7 +56,7 @@ def audit_labels(
     task: Task | None = None,
     pred_probs: Any = None,
     predictions: Any = None,
-    models: Models = None,
+    models: Literal["auto"] | None = None,
     groups: Any = None,
     metric: Any = "euclidean",
     metric_params: dict[str, Any] | None = None,
@@ -137,18 +137,13 @@ def audit_labels(
     ).fit(X, y)  # fmt: skip
     if models is not None:
         one_of("auto")("models", models)
-    folder = None if checkpoint is None else Path(checkpoint)
     _warn_of_scales(estimator)
-    if task != "regression" and predictions is not None:
-        raise ValueError("predictions are targets, for task='regression'. Give class probabilities, pred_probs.")
-    if task == "regression" and pred_probs is not None:
-        raise ValueError("pred_probs are class probabilities, which have no meaning for task='regression'.")
     if task is None:
         _refuse_amounts(estimator)
-    if task == "regression":
-        audit = _audit_targets(estimator, X_val, y_val, predictions, models, groups, folder)
-    else:
-        audit = _audit_classes(estimator, X_val, y_val, pred_probs, models, groups, folder)
+    predicted = _check_predictions(estimator, pred_probs, predictions)
+    near, group = _neighbourhood(estimator, groups, checkpoint and Path(checkpoint), X_val, y_val)
+    predict = _predictor(estimator, group) if models == "auto" else None
+    audit = (_audit_targets if task == "regression" else _audit_classes)(near, predicted, predict)
     return audit if frame is None else place_in_frame(audit, frame)
 
 
@@ -169,27 +164,19 @@ def _refuse_amounts(estimator: KNNShapley) -> None:
         )
 
 
-def _audit_classes(
-    estimator: KNNShapley, X_val: Any, y_val: Any, pred_probs: Any, models: Models, groups: Any, folder: Path | None
-) -> LabelAudit:
-    training = estimator.training_set_
-    assert training.classes is not None
-    codes, labels = training.classes.codes, training.classes.labels
-    n_rows, n_classes = len(codes), len(labels)
-    if n_classes < 2:
-        only = labels.tolist()[0]
-        raise ValueError(f"y has one class only ({only!r}): there is no other label to suggest. Give two or more.")
-    priors = np.bincount(codes) / n_rows
-    given = [] if pred_probs is None else [_check_probabilities(pred_probs, n_rows, n_classes)]
-    size = max(LISTED, LISTED_PER_NEIGHBOR * estimator.n_neighbors)
-    near, group = _neighbourhood(estimator, size, groups, folder, X_val, y_val)
+def _audit_classes(near: dict[str, Any], predicted: FloatMatrix | None, predict: Predict | None) -> LabelAudit:
     voters, copies, trusted = near["_voters"], near["copies"], near["_trusted"]
-    trusted = [(trusted, training.classes.encode(y_val, "y_val", len(trusted.rows))[0])] if trusted else []
-    predict = _predictor(estimator, models, group, n_classes)
-    fitted = [] if predict is None else predict(codes)
+    of_classes = near["_estimator"].training_set_.classes
+    codes, labels = of_classes.codes, of_classes.labels
+    n_rows, n_classes = len(codes), len(labels)
+    priors = np.bincount(codes) / n_rows
+    if trusted is not None:
+        trusted = trusted, of_classes.encode(near["_validation"][1], "y_val", len(trusted.rows))[0]
+    predictions = ([] if predicted is None else [predicted]) + ([] if predict is None else predict(codes))
     shares, columns = vote_evidence(voters, codes, priors, trusted)
-    predictions = given + fitted if columns is None else [columns.take(p) for p in given + fitted]
     own, taken = (codes, priors) if columns is None else (columns.given, columns.rows)
+    if columns is not None:
+        predictions = [columns.take(p) for p in predictions]
     some = fitted_rows(n_rows)
     counts = [voters.label_counts(some, codes, n_classes, scale) for scale in _scales(n_rows, n_classes)]
     mixed = [(p + PROBABILITY_FLOOR * taken) / (1.0 + PROBABILITY_FLOOR) for p in predictions]
@@ -197,22 +184,15 @@ def _audit_classes(
         votes, helped = label_posterior(make_features(shares, squared=shares[2]), own, counts, columns), None
         if predictions:
             helped = with_more_evidence(votes, make_features([*shares, *mixed], squared=shares[2]), own, columns)
-        found = judge(votes, own, predictions, helped, columns)
-    evidence, rows = (helped or votes).evidence, np.arange(n_rows)
-    best, classes = (evidence.argmax(axis=1),) * 2 if columns is None else columns.best(evidence)
-    probabilities = _with_quality((helped or votes).labels, own, found.quality)
+        quality, for_lists, most_errors = judge(votes, own, predictions, helped, columns)
+    found = helped or votes
     return LabelAudit(
-        given=labels[codes],
-        quality=found.quality,
-        agreement=shares[0][rows, own],
-        suggested=labels[classes],
-        confidence=probabilities[rows, best],
-        n_errors=count_errors(votes.right, votes.weights, found.most_errors, copies and copies.fewest_errors(codes)),
+        **class_answers(labels, codes, columns, shares, found.evidence, _with_quality(found.labels, own, quality)),
+        quality=quality,
+        n_errors=count_errors(votes.right, votes.weights, most_errors, copies and copies.fewest_errors(codes)),
         classes=labels,
-        _probabilities=probabilities,
-        _columns=columns,
-        _for_lists=found.for_lists,
-        _model=votes if X_val is None else None,
+        _for_lists=for_lists,
+        _model=votes if trusted is None else None,
         **near,
     )
 
@@ -226,44 +206,35 @@ def _with_quality(labels: FloatMatrix, given: IntVector, quality: FloatVector) -
     return np.asarray(scaled / scaled.sum(axis=1, keepdims=True))
 
 
-def _audit_targets(
-    estimator: KNNShapley, X_val: Any, y_val: Any, predictions: Any, models: Models, groups: Any, folder: Path | None
-) -> LabelAudit:
-    targets = np.asarray(estimator.training_set_.labels, dtype=np.float64)
-    given = None if predictions is None else check_targets(predictions, "predictions", len(targets))
-    size = LISTED_FOR_TARGETS * estimator.n_neighbors
-    near, group = _neighbourhood(estimator, size, groups, folder, X_val, y_val)
-    fitted = _predictor(estimator, models, group)
+def _audit_targets(near: dict[str, Any], predicted: FloatVector | None, predict: Predict | None) -> LabelAudit:
+    voters, targets = near["_voters"], np.asarray(near["_estimator"].training_set_.labels, dtype=np.float64)
 
-    def predict(space: Space, drawn_in: FloatVector) -> list[FloatVector]:
-        own = [] if given is None else [space.of(given)]
-        return own if fitted is None else own + fitted(drawn_in)
+    def in_space(space: Space, drawn_in: FloatVector) -> list[FloatVector]:
+        given = [] if predicted is None else [space.of(predicted)]
+        return given if predict is None else given + predict(drawn_in)
 
-    by_votes = model = fit_targets(near["_voters"], targets)
-    if fitted is not None or given is not None:
-        model = fit_targets(near["_voters"], targets, predict)
+    by_votes = model = fit_targets(voters, targets)
+    if predict is not None or predicted is not None:
+        model = fit_targets(voters, targets, in_space)
     return LabelAudit(**model.answers, _model=by_votes, **near)
 
 
-def _predictor(
-    estimator: KNNShapley, models: Models, groups: IntVector | None, n_classes: int = 1
-) -> Callable[[Any], list[FloatMatrix]] | None:
-    """From labels to what models fitted here predict for rows they have not seen; None if not asked for, or no use."""
-    if models is None:
-        return None
-    features = estimator.training_set_.features
-    if estimator.metric == "precomputed" or features is None:
+def _predictor(estimator: KNNShapley, groups: IntVector | None) -> Predict | None:
+    """From labels to what models fitted here predict for rows they have not seen; None if that is of no use."""
+    training = estimator.training_set_
+    if estimator.metric == "precomputed" or training.features is None:
         raise ValueError("models='auto' needs features, and metric='precomputed' has distances only. Leave models out.")
+    data, n_classes = training.features.data, 1 if training.classes is None else len(training.classes.labels)
     keywords = {"task": estimator.task, "n_jobs": estimator.n_jobs, "progress": estimator.progress, "groups": groups}
-    useful = worthwhile(features.data.shape[0], features.data.shape[1], n_classes)
-    return partial(out_of_fold, features.data, **keywords) if useful else None
+    return partial(out_of_fold, data, **keywords) if worthwhile(*data.shape, n_classes) else None
 
 
 def _neighbourhood(
-    estimator: KNNShapley, wanted: int, groups: Any, folder: Path | None, X_val: Any, y_val: Any
+    estimator: KNNShapley, groups: Any, folder: Path | None, X_val: Any, y_val: Any
 ) -> tuple[dict[str, Any], IntVector | None]:
     """What a LabelAudit keeps: values, on each other or on trusted rows, and who votes. And groups that may not."""
-    training, exact = estimator.training_set_, estimator.search == "exact"
+    training, exact, k = estimator.training_set_, estimator.search == "exact", estimator.n_neighbors
+    wanted = LISTED_FOR_TARGETS * k if training.classes is None else max(LISTED, LISTED_PER_NEIGHBOR * k)
     named = None if groups is None else check_classes(groups, "groups", training.n_rows).codes
     first = np.arange(training.n_rows)
     if training.features is not None and estimator.metric != "precomputed":
@@ -279,9 +250,9 @@ def _neighbourhood(
         in_engine, then = group, folder and folder / WITHOUT_COPIES
         valuation, voters = _value_and_voters(estimator, size, groups=in_engine, folder=then)
     if group is not None:
-        voters = voters.without_own_group(group, estimator.n_neighbors)
+        voters = voters.without_own_group(group, k)
     if copies is not None:
-        voters = voters.with_one_vote_per_group(copies.group, estimator.n_neighbors)
+        voters = voters.with_one_vote_per_group(copies.group, k)
     trusted = None
     if X_val is not None or y_val is not None:
         in_engine, then = None, folder and folder / TRUSTED
@@ -332,6 +303,22 @@ def _scales(n_rows: int, n_classes: int) -> list[int]:
     """Numbers of neighbours among which labels are counted."""
     near = max(1, min(SCALES[0], n_rows // (WITHIN * n_classes)))
     return [min(near * size // SCALES[0], n_rows - 1) for size in SCALES]
+
+
+def _check_predictions(estimator: KNNShapley, pred_probs: Any, predictions: Any) -> FloatMatrix | None:
+    """The predictions of a model that are given, of the kind that the task has."""
+    training = estimator.training_set_
+    if training.classes is None:
+        if pred_probs is not None:
+            raise ValueError("pred_probs are class probabilities, which have no meaning for task='regression'.")
+        return None if predictions is None else check_targets(predictions, "predictions", training.n_rows)
+    if predictions is not None:
+        raise ValueError("predictions are targets, for task='regression'. Give class probabilities, pred_probs.")
+    labels = training.classes.labels
+    if len(labels) < 2:
+        only = labels.tolist()[0]
+        raise ValueError(f"y has one class only ({only!r}): there is no other label to suggest. Give two or more.")
+    return None if pred_probs is None else _check_probabilities(pred_probs, training.n_rows, len(labels))
 
 
 def _check_probabilities(pred_probs: Any, n_rows: int, n_classes: int) -> FloatMatrix:

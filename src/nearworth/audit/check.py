@@ -15,8 +15,8 @@ import numpy as np
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth._common.warnings import warn_user
 from nearworth.audit.error_count import count_errors
-from nearworth.audit.given_labels import most_errors, sharper
-from nearworth.audit.noise_level import Posterior, averaged
+from nearworth.audit.given_labels import class_answers, most_errors, sharper
+from nearworth.audit.noise_level import Posterior
 from nearworth.audit.noise_model import make_features
 from nearworth.audit.result import BY_ROW, LabelAudit
 from nearworth.audit.target_model import TargetModel
@@ -83,18 +83,12 @@ def _judge_classes(
 
     shares, columns = evidence_about(codes, priors, shares_of)
     own = codes if columns is None else columns.given
-    found = averaged(model.models, model.hypotheses, model.weights, make_features(shares, squared=shares[2]), own)
-    best, classes = (found.evidence.argmax(axis=1),) * 2 if columns is None else columns.best(found.evidence)
-    rows = np.arange(len(codes))
-    return {
-        "given": audit.classes[codes],
+    found = model.judge(make_features(shares, squared=shares[2]), own)
+    answers = class_answers(audit.classes, codes, columns, shares, found.evidence, found.labels)
+    n_against = float((answers["suggested"] != answers["given"]).sum())
+    return answers | {
         "quality": found.quality,
-        "agreement": shares[0][rows, own],
-        "suggested": audit.classes[classes],
-        "confidence": found.labels[rows, best],
-        "n_errors": count_errors(found.right, found.weights, most_errors(float((best != own).sum()))),
-        "_probabilities": found.labels,
-        "_columns": columns,
+        "n_errors": count_errors(found.right, found.weights, most_errors(n_against)),
         "_for_lists": np.minimum(sharper(found.weights) @ found.right, 1.0),
     }
 

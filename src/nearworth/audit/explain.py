@@ -60,7 +60,9 @@ class Explanation:
     def sentence(self) -> str:
         """The gist, for a person."""
         kind = "is labelled" if self.suggested_range is None else "has the target"
-        gist = f"Row {self.row} {kind} {show(self.label)}: {self.why}. It is worth {self.value:.3g} to the {self.others}"
+        gist = (
+            f"Row {self.row} {kind} {show(self.label)}: {self.why}. It is worth {self.value:.3g} to the {self.others}"
+        )
         if self.suggested not in self.value_under or self.suggested == self.label:
             return f"{gist}."
         return f"{gist}; as {show(self.suggested)} it would be worth {self.value_under[self.suggested]:.3g}."

@@ -174,7 +174,7 @@ def unpack(description: dict[str, Any], arrays: Arrays) -> LabelAudit:
 def _review(arrays: Arrays, n_rows: int) -> Review:
     found = Review(**{part.name: arrays[part.name] for part in fields(Review)})
     check_arrays(arrays, {"doubt": (n_rows,)})
-    masks = (found.drawn, found.judged, found.wrong)
-    if len(np.unique(found.order)) < n_rows or any(mask.shape != (n_rows,) for mask in masks):
+    shapes = {found.judged.shape, found.wrong.shape}
+    if len(np.unique(found.order)) < n_rows or shapes != {(n_rows,)}:
         raise ValueError("its review is not one of its rows.")
     return found

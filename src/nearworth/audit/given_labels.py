@@ -11,7 +11,7 @@ classes meet, and there the plain prediction ranks better. So the ranking joins 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -50,14 +50,6 @@ class GivenLabels(NamedTuple):
         return float(len(codes) - (has / most.sum(axis=1)).sum())
 
 
-class Judgement(NamedTuple):
-    """P(given label is right), the same with levels weighed more sharply, and a bound on the number of errors."""
-
-    quality: FloatVector
-    for_lists: FloatVector
-    most_errors: float
-
-
 def predict_given(kinds: list[FloatMatrix], codes: IntVector, part: FloatVector | float = 1.0) -> GivenLabels:
     """Weights and shifts that make the given labels most likely, learnt from some rows and applied to all.
 
@@ -91,11 +83,11 @@ def judge(
     predictions: list[FloatMatrix],
     helped: Posterior | None = None,
     columns: Columns | None = None,
-) -> Judgement:
-    """Join the model of wrong labels with what predicts the given ones.
+) -> tuple[FloatVector, FloatVector, float]:
+    """P(given label is right), the same with levels weighed more sharply, and a bound on the number of errors.
 
-    `votes` is that model without `predictions` of other models, `helped` with them: the number of errors is that of
-    the votes alone, whatever is predicted.
+    The model of wrong labels joined with what predicts the given ones. `votes` is that model without `predictions` of
+    other models, `helped` with them: the number of errors is that of the votes alone, whatever is predicted.
     """
     part = 1.0 if columns is None else columns.part
     by_votes = predict_given([votes.evidence], codes, part)
@@ -103,7 +95,10 @@ def judge(
     if helped is not None:
         everything = predict_given([votes.evidence, *predictions], codes, part)
         alone = predict_given(predictions, codes, part)
-        trust, bounds = _trust(by_votes.loss, alone.loss, everything.loss), [by_votes, everything, alone]
+        bounds = [by_votes, everything, alone]
+        # The more of what both explain together predictions explain alone, the more they count.
+        they_add, votes_add = (max(without.loss - everything.loss, 0.0) for without in (by_votes, alone))
+        trust = LEAST_TRUST + (1.0 - LEAST_TRUST) * they_add / (they_add + votes_add + IDLE)
     n_against = min(fit.n_against(codes) for fit in bounds)
     plain = trust * _logit(everything.of_given(codes)) + (1.0 - trust) * _logit(by_votes.of_given(codes))
     share = float((1.0 - votes.quality).sum()) / max(1.0, everything.n_against(codes))
@@ -123,7 +118,18 @@ def judge(
             score += trust * _logit(np.minimum(weights @ helped.right, 1.0))
         score = min(weight, 1.0) * score + (1.0 - min(weight, 1.0)) * plain
         found.append(with_sum(score, float(alone_right.sum())))
-    return Judgement(found[0], found[1], most_errors(n_against))
+    return found[0], found[1], most_errors(n_against)
+
+
+def class_answers(
+    labels: Any, codes: IntVector, columns: Columns | None, shares: list[FloatMatrix], evidence: FloatMatrix,
+    probabilities: FloatMatrix,
+) -> dict[str, Any]:  # fmt: skip
+    """What a LabelAudit says of rows with these labels, given the evidence without and with the given label."""
+    own, rows = codes if columns is None else columns.given, np.arange(len(codes))
+    best, classes = (evidence.argmax(axis=1),) * 2 if columns is None else columns.best(evidence)
+    found = {"given": labels[codes], "agreement": shares[0][rows, own], "suggested": labels[classes]}
+    return found | {"confidence": probabilities[rows, best], "_probabilities": probabilities, "_columns": columns}
 
 
 def sharper(weights: FloatVector) -> FloatVector:
@@ -134,12 +140,6 @@ def sharper(weights: FloatVector) -> FloatVector:
 def most_errors(n_against: float) -> float:
     """How many labels are wrong at most, if so many rows do not have the most probable label."""
     return n_against + CHANCE * math.sqrt(n_against)
-
-
-def _trust(votes_loss: float, alone_loss: float, joint_loss: float) -> float:
-    """How much predictions count: the more, the more of what both explain together they explain alone."""
-    they_add, votes_add = max(votes_loss - joint_loss, 0.0), max(alone_loss - joint_loss, 0.0)
-    return LEAST_TRUST + (1.0 - LEAST_TRUST) * they_add / (they_add + votes_add + IDLE)
 
 
 def concentration(labels: FloatMatrix, codes: IntVector) -> float:

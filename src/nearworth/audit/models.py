@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from nearworth._common.memory import usable_threads
-from nearworth._common.types import FloatMatrix, IntVector, Task
+from nearworth._common.types import IntVector, Task
 from nearworth.engine.run import progress_report
 
-FOLDS = 5
+FOLDS, SEED = 5, 0
 FLOOR = 0.001  # of every probability: the shares of the classes in the fold's training rows, each counted once more
-WIDEST = 256  # columns up to which models pay; wider sparse features stay sparse, without boosted trees
+WIDEST = 256  # columns up to which models pay
 FEW_CELLS = 50_000  # rows x columns x classes below which processes take longer to start than models to fit
 MOST_CELLS = 10_000_000  # rows x columns x classes, about a minute of one core; measured: 2,500,000 take 13 s
 
@@ -36,7 +36,6 @@ def out_of_fold(
     groups: npt.ArrayLike | None = None,
     n_jobs: int | None = None,
     progress: Any = None,
-    random_state: int = 0,
 ) -> list[npt.NDArray[np.float64]]:
     """Predictions of each model for each row, by models fitted to rows of other folds; the same for any `n_jobs`.
 
@@ -45,17 +44,15 @@ def out_of_fold(
     """
     from joblib import Parallel, delayed
     from sklearn.base import clone
+    from sklearn.preprocessing import StandardScaler
 
     y = np.asarray(y)
     n_classes = int(y.max()) + 1 if task == "classification" else 0
-    X, models = _standardised(X), _models(task, random_state)
-    if not isinstance(X, np.ndarray):
-        models = [model for model in models if not type(model).__name__.startswith("Hist")]
-    folds = _folds(y if n_classes else np.zeros(len(y)), groups, random_state)
-    numbers = np.unique(folds)
+    X = StandardScaler().fit_transform(np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64))
+    models, folds = _models(task), _folds(y if n_classes else np.zeros(len(y)), groups)
     predictions = [np.empty((len(y), n_classes) if n_classes else len(y)) for _ in models]
-    jobs = [(model, fold) for fold in numbers for model in range(len(models))]
-    workers = 1 if X.shape[0] * X.shape[1] * max(1, n_classes) < FEW_CELLS else min(len(jobs), usable_threads(n_jobs))
+    jobs = [(model, fold) for fold in np.unique(folds) for model in range(len(models))]
+    workers = 1 if X.size * max(1, n_classes) < FEW_CELLS else min(len(jobs), usable_threads(n_jobs))
     with progress_report(progress, len(jobs), unit="fit") as report:
         results = Parallel(workers, return_as="generator")(
             delayed(_predict)(clone(models[model]), X, y, folds == fold, n_classes) for model, fold in jobs
@@ -66,7 +63,7 @@ def out_of_fold(
     return predictions
 
 
-def _models(task: Task, random_state: int) -> list[Any]:
+def _models(task: Task) -> list[Any]:
     """Smaller trees and fewer rounds than scikit-learn's defaults: wrong labels are there to be learnt by heart.
 
     Average precision of the probability of the given label, 15 % wrong, defaults -> these, 2,500 rows: boosted trees
@@ -82,28 +79,16 @@ def _models(task: Task, random_state: int) -> list[Any]:
     from sklearn.linear_model import LogisticRegression, Ridge
 
     rounds = 100 if task == "regression" else 50  # a tenth nearer to the truth on the bike and housing sets
-    boosted: dict[str, Any] = {"max_iter": rounds, "max_leaf_nodes": 15, "early_stopping": False}
-    boosted["random_state"] = random_state
-    trees: dict[str, Any] = {"min_samples_leaf": 2, "random_state": random_state}
+    boosted: Any = {"max_iter": rounds, "max_leaf_nodes": 15, "early_stopping": False, "random_state": SEED}
+    trees: Any = {"min_samples_leaf": 2, "random_state": SEED}
     if task == "regression":
         return [Ridge(), HistGradientBoostingRegressor(**boosted), ExtraTreesRegressor(**trees)]
     return [LogisticRegression(), HistGradientBoostingClassifier(**boosted), ExtraTreesClassifier(**trees)]
 
 
-def _standardised(X: Any) -> Any:
-    """Columns of mean 0 and deviation 1, dense if that is small; wide sparse ones are scaled only."""
-    from sklearn.preprocessing import StandardScaler
-
-    if hasattr(X, "toarray") and X.shape[1] <= WIDEST:
-        X = X.toarray()
-    dense = not hasattr(X, "toarray")
-    X = np.asarray(X, dtype=np.float64) if dense else X.tocsr().astype(np.float64)
-    return StandardScaler(with_mean=dense).fit_transform(X)
-
-
-def _folds(codes: npt.NDArray[Any], groups: npt.ArrayLike | None, random_state: int) -> IntVector:
+def _folds(codes: npt.NDArray[Any], groups: npt.ArrayLike | None) -> IntVector:
     """A fold for each row: classes dealt out in turn, or whole groups in random order, cut into equal parts."""
-    rng, n = np.random.default_rng(random_state), len(codes)
+    rng, n = np.random.default_rng(SEED), len(codes)
     if groups is None:
         folds = np.empty(n, dtype=np.intp)
         folds[np.lexsort((rng.random(n), codes))] = np.arange(n) % FOLDS
@@ -122,24 +107,20 @@ def _predict(model: Any, X: Any, y: npt.NDArray[Any], held_out: Any, n_classes: 
 
     Fits run in processes, not in threads: scikit-learn resets the filters of warnings, which threads share.
     """
+    from sklearn.dummy import DummyClassifier, DummyRegressor
     from sklearn.exceptions import ConvergenceWarning
     from threadpoolctl import threadpool_limits
 
-    train, n_rows = y[~held_out], int(held_out.sum())
+    train = y[~held_out]
     if (train == train[0]).all():  # nothing to learn
-        only = np.full(n_rows, train[0])
-        return _floored(np.eye(n_classes)[only], train) if n_classes else only
+        model = DummyClassifier(strategy="prior") if n_classes else DummyRegressor()
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X[~held_out], train)
         if n_classes == 0:
             return model.predict(X[held_out])
-        found = np.zeros((n_rows, n_classes))
+        found = np.zeros((int(held_out.sum()), n_classes))
         found[:, model.classes_] = model.predict_proba(X[held_out])
-    return _floored(found, train)
-
-
-def _floored(probabilities: FloatMatrix, train: npt.NDArray[Any]) -> FloatMatrix:
-    """Mixed with a little of the class shares, so that no class is impossible, not even one the fold had no row of."""
-    counts = np.bincount(train, minlength=probabilities.shape[1]) + 1.0
-    return np.asarray((1.0 - FLOOR) * probabilities + FLOOR * counts / counts.sum())
+    # Mixed with a little of the class shares, so that no class is impossible, not even one the fold had no row of.
+    counts = np.bincount(train, minlength=n_classes) + 1.0
+    return (1.0 - FLOOR) * found + FLOOR * counts / counts.sum()

@@ -104,9 +104,11 @@ class NoiseFit:
         )
         if len(preference_logs):
             by_preference = _with_diagonal(wrong[:, None] * preferences - counts, 0.0).ravel()
-            cost, slope = _student_loss(preference_logs, PREFERENCE_SPREAD)
-            slopes.append(by_preference + price * slope)
-            value += price * cost
+            scale = (
+                3.0 * PREFERENCE_SPREAD**2
+            )  # of Student's t with 3 degrees of freedom: large values are not ruled out
+            slopes.append(by_preference + price * (4.0 * preference_logs / (scale + preference_logs**2)))
+            value += price * (2.0 * float(np.log1p(preference_logs**2 / scale).sum()))
         return value - fit, np.concatenate(slopes)
 
     def _of_rows(
@@ -169,9 +171,3 @@ def _with_diagonal(matrix: FloatMatrix, diagonal: FloatVector | float) -> FloatM
 
 def _normal_loss(off: FloatVector, spread: float) -> float:
     return float(off @ off) / (2.0 * spread**2)
-
-
-def _student_loss(off: FloatVector, spread: float) -> tuple[float, FloatVector]:
-    """Minus the logarithm of Student's t (3 degrees of freedom), and its slope: large values are not ruled out."""
-    scale = 3.0 * spread**2
-    return 2.0 * float(np.log1p(off**2 / scale).sum()), 4.0 * off / (scale + off**2)

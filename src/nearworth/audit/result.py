@@ -254,8 +254,9 @@ class LabelAudit:
         n_left = int((~review.judged).sum())
         if n > n_left:
             raise ValueError(f"n={n:,} rows to judge were asked for, but {n_left:,} are left. Ask for fewer.")
-        self._draws[:] = [(review, review.draw(n, as_generator(random_state)))]
-        return self._rows[self._draws[0][1]]
+        rows = self._rows[review.draw(n, as_generator(random_state))]
+        self._draws[:] = [(review, rows)]
+        return rows
 
     def reviewed(self, rows: Any, is_wrong: Any) -> LabelAudit:
         """The same audit, its count and lists resting on answers about the rows that `review_sample` drew last.
@@ -263,26 +264,14 @@ class LabelAudit:
         Parameters
         ----------
         rows : array of row numbers
-            The rows drawn; those you could not judge may be left out, as if they had not been drawn. Other rows that
-            you know about may be added: they count for themselves, and say nothing about the rest.
+            The rows drawn; those you could not judge may be left out, as if they had not been drawn.
         is_wrong : array of bool
             For each of these rows, whether its label is wrong.
         """
-        judged, wrong = check_answers(rows, is_wrong, len(self))
-        judged = self._entries(judged)
-        review, rows_drawn = self._draws[0] if self._draws else (self._review, judged[:0])
-        drawn = np.isin(judged, rows_drawn)
-        if review is None or not drawn.any():
-            raise ValueError(
-                "rows: none of them was drawn by review_sample of this audit. Call review_sample first, with the n and "
-                "random_state they were drawn with."
-            )
-        if not drawn.all():
-            warn_user(
-                f"{int((~drawn).sum()):,} of the {len(judged):,} rows were not drawn by review_sample: they count for "
-                "themselves only, the estimates rest on the others."
-            )
-        review = review.answered(judged, wrong, drawn)
+        review, drawn = self._draws[0] if self._draws else (None, self._rows[:0])
+        judged, wrong = check_answers(rows, is_wrong, drawn)
+        assert review is not None  # or no row would have been drawn
+        review = review.answered(self._entries(judged), wrong)
         quality = np.where(review.judged, np.where(review.wrong, 0.0, 1.0), self._known.quality)
         return replace(self, quality=self._spread(quality), n_errors=review.n_errors(), _review=review, _draws=[])
 
@@ -387,13 +376,12 @@ class LabelAudit:
         words = [f"{name.replace('_', '-')} {value}" for name, value in selection.items()]
         return ", ".join(words) or "more likely wrong than right"
 
-    def explain_empty(self, selection: Mapping[str, Any]) -> str:
-        """Why an empty list is empty, if that may be for its promise; else nothing."""
-        max_fdr = selection.get("max_fdr")
-        if max_fdr is None:
+    @staticmethod
+    def explain_empty(selection: Mapping[str, Any]) -> str:
+        """Why an empty list may be empty: nothing, or for its promise."""
+        if (max_fdr := selection.get("max_fdr")) is None:
             return ""
-        listed = number_of("row", int(self.is_label_issue.sum()), "listed")
-        return f"No list can promise at most {100 * max_fdr:.3g} % false alarms here; without --max-fdr: {listed}."
+        return f"No list can promise at most {100 * max_fdr:.3g} % false alarms here; try without --max-fdr."
 
     @property
     def _features(self) -> Features:

@@ -113,15 +113,11 @@ def _last(start: int, end: int, holds: Callable[[int], bool]) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Review:
-    """Rows in the order of the audit, their strata, which were drawn and judged, and which were judged wrong.
-
-    Rows that were judged but not drawn are known, and say nothing about others.
-    """
+    """Rows in the order of the audit, their strata, which were drawn and judged, and which were judged wrong."""
 
     order: IntVector
     strata: IntVector
     doubt: FloatVector  # of the audit, by row
-    drawn: BoolVector
     judged: BoolVector
     wrong: BoolVector
 
@@ -147,14 +143,14 @@ class Review:
         by_row = np.empty(n_rows)
         by_row[order] = doubt
         nothing = np.zeros(n_rows, dtype=bool)
-        return cls(order, strata, by_row, nothing, nothing, nothing)
+        return cls(order, strata, by_row, nothing, nothing)
 
     def draw(self, n: int, rng: np.random.Generator) -> IntVector:
         """Rows not judged yet, in random order; after answers, most from strata whose numbers are least certain."""
         numbers = self.numbers
         left = np.bincount(self.strata[~self.judged], minlength=len(numbers.rows))
         rates = (numbers.wrong + 0.5) / (numbers.judged + 1.0)
-        weight = numbers.rows**2 * rates * (1.0 - rates) if self.drawn.any() else np.ones(len(left))
+        weight = numbers.rows**2 * rates * (1.0 - rates) if self.judged.any() else np.ones(len(left))
         more = np.zeros_like(left)
         for _ in range(n):
             n_judged = numbers.judged + more
@@ -167,16 +163,13 @@ class Review:
         ]
         return np.asarray(rng.permutation(np.concatenate(parts)), dtype=np.int64)
 
-    def answered(self, rows: IntVector, is_wrong: BoolVector, drawn: BoolVector) -> Review:
-        """With answers; `drawn` says which of the rows were drawn."""
-        all_drawn, judged, wrong = self.drawn.copy(), self.judged.copy(), self.wrong.copy()
-        all_drawn[rows], judged[rows], wrong[rows] = all_drawn[rows] | drawn, True, is_wrong
-        return replace(self, drawn=all_drawn, judged=judged, wrong=wrong)
+    def answered(self, rows: IntVector, is_wrong: BoolVector) -> Review:
+        judged, wrong = self.judged.copy(), self.wrong.copy()
+        judged[rows], wrong[rows] = True, is_wrong
+        return replace(self, judged=judged, wrong=wrong)
 
     def n_errors(self) -> ErrorCount:
-        numbers, known = self.numbers, int(self.wrong[self._only_known].sum())
-        lower, upper = numbers.limits()
-        return ErrorCount(known + numbers.estimate, known + lower, known + upper, basis="review")
+        return ErrorCount(self.numbers.estimate, *self.numbers.limits(), basis="review")
 
     def suspects(self, max_fdr: float) -> BoolVector:
         """The longest list, of all rows judged wrong and the worst of the others, that probably keeps the promise.
@@ -253,10 +246,6 @@ class Review:
         """Of all rows."""
         return self._count(np.ones(len(self.order), dtype=bool))
 
-    @property
-    def _only_known(self) -> BoolVector:
-        return self.judged & ~self.drawn
-
     def _down_to(self, n_waiting: int) -> BoolVector:
         """Rows in the order of the audit, judged or not, that come before all but so many of those not judged."""
         rows = np.zeros(len(self.order), dtype=bool)
@@ -264,19 +253,18 @@ class Review:
         return rows
 
     def _count(self, rows: BoolVector) -> Stratified:
-        """Of some rows, without those that were judged but not drawn."""
-        size = int(self.strata.max()) + 1
-        kinds = rows & ~self._only_known, rows & self.drawn, rows & self.drawn & self.wrong
+        size, kinds = int(self.strata.max()) + 1, (rows, rows & self.judged, rows & self.wrong)
         return Stratified(*(np.bincount(self.strata[kind], minlength=size) for kind in kinds))
 
 
-def check_answers(rows: Any, is_wrong: Any, n_rows: int) -> tuple[IntVector, BoolVector]:
-    """Row numbers, each once, and an answer for each."""
+def check_answers(rows: Any, is_wrong: Any, drawn: IntVector) -> tuple[IntVector, BoolVector]:
+    """Numbers of rows that were drawn, each once, and an answer for each."""
     judged, wrong = np.asarray(rows), np.asarray(is_wrong)
-    if judged.ndim != 1 or not len(judged) or judged.dtype.kind not in "iu":
-        raise ValueError("rows must be row numbers, as review_sample gives them; judge one at least.")
-    if judged.min() < 0 or judged.max() >= n_rows or len(np.unique(judged)) < len(judged):
-        raise ValueError(f"rows must be row numbers from 0 to {n_rows - 1:,}, each of them once.")
+    if judged.ndim != 1 or not len(judged) or len(np.unique(judged)) < len(judged) or not np.isin(judged, drawn).all():
+        raise ValueError(
+            "rows must be rows that the last review_sample of this audit drew, one at least, each of them once. Call "
+            "review_sample first, with the n and random_state they were drawn with."
+        )
     if wrong.shape != judged.shape or wrong.dtype.kind not in "biu" or not np.isin(wrong, (0, 1)).all():
         raise ValueError(
             f"is_wrong must hold True or False for each of the {len(judged):,} rows; leave out those you cannot judge."

@@ -11,14 +11,14 @@ Which classes have columns must not depend on the row's own label, or the column
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix, IntVector
+from nearworth._common.types import BoolMatrix, FloatMatrix, FloatVector, IntMatrix, IntVector
 
 SQUARED = ("euclidean", "l2", "cosine", "correlation")  # metrics whose keys grow with the square of a small distance
 SMOOTHING = 1.0  # votes added to every row, shared out as the classes are; K nearest neighbours together have one
@@ -88,9 +88,9 @@ class Voters:
 
     def forward(self, codes: IntVector, n_classes: int) -> Votes:
         """Votes of its neighbours about each query (queries x classes)."""
-        cells = codes[self.rows]
-        cells += n_classes * np.arange(len(self.rows))[:, None]
-        return self._count(cells, self.rows >= 0, (len(self.rows), n_classes))
+        present = self.rows >= 0
+        cells = codes[self.rows] + n_classes * np.arange(len(self.rows))[:, None]
+        return self._count(cells[present], present, (len(self.rows), n_classes))
 
     def reverse(self, query_codes: IntVector, n_train: int, n_classes: int, first: int = 0) -> Votes:
         """Votes about training rows of the queries that have them as a neighbour (training rows x classes).
@@ -110,11 +110,10 @@ class Voters:
         some = Voters(rows[:, :size], keys[:, :size], self.weights[queries, :size])
         return some.forward(codes, n_classes).counts
 
-    def _count(self, cells: IntMatrix, counted: npt.NDArray[np.bool_], shape: tuple[int, int]) -> Votes:
-        """Sums of weights by cell, and how many there are. Cells are of all votes, or of those counted only."""
-        flat = cells if cells.ndim == 1 else cells[counted]
-        sums = np.bincount(flat, self.weights[counted], shape[0] * shape[1]).astype(np.float64)
-        return Votes(sums.reshape(shape), np.bincount(flat, minlength=sums.size).reshape(shape))
+    def _count(self, cells: IntVector, counted: BoolMatrix, shape: tuple[int, int]) -> Votes:
+        """Sums of weights by cell, and how many there are, of the votes that are counted."""
+        sums = np.bincount(cells, self.weights[counted], shape[0] * shape[1]).astype(np.float64)
+        return Votes(sums.reshape(shape), np.bincount(cells, minlength=sums.size).reshape(shape))
 
 
 class Votes(NamedTuple):
@@ -230,7 +229,7 @@ def evidence_about(
 
 
 def vote_evidence(
-    voters: Voters, codes: IntVector, priors: FloatVector, trusted: Sequence[tuple[Voters, IntVector]] = ()
+    voters: Voters, codes: IntVector, priors: FloatVector, trusted: tuple[Voters, IntVector] | None = None
 ) -> tuple[list[FloatMatrix], Columns | None]:
     """Shares of all kinds of votes about each row, those of trusted points with their labels last."""
     n_classes = len(priors)
@@ -239,6 +238,8 @@ def vote_evidence(
         about = stop - start, n_classes, start
         forward, reverse = voters.part(start, stop).forward(codes, n_classes), voters.reverse(codes, *about)
         shares = all_shares(voters, forward, reverse, priors)
-        return shares + [vote_shares(by.reverse(said, *about).weights, priors) for by, said in trusted]
+        if trusted is not None:
+            shares.append(vote_shares(trusted[0].reverse(trusted[1], *about).weights, priors))
+        return shares
 
     return evidence_about(codes, priors, shares_of)
