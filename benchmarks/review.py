@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import nearworth as nw
-from nearworth.audit.review import Review
+from nearworth.audit.error_count import Review
 
 HELD_BACK = ("youtube", "catdog random3")
 CASES = ("exact", "shuffled", "careless", "two steps")

@@ -61,8 +61,8 @@ def test_longest_list_from_the_definition(rng):
             n = longest_list(right, asked, extra)
             expected = max([m for m in range(1, 201) if (right[:m].sum() + extra) / m <= asked], default=0)
             assert n == expected
-    assert longest_list(right, 1.0) == 200
-    assert longest_list(right, 0.0) == 0
+    assert longest_list(right, 1.0, 1.0) == 200
+    assert longest_list(right, 0.0, 1.0) == 0
 
 
 def test_count_prints_itself():

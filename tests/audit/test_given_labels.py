@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from nearworth.audit.given_labels import concentration, judge, predict_given
 from nearworth.audit.noise_level import Posterior
+from nearworth.audit.predictions import concentration, judge, predict_given
 from noisy_labels import blobs, pick
 
 

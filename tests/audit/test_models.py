@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from nearworth.audit import models
-from nearworth.audit.models import FOLDS, _folds, out_of_fold, worthwhile
+from nearworth.audit import predictions as models
+from nearworth.audit.predictions import FOLDS, _folds, out_of_fold, worthwhile
 
 QUIET = {"progress": False}
 

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom, hypergeom
 
 import nearworth as nw
-from nearworth.audit.review import TAIL, Review, Stratified
+from nearworth.audit.error_count import TAIL, Review, Stratified
 from noisy_labels import blobs
 
 

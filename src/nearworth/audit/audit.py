@@ -10,15 +10,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nearworth._common.types import BoolVector, FloatMatrix, FloatVector, IntVector, Task, Utility
+from nearworth._common.types import FloatMatrix, FloatVector, IntVector, Task, Utility
 from nearworth._common.warnings import warn_user
 from nearworth.audit.check import place_in_frame
 from nearworth.audit.copies import VALUED, exact_copies, first_copies, joined, near_copies
 from nearworth.audit.error_count import count_errors
-from nearworth.audit.given_labels import class_answers, judge
-from nearworth.audit.models import out_of_fold, worthwhile
 from nearworth.audit.noise_level import fitted_rows, label_posterior, with_more_evidence
 from nearworth.audit.noise_model import make_features
+from nearworth.audit.predictions import class_answers, judge, out_of_fold, worthwhile
 from nearworth.audit.result import LabelAudit
 from nearworth.audit.target_model import LISTED as LISTED_FOR_TARGETS
 from nearworth.audit.target_model import Space, fit_targets
@@ -36,7 +35,6 @@ LISTED, LISTED_PER_NEIGHBOR = 100, 5  # neighbours whose votes count: beyond, we
 GRAPH_SHARE = 0.5  # of max_memory: lists of neighbours, and what counting their votes takes
 COUNTING_BYTES = 40  # per query and neighbour, while votes are counted
 SCALES, WITHIN = (10, 30), 4  # neighbours whose labels are counted; so many times fewer than a class has rows, if few
-TINY = 1e-12
 # Folders, in that of a checkpoint, for the pass over trusted rows and for the one that leaves out near-copies.
 TRUSTED, WITHOUT_COPIES = "validation", "without-copies"
 Predict = Callable[[Any], list[FloatMatrix]]  # from labels to out-of-sample predictions of several models
@@ -129,7 +127,10 @@ def audit_labels(
     if frame is not None:
         _, X_val, y_val = frame.alike(X_val, y_val, "X_val")
         X, y, task, some = frame.X[frame.labelled], frame.target.y, frame.target.task, frame.labelled
-        pred_probs, predictions, groups = (_labelled(given, some) for given in (pred_probs, predictions, groups))
+        pred_probs, predictions, groups = (
+            given if given is None or len(given) != len(some) else np.asarray(given)[some]  # a wrong length is refused
+            for given in (pred_probs, predictions, groups)
+        )
     estimator = KNNShapley(
         n_neighbors, task=task or "classification", metric=metric, metric_params=metric_params,
         utility=utility, semivalue=semivalue, search=search, max_error=max_error, random_state=0,
@@ -145,13 +146,6 @@ def audit_labels(
     predict = _predictor(estimator, group) if models == "auto" else None
     audit = (_audit_targets if task == "regression" else _audit_classes)(near, predicted, predict)
     return audit if frame is None else place_in_frame(audit, frame)
-
-
-def _labelled(given: Any, labelled: BoolVector) -> Any:
-    """Those entries of what there is one of per row of a frame that belong to rows with a label."""
-    if given is None or labelled.all() or len(given) != len(labelled):  # a wrong length is refused later
-        return given
-    return np.asarray(given)[labelled]
 
 
 def _refuse_amounts(estimator: KNNShapley) -> None:
@@ -178,32 +172,23 @@ def _audit_classes(near: dict[str, Any], predicted: FloatMatrix | None, predict:
     if columns is not None:
         predictions = [columns.take(p) for p in predictions]
     some = fitted_rows(n_rows)
-    counts = [voters.label_counts(some, codes, n_classes, scale) for scale in _scales(n_rows, n_classes)]
+    near_by = max(1, min(SCALES[0], n_rows // (WITHIN * n_classes)))
+    sizes = [min(near_by * size // SCALES[0], n_rows - 1) for size in SCALES]
+    counts = [voters.label_counts(some, codes, n_classes, size) for size in sizes]
     mixed = [(p + PROBABILITY_FLOOR * taken) / (1.0 + PROBABILITY_FLOOR) for p in predictions]
     with one_blas_thread():  # many small products: threads would only wait for each other
         votes, helped = label_posterior(make_features(shares, squared=shares[2]), own, counts, columns), None
         if predictions:
             helped = with_more_evidence(votes, make_features([*shares, *mixed], squared=shares[2]), own, columns)
         quality, for_lists, most_errors = judge(votes, own, predictions, helped, columns)
-    found = helped or votes
     return LabelAudit(
-        **class_answers(labels, codes, columns, shares, found.evidence, _with_quality(found.labels, own, quality)),
-        quality=quality,
+        **class_answers(labels, codes, columns, shares, helped or votes, quality),
         n_errors=count_errors(votes.right, votes.weights, most_errors, copies and copies.fewest_errors(codes)),
         classes=labels,
         _for_lists=for_lists,
         _model=votes if trusted is None else None,
         **near,
     )
-
-
-def _with_quality(labels: FloatMatrix, given: IntVector, quality: FloatVector) -> FloatMatrix:
-    """Probabilities of the labels in which that of the given one, in these columns, is its quality."""
-    rows = np.arange(len(given))
-    rest = (1.0 - quality) / np.maximum(1.0 - labels[rows, given], TINY)
-    scaled = labels * np.minimum(rest, 1.0 / TINY)[:, None]
-    scaled[rows, given] = quality
-    return np.asarray(scaled / scaled.sum(axis=1, keepdims=True))
 
 
 def _audit_targets(near: dict[str, Any], predicted: FloatVector | None, predict: Predict | None) -> LabelAudit:
@@ -241,7 +226,9 @@ def _neighbourhood(
         first = first_copies(training.features.data)
     same = exact_copies(first)
     size = wanted if same is None else -(-wanted * training.n_rows // (int(same.group.max()) + 1))
-    size = _affordable(estimator, size)
+    if estimator.max_memory is not None:
+        room = GRAPH_SHARE * parse_bytes("max_memory", estimator.max_memory)
+        size = max(1, min(size, int(room / ((BYTES + COUNTING_BYTES) * training.n_rows))))
     in_engine = joined(named, same) if exact else None  # an index finds copies too: they are taken out below
     valuation, voters = _value_and_voters(estimator, size, groups=in_engine, folder=folder)
     copies = near_copies(voters.rows, voters.distances(estimator.metric), same)
@@ -289,20 +276,6 @@ def _warn_of_scales(estimator: KNNShapley) -> None:
             "distances hardly see the others. Scale the columns first: "
             "sklearn.preprocessing.StandardScaler().fit_transform(X)."
         )
-
-
-def _affordable(estimator: KNNShapley, size: int) -> int:
-    """How many neighbours of each row fit in max_memory."""
-    if estimator.max_memory is None:
-        return size
-    room = GRAPH_SHARE * parse_bytes("max_memory", estimator.max_memory)
-    return max(1, min(size, int(room / ((BYTES + COUNTING_BYTES) * estimator.training_set_.n_rows))))
-
-
-def _scales(n_rows: int, n_classes: int) -> list[int]:
-    """Numbers of neighbours among which labels are counted."""
-    near = max(1, min(SCALES[0], n_rows // (WITHIN * n_classes)))
-    return [min(near * size // SCALES[0], n_rows - 1) for size in SCALES]
 
 
 def _check_predictions(estimator: KNNShapley, pred_probs: Any, predictions: Any) -> FloatMatrix | None:

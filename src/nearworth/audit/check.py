@@ -15,9 +15,9 @@ import numpy as np
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth._common.warnings import warn_user
 from nearworth.audit.error_count import count_errors
-from nearworth.audit.given_labels import class_answers, most_errors, sharper
 from nearworth.audit.noise_level import Posterior
 from nearworth.audit.noise_model import make_features
+from nearworth.audit.predictions import class_answers, most_errors, sharper
 from nearworth.audit.result import BY_ROW, LabelAudit
 from nearworth.audit.target_model import TargetModel
 from nearworth.audit.votes import Voters, Votes, all_shares, evidence_about
@@ -51,19 +51,8 @@ def check_rows(audit: LabelAudit, X_new: Any, y_new: Any) -> LabelAudit:
     else:
         answers = _judge_classes(audit, model, problem, voters, codes)
     valuation = _value(audit, X_new, y_new, exact)
-    return replace(
-        audit,
-        valuation=valuation,
-        index=valuation.index,
-        copies=None,
-        _groups=None,
-        _model=None,
-        _audited=audit,
-        _first=None,
-        _voters=voters,
-        _review=None,
-        **answers,
-    )
+    without = dict.fromkeys(("copies", "_groups", "_model", "_first", "_review"))
+    return replace(audit, valuation=valuation, index=valuation.index, _voters=voters, **without, **answers)
 
 
 def _judge_classes(
@@ -84,10 +73,9 @@ def _judge_classes(
     shares, columns = evidence_about(codes, priors, shares_of)
     own = codes if columns is None else columns.given
     found = model.judge(make_features(shares, squared=shares[2]), own)
-    answers = class_answers(audit.classes, codes, columns, shares, found.evidence, found.labels)
+    answers = class_answers(audit.classes, codes, columns, shares, found, found.quality)
     n_against = float((answers["suggested"] != answers["given"]).sum())
     return answers | {
-        "quality": found.quality,
         "n_errors": count_errors(found.right, found.weights, most_errors(n_against)),
         "_for_lists": np.minimum(sharper(found.weights) @ found.right, 1.0),
     }

@@ -74,12 +74,8 @@ def first_copies(*parts: Any) -> IntVector:
     if any(scipy.sparse.issparse(part) or part.dtype.kind != "f" for part in parts):
         return first
     rounded = [Converted(part, _single) for part in parts]
-    pairs = (
-        (part[start : start + len(rows)], rows)
-        for part, r in zip(parts, rounded, strict=True)
-        for start, rows in blocks(r)
-    )
-    is_single = np.concatenate([(rows == single).all(axis=1) for rows, single in pairs])
+    pairs = ((part, *block) for part, single in zip(parts, rounded, strict=True) for block in blocks(single))
+    is_single = np.concatenate([(part[start : start + len(rows)] == rows).all(axis=1) for part, start, rows in pairs])
     if is_single.all() or not is_single.any():
         return first
     first_rounded = first_duplicates(*rounded)

@@ -19,10 +19,9 @@ from nearworth._common.frames import html_table, make_frame
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth._common.warnings import warn_user
 from nearworth.audit.copies import Copies
-from nearworth.audit.error_count import EXTRA_FALSE_ALARMS, ErrorCount, cautious, longest_list
+from nearworth.audit.error_count import ErrorCount, Precision, Review, cautious, check_answers, longest_list
 from nearworth.audit.explain import Explanation, Neighbour, effects_of, extremes, plain, show
 from nearworth.audit.noise_level import Posterior
-from nearworth.audit.review import Precision, Review, check_answers
 from nearworth.audit.target_model import TargetModel
 from nearworth.audit.votes import Columns, Voters
 from nearworth.estimator import KNNShapley
@@ -228,9 +227,8 @@ class LabelAudit:
             if self._review is not None:
                 return order[self._review.suspects(max_fdr)[self._entries(order)]]
             if self._for_lists is None:
-                return order[: longest_list(self.quality[order], max_fdr)]
-            codes = np.unique(self.given[order], return_inverse=True)[1]
-            return order[: longest_list(cautious(self._for_lists[order], codes), max_fdr, EXTRA_FALSE_ALARMS)]
+                return order[: longest_list(self.quality[order], max_fdr, extra=1.0)]
+            return order[: longest_list(cautious(self._for_lists[order], self.given[order]), max_fdr)]
         return order[self.is_label_issue[order] if rule is None else detect(self.quality[order], rule).mask]
 
     def _index_labels(self, rows: IntVector) -> Any:
