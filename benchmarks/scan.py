@@ -141,7 +141,7 @@ def datalab():
 
 
 def million():
-    from nearworth.audit.copies import first_copies
+    from nearworth.audit.votes import first_copies
 
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1_000_000, 16))

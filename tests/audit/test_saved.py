@@ -50,7 +50,7 @@ def test_a_loaded_audit_says_the_same(audit, tmp_path):
     assert again.unlabelled == audit.unlabelled
     assert [g.tolist() for g in again.contradictions] == [g.tolist() for g in audit.contradictions]
     for call in (lambda: again.explain(0), lambda: again.check([[0.0]], [0]), lambda: again.report(tmp_path / "a")):
-        with pytest.raises(ValueError, match="needs the data, which a loaded audit does not have. Call audit_labels"):
+        with pytest.raises(ValueError, match="needs the data: not for checked rows or a loaded audit"):
             call()
 
 

@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.metrics import pairwise_distances
 
 import nearworth as nw
-from nearworth.audit.copies import first_copies
+from nearworth.audit.votes import first_copies
 
 KINDS = ["duplicates", "conflicts", "outliers", "leakage", "imbalance"]
 

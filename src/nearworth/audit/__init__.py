@@ -1,8 +1,8 @@
 """From values to decisions: which labels are wrong, what they should be, how sure we are, and why.
 
     audit.py             audit_labels: checks, one pass over all pairs, then for labels
-      copies.py            rows that are copies of each other, which must not vouch for each other
-      votes.py             what neighbours say about a row, and what a row's label does to others; very many classes
+      votes.py             what neighbours say about a row, and what a row's label does to others; very many classes;
+                           copies, which must not vouch for each other
       noise_model.py       one model of votes and wrong labels at a given level of noise
       noise_level.py       how likely each level of noise is, and the model averaged over them: P(label is right)
       predictions.py       what predicts the given labels: out-of-fold models; a bound on the errors, and the ranking

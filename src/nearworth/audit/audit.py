@@ -13,7 +13,6 @@ import numpy as np
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector, Task, Utility
 from nearworth._common.warnings import warn_user
 from nearworth.audit.check import place_in_frame
-from nearworth.audit.copies import VALUED, exact_copies, first_copies, joined, near_copies
 from nearworth.audit.error_count import count_errors
 from nearworth.audit.noise_level import fitted_rows, label_posterior, with_more_evidence
 from nearworth.audit.noise_model import make_features
@@ -21,7 +20,7 @@ from nearworth.audit.predictions import class_answers, judge, out_of_fold, worth
 from nearworth.audit.result import LabelAudit
 from nearworth.audit.target_model import LISTED as LISTED_FOR_TARGETS
 from nearworth.audit.target_model import Space, fit_targets
-from nearworth.audit.votes import Voters, vote_evidence
+from nearworth.audit.votes import VALUED, Voters, exact_copies, first_copies, joined, near_copies, vote_evidence
 from nearworth.engine.nearest_lists import BYTES
 from nearworth.engine.run import one_blas_thread
 from nearworth.engine.value import value_and_nearest
@@ -139,23 +138,17 @@ def audit_labels(
     if models is not None:
         one_of("auto")("models", models)
     _warn_of_scales(estimator)
-    if task is None:
-        _refuse_amounts(estimator)
     predicted = _check_predictions(estimator, pred_probs, predictions)
+    classes = estimator.training_set_.classes
+    if task is None and classes.kind == NUMBER and are_amounts(classes.labels[classes.codes]):
+        raise ValueError(
+            f"y holds {len(classes.labels):,} distinct numbers in {len(classes.codes):,} rows, which look like "
+            "amounts. Use task='regression', or task='classification' if they are classes."
+        )
     near, group = _neighbourhood(estimator, groups, checkpoint and Path(checkpoint), X_val, y_val)
     predict = _predictor(estimator, group) if models == "auto" else None
     audit = (_audit_targets if task == "regression" else _audit_classes)(near, predicted, predict)
     return audit if frame is None else place_in_frame(audit, frame)
-
-
-def _refuse_amounts(estimator: KNNShapley) -> None:
-    training = estimator.training_set_
-    assert training.classes is not None
-    if training.classes.kind == NUMBER and are_amounts(training.classes.labels[training.labels]):
-        raise ValueError(
-            f"y holds {len(training.classes.labels):,} distinct numbers in {training.n_rows:,} rows, which look like "
-            "amounts. Use task='regression', or task='classification' if they are classes."
-        )
 
 
 def _audit_classes(near: dict[str, Any], predicted: FloatMatrix | None, predict: Predict | None) -> LabelAudit:
@@ -291,15 +284,14 @@ def _check_predictions(estimator: KNNShapley, pred_probs: Any, predictions: Any)
     if len(labels) < 2:
         only = labels.tolist()[0]
         raise ValueError(f"y has one class only ({only!r}): there is no other label to suggest. Give two or more.")
-    return None if pred_probs is None else _check_probabilities(pred_probs, training.n_rows, len(labels))
-
-
-def _check_probabilities(pred_probs: Any, n_rows: int, n_classes: int) -> FloatMatrix:
+    if pred_probs is None:
+        return None
     data = check_features(pred_probs, "pred_probs").data
     probabilities = np.asarray(data.toarray() if hasattr(data, "toarray") else data, dtype=np.float64)
-    if probabilities.shape != (n_rows, n_classes):
+    wanted = (training.n_rows, len(labels))
+    if probabilities.shape != wanted:
         raise ValueError(
-            f"pred_probs must have one row per row of X and one column per class, {(n_rows, n_classes)}; "
+            f"pred_probs must have one row per row of X and one column per class, {wanted}; "
             f"got shape {probabilities.shape}."
         )
     strange = (probabilities.min(axis=1) < 0) | (np.abs(probabilities.sum(axis=1) - 1.0) > 1e-3)

@@ -37,19 +37,23 @@ AT_ONCE = 2**22  # keys of new rows that are looked at together
 def check_rows(audit: LabelAudit, X_new: Any, y_new: Any) -> LabelAudit:
     estimator, model = audit._estimator, audit._model
     if model is None or estimator.metric == "precomputed":
-        raise ValueError(
-            "check is for audits with features and without X_val, not for checked rows; this one is another. Audit all "
-            "rows again."
-        )
+        raise ValueError("check is for audits with features and without X_val. Audit all rows again.")
     exact = {**estimator.get_params(deep=False), "search": "exact", "max_error": None, "standard_errors": False}
-    codes = _known_labels(audit, y_new, check_features(X_new, "X_new").data.shape[0])
+    n_new, classes = check_features(X_new, "X_new").data.shape[0], estimator.training_set_.classes
+    if classes is None:
+        given = check_targets(y_new, "y_new", n_new)
+    else:
+        given, unseen = classes.encode(y_new, "y_new", n_new)
+        if unseen:
+            named = ", ".join(map(repr, unseen[:5]))
+            raise ValueError(f"y_new has labels that no audited row carries ({named}). Audit all rows again.")
     problem = estimator.training_set_.problem(X_new, y_new, None, exact)
     _, lists = value_and_nearest(problem, audit._voters.rows.shape[1])
     voters = Voters.of(lists.rows, lists.keys, estimator.n_neighbors)
     if isinstance(model, TargetModel):
-        answers = _judge_targets(audit, model, problem, voters, codes)
+        answers = _judge_targets(audit, model, problem, voters, given)
     else:
-        answers = _judge_classes(audit, model, problem, voters, codes)
+        answers = _judge_classes(audit, model, problem, voters, given)
     valuation = _value(audit, X_new, y_new, exact)
     without = dict.fromkeys(("copies", "_groups", "_model", "_first", "_review"))
     return replace(audit, valuation=valuation, index=valuation.index, _voters=voters, **without, **answers)
@@ -98,18 +102,6 @@ def _value(audit: LabelAudit, X_new: Any, y_new: Any, parameters: dict[str, Any]
     assert audited is not None
     labels = audit.given if new.classes is None else new.classes.encode(audit.given, "y", len(audit))[0]
     return value(new.problem_of(audited.data, labels, np.ones(len(audit)), parameters))
-
-
-def _known_labels(audit: LabelAudit, y_new: Any, n_rows: int) -> Any:
-    classes = audit._estimator.training_set_.classes
-    if classes is None:
-        return check_targets(y_new, "y_new", n_rows)
-    codes, unseen = classes.encode(y_new, "y_new", n_rows)
-    if unseen:
-        raise ValueError(
-            f"y_new has labels that no audited row carries ({', '.join(map(repr, unseen[:5]))}). Audit all rows again."
-        )
-    return codes
 
 
 def _reverse(

@@ -17,11 +17,10 @@ import numpy as np
 from nearworth._common.files import Arrays, check_arrays
 from nearworth._common.frames import index_from_bytes, index_to_bytes
 from nearworth._common.types import IntVector
-from nearworth.audit.copies import Copies
 from nearworth.audit.error_count import ErrorCount, Review
 from nearworth.audit.explain import plain
 from nearworth.audit.result import LabelAudit
-from nearworth.audit.votes import Voters
+from nearworth.audit.votes import Copies, Voters
 from nearworth.estimator import KNNShapley
 from nearworth.inputs.parameters import one_of
 from nearworth.results.valuation import Valuation

@@ -153,19 +153,15 @@ def _predict(model: Any, X: Any, y: npt.NDArray[Any], held_out: Any, n_classes: 
 
 
 class GivenLabels(NamedTuple):
-    """Probability of each label to be the given one, and minus the logarithm of the likelihood of those given."""
+    """Probability of each label to be the given one, those of the given labels, and how many rows have another label.
+
+    Another than the most probable one; of several such, any may be it. `loss` is minus the logarithm of the likelihood.
+    """
 
     probabilities: FloatMatrix
+    of_given: FloatVector
+    n_against: float
     loss: float
-
-    def of_given(self, codes: IntVector) -> FloatVector:
-        return np.asarray(self.probabilities[np.arange(len(codes)), codes])
-
-    def n_against(self, codes: IntVector) -> float:
-        """How many rows have another label than the most probable one; of several such, any may be it."""
-        most = self.probabilities >= (1.0 - SAME) * self.probabilities.max(axis=1, keepdims=True)
-        has = most[np.arange(len(codes)), codes]
-        return float(len(codes) - (has / most.sum(axis=1)).sum())
 
 
 def predict_given(kinds: list[FloatMatrix], codes: IntVector, part: FloatVector | float = 1.0) -> GivenLabels:
@@ -192,7 +188,10 @@ def predict_given(kinds: list[FloatMatrix], codes: IntVector, part: FloatVector 
     found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
     probabilities = softmax(np.tensordot(found.x[:n_kinds], layers, 1) + found.x[n_kinds:], axis=1)
     probabilities[:, -1] *= part
-    return GivenLabels(probabilities, float(found.fun))
+    most = probabilities >= (1.0 - SAME) * probabilities.max(axis=1, keepdims=True)
+    rows = np.arange(n_rows)
+    n_against = n_rows - float((most[rows, codes] / most.sum(axis=1)).sum())
+    return GivenLabels(probabilities, probabilities[rows, codes], n_against, float(found.fun))
 
 
 def judge(
@@ -217,9 +216,9 @@ def judge(
         # The more of what both explain together predictions explain alone, the more they count.
         they_add, votes_add = (max(without.loss - everything.loss, 0.0) for without in (by_votes, alone))
         trust = LEAST_TRUST + (1.0 - LEAST_TRUST) * they_add / (they_add + votes_add + IDLE)
-    n_against = min(fit.n_against(codes) for fit in bounds)
-    plain = trust * _logit(everything.of_given(codes)) + (1.0 - trust) * _logit(by_votes.of_given(codes))
-    share = float((1.0 - votes.quality).sum()) / max(1.0, everything.n_against(codes))
+    n_against = min(fit.n_against for fit in bounds)
+    plain = trust * _logit(everything.of_given) + (1.0 - trust) * _logit(by_votes.of_given)
+    share = float((1.0 - votes.quality).sum()) / max(1.0, everything.n_against)
     weight = max((share - FEW) / (MOST - FEW), 0.0)
     if votes.labels.shape[1] > 2:
         least = 1.0 if helped is None else SEVERAL_CLASSES

@@ -18,12 +18,11 @@ from nearworth._common.files import read_archive, write_archive
 from nearworth._common.frames import html_table, make_frame
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth._common.warnings import warn_user
-from nearworth.audit.copies import Copies
 from nearworth.audit.error_count import ErrorCount, Precision, Review, cautious, check_answers, longest_list
 from nearworth.audit.explain import Explanation, Neighbour, effects_of, extremes, plain, show
 from nearworth.audit.noise_level import Posterior
 from nearworth.audit.target_model import TargetModel
-from nearworth.audit.votes import Columns, Voters
+from nearworth.audit.votes import Columns, Copies, Voters
 from nearworth.estimator import KNNShapley
 from nearworth.inputs.features import Features
 from nearworth.inputs.parameters import as_generator, condition, is_real, is_whole, whole_number
@@ -259,12 +258,8 @@ class LabelAudit:
     def reviewed(self, rows: Any, is_wrong: Any) -> LabelAudit:
         """The same audit, its count and lists resting on answers about the rows that `review_sample` drew last.
 
-        Parameters
-        ----------
-        rows : array of row numbers
-            The rows drawn; those you could not judge may be left out, as if they had not been drawn.
-        is_wrong : array of bool
-            For each of these rows, whether its label is wrong.
+        `is_wrong` has True or False for each of `rows`. Rows you could not judge may be left out, as if they had not
+        been drawn.
         """
         review, drawn = self._draws[0] if self._draws else (None, self._rows[:0])
         judged, wrong = check_answers(rows, is_wrong, drawn)
@@ -276,12 +271,8 @@ class LabelAudit:
     def precision(self, rows: Any = None, **selection: Any) -> Precision:
         """Share of wrong labels in a list, with limits, from the answers of a review.
 
-        Parameters
-        ----------
-        rows : array of row numbers, optional
-            Any list of rows that was made without knowing the answers, or a result of `suspects`.
-        **selection
-            Instead: fraction, rule or max_fdr, as in `suspects`.
+        The list is a result of `suspects`, any other `rows` chosen without knowing the answers, or that of a selection
+        (fraction, rule or max_fdr).
         """
         if self._review is None:
             raise ValueError("precision rests on answers: call review_sample, judge the rows, and call reviewed first.")
@@ -313,8 +304,6 @@ class LabelAudit:
 
         What the row does to others, and its value under other labels, take two more passes over all pairs.
         """
-        if self._audited is not None:
-            raise ValueError("explain is for the audited rows; why() and nearest() are for checked ones.")
         self._need_data("explain")
         if not is_whole(i) or not -len(self) <= i < len(self):
             raise ValueError(f"i must be a row number, 0 to {len(self) - 1}; got {i!r}.")
@@ -421,8 +410,8 @@ class LabelAudit:
         return read_archive(path, "audit", unpack)
 
     def _need_data(self, what: str) -> None:
-        if not hasattr(self._estimator, "training_set_"):
-            raise ValueError(f"{what} needs the data, which a loaded audit does not have. Call audit_labels again.")
+        if self._audited is not None or not hasattr(self._estimator, "training_set_"):
+            raise ValueError(f"{what} is for audited rows and needs the data: not for checked rows or a loaded audit.")
 
     def report(
         self,
@@ -437,26 +426,13 @@ class LabelAudit:
     ) -> None:
         """Write one HTML page to look at the suspects, decide on each, and export the decisions.
 
-        Parameters
-        ----------
-        path : str or path
-            The file to write, replaced if it exists. It needs nothing else and sends nothing anywhere.
-        target : str, optional
-            What the labels are called, by default as in the frame, or "label"; `nearworth apply` looks for this column.
-        ids : array, optional
-            A name for each row.
-        image_shape : tuple, optional
-            Rows are images of so many pixels, (height, width) or (height, width, channels): they are shown.
-        title : str, optional
-        findings : mapping, optional
-            Of a scan, for further tabs: see `Scan.report`.
-        **selection
-            Which rows are listed: fraction, rule or max_fdr, as in `suspects`.
+        The page needs nothing else and sends nothing anywhere. `target` is what the labels are called, by default as in
+        the frame, or "label": `nearworth apply` looks for this column. `ids` has a name for each row. With an
+        `image_shape`, (height, width) or (height, width, channels), rows are shown as images. `findings` are those of
+        a scan, for further tabs. The selection (fraction, rule or max_fdr) is that of `suspects`.
         """
         from nearworth.report import Rows, write_report
 
-        if self._audited is not None:  # its neighbours are other rows than those listed
-            raise ValueError("report is for audited rows, not for checked ones. Audit all rows together for a page.")
         self._need_data("report")
         X = None if self._estimator.metric == "precomputed" else self._features.data
         id_name = None if ids is None else "id"

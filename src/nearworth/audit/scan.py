@@ -17,8 +17,8 @@ from scipy.special import log_ndtr
 from nearworth._common.frames import make_frame
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.audit.audit import audit_labels
-from nearworth.audit.copies import Copies, around, first_copies, near_threshold
 from nearworth.audit.result import LabelAudit
+from nearworth.audit.votes import Copies, around, first_copies, near_threshold
 from nearworth.inputs.features import check_features, row_chunks
 from nearworth.inputs.targets import check_classes
 from nearworth.tables import number_of
