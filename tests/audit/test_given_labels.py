@@ -139,7 +139,7 @@ def test_lists_weigh_levels_more_sharply_and_quality_does_not():
     codes = np.arange(100) % 2
     evidence = np.full((100, 2), 0.3)
     evidence[np.arange(100), 1 - codes] = 0.7
-    quality, for_lists, _ = judge(told(right, evidence), codes, [])
+    quality, for_lists, _ = judge(told(right, evidence), None, codes, [], None)
     np.testing.assert_allclose(quality, 0.3)
     np.testing.assert_allclose(for_lists, (9 * 0.1 + 0.9) / 10)
 

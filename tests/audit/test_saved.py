@@ -121,7 +121,7 @@ def test_parts_that_do_not_fit_are_refused(rng, tmp_path, name, change):
     same(nw.LabelAudit.load(tmp_path / "a"), audit)
     short = description | {"labels": description["labels"] | {"given": ["<i8", [0]]}}
     write_archive(tmp_path / "a", "audit", short, arrays)
-    with pytest.raises(ValueError, match="its labels are not those of its rows"):
+    with pytest.raises(ValueError, match="its parts are not those of its rows"):
         nw.LabelAudit.load(tmp_path / "a")
 
 

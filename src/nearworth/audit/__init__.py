@@ -17,10 +17,3 @@
 
 The evidence of a row never holds its own label, so it is fair to judge that label by it.
 """
-
-from nearworth.audit.audit import audit_labels
-from nearworth.audit.error_count import ErrorCount
-from nearworth.audit.explain import Explanation
-from nearworth.audit.result import LabelAudit
-
-__all__ = ["ErrorCount", "Explanation", "LabelAudit", "audit_labels"]

@@ -173,7 +173,7 @@ def _audit_classes(near: dict[str, Any], predicted: FloatMatrix | None, predict:
         votes, helped = label_posterior(make_features(shares, squared=shares[2]), own, counts, columns), None
         if predictions:
             helped = with_more_evidence(votes, make_features([*shares, *mixed], squared=shares[2]), own, columns)
-        quality, for_lists, most_errors = judge(votes, own, predictions, helped, columns)
+        quality, for_lists, most_errors = judge(votes, helped, own, predictions, columns)
     return LabelAudit(
         **class_answers(labels, codes, columns, shares, helped or votes, quality),
         n_errors=count_errors(votes.right, votes.weights, most_errors, copies and copies.fewest_errors(codes)),

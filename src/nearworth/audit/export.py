@@ -145,15 +145,20 @@ def unpack(description: dict[str, Any], arrays: Arrays) -> LabelAudit:
     labels = {n: np.array(entries, dtype=kind) for n, (kind, entries) in description["labels"].items()}
     floats = {name: (n_rows, *shape) for name, shape in FLOATS.items() if name in arrays}
     check_arrays(arrays, floats | {"keys": arrays["rows"].shape})
-    n_labelled = n_rows - np.isnan(arrays["quality"]).sum()
-    if n_labelled != n_known or any(labels[name].shape != (n_rows,) for name in LABELS[:2]):
-        raise ValueError("its labels are not those of its rows.")
-    limits = {"rows": (-1, n_known), "order": (0, n_known), "strata": (0, n_known), "copies": (0, 2 * n_rows)}
-    for name in limits.keys() & arrays.keys():
-        (low, end), size = limits[name], n_rows if name == "copies" else n_known
-        numbers = arrays[name]
-        if numbers.dtype.kind != "i" or len(numbers) != size or not ((low <= numbers) & (numbers < end)).all():
-            raise ValueError(f"its {name!r} are not numbers of rows.")
+    review = Review(**{part.name: arrays[part.name] for part in fields(Review)}) if "order" in arrays else None
+    fits = [
+        n_rows - np.isnan(arrays["quality"]).sum() == n_known,
+        all(labels[name].shape == (n_rows,) for name in LABELS[:2]),
+        _numbers_within(arrays["rows"], n_known, -1, n_known),
+        "copies" not in arrays or _numbers_within(arrays["copies"], n_rows, 0, 2 * n_rows),
+    ]
+    if review is not None:
+        check_arrays(arrays, {"doubt": (n_known,)})
+        fits += [np.array_equal(np.sort(review.order), np.arange(n_known))]
+        fits += [_numbers_within(review.strata, n_known, 0, n_known)]
+        fits += [review.judged.shape == review.wrong.shape == (n_known,)]
+    if not all(fits):
+        raise ValueError("its parts are not those of its rows.")
     estimator = KNNShapley(**description["estimator"])
     return LabelAudit(
         **{name: arrays[name] for name in floats},
@@ -165,14 +170,9 @@ def unpack(description: dict[str, Any], arrays: Arrays) -> LabelAudit:
         notes=tuple(description["notes"]),
         _voters=Voters.of(arrays["rows"], arrays["keys"], estimator.n_neighbors),
         _estimator=estimator,
-        _review=_review(arrays, n_known) if "order" in arrays else None,
+        _review=review,
     )
 
 
-def _review(arrays: Arrays, n_rows: int) -> Review:
-    found = Review(**{part.name: arrays[part.name] for part in fields(Review)})
-    check_arrays(arrays, {"doubt": (n_rows,)})
-    shapes = {found.judged.shape, found.wrong.shape}
-    if len(np.unique(found.order)) < n_rows or shapes != {(n_rows,)}:
-        raise ValueError("its review is not one of its rows.")
-    return found
+def _numbers_within(numbers: Any, size: int, low: int, end: int) -> bool:
+    return numbers.dtype.kind == "i" and len(numbers) == size and bool(((low <= numbers) & (numbers < end)).all())

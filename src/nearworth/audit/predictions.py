@@ -55,13 +55,7 @@ def worthwhile(n_rows: int, n_features: int, n_classes: int = 1) -> bool:
 
 
 def out_of_fold(
-    X: Any,
-    y: npt.NDArray[Any],
-    *,
-    task: Task,
-    groups: npt.ArrayLike | None = None,
-    n_jobs: int | None = None,
-    progress: Any = None,
+    X: Any, y: npt.NDArray[Any], task: Task, groups: Any = None, n_jobs: int | None = None, progress: Any = None
 ) -> list[npt.NDArray[np.float64]]:
     """Predictions of each model for each row, by models fitted to rows of other folds; the same for any `n_jobs`.
 
@@ -195,23 +189,19 @@ def predict_given(kinds: list[FloatMatrix], codes: IntVector, part: FloatVector 
 
 
 def judge(
-    votes: Posterior,
-    codes: IntVector,
-    predictions: list[FloatMatrix],
-    helped: Posterior | None = None,
-    columns: Columns | None = None,
+    votes: Posterior, helped: Posterior | None, codes: IntVector, predicted: list[FloatMatrix], columns: Columns | None
 ) -> tuple[FloatVector, FloatVector, float]:
     """P(given label is right), the same with levels weighed more sharply, and a bound on the number of errors.
 
-    The model of wrong labels joined with what predicts the given ones. `votes` is that model without `predictions` of
-    other models, `helped` with them: the number of errors is that of the votes alone, whatever is predicted.
+    The model of wrong labels joined with what predicts the given ones. `votes` is that model without what other models
+    `predicted`, `helped` with it: the number of errors is that of the votes alone, whatever is predicted.
     """
     part = 1.0 if columns is None else columns.part
     by_votes = predict_given([votes.evidence], codes, part)
     everything, trust, bounds = by_votes, 0.0, [by_votes]
     if helped is not None:
-        everything = predict_given([votes.evidence, *predictions], codes, part)
-        alone = predict_given(predictions, codes, part)
+        everything = predict_given([votes.evidence, *predicted], codes, part)
+        alone = predict_given(predicted, codes, part)
         bounds = [by_votes, everything, alone]
         # The more of what both explain together predictions explain alone, the more they count.
         they_add, votes_add = (max(without.loss - everything.loss, 0.0) for without in (by_votes, alone))
