@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import average_precision_score
 
 import nearworth as nw
-from nearworth.audit import check
+from nearworth.audit import audit as check
 
 
 @pytest.fixture(scope="module")

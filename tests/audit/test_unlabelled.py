@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import nearworth as nw
-from nearworth.audit.check import suggest
+from nearworth.audit.audit import suggest
 
 CLASSES = np.array(["cat", "Dog", "ox"])
 WITHOUT = [4, 77, 120, 199]

@@ -1,6 +1,6 @@
 """From values to decisions: which labels are wrong, what they should be, how sure we are, and why.
 
-    audit.py             audit_labels: checks, one pass over all pairs, then for labels
+    audit.py             audit_labels, rows that arrive later, rows without a label: checks, one pass, then for labels
       votes.py             what neighbours say about a row, and what a row's label does to others; very many classes;
                            copies, which must not vouch for each other
       noise_model.py       one model of votes and wrong labels at a given level of noise
@@ -10,7 +10,6 @@
     audit.py             and for continuous targets
       target_model.py      the same questions for continuous targets
     result.py            LabelAudit, the answer
-      check.py             rows that arrived later, judged against the audited ones; rows without a label
       export.py            the answer in files: tasks for other tools and answers back, and an archive of all of it
       explain.py           Explanation: a row's neighbours, what it does to others, its value under other labels
     scan.py              what the lists of neighbours tell beside: copies, contradictions, outliers, leaks, imbalance

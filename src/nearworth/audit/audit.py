@@ -1,34 +1,43 @@
-"""audit_labels: parameters in, calls out."""
+"""LabelAudits are made here: of rows, of rows that arrive later, and with suggestions for rows without a label.
+
+The votes about a new row are those of its nearest audited rows, and of the audited rows that would have it among their
+own nearest. The model that the audit fitted says what they mean.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector, Task, Utility
 from nearworth._common.warnings import warn_user
-from nearworth.audit.check import place_in_frame
 from nearworth.audit.error_count import count_errors
 from nearworth.audit.noise_level import fitted_rows, label_posterior, with_more_evidence
 from nearworth.audit.noise_model import make_features
-from nearworth.audit.predictions import class_answers, judge, out_of_fold, worthwhile
-from nearworth.audit.result import LabelAudit
+from nearworth.audit.predictions import class_answers, judge, most_errors, out_of_fold, sharper, worthwhile
+from nearworth.audit.result import BY_ROW, LabelAudit
 from nearworth.audit.target_model import LISTED as LISTED_FOR_TARGETS
-from nearworth.audit.target_model import Space, fit_targets
-from nearworth.audit.votes import VALUED, Voters, exact_copies, first_copies, joined, near_copies, vote_evidence
+from nearworth.audit.target_model import Space, TargetModel, fit_targets
+from nearworth.audit.votes import Voters, exact_copies, first_copies, joined, near_copies, new_evidence, vote_evidence
 from nearworth.engine.nearest_lists import BYTES
+from nearworth.engine.problem import Problem, make_training_set
 from nearworth.engine.run import one_blas_thread
-from nearworth.engine.value import value_and_nearest
+from nearworth.engine.value import value, value_and_nearest
 from nearworth.estimator import KNNShapley
 from nearworth.inputs.features import check_features
 from nearworth.inputs.parameters import one_of, parse_bytes
 from nearworth.inputs.targets import NUMBER, are_amounts, check_classes, check_targets
+from nearworth.neighbors.searchers import Neighbours
 from nearworth.results.valuation import Valuation
+
+if TYPE_CHECKING:
+    from nearworth.tables.prepare import LabelledFrame
 
 LISTED, LISTED_PER_NEIGHBOR = 100, 5  # neighbours whose votes count: beyond, weights and errors are small
 GRAPH_SHARE = 0.5  # of max_memory: lists of neighbours, and what counting their votes takes
@@ -40,6 +49,7 @@ Predict = Callable[[Any], list[FloatMatrix]]  # from labels to out-of-sample pre
 SCALED = ("euclidean", "l2", "sqeuclidean", "manhattan", "l1", "cityblock", "chebyshev", "minkowski")
 SCALE_NUMBERS, NO_SPREAD = 2**20, 1e-9  # looked at; share of the widest spread below which a column is constant
 MOST_SPREAD = 100.0  # times the median spread of the columns, from which on we warn
+AT_ONCE = 2**22  # keys of new rows that are looked at together
 PROBABILITY_FLOOR = 0.01  # pred_probs are mixed with so much of the class shares: no model is ever that sure
 
 
@@ -173,10 +183,10 @@ def _audit_classes(near: dict[str, Any], predicted: FloatMatrix | None, predict:
         votes, helped = label_posterior(make_features(shares, squared=shares[2]), own, counts, columns), None
         if predictions:
             helped = with_more_evidence(votes, make_features([*shares, *mixed], squared=shares[2]), own, columns)
-        quality, for_lists, most_errors = judge(votes, helped, own, predictions, columns)
+        quality, for_lists, at_most = judge(votes, helped, own, predictions, columns)
     return LabelAudit(
         **class_answers(labels, codes, columns, shares, helped or votes, quality),
-        n_errors=count_errors(votes.right, votes.weights, most_errors, copies and copies.fewest_errors(codes)),
+        n_errors=count_errors(votes.right, votes.weights, at_most, copies and copies.fewest_errors(codes)),
         classes=labels,
         _for_lists=for_lists,
         _model=votes if trusted is None else None,
@@ -226,7 +236,7 @@ def _neighbourhood(
     valuation, voters = _value_and_voters(estimator, size, groups=in_engine, folder=folder)
     copies = near_copies(voters.rows, voters.distances(estimator.metric), same)
     group = joined(named, copies)
-    if exact and copies is not None and copies.n_beyond(same) > VALUED * training.n_rows:
+    if exact and copies is not None and copies.are_many_beyond(same):
         in_engine, then = group, folder and folder / WITHOUT_COPIES
         valuation, voters = _value_and_voters(estimator, size, groups=in_engine, folder=then)
     if group is not None:
@@ -299,3 +309,103 @@ def _check_predictions(estimator: KNNShapley, pred_probs: Any, predictions: Any)
         row = int(np.argmax(strange))
         raise ValueError(f"pred_probs must be probabilities that sum to 1 in each row; row {row} does not.")
     return probabilities
+
+
+def check_rows(audit: LabelAudit, X_new: Any, y_new: Any) -> LabelAudit:
+    estimator, model = audit._estimator, audit._model
+    if model is None or estimator.metric == "precomputed":
+        raise ValueError("check is for audits with features and without X_val. Audit all rows again.")
+    exact = {**estimator.get_params(deep=False), "search": "exact", "max_error": None, "standard_errors": False}
+    n_new, classes = check_features(X_new, "X_new").data.shape[0], estimator.training_set_.classes
+    if classes is None:
+        given = check_targets(y_new, "y_new", n_new)
+    else:
+        given, unseen = classes.encode(y_new, "y_new", n_new)
+        if unseen:
+            named = ", ".join(map(repr, unseen[:5]))
+            raise ValueError(f"y_new has labels that no audited row carries ({named}). Audit all rows again.")
+    problem = estimator.training_set_.problem(X_new, y_new, None, exact)
+    _, lists = value_and_nearest(problem, audit._voters.rows.shape[1])
+    voters = Voters.of(lists.rows, lists.keys, estimator.n_neighbors)
+    if isinstance(model, TargetModel):
+        near = model.ground.near
+        total, weight = (voters.weights * near[voters.rows]).sum(axis=1), voters.weights.sum(axis=1)
+        for new, by, weights in _reverse(problem, audit, 0, n_new):
+            np.add.at(total, new, weights * near[by])
+            np.add.at(weight, new, weights)
+        answers = model.check(given, voters, total / weight).answers
+    else:
+        reverse_of = partial(_reverse, problem, audit)
+        shares, columns = new_evidence(voters, given, audit._voters, problem.labels, reverse_of)
+        own = given if columns is None else columns.given
+        found = model.judge(make_features(shares, squared=shares[2]), own)
+        answers = class_answers(audit.classes, given, columns, shares, found, found.quality)
+        n_against = float((answers["suggested"] != answers["given"]).sum())
+        answers["n_errors"] = count_errors(found.right, found.weights, most_errors(n_against))
+        answers["_for_lists"] = np.minimum(sharper(found.weights) @ found.right, 1.0)
+    valuation = _value(audit, X_new, y_new, exact)
+    without = dict.fromkeys(("copies", "_groups", "_model", "_first", "_review"))
+    return replace(audit, valuation=valuation, index=valuation.index, _voters=voters, **without, **answers)
+
+
+def _value(audit: LabelAudit, X_new: Any, y_new: Any, parameters: dict[str, Any]) -> Valuation:
+    """Values of the new rows for predicting the audited ones, whose labels need not be among the new ones."""
+    new, audited = make_training_set(X_new, y_new, parameters), audit._estimator.training_set_.features
+    assert audited is not None
+    labels = audit.given if new.classes is None else new.classes.encode(audit.given, "y", len(audit))[0]
+    return value(new.problem_of(audited.data, labels, np.ones(len(audit)), parameters))
+
+
+def _reverse(
+    problem: Problem, audit: LabelAudit, first: int, last: int
+) -> Iterator[tuple[IntVector, IntVector, FloatVector]]:
+    """Some of the new rows, audited rows that would have them among their nearest, were they added alone, and weights.
+
+    New rows are counted from the first.
+    """
+    voters, k = audit._voters, audit._estimator.n_neighbors
+    farthest = np.where(voters.rows >= 0, voters.keys, -np.inf).max(axis=1)
+    step, size = max(1, AT_ONCE // problem.n_train), max(1, AT_ONCE // voters.rows.shape[1])
+    for start in range(first, last, step):
+        keys = problem.keys(problem.queries[start : min(start + step, last)])
+        new, by = np.nonzero(keys <= farthest)
+        for part in range(0, len(new), size):
+            some = slice(part, part + size)
+            ranks = 1 + (voters.keys[by[some]] < keys[new[some], by[some]][:, None]).sum(axis=1)
+            yield start - first + new[some], by[some], 1.0 / np.maximum(k, ranks)
+
+
+def place_in_frame(audit: LabelAudit, frame: LabelledFrame) -> LabelAudit:
+    """The audit of the rows of a frame that have a label, as one of all rows: the others get a suggestion."""
+    if frame.target.remarks:
+        warn_user(f"{'; '.join(frame.target.remarks)}.")
+    some, n_rows = frame.labelled, len(frame.labelled)
+    index = None if frame.index is None else frame.index[some]
+    valuation = replace(audit.valuation, backend=frame.backend, index=index)
+    audit = replace(audit, valuation=valuation, notes=tuple(frame.target.remarks), index=frame.index, _frame=frame)
+    if some.all():
+        return audit
+    suggested, confidence, _ = suggest((audit._audited or audit)._known, frame.X[~some])
+    others = dict.fromkeys(BY_ROW, np.nan) | {"given": None, "suggested": suggested, "confidence": confidence}
+    arrays: dict[str, Any] = {}
+    for name, known in audit.by_row.items():
+        arrays[name] = np.empty((n_rows, *known.shape[1:]), dtype=object if name == "given" else known.dtype)
+        arrays[name][some], arrays[name][~some] = known, others[name]
+    return replace(audit, **arrays, copies=audit.copies and audit.copies.among(some))
+
+
+def suggest(audit: LabelAudit, X: Any) -> tuple[Any, FloatVector, Neighbours]:
+    """Labels for rows that have none, by what the audit says of their nearest rows; how likely they are; these rows.
+
+    That is a mean of probabilities. For regression: the median of near targets, NaN.
+    """
+    training, k = audit._estimator.training_set_, min(audit._estimator.n_neighbors, len(audit))
+    parameters = {**audit._estimator.get_params(deep=False), "search": "exact", "max_error": None}
+    none = np.zeros(len(X), dtype=training.labels.dtype)
+    nearest = value_and_nearest(training.problem_of(X, none, np.ones(len(X)), parameters), k)[1]
+    rows, probabilities = nearest.rows, audit.label_probabilities
+    if probabilities is None or audit.classes is None:
+        return np.quantile(audit.given[rows], 0.5, axis=1, method="lower"), np.full(len(X), np.nan), nearest
+    shares = sum(probabilities[rows[:, i]] for i in range(k)) + 1.0 / len(audit.classes)
+    shares /= k + 1  # a few neighbours never make it certain
+    return audit.classes[shares.argmax(axis=1)], shares.max(axis=1), nearest

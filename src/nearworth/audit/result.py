@@ -288,7 +288,7 @@ class LabelAudit:
         is what a new row is worth, among the new ones, for predicting the audited rows. Predictions and models of the
         audit have no part in it. For audits with features and without X_val.
         """
-        from nearworth.audit.check import check_rows, place_in_frame
+        from nearworth.audit.audit import check_rows, place_in_frame
 
         self._need_data("check")
         frame = None

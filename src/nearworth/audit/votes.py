@@ -262,6 +262,23 @@ def vote_evidence(
     return evidence_about(codes, priors, shares_of)
 
 
+def new_evidence(
+    voters: Voters, codes: IntVector, audited: Voters, labels: IntVector, reverse_of: Callable[[int, int], Any]
+) -> tuple[list[FloatMatrix], Columns | None]:
+    """The same about new rows, by the labels of audited ones; `reverse_of` has the reverse votes about some of them."""
+    priors = np.bincount(labels) / len(labels)
+
+    def shares_of(start: int, stop: int) -> list[FloatMatrix]:
+        forward = voters.part(start, stop).forward(labels, len(priors))
+        reverse = Votes(np.zeros(forward.weights.shape), np.zeros(forward.counts.shape, dtype=np.int64))
+        for new, by, weights in reverse_of(start, stop):
+            np.add.at(reverse.weights, (new, labels[by]), weights)
+            np.add.at(reverse.counts, (new, labels[by]), 1)
+        return all_shares(audited, forward, reverse, priors)
+
+    return evidence_about(codes, priors, shares_of)
+
+
 @dataclass(frozen=True)
 class Copies:
     """`group[i]` is the group of row i; most groups have one row. `threshold` is t, 0 for exact copies only."""
@@ -287,10 +304,10 @@ class Copies:
         """Groups whose rows have different labels: at least one of them is wrong."""
         return [rows for rows in self.groups if (labels[rows] != labels[rows[0]]).any()]
 
-    def n_beyond(self, exact: Copies | None) -> int:
-        """Rows that have more copies here than there are exact ones."""
+    def are_many_beyond(self, exact: Copies | None) -> bool:
+        """Whether many rows have more copies here than there are exact ones."""
         sizes = np.bincount(self.group)[self.group]
-        return int((sizes > (1 if exact is None else np.bincount(exact.group)[exact.group])).sum())
+        return bool((sizes > (1 if exact is None else np.bincount(exact.group)[exact.group])).mean() > VALUED)
 
     def fewest_errors(self, labels: npt.NDArray[Any]) -> int:
         """How many labels are wrong at least, if copies have one true label."""
