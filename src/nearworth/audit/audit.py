@@ -343,17 +343,12 @@ def check_rows(audit: LabelAudit, X_new: Any, y_new: Any) -> LabelAudit:
         n_against = float((answers["suggested"] != answers["given"]).sum())
         answers["n_errors"] = count_errors(found.right, found.weights, most_errors(n_against))
         answers["_for_lists"] = np.minimum(sharper(found.weights) @ found.right, 1.0)
-    valuation = _value(audit, X_new, y_new, exact)
+    # What new rows are worth for predicting the audited ones, whose labels need not be among the new ones.
+    training, audited = make_training_set(X_new, y_new, exact), audit._features.data
+    labels = audit.given if classes is None else training.classes.encode(audit.given, "y", len(audit))[0]
+    valuation = value(training.problem_of(audited, labels, np.ones(len(audit)), exact))
     without = dict.fromkeys(("copies", "_groups", "_model", "_first", "_review"))
     return replace(audit, valuation=valuation, index=valuation.index, _voters=voters, **without, **answers)
-
-
-def _value(audit: LabelAudit, X_new: Any, y_new: Any, parameters: dict[str, Any]) -> Valuation:
-    """Values of the new rows for predicting the audited ones, whose labels need not be among the new ones."""
-    new, audited = make_training_set(X_new, y_new, parameters), audit._estimator.training_set_.features
-    assert audited is not None
-    labels = audit.given if new.classes is None else new.classes.encode(audit.given, "y", len(audit))[0]
-    return value(new.problem_of(audited.data, labels, np.ones(len(audit)), parameters))
 
 
 def _reverse(

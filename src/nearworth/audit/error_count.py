@@ -96,26 +96,21 @@ def cautious(right: FloatVector, given: npt.NDArray[Any]) -> FloatVector:
     Where nearly all rows of a given label seem wrong, moreover, their number may be too high but not too low, and the
     expected number accounts for that. Else every row of a rare class would be wrong as soon as there is noise.
     """
-    wrong = 1.0 - np.minimum(right, 1.0)
-    careful = np.minimum(CAUTIOUS_ODDS * right / (CAUTIOUS_ODDS * right + wrong), 1.0)
+    careful = np.minimum(CAUTIOUS_ODDS * right / (CAUTIOUS_ODDS * right + (1.0 - np.minimum(right, 1.0))), 1.0)
     codes = np.unique(given, return_inverse=True)[1]
     order = np.argsort(codes, kind="stable")
     for rows in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1):
-        total = _expected_right(careful[rows])
+        wrong = float((1.0 - careful[rows]).sum())
+        if wrong < CERTAIN:
+            continue
+        # The mean number of right labels if that of wrong ones is normal with a standard error, and neither below zero.
+        spread = math.sqrt(wrong + (MISCOUNTED * wrong) ** 2)
+        low, high = (wrong - len(rows)) / spread, wrong / spread  # no right label and all of them, in standard errors
+        densities = (math.exp(-(low**2) / 2) - math.exp(-(high**2) / 2)) / math.sqrt(2 * math.pi)
+        total = len(rows) - wrong + spread * densities / float(ndtr(high) - ndtr(low))
         if total > careful[rows].sum():
             careful[rows] = with_sum(logit(np.maximum(careful[rows], CERTAIN)), total)
     return np.asarray(careful)
-
-
-def _expected_right(right: FloatVector) -> float:
-    """Mean number of right labels if that of wrong ones is normal with a standard error, and neither is below zero."""
-    wrong = float((1.0 - right).sum())
-    if wrong < CERTAIN:
-        return float(right.sum())
-    spread = math.sqrt(wrong + (MISCOUNTED * wrong) ** 2)
-    low, high = (wrong - len(right)) / spread, wrong / spread  # no right label and all of them, in standard errors
-    densities = (math.exp(-(low**2) / 2) - math.exp(-(high**2) / 2)) / math.sqrt(2 * math.pi)
-    return len(right) - wrong + spread * densities / float(ndtr(high) - ndtr(low))
 
 
 def with_sum(scores: FloatVector, total: float) -> FloatVector:
@@ -360,18 +355,3 @@ class Review:
     def _count(self, rows: BoolVector) -> Stratified:
         size, kinds = int(self.strata.max()) + 1, (rows, rows & self.judged, rows & self.wrong)
         return Stratified(*(np.bincount(self.strata[kind], minlength=size) for kind in kinds))
-
-
-def check_answers(rows: Any, is_wrong: Any, drawn: IntVector) -> tuple[IntVector, BoolVector]:
-    """Numbers of rows that were drawn, each once, and an answer for each."""
-    judged, wrong = np.asarray(rows), np.asarray(is_wrong)
-    if judged.ndim != 1 or not len(judged) or len(np.unique(judged)) < len(judged) or not np.isin(judged, drawn).all():
-        raise ValueError(
-            "rows must be rows that the last review_sample of this audit drew, one at least, each of them once. Call "
-            "review_sample first, with the n and random_state they were drawn with."
-        )
-    if wrong.shape != judged.shape or wrong.dtype.kind not in "biu" or not np.isin(wrong, (0, 1)).all():
-        raise ValueError(
-            f"is_wrong must hold True or False for each of the {len(judged):,} rows; leave out those you cannot judge."
-        )
-    return judged.astype(np.intp), wrong.astype(bool)

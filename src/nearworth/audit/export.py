@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,11 +19,13 @@ from nearworth._common.frames import index_from_bytes, index_to_bytes
 from nearworth._common.types import IntVector
 from nearworth.audit.error_count import ErrorCount, Review
 from nearworth.audit.explain import plain
-from nearworth.audit.result import LabelAudit
 from nearworth.audit.votes import Copies, Voters
 from nearworth.estimator import KNNShapley
 from nearworth.inputs.parameters import one_of
 from nearworth.results.valuation import Valuation
+
+if TYPE_CHECKING:
+    from nearworth.audit.result import LabelAudit
 
 FLOATS = {"quality": (), "agreement": (), "confidence": (), "_for_lists": (), "suggested_range": (2,)}
 LABELS = ("given", "suggested", "classes")
@@ -138,7 +140,8 @@ def pack(audit: LabelAudit) -> tuple[dict[str, Any], dict[str, Any]]:
     return description, arrays
 
 
-def unpack(description: dict[str, Any], arrays: Arrays) -> LabelAudit:
+def unpack(description: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
+    """The fields of the LabelAudit that `pack` took apart."""
     of_valuation = {n.removeprefix(VALUATION): array for n, array in arrays.items() if n.startswith(VALUATION)}
     valuation = Valuation.from_archive(description["valuation"], of_valuation)
     n_rows, n_known = len(arrays["quality"]), len(valuation)
@@ -160,18 +163,17 @@ def unpack(description: dict[str, Any], arrays: Arrays) -> LabelAudit:
     if not all(fits):
         raise ValueError("its parts are not those of its rows.")
     estimator = KNNShapley(**description["estimator"])
-    return LabelAudit(
-        **{name: arrays[name] for name in floats},
+    return {name: arrays[name] for name in floats} | {
         **labels,
-        n_errors=ErrorCount(**description["n_errors"]),
-        valuation=valuation,
-        copies=Copies(arrays["copies"], description["threshold"]) if "copies" in arrays else None,
-        index=index_from_bytes(arrays, n_rows),
-        notes=tuple(description["notes"]),
-        _voters=Voters.of(arrays["rows"], arrays["keys"], estimator.n_neighbors),
-        _estimator=estimator,
-        _review=review,
-    )
+        "n_errors": ErrorCount(**description["n_errors"]),
+        "valuation": valuation,
+        "copies": Copies(arrays["copies"], description["threshold"]) if "copies" in arrays else None,
+        "index": index_from_bytes(arrays, n_rows),
+        "notes": tuple(description["notes"]),
+        "_voters": Voters.of(arrays["rows"], arrays["keys"], estimator.n_neighbors),
+        "_estimator": estimator,
+        "_review": review,
+    }
 
 
 def _numbers_within(numbers: Any, size: int, low: int, end: int) -> bool:

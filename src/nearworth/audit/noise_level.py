@@ -265,7 +265,13 @@ def _tally_likelihoods(tallies: FloatMatrix, rates: FloatVector, flows: Flows) -
     """
     trials = tallies.shape[1] - 1
     inflow = np.sum([share * inflows for share, inflows in flows], axis=0)
-    chances = [(np.log(share), *_chances(trials, rates, inflows)) for share, inflows in flows]
+    counted = np.arange(trials + 1)[:, None]
+    chances = []  # of each count, in one order of its trials: error rates x counts x cells of eta, over the highest
+    for share, inflows in flows:
+        chance = inflows[:, None] + (1.0 - inflows - rates)[:, None] * CENTRES
+        logs = np.log(chance)[:, None, :] * counted + np.log1p(-chance)[:, None, :] * (trials - counted)
+        highest = logs.max(axis=2, keepdims=True)
+        chances.append((np.log(share), np.exp(logs - highest), highest))
     fits = np.empty((len(tallies), len(rates), len(SIZES)))
     for number, tally in enumerate(tallies):
         counts = np.flatnonzero(tally)
@@ -274,22 +280,10 @@ def _tally_likelihoods(tallies: FloatMatrix, rates: FloatVector, flows: Flows) -
         for start in range(0, len(rates), AT_ONCE):
             part = slice(start, start + AT_ONCE)
             cells = _cells(means[part])
-            logs = [log + (np.log(of[part, counts] @ cells) + highest[part, counts]) for log, of, highest in chances]
-            joined = logs[0] if len(logs) == 1 else _log_sum(np.stack(logs), 0)
+            found = [log + (np.log(of[part, counts] @ cells) + top[part, counts]) for log, of, top in chances]
+            joined = found[0] if len(found) == 1 else _log_sum(np.stack(found), 0)
             fits[number, part] = np.einsum("k,pks->ps", rows, joined)
     return np.asarray(fits / trials)
-
-
-def _chances(trials: int, rates: FloatVector, inflows: FloatVector) -> tuple[FloatMatrix, FloatMatrix]:
-    """Of each count, in one order of its trials: error rates x counts x cells of eta, over the highest of the cells.
-
-    And the logarithm of the highest. They are the same for all tallies.
-    """
-    counts = np.arange(trials + 1)[:, None]
-    chance = inflows[:, None] + (1.0 - inflows - rates)[:, None] * CENTRES
-    logs = np.log(chance)[:, None, :] * counts + np.log1p(-chance)[:, None, :] * (trials - counts)
-    highest = logs.max(axis=2, keepdims=True)
-    return np.exp(logs - highest), highest
 
 
 def _cells(means: FloatVector) -> FloatMatrix:

@@ -55,7 +55,13 @@ class NoiseFit:
         order = np.argsort(codes, kind="stable")
         n_kinds, _, self.n_classes = features.shape
         self.codes = codes[order]
-        self.features, self.mixing = _decorrelate(features[:, order])
+        # Features mixed so that they are uncorrelated: the optimiser then takes few rounds.
+        centred = features[:, order] - features[:, order].mean(axis=2, keepdims=True)
+        flat = centred.reshape(n_kinds, -1)
+        products = flat @ flat.T / len(codes)
+        products += (1e-4 * np.trace(products) + 1e-12) * np.eye(n_kinds)
+        self.mixing = np.linalg.inv(np.linalg.cholesky(products)).T
+        self.features = np.tensordot(self.mixing.T, centred, 1)
         self.prior_weights = np.full(n_kinds, 1.0 / n_kinds)
         self.class_shares = np.bincount(codes, minlength=self.n_classes) / len(codes)
         self.present, self.starts = np.unique(self.codes, return_index=True)
@@ -151,16 +157,6 @@ def make_features(shares: list[FloatMatrix], squared: FloatMatrix | None = None)
         logs -= logs.mean(axis=1, keepdims=True)
         layers.append(logs * np.abs(logs))
     return np.stack(layers)
-
-
-def _decorrelate(features: FloatMatrix) -> tuple[FloatMatrix, FloatMatrix]:
-    """Features mixed so that they are uncorrelated (the optimiser then takes few rounds), and the mixing matrix."""
-    centred = features - features.mean(axis=2, keepdims=True)
-    flat = centred.reshape(len(features), -1)
-    products = flat @ flat.T / features.shape[1]
-    products += (1e-4 * np.trace(products) + 1e-12) * np.eye(len(features))
-    mixing = np.linalg.inv(np.linalg.cholesky(products)).T
-    return np.tensordot(mixing.T, centred, 1), mixing
 
 
 def _with_diagonal(matrix: FloatMatrix, diagonal: FloatVector | float) -> FloatMatrix:

@@ -18,8 +18,9 @@ from nearworth._common.files import read_archive, write_archive
 from nearworth._common.frames import html_table, make_frame
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth._common.warnings import warn_user
-from nearworth.audit.error_count import ErrorCount, Precision, Review, cautious, check_answers, longest_list
+from nearworth.audit.error_count import ErrorCount, Precision, Review, cautious, longest_list
 from nearworth.audit.explain import Explanation, Neighbour, effects_of, extremes, plain, show
+from nearworth.audit.export import Answers, export, pack, read_answers, unpack
 from nearworth.audit.noise_level import Posterior
 from nearworth.audit.target_model import TargetModel
 from nearworth.audit.votes import Columns, Copies, Voters
@@ -33,7 +34,6 @@ from nearworth.results.valuation import Valuation
 from nearworth.tables import number_of
 
 if TYPE_CHECKING:
-    from nearworth.audit.export import Answers
     from nearworth.tables.prepare import LabelledFrame
 
 SHOWN = 10  # rows in a notebook
@@ -210,7 +210,13 @@ class LabelAudit:
         Without any: the rows whose label is more likely wrong than right.
         """
         if index:
-            return self._index_labels(self.suspects(fraction=fraction, rule=rule, max_fdr=max_fdr))
+            rows = self.suspects(fraction=fraction, rule=rule, max_fdr=max_fdr)
+            if self.index is None:
+                raise ValueError("These rows have no index: X was no frame of pandas. Use suspects() for row numbers.")
+            if n_others := int(self.index.isin(self.index[rows]).sum()) - len(rows):
+                same = f"{n_others:,} more rows have the same index labels: drop(index=...) would drop them too"
+                warn_user(f"{same}. Use df.iloc and the row numbers of suspects() instead.")
+            return self.index[rows]
         if rule == "ranking":
             fraction, rule = DEFAULT_FRACTION if fraction is None else fraction, None
         asked = {"fraction": fraction, "rule": rule, "max_fdr": max_fdr}
@@ -229,15 +235,6 @@ class LabelAudit:
                 return order[: longest_list(self.quality[order], max_fdr, extra=1.0)]
             return order[: longest_list(cautious(self._for_lists[order], self.given[order]), max_fdr)]
         return order[self.is_label_issue[order] if rule is None else detect(self.quality[order], rule).mask]
-
-    def _index_labels(self, rows: IntVector) -> Any:
-        if self.index is None:
-            raise ValueError("These rows have no index: X was no frame of pandas. Use suspects() for row numbers.")
-        labels = self.index[rows]
-        if n_others := int(self.index.isin(labels).sum()) - len(rows):
-            same = f"{n_others:,} more rows have the same index labels: drop(index=...) would drop them too"
-            warn_user(f"{same}. Use df.iloc and the row numbers of suspects() instead.")
-        return labels
 
     def review_sample(self, n: int, random_state: Any = 0) -> IntVector:
         """Rows to judge, in random order, drawn with known chances: judge all of them and call `reviewed`.
@@ -261,10 +258,17 @@ class LabelAudit:
         `is_wrong` has True or False for each of `rows`. Rows you could not judge may be left out, as if they had not
         been drawn.
         """
-        review, drawn = self._draws[0] if self._draws else (None, self._rows[:0])
-        judged, wrong = check_answers(rows, is_wrong, drawn)
-        assert review is not None  # or no row would have been drawn
-        review = review.answered(self._entries(judged), wrong)
+        judged, wrong = np.asarray(rows), np.asarray(is_wrong)
+        drawn = self._draws[0][1] if self._draws else ()
+        if judged.ndim != 1 or not 0 < len(judged) == len(np.unique(judged)) or not np.isin(judged, drawn).all():
+            raise ValueError(
+                "rows must be rows that the last review_sample of this audit drew, one at least, each of them once. "
+                "Call review_sample first, with the n and random_state they were drawn with."
+            )
+        if wrong.shape != judged.shape or wrong.dtype.kind not in "biu" or not np.isin(wrong, (0, 1)).all():
+            each = f"each of the {len(judged):,} rows"
+            raise ValueError(f"is_wrong must hold True or False for {each}; leave out those you cannot judge.")
+        review = self._draws[0][0].answered(self._entries(judged.astype(np.intp)), wrong.astype(bool))
         quality = np.where(review.judged, np.where(review.wrong, 0.0, 1.0), self._known.quality)
         return replace(self, quality=self._spread(quality), n_errors=review.n_errors(), _review=review, _draws=[])
 
@@ -398,16 +402,12 @@ class LabelAudit:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything but the data to a file: no pickle, a checksum, atomically."""
-        from nearworth.audit.export import pack
-
         write_archive(path, "audit", *pack(self))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> LabelAudit:
         """Read what `save` wrote; a damaged file is a ValueError. `explain`, `check` and `report` need the data."""
-        from nearworth.audit.export import unpack
-
-        return read_archive(path, "audit", unpack)
+        return cls(**read_archive(path, "audit", unpack))
 
     def _need_data(self, what: str) -> None:
         if self._audited is not None or not hasattr(self._estimator, "training_set_"):
@@ -451,15 +451,11 @@ class LabelAudit:
         The rows are those given, such as a `review_sample`, or `suspects` of the selection. `content` is what people
         shall see: a mapping of names (such as "text" or "image") to a value for each row; `target` names the question.
         """
-        from nearworth.audit.export import export
-
         chosen = self.suspects(**selection) if rows is None else np.asarray(rows, dtype=np.intp)
         export(self, tool, path, chosen, target, content or {})
 
     def read_answers(self, tool: str, path: str | os.PathLike[str], *, target: str = "label") -> Answers:
         """What people answered there: rows and is_wrong for `reviewed`, and save(path) for `nearworth apply`."""
-        from nearworth.audit.export import read_answers
-
         return read_answers(self, tool, path, target)
 
     def plot(self, ax: Any = None, *, bins: int = 40) -> Any:

@@ -382,21 +382,17 @@ def joined(groups: IntVector | None, copies: Copies | None) -> IntVector | None:
 
 def near_threshold(distances: FloatMatrix) -> float:
     """t, from lists of distances in order (infinity where there are fewer)."""
-    return min(NEAREST, float((CHANCE / (AROUND - 1)) ** (1.0 / _dimension(distances))))
+    last = min(AROUND, distances.shape[1])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        growth = np.log(distances[:, last - 1] / distances[:, (last - 1) // 2])
+    growth = growth[np.isfinite(growth)]
+    middle = float(np.median(growth)) if len(growth) else 0.0
+    # The dimension in which distances grow: twice as many neighbours are 2^(1/m) times as far.
+    dimension = max(1.0, np.log(last / ((last - 1) // 2 + 1)) / middle) if middle > 0.0 else 1.0
+    return min(NEAREST, float((CHANCE / (AROUND - 1)) ** (1.0 / dimension)))
 
 
 def around(distances: FloatMatrix) -> FloatVector:
     """The scale of distances around each row: the distance to the 20th, or the last of fewer."""
     some = distances[:, :AROUND]
     return np.asarray(np.where(np.isfinite(some), some, 0.0).max(axis=1))
-
-
-def _dimension(distances: FloatMatrix) -> float:
-    """The dimension in which distances grow: twice as many neighbours are 2^(1/m) times as far."""
-    last = min(AROUND, distances.shape[1])
-    with np.errstate(invalid="ignore", divide="ignore"):
-        growth = np.log(distances[:, last - 1] / distances[:, (last - 1) // 2])
-    growth = growth[np.isfinite(growth)]
-    doublings = np.log(last / ((last - 1) // 2 + 1))
-    middle = float(np.median(growth)) if len(growth) else 0.0
-    return max(1.0, doublings / middle) if middle > 0.0 else 1.0
