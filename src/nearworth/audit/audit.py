@@ -22,9 +22,8 @@ from nearworth.audit.noise_level import fitted_rows, label_posterior, with_more_
 from nearworth.audit.noise_model import make_features
 from nearworth.audit.predictions import class_answers, judge, most_errors, out_of_fold, sharper, worthwhile
 from nearworth.audit.result import BY_ROW, LabelAudit
-from nearworth.audit.target_model import LISTED as LISTED_FOR_TARGETS
-from nearworth.audit.target_model import Space, TargetModel, fit_targets
-from nearworth.audit.votes import Voters, exact_copies, first_copies, joined, near_copies, new_evidence, vote_evidence
+from nearworth.audit.target_model import LISTED_FOR_TARGETS, Space, TargetModel, fit_targets
+from nearworth.audit.votes import Voters, Votes, exact_copies, first_copies, joined, near_copies, vote_evidence
 from nearworth.engine.nearest_lists import BYTES
 from nearworth.engine.problem import Problem, make_training_set
 from nearworth.engine.run import one_blas_thread
@@ -43,8 +42,6 @@ LISTED, LISTED_PER_NEIGHBOR = 100, 5  # neighbours whose votes count: beyond, we
 GRAPH_SHARE = 0.5  # of max_memory: lists of neighbours, and what counting their votes takes
 COUNTING_BYTES = 40  # per query and neighbour, while votes are counted
 SCALES, WITHIN = (10, 30), 4  # neighbours whose labels are counted; so many times fewer than a class has rows, if few
-# Folders, in that of a checkpoint, for the pass over trusted rows and for the one that leaves out near-copies.
-TRUSTED, WITHOUT_COPIES = "validation", "without-copies"
 Predict = Callable[[Any], list[FloatMatrix]]  # from labels to out-of-sample predictions of several models
 SCALED = ("euclidean", "l2", "sqeuclidean", "manhattan", "l1", "cityblock", "chebyshev", "minkowski")
 SCALE_NUMBERS, NO_SPREAD = 2**20, 1e-9  # looked at; share of the widest spread below which a column is constant
@@ -170,7 +167,9 @@ def _audit_classes(near: dict[str, Any], predicted: FloatMatrix | None, predict:
     if trusted is not None:
         trusted = trusted, of_classes.encode(near["_validation"][1], "y_val", len(trusted.rows))[0]
     predictions = ([] if predicted is None else [predicted]) + ([] if predict is None else predict(codes))
-    shares, columns = vote_evidence(voters, codes, priors, trusted)
+    shares, columns = vote_evidence(
+        voters, codes, codes, voters, lambda start, stop: voters.reverse(codes, stop - start, n_classes, start), trusted
+    )
     own, taken = (codes, priors) if columns is None else (columns.given, columns.rows)
     if columns is not None:
         predictions = [columns.take(p) for p in predictions]
@@ -237,7 +236,7 @@ def _neighbourhood(
     copies = near_copies(voters.rows, voters.distances(estimator.metric), same)
     group = joined(named, copies)
     if exact and copies is not None and copies.are_many_beyond(same):
-        in_engine, then = group, folder and folder / WITHOUT_COPIES
+        in_engine, then = group, folder and folder / "without-copies"
         valuation, voters = _value_and_voters(estimator, size, groups=in_engine, folder=then)
     if group is not None:
         voters = voters.without_own_group(group, k)
@@ -245,7 +244,7 @@ def _neighbourhood(
         voters = voters.with_one_vote_per_group(copies.group, k)
     trusted = None
     if X_val is not None or y_val is not None:
-        in_engine, then = None, folder and folder / TRUSTED
+        in_engine, then = None, folder and folder / "validation"
         valuation, trusted = _value_and_voters(estimator, wanted, X_val, y_val, folder=then)
     found: dict[str, Any] = {"valuation": valuation, "index": valuation.index, "copies": copies}
     found |= {"_groups": in_engine, "_first": first, "_voters": voters, "_trusted": trusted}
@@ -335,8 +334,16 @@ def check_rows(audit: LabelAudit, X_new: Any, y_new: Any) -> LabelAudit:
             np.add.at(weight, new, weights)
         answers = model.check(given, voters, total / weight).answers
     else:
-        reverse_of = partial(_reverse, problem, audit)
-        shares, columns = new_evidence(voters, given, audit._voters, problem.labels, reverse_of)
+
+        def reverse_of(start: int, stop: int) -> Votes:
+            shape = stop - start, len(audit.classes)
+            found = Votes(np.zeros(shape), np.zeros(shape, dtype=np.int64))
+            for new, by, weights in _reverse(problem, audit, start, stop):
+                np.add.at(found.weights, (new, problem.labels[by]), weights)
+                np.add.at(found.counts, (new, problem.labels[by]), 1)
+            return found
+
+        shares, columns = vote_evidence(voters, given, problem.labels, audit._voters, reverse_of)
         own = given if columns is None else columns.given
         found = model.judge(make_features(shares, squared=shares[2]), own)
         answers = class_answers(audit.classes, given, columns, shares, found, found.quality)

@@ -14,7 +14,7 @@ from nearworth.engine.value import single_values
 from nearworth.estimator import KNNShapley
 from nearworth.games.classification import ClassificationGame
 
-SHOWN = 5
+EFFECTS = 5  # points helped and hurt that are named
 
 
 class Neighbour(NamedTuple):
@@ -79,15 +79,6 @@ class Explanation:
     def __str__(self) -> str:
         lines = [f"{kind:<8}{row!s:<10}{label:<16} {number}" for kind, row, label, number in self._table()]
         return "\n".join([self.sentence, "", *lines])
-
-
-def extremes(on_others: FloatVector, labels: Any) -> tuple[list[Effect], list[Effect]]:
-    """The points that a row helps most and hurts most."""
-    order = np.argsort(on_others, kind="stable")
-    low, high = (
-        [Effect(int(r), plain(labels[r]), float(on_others[r])) for r in rows[:SHOWN]] for rows in (order, order[::-1])
-    )
-    return [effect for effect in high if effect.value > 0], [effect for effect in low if effect.value < 0]
 
 
 def effects_of(

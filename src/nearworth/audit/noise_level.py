@@ -207,20 +207,15 @@ def _of_many(tallies: list[FloatMatrix], shares: FloatVector, n_classes: int) ->
     fits = [
         prior + _likelihoods(tallies, rates, flows, WORTH / 2.0) for prior, flows in zip(priors, patterns, strict=True)
     ]
-    return _balanced(_log_sum(np.stack(fits), 0) + _normal_logs(OFFSETS / OFFSET_SPREAD), shares)
-
-
-def _balanced(fits: FloatMatrix, shares: FloatVector) -> tuple[FloatVector, FloatMatrix]:
-    """Likelihoods and expected offsets (levels x classes) if the offsets of all classes, weighted, add up to nothing.
-
-    Else a level of 2 % with all classes above it would do for 5 %. The tilt of the offsets at which their expected sum
-    is nothing gives the likelihood up to small terms, by the saddle-point approximation.
-    """
+    fit = _log_sum(np.stack(fits), 0) + _normal_logs(OFFSETS / OFFSET_SPREAD)
+    # The offsets of all classes, weighted, add up to nothing, else a level of 2 % with all classes above it would do for
+    # 5 %. The tilt of the offsets at which their expected sum is nothing gives the likelihood up to small terms, by the
+    # saddle-point approximation.
     pull = shares[:, None, None] * OFFSETS
-    low, high = np.full(fits.shape[1], -MOST_TILT), np.full(fits.shape[1], MOST_TILT)
+    low, high = np.full(len(LEVELS), -MOST_TILT), np.full(len(LEVELS), MOST_TILT)
     for _ in range(60):  # bisection, at all levels at once
         tilt = (low + high) / 2.0
-        tilted = fits - tilt[:, None] * pull
+        tilted = fit - tilt[:, None] * pull
         offsets = np.ascontiguousarray(_expected_offset(tilted).T)
         above = offsets @ shares > 0.0
         low, high = np.where(above, tilt, low), np.where(above, high, tilt)

@@ -54,9 +54,9 @@ class NoiseFit:
     def __init__(self, features: FloatMatrix, codes: IntVector, popularity: FloatVector | None = None) -> None:
         order = np.argsort(codes, kind="stable")
         n_kinds, _, self.n_classes = features.shape
-        self.codes = codes[order]
+        self.codes, features = codes[order], features[:, order]
         # Features mixed so that they are uncorrelated: the optimiser then takes few rounds.
-        centred = features[:, order] - features[:, order].mean(axis=2, keepdims=True)
+        centred = features - features.mean(axis=2, keepdims=True)
         flat = centred.reshape(n_kinds, -1)
         products = flat @ flat.T / len(codes)
         products += (1e-4 * np.trace(products) + 1e-12) * np.eye(n_kinds)

@@ -90,20 +90,16 @@ def _models(task: Task) -> list[Any]:
     phoneme .683 -> .733, pol .930 -> .954, credit cards .287 -> .342, digits (1,000 rows) .990 -> .986 in a third of
     the time; extra trees .674 -> .770, .918 -> .959, .285 -> .331, .988 -> .993.
     """
-    from sklearn.ensemble import (
-        ExtraTreesClassifier,
-        ExtraTreesRegressor,
-        HistGradientBoostingClassifier,
-        HistGradientBoostingRegressor,
-    )
-    from sklearn.linear_model import LogisticRegression, Ridge
+    from sklearn import ensemble, linear_model
 
     rounds = 100 if task == "regression" else 50  # a tenth nearer to the truth on the bike and housing sets
     boosted: Any = {"max_iter": rounds, "max_leaf_nodes": 15, "early_stopping": False, "random_state": SEED}
     trees: Any = {"min_samples_leaf": 2, "random_state": SEED}
     if task == "regression":
-        return [Ridge(), HistGradientBoostingRegressor(**boosted), ExtraTreesRegressor(**trees)]
-    return [LogisticRegression(), HistGradientBoostingClassifier(**boosted), ExtraTreesClassifier(**trees)]
+        boosting, forest = ensemble.HistGradientBoostingRegressor, ensemble.ExtraTreesRegressor
+        return [linear_model.Ridge(), boosting(**boosted), forest(**trees)]
+    boosting, forest = ensemble.HistGradientBoostingClassifier, ensemble.ExtraTreesClassifier
+    return [linear_model.LogisticRegression(), boosting(**boosted), forest(**trees)]
 
 
 def _folds(codes: npt.NDArray[Any], groups: npt.ArrayLike | None) -> IntVector:

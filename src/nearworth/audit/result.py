@@ -19,7 +19,7 @@ from nearworth._common.frames import html_table, make_frame
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth._common.warnings import warn_user
 from nearworth.audit.error_count import ErrorCount, Precision, Review, cautious, longest_list
-from nearworth.audit.explain import Explanation, Neighbour, effects_of, extremes, plain, show
+from nearworth.audit.explain import EFFECTS, Effect, Explanation, Neighbour, effects_of, plain, show
 from nearworth.audit.export import Answers, export, pack, read_answers, unpack
 from nearworth.audit.noise_level import Posterior
 from nearworth.audit.target_model import TargetModel
@@ -315,7 +315,11 @@ class LabelAudit:
         X_val, y_val = self._validation
         on_others, under = effects_of(self._estimator, int(self._entries(row)), X_val, y_val, self._groups)
         on_others = np.nan_to_num(self._spread(on_others)) if y_val is None else on_others
-        helped, hurt = extremes(on_others, self.given if y_val is None else np.asarray(y_val))
+        others, order = self.given if y_val is None else np.asarray(y_val), np.argsort(on_others, kind="stable")
+        hurt, helped = (
+            [Effect(int(r), plain(others[r]), float(on_others[r])) for r in some[:EFFECTS] if sign * on_others[r] > 0]
+            for some, sign in ((order, -1), (order[::-1], 1))
+        )
         labels = [] if self.classes is None else [plain(label) for label in self.classes]
         bounds = None if self.suggested_range is None else tuple(self.suggested_range[row].tolist())
         return Explanation(

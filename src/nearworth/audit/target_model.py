@@ -20,7 +20,7 @@ from nearworth._common.types import FloatMatrix, FloatVector
 from nearworth.audit.error_count import ErrorCount
 from nearworth.audit.votes import Voters
 
-LISTED = 2  # times K: how many neighbours suggest a target
+LISTED_FOR_TARGETS = 2  # times K: how many neighbours suggest a target
 ROUNDS = 200
 RIGHT_FREEDOM, WRONG_FREEDOM = 8, 5  # degrees of freedom; with fewer, tails swallow every error
 MEDIAN_SIZE = 0.706387  # median of |t| with 8 degrees of freedom

@@ -147,6 +147,9 @@ def _moved_up(left_out: Any, rows: npt.NDArray[np.int32], keys: FloatMatrix) -> 
     return np.where(missing, -1, rows), np.where(missing, np.inf, keys)
 
 
+Reverse = Callable[[int, int], Votes]
+
+
 def rank_weights(keys: FloatMatrix, n_neighbors: int) -> FloatMatrix:
     """1 / max(K, rank) for lists in order of their keys; equal keys share the mean of their ranks' weights."""
     by_rank = 1.0 / np.maximum(n_neighbors, np.arange(1, keys.shape[1] + 1))
@@ -158,13 +161,6 @@ def rank_weights(keys: FloatMatrix, n_neighbors: int) -> FloatMatrix:
         means = np.bincount(blocks, weights[tied].ravel()) / np.bincount(blocks)
         weights[tied] = means[blocks].reshape(-1, keys.shape[1])
     return weights
-
-
-def all_shares(voters: Voters, forward: Votes, reverse: Votes, priors: FloatVector) -> list[FloatMatrix]:
-    """The kinds of evidence: shares of forward votes, of reverse votes, of both, and of both with equal weights."""
-    equal = voters.with_equal_weights(forward.counts) + voters.with_equal_weights(reverse.counts)
-    kinds = (forward.weights, reverse.weights, forward.weights + reverse.weights, equal)
-    return [vote_shares(votes, priors) for votes in kinds]
 
 
 def vote_shares(votes: FloatMatrix, priors: FloatVector) -> FloatMatrix:
@@ -224,13 +220,25 @@ def _with_others(shares: FloatMatrix) -> FloatMatrix:
     return np.column_stack([shares, np.maximum(1.0 - shares.sum(axis=1), LEAST_SHARE)])
 
 
-def evidence_about(
-    codes: IntVector, priors: FloatVector, shares_of: Callable[[int, int], list[FloatMatrix]]
+def vote_evidence(
+    voters: Voters, codes: IntVector, labels: IntVector, among: Voters, reverse_of: Reverse, trusted: Any = None
 ) -> tuple[list[FloatMatrix], Columns | None]:
-    """Kinds of evidence about all rows, and their columns if classes are very many; `shares_of` has those of some rows.
+    """Kinds of evidence about rows: shares of forward votes, of reverse votes, of both, and of both with equal weights.
 
-    The third kind says which classes have columns.
+    Those of trusted points (voters and labels) come last. Rows have the labels `codes`, their voters `labels`, and
+    `reverse_of` has the reverse votes about the rows from one to another. Equal weights are the mean of those `among`
+    audited rows. If classes are very many, the evidence has columns, for those with the largest shares of both votes.
     """
+    priors = np.bincount(labels) / len(labels)
+
+    def shares_of(start: int, stop: int) -> list[FloatMatrix]:
+        forward, reverse = voters.part(start, stop).forward(labels, len(priors)), reverse_of(start, stop)
+        equal = among.with_equal_weights(forward.counts) + among.with_equal_weights(reverse.counts)
+        kinds = [forward.weights, reverse.weights, forward.weights + reverse.weights, equal]
+        if trusted is not None:
+            kinds.append(trusted[0].reverse(trusted[1], stop - start, len(priors), start).weights)
+        return [vote_shares(votes, priors) for votes in kinds]
+
     if len(priors) <= MOST_COLUMNS:
         return shares_of(0, len(codes)), None
     kinds: list[list[FloatMatrix]] = []
@@ -243,40 +251,6 @@ def evidence_about(
     fields = zip(*((part.classes, part.codes, part.given, part.rows) for part in parts), strict=True)
     columns = Columns(*(np.concatenate(field) for field in fields))
     return [np.concatenate(kind) for kind in zip(*kinds, strict=True)], columns
-
-
-def vote_evidence(
-    voters: Voters, codes: IntVector, priors: FloatVector, trusted: tuple[Voters, IntVector] | None = None
-) -> tuple[list[FloatMatrix], Columns | None]:
-    """Shares of all kinds of votes about each row, those of trusted points with their labels last."""
-    n_classes = len(priors)
-
-    def shares_of(start: int, stop: int) -> list[FloatMatrix]:
-        about = stop - start, n_classes, start
-        forward, reverse = voters.part(start, stop).forward(codes, n_classes), voters.reverse(codes, *about)
-        shares = all_shares(voters, forward, reverse, priors)
-        if trusted is not None:
-            shares.append(vote_shares(trusted[0].reverse(trusted[1], *about).weights, priors))
-        return shares
-
-    return evidence_about(codes, priors, shares_of)
-
-
-def new_evidence(
-    voters: Voters, codes: IntVector, audited: Voters, labels: IntVector, reverse_of: Callable[[int, int], Any]
-) -> tuple[list[FloatMatrix], Columns | None]:
-    """The same about new rows, by the labels of audited ones; `reverse_of` has the reverse votes about some of them."""
-    priors = np.bincount(labels) / len(labels)
-
-    def shares_of(start: int, stop: int) -> list[FloatMatrix]:
-        forward = voters.part(start, stop).forward(labels, len(priors))
-        reverse = Votes(np.zeros(forward.weights.shape), np.zeros(forward.counts.shape, dtype=np.int64))
-        for new, by, weights in reverse_of(start, stop):
-            np.add.at(reverse.weights, (new, labels[by]), weights)
-            np.add.at(reverse.counts, (new, labels[by]), 1)
-        return all_shares(audited, forward, reverse, priors)
-
-    return evidence_about(codes, priors, shares_of)
 
 
 @dataclass(frozen=True)
