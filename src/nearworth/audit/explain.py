@@ -90,38 +90,32 @@ def effects_of(
     known, another label changes a sum only: phi = worth(rank) [match] + terms that do not depend on the row's own
     label, and for the soft utility what the counts of the classes add.
     """
-
-    def values_of_row(problem: Problem) -> FloatVector:
-        return single_values(problem, np.array([row]))[:, 0]
-
     problem = estimator.training_set_.problem(X_val, y_val, None, estimator.get_params(deep=False), groups)
+    values = single_values(problem, np.array([row]))[:, 0]
     if not isinstance(problem.game, ClassificationGame):
-        return values_of_row(problem), np.empty(0)
-    n_classes, given = len(estimator.classes_), int(problem.labels[row])
+        return values, np.empty(0)
     only_row = (np.arange(problem.n_train) == row).astype(np.intp)
     alone = replace(problem, labels=only_row, query_labels=np.ones(problem.n_val, dtype=np.intp))
-    worth = values_of_row(alone) - _added(alone, row, 1)
-    rest = values_of_row(problem) - _added(problem, row, given) - worth * (problem.query_labels == given)
-
-    def under(label: int) -> FloatVector:
-        return np.asarray(rest + worth * (problem.query_labels == label) + _added(problem, row, label))
-
-    total = problem.weights.sum()
-    return under(given), np.array([problem.weights @ under(label) / total for label in range(n_classes)])
+    worth = single_values(alone, np.array([row]))[:, 0] - _added(alone, row)[0]
+    if_match, if_other = _added(problem, row)
+    matched, queries, weights = worth + if_match, problem.query_labels, problem.weights
+    rest = values - np.where(queries == problem.labels[row], matched, if_other)
+    under = (rest + np.where(queries == label, matched, if_other) for label in range(len(estimator.classes_)))
+    return values, np.array([weights @ value / weights.sum() for value in under])
 
 
-def _added(problem: Problem, row: int, label: int) -> FloatVector:
-    """What the soft utility adds to the value of the row, if that were its label, for each validation point."""
-    labels, added = problem.labels.copy(), np.zeros(problem.n_val)
-    labels[row] = label
-    counts = np.append(np.bincount(labels, minlength=int(problem.query_labels.max()) + 1), 0)  # unseen labels: code -1
+def _added(problem: Problem, row: int) -> tuple[FloatVector, FloatVector]:
+    """What the soft utility adds to the value of the row for each validation point, with its label and with another."""
+    labels, if_match, if_other = problem.labels, np.zeros(problem.n_val), np.zeros(problem.n_val)
+    n_labels = int(problem.query_labels.max()) + 1
+    counts = np.append(np.bincount(np.delete(labels, row), minlength=n_labels), 0)  # unseen labels: code -1
     for start, stop, excluded in problem.runs(0, problem.n_val):
-        queries = problem.query_labels[start:stop]
-        matches = counts[queries] - (labels[excluded] == queries[:, None]).sum(axis=1)
-        of_match, of_other = problem.game_without(excluded.shape[1]).added(matches)
-        takes_part = (excluded != row).all(axis=1)
-        added[start:stop] = np.where(takes_part, np.where(queries == label, of_match, of_other), 0.0)
-    return added
+        queries, is_other = problem.query_labels[start:stop, None], excluded != row
+        matches = counts[queries[:, 0]] - ((labels[excluded] == queries) & is_other).sum(axis=1)
+        game, takes_part = problem.game_without(excluded.shape[1]), is_other.all(axis=1)
+        if_match[start:stop] = np.where(takes_part, game.added(matches + takes_part)[0], 0.0)
+        if_other[start:stop] = np.where(takes_part, game.added(matches)[1], 0.0)
+    return if_match, if_other
 
 
 def plain(label: Any) -> Any:

@@ -208,7 +208,7 @@ def _of_many(tallies: list[FloatMatrix], shares: FloatVector, n_classes: int) ->
         prior + _likelihoods(tallies, rates, flows, WORTH / 2.0) for prior, flows in zip(priors, patterns, strict=True)
     ]
     fit = _log_sum(np.stack(fits), 0) + _normal_logs(OFFSETS / OFFSET_SPREAD)
-    # The offsets of all classes, weighted, add up to nothing, else a level of 2 % with all classes above it would do for
+    # Offsets of all classes, weighted, add up to nothing, else a level of 2 % with all classes above it would do for
     # 5 %. The tilt of the offsets at which their expected sum is nothing gives the likelihood up to small terms, by the
     # saddle-point approximation.
     pull = shares[:, None, None] * OFFSETS
