@@ -146,13 +146,14 @@ def audit_labels(
         one_of("auto")("models", models)
     _warn_of_scales(estimator)
     predicted = _check_predictions(estimator, pred_probs, predictions)
-    classes = estimator.training_set_.classes
+    classes: Any = estimator.training_set_.classes
     if task is None and classes.kind == NUMBER and are_amounts(classes.labels[classes.codes]):
         raise ValueError(
             f"y holds {len(classes.labels):,} distinct numbers in {len(classes.codes):,} rows, which look like "
             "amounts. Use task='regression', or task='classification' if they are classes."
         )
-    near, group = _neighbourhood(estimator, groups, checkpoint and Path(checkpoint), X_val, y_val)
+    folder = None if checkpoint is None else Path(checkpoint)
+    near, group = _neighbourhood(estimator, groups, folder, X_val, y_val)
     predict = _predictor(estimator, group) if models == "auto" else None
     audit = (_audit_targets if task == "regression" else _audit_classes)(near, predicted, predict)
     return audit if frame is None else place_in_frame(audit, frame)
@@ -213,7 +214,7 @@ def _predictor(estimator: KNNShapley, groups: IntVector | None) -> Predict | Non
         raise ValueError("models='auto' needs features, and metric='precomputed' has distances only. Leave models out.")
     data, n_classes = training.features.data, 1 if training.classes is None else len(training.classes.labels)
     keywords = {"task": estimator.task, "n_jobs": estimator.n_jobs, "progress": estimator.progress, "groups": groups}
-    return partial(out_of_fold, data, **keywords) if worthwhile(*data.shape, n_classes) else None
+    return partial(out_of_fold, data, **keywords) if worthwhile(data.shape[0], data.shape[1], n_classes) else None
 
 
 def _neighbourhood(
@@ -316,6 +317,7 @@ def check_rows(audit: LabelAudit, X_new: Any, y_new: Any) -> LabelAudit:
         raise ValueError("check is for audits with features and without X_val. Audit all rows again.")
     exact = {**estimator.get_params(deep=False), "search": "exact", "max_error": None, "standard_errors": False}
     n_new, classes = check_features(X_new, "X_new").data.shape[0], estimator.training_set_.classes
+    given: Any
     if classes is None:
         given = check_targets(y_new, "y_new", n_new)
     else:
@@ -336,7 +338,7 @@ def check_rows(audit: LabelAudit, X_new: Any, y_new: Any) -> LabelAudit:
     else:
 
         def reverse_of(start: int, stop: int) -> Votes:
-            shape = stop - start, len(audit.classes)
+            shape = stop - start, len(audit.classes)  # type: ignore[arg-type]
             found = Votes(np.zeros(shape), np.zeros(shape, dtype=np.int64))
             for new, by, weights in _reverse(problem, audit, start, stop):
                 np.add.at(found.weights, (new, problem.labels[by]), weights)
@@ -352,9 +354,9 @@ def check_rows(audit: LabelAudit, X_new: Any, y_new: Any) -> LabelAudit:
         answers["_for_lists"] = np.minimum(sharper(found.weights) @ found.right, 1.0)
     # What new rows are worth for predicting the audited ones, whose labels need not be among the new ones.
     training, audited = make_training_set(X_new, y_new, exact), audit._features.data
-    labels = audit.given if classes is None else training.classes.encode(audit.given, "y", len(audit))[0]
+    labels = audit.given if training.classes is None else training.classes.encode(audit.given, "y", len(audit))[0]
     valuation = value(training.problem_of(audited, labels, np.ones(len(audit)), exact))
-    without = dict.fromkeys(("copies", "_groups", "_model", "_first", "_review"))
+    without: dict[str, Any] = dict.fromkeys(("copies", "_groups", "_model", "_first", "_review"))
     return replace(audit, valuation=valuation, index=valuation.index, _voters=voters, **without, **answers)
 
 

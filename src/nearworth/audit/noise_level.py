@@ -133,8 +133,8 @@ def label_posterior(
     models, losses = _models(features[:, some], codes[some], hypotheses, columns)
     weights = softmax(prior - losses)
     chosen = np.flatnonzero(weights > NEGLIGIBLE).tolist()
-    hypotheses, models = ([kind[number] for number in chosen] for kind in (hypotheses, models))
-    return Posterior.of(hypotheses, models, weights[chosen] / weights[chosen].sum(), features, codes)
+    kept = [hypotheses[number] for number in chosen], [models[number] for number in chosen]
+    return Posterior.of(*kept, weights[chosen] / weights[chosen].sum(), features, codes)
 
 
 def with_more_evidence(
