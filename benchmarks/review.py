@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import nearworth as nw
-from nearworth.audit.review import Review
+from nearworth.audit.error_count import Review
 
 HELD_BACK = ("youtube", "catdog random3")
 CASES = ("exact", "shuffled", "careless", "two steps")
@@ -69,7 +69,7 @@ def repeat(found, wrong, n, repetitions, mistakes=0.0, second=0):
         for size in (n, second)[: 1 + (second > 0)]:
             rows = review.draw(size, rng)
             answers = wrong[rows] ^ (rng.random(len(rows)) < mistakes)
-            review = review.answered(rows, answers, np.ones(len(rows), dtype=bool))
+            review = review.answered(rows, answers)
         count, listed = review.n_errors(), review.suspects(0.1)
         lines.append((count.estimate, count.lower, count.upper, listed.sum(), wrong[listed].sum()))
     return np.array(lines, dtype=float)

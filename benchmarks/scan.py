@@ -161,7 +161,7 @@ def clean():
 
 
 def million():
-    from nearworth.audit.copies import first_copies
+    from nearworth.audit.votes import first_copies
 
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1_000_000, 16))

@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import average_precision_score
 
 import nearworth as nw
-from nearworth.audit import check
+from nearworth.audit import audit as check
 
 
 @pytest.fixture(scope="module")
@@ -121,12 +121,12 @@ def test_what_cannot_be_checked_is_refused(digits):
     with pytest.raises(ValueError, match="y_new has labels that no audited row carries \\(77\\)"):
         audit.check(X[300:302], [77, 1])
     new = audit.check(X[300:302], y[300:302])
-    with pytest.raises(ValueError, match="explain is for the audited rows"):
+    with pytest.raises(ValueError, match="explain is for audited rows"):
         new.explain(0)
     with pytest.raises(ValueError, match="report is for audited rows"):
         new.report("page.html")
     distances = np.abs(X[:300, None, 20] - X[None, :300, 20])
     with pytest.raises(ValueError, match="check is for audits with features"):
         nw.audit_labels(distances, y[:300], metric="precomputed").check(distances[:2], y[:2])
-    with pytest.raises(ValueError, match="check is for audits with features"):
+    with pytest.raises(ValueError, match="check is for audited rows"):
         new.check(X[300:302], y[300:302])

@@ -10,7 +10,7 @@ from sklearn.metrics import average_precision_score
 from sklearn.neighbors import NearestNeighbors
 
 import nearworth as nw
-from nearworth.audit.copies import Copies, exact_copies, joined, near_copies
+from nearworth.audit.votes import Copies, exact_copies, joined, near_copies
 from nearworth.neighbors.distances import first_duplicates
 
 

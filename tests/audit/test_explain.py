@@ -42,7 +42,7 @@ def test_explanation_names_those_helped_and_hurt(rng):
     assert {effect.label for effect in why.hurt} == {"left"}
     assert why.value_under["left"] > 0 > why.value_under["right"]
     np.testing.assert_allclose(why.value_under["right"], why.value, atol=1e-12)
-    assert "labelled 'right'" in why.sentence
-    assert "'left'" in str(why)
+    assert "labelled right" in why.sentence
+    assert "as left it would be worth" in str(why)
     i, j = 0, why.neighbours[0].row
     np.testing.assert_allclose(why.neighbours[0].distance, np.linalg.norm(X[i] - X[j]))

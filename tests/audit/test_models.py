@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from nearworth.audit import models
-from nearworth.audit.models import FOLDS, WIDEST, _folds, out_of_fold, worthwhile
+from nearworth.audit import predictions as models
+from nearworth.audit.predictions import FOLDS, _folds, out_of_fold, worthwhile
 
 QUIET = {"progress": False}
 
@@ -66,21 +66,18 @@ def test_the_same_for_any_number_of_jobs(table, task, monkeypatch):
     monkeypatch.setattr(models, "FEW_CELLS", 0)  # so that processes are started
     X, codes, targets = table
     y = codes if task == "classification" else targets
-    one, two, other = (
-        out_of_fold(X, y, task=task, n_jobs=jobs, random_state=seed, **QUIET) for jobs, seed in ((1, 0), (3, 0), (1, 1))
-    )
+    one, two = (out_of_fold(X, y, task=task, n_jobs=jobs, **QUIET) for jobs in (1, 3))
     assert all((a == b).all() for a, b in zip(one, two, strict=True))
-    assert not any((a == b).all() for a, b in zip(one, other, strict=True))
 
 
 def test_folds_share_out_classes_and_keep_groups_together(rng):
     codes = rng.permutation(np.repeat([0, 1, 2], [50, 23, 2]))
-    folds = _folds(codes, None, 0)
+    folds = _folds(codes, None)
     for code in range(3):
         sizes = np.bincount(folds[codes == code], minlength=FOLDS)
         assert np.ptp(sizes) <= 1
     groups = rng.integers(0, 12, 75)
-    folds = _folds(codes, groups, 0)
+    folds = _folds(codes, groups)
     assert all(len(np.unique(folds[groups == group])) == 1 for group in range(12))
     assert len(np.unique(folds)) == FOLDS
 
@@ -113,10 +110,6 @@ def test_sparse_features(table):
     small = out_of_fold(scipy.sparse.csr_array(X), codes, task="classification", **QUIET)
     for one, two in zip(small, out_of_fold(X, codes, task="classification", **QUIET), strict=True):
         assert (one == two).all()
-    wide = scipy.sparse.hstack([scipy.sparse.csr_array(X), scipy.sparse.csr_array((150, WIDEST))])
-    found = out_of_fold(wide, codes, task="classification", **QUIET)
-    assert len(found) == 2  # boosted trees read dense features only
-    assert all((p.argmax(axis=1) == codes).mean() > 0.6 for p in found)
 
 
 def test_huge_and_constant_columns(table):

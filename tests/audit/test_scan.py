@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.metrics import pairwise_distances
 
 import nearworth as nw
-from nearworth.audit.copies import first_copies
+from nearworth.audit.votes import first_copies
 
 KINDS = ["duplicates", "conflicts", "outliers", "leakage", "imbalance"]
 
@@ -242,7 +242,7 @@ def test_small_classes_come_smallest_first(rng):
     y = np.repeat(["a", "b", "c"], [150, 15, 5])
     found = nw.scan(rng.normal(size=(170, 4)), y).imbalance
     assert [len(group) for group in found.groups] == [5, 15]
-    assert found.says == "2 classes with fewer than 20 rows, 1 with 10 or fewer"
+    assert found.says == "classes with fewer than 20 rows: 2, with 10 or fewer: 1"
     frame = found.to_frame("pandas")
     assert frame["of"].unique().tolist() == ["class c", "class b"]
     assert found.scores[0] == 0

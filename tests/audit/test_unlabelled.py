@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import nearworth as nw
-from nearworth.audit.check import suggest
+from nearworth.audit.audit import suggest
 
 CLASSES = np.array(["cat", "Dog", "ox"])
 WITHOUT = [4, 77, 120, 199]
@@ -131,9 +131,8 @@ def test_polars_and_arrow(animals, convert):
 def test_the_index_names_the_suspects(animals):
     frame, _, _ = animals
     audit = audited(frame, "label")
-    for labels in (audit.suspects(index=True), audit.suspects_index()):
-        assert labels.tolist() == [f"id {row}" for row in audit.suspects()]
-    assert len(audit.suspects_index(fraction=0.5)) == 98
+    assert audit.suspects(index=True).tolist() == [f"id {row}" for row in audit.suspects()]
+    assert len(audit.suspects(index=True, fraction=0.5)) == 98
     cleaned = frame.drop(index=audit.suspects(index=True))
     assert len(cleaned) == 200 - len(audit.suspects())
     table = audit.to_frame()
@@ -159,7 +158,7 @@ def test_indexes_of_every_kind(animals, index, tmp_path):
     kept = frame.drop(index=audit.suspects(index=True))
     assert kept.index.equals(index[np.setdiff1d(np.arange(200), audit.suspects())])
     audit.save(tmp_path / "audit")
-    assert nw.LabelAudit.load(tmp_path / "audit").suspects_index().equals(audit.suspects_index())
+    assert nw.LabelAudit.load(tmp_path / "audit").suspects(index=True).equals(audit.suspects(index=True))
 
 
 def test_index_labels_that_other_rows_have_too_are_warned_of(animals):
@@ -167,7 +166,7 @@ def test_index_labels_that_other_rows_have_too_are_warned_of(animals):
     frame = frame.set_axis([*range(100), *range(100)])
     audit = audited(frame, "label")
     with pytest.warns(UserWarning, match=f"{len(audit.suspects())} more rows have the same index labels"):
-        labels = audit.suspects_index()
+        labels = audit.suspects(index=True)
     assert labels.tolist() == (audit.suspects() % 100).tolist()
 
 
@@ -185,7 +184,7 @@ def test_a_review_counts_rows_of_the_frame(animals, tmp_path):
     assert set(judged_wrong) <= set(reviewed.suspects(max_fdr=0.2)) <= set(range(200)) - set(WITHOUT)
     assert reviewed.precision(judged_wrong).estimate == 1.0
     assert not set(reviewed.review_sample(20)) & (set(rows) | set(WITHOUT))
-    with pytest.raises(ValueError, match="without a label cannot be judged"):
+    with pytest.raises(ValueError, match="rows that the last review_sample of this audit drew"):
         audit.reviewed([*rows, 4], [False] * 61)
     with pytest.raises(ValueError, match="n=197 rows to judge were asked for, but 196 are left"):
         audit.review_sample(197)
@@ -207,11 +206,11 @@ def test_new_rows_are_prepared_alike(animals):
         new = audit.check(frame.iloc[:50], "label")
     assert len(new) == 50
     assert set(new.suspects()) == {10, 20, 30, 40}
-    assert new.suspects_index().tolist() == [f"id {row}" for row in new.suspects()]
+    assert new.suspects(index=True).tolist() == [f"id {row}" for row in new.suspects()]
     assert new.unlabelled[4][0] == true[4]
     assert all(n.label == audit.given[n.row] for n in new.nearest(10))
     reordered = audited(frame.iloc[50:], "label").check(frame.iloc[:50, ::-1].drop(index=["id 4"]), "label")
-    assert set(reordered.suspects_index()) == set(new.suspects_index())
+    assert set(reordered.suspects(index=True)) == set(new.suspects(index=True))
     with pytest.raises(ValueError, match=r"columns differ from training. Missing: \[\]; further: \['extra'\]"):
         audit.check(frame.iloc[:50].assign(extra=1), "label")
     with pytest.raises(ValueError, match="labels that no audited row carries"):

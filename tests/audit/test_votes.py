@@ -68,13 +68,14 @@ def test_very_many_classes_have_columns_for_those_with_most_votes(rng, monkeypat
     """The same shares as with a column for each class, whatever the number of rows that are looked at together."""
     n, n_classes = 60, 12
     codes = rng.permutation(np.arange(n) % n_classes)
-    voters, trusted = random_voters(rng, n, 4), [(random_voters(rng, n, 3), rng.integers(-1, n_classes, n))]
+    voters, trusted = random_voters(rng, n, 4), (random_voters(rng, n, 3), rng.integers(-1, n_classes, n))
     priors = np.bincount(codes) / n
-    dense, nothing = vote_evidence(voters, codes, priors, trusted)
+    reverse_of = lambda start, stop: voters.reverse(codes, stop - start, n_classes, start)  # noqa: E731
+    dense, nothing = vote_evidence(voters, codes, codes, voters, reverse_of, trusted)
     monkeypatch.setattr(votes, "MOST_COLUMNS", 11)
     monkeypatch.setattr(votes, "N_COLUMNS", 6)
     monkeypatch.setattr(votes, "AT_ONCE", at_once)
-    shares, columns = vote_evidence(voters, codes, priors, trusted)
+    shares, columns = vote_evidence(voters, codes, codes, voters, reverse_of, trusted)
     assert nothing is None
     assert 0 < (columns.given == 5).sum() < n
     for row in range(n):

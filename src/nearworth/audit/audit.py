@@ -1,47 +1,51 @@
-"""audit_labels: parameters in, calls out."""
+"""LabelAudits are made here: of rows, of rows that arrive later, and with suggestions for rows without a label.
+
+The votes about a new row are those of its nearest audited rows, and of the audited rows that would have it among their
+own nearest. The model that the audit fitted says what they mean.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from nearworth._common.types import BoolVector, FloatMatrix, FloatVector, IntVector, Task, Utility
+from nearworth._common.types import FloatMatrix, FloatVector, IntVector, Task, Utility
 from nearworth._common.warnings import warn_user
-from nearworth.audit.check import place_in_frame
-from nearworth.audit.copies import VALUED, exact_copies, first_copies, joined, near_copies
 from nearworth.audit.error_count import count_errors
-from nearworth.audit.given_labels import judge
-from nearworth.audit.models import out_of_fold, worthwhile
 from nearworth.audit.noise_level import fitted_rows, label_posterior, with_more_evidence
 from nearworth.audit.noise_model import make_features
-from nearworth.audit.result import LabelAudit
-from nearworth.audit.target_model import LISTED as LISTED_FOR_TARGETS
-from nearworth.audit.target_model import Space, fit_targets
-from nearworth.audit.votes import Voters, vote_evidence
+from nearworth.audit.predictions import class_answers, judge, most_errors, out_of_fold, sharper, worthwhile
+from nearworth.audit.result import BY_ROW, LabelAudit
+from nearworth.audit.target_model import LISTED_FOR_TARGETS, Space, TargetModel, fit_targets
+from nearworth.audit.votes import Voters, Votes, exact_copies, first_copies, joined, near_copies, vote_evidence
+from nearworth.engine.problem import Problem, make_training_set
 from nearworth.engine.run import LIST_BYTES, one_blas_thread
-from nearworth.engine.value import value_and_nearest
+from nearworth.engine.value import value, value_and_nearest
 from nearworth.estimator import KNNShapley
 from nearworth.inputs.features import check_features
 from nearworth.inputs.parameters import one_of, parse_bytes
 from nearworth.inputs.targets import NUMBER, are_amounts, check_classes, check_targets
+from nearworth.neighbors.searchers import Neighbours
 from nearworth.results.valuation import Valuation
+
+if TYPE_CHECKING:
+    from nearworth.tables.prepare import LabelledFrame
 
 LISTED, LISTED_PER_NEIGHBOR = 100, 5  # neighbours whose votes count: beyond, weights and errors are small
 GRAPH_SHARE = 0.5  # of max_memory: lists of neighbours, and what counting their votes takes
 COUNTING_BYTES = 40  # per query and neighbour, while votes are counted
 SCALES, WITHIN = (10, 30), 4  # neighbours whose labels are counted; so many times fewer than a class has rows, if few
-TINY = 1e-12
-# Folders, in that of a checkpoint, for the pass over trusted rows and for the one that leaves out near-copies.
-TRUSTED, WITHOUT_COPIES = "validation", "without-copies"
-Models = Literal["auto"] | None
+Predict = Callable[[Any], list[FloatMatrix]]  # from labels to out-of-sample predictions of several models
 SCALED = ("euclidean", "l2", "sqeuclidean", "manhattan", "l1", "cityblock", "chebyshev", "minkowski")
 SCALE_NUMBERS, NO_SPREAD = 2**20, 1e-9  # looked at; share of the widest spread below which a column is constant
 MOST_SPREAD = 100.0  # times the median spread of the columns, from which on we warn
+AT_ONCE = 2**22  # keys of new rows that are looked at together
 PROBABILITY_FLOOR = 0.01  # pred_probs are mixed with so much of the class shares: no model is ever that sure
 
 
@@ -55,7 +59,7 @@ def audit_labels(
     task: Task | None = None,
     pred_probs: Any = None,
     predictions: Any = None,
-    models: Models = None,
+    models: Literal["auto"] | None = None,
     groups: Any = None,
     metric: Any = "euclidean",
     metric_params: dict[str, Any] | None = None,
@@ -128,7 +132,10 @@ def audit_labels(
     if frame is not None:
         _, X_val, y_val = frame.alike(X_val, y_val, "X_val")
         X, y, task, some = frame.X[frame.labelled], frame.target.y, frame.target.task, frame.labelled
-        pred_probs, predictions, groups = (_labelled(given, some) for given in (pred_probs, predictions, groups))
+        pred_probs, predictions, groups = (
+            given if given is None or len(given) != len(some) else np.asarray(given)[some]  # a wrong length is refused
+            for given in (pred_probs, predictions, groups)
+        )
     estimator = KNNShapley(
         n_neighbors, task=task or "classification", metric=metric, metric_params=metric_params,
         utility=utility, semivalue=semivalue, search=search, max_error=max_error, random_state=0,
@@ -136,154 +143,108 @@ def audit_labels(
     ).fit(X, y)  # fmt: skip
     if models is not None:
         one_of("auto")("models", models)
-    folder = None if checkpoint is None else Path(checkpoint)
     _warn_of_scales(estimator)
-    if task != "regression" and predictions is not None:
-        raise ValueError("predictions are targets, for task='regression'. Give class probabilities, pred_probs.")
-    if task == "regression" and pred_probs is not None:
-        raise ValueError("pred_probs are class probabilities, which have no meaning for task='regression'.")
-    if task is None:
-        _refuse_amounts(estimator)
-    if task == "regression":
-        audit = _audit_targets(estimator, X_val, y_val, predictions, models, groups, folder)
-    else:
-        audit = _audit_classes(estimator, X_val, y_val, pred_probs, models, groups, folder)
+    predicted = _check_predictions(estimator, pred_probs, predictions)
+    classes: Any = estimator.training_set_.classes
+    if task is None and classes.kind == NUMBER and are_amounts(classes.labels[classes.codes]):
+        raise ValueError(
+            f"y holds {len(classes.labels):,} distinct numbers in {len(classes.codes):,} rows, which look like "
+            "amounts. Use task='regression', or task='classification' if they are classes."
+        )
+    folder = None if checkpoint is None else Path(checkpoint)
+    near, group = _neighbourhood(estimator, groups, folder, X_val, y_val)
+    predict = _predictor(estimator, group) if models == "auto" else None
+    audit = (_audit_targets if task == "regression" else _audit_classes)(near, predicted, predict)
     return audit if frame is None else place_in_frame(audit, frame)
 
 
-def _labelled(given: Any, labelled: BoolVector) -> Any:
-    """Those entries of what there is one of per row of a frame that belong to rows with a label."""
-    if given is None or labelled.all() or len(given) != len(labelled):  # a wrong length is refused later
-        return given
-    return np.asarray(given)[labelled]
-
-
-def _refuse_amounts(estimator: KNNShapley) -> None:
-    training = estimator.training_set_
-    assert training.classes is not None
-    if training.classes.kind == NUMBER and are_amounts(training.classes.labels[training.labels]):
-        raise ValueError(
-            f"y holds {len(training.classes.labels):,} distinct numbers in {training.n_rows:,} rows, which look like "
-            "amounts. Use task='regression', or task='classification' if they are classes."
-        )
-
-
-def _audit_classes(
-    estimator: KNNShapley, X_val: Any, y_val: Any, pred_probs: Any, models: Models, groups: Any, folder: Path | None
-) -> LabelAudit:
-    training = estimator.training_set_
-    assert training.classes is not None
-    codes, labels = training.classes.codes, training.classes.labels
-    n_rows, n_classes = len(codes), len(labels)
-    if n_classes < 2:
-        only = labels.tolist()[0]
-        raise ValueError(f"y has one class only ({only!r}): there is no other label to suggest. Give two or more.")
-    priors = np.bincount(codes) / n_rows
-    given = [] if pred_probs is None else [_check_probabilities(pred_probs, n_rows, n_classes)]
-    size = max(LISTED, LISTED_PER_NEIGHBOR * estimator.n_neighbors)
-    near, group = _neighbourhood(estimator, size, groups, folder, X_val, y_val)
+def _audit_classes(near: dict[str, Any], predicted: FloatMatrix | None, predict: Predict | None) -> LabelAudit:
     voters, copies, trusted = near["_voters"], near["copies"], near["_trusted"]
-    trusted = [(trusted, training.classes.encode(y_val, "y_val", len(trusted.rows))[0])] if trusted else []
-    predict = _predictor(estimator, models, group, n_classes)
-    fitted = [] if predict is None else predict(codes)
-    shares, columns = vote_evidence(voters, codes, priors, trusted)
-    predictions = given + fitted if columns is None else [columns.take(p) for p in given + fitted]
+    of_classes = near["_estimator"].training_set_.classes
+    codes, labels = of_classes.codes, of_classes.labels
+    n_rows, n_classes = len(codes), len(labels)
+    priors = np.bincount(codes) / n_rows
+    if trusted is not None:
+        trusted = trusted, of_classes.encode(near["_validation"][1], "y_val", len(trusted.rows))[0]
+    predictions = ([] if predicted is None else [predicted]) + ([] if predict is None else predict(codes))
+    shares, columns = vote_evidence(
+        voters, codes, codes, voters, lambda start, stop: voters.reverse(codes, stop - start, n_classes, start), trusted
+    )
     own, taken = (codes, priors) if columns is None else (columns.given, columns.rows)
+    if columns is not None:
+        predictions = [columns.take(p) for p in predictions]
     some = fitted_rows(n_rows)
-    counts = [voters.label_counts(some, codes, n_classes, scale) for scale in _scales(n_rows, n_classes)]
+    near_by = max(1, min(SCALES[0], n_rows // (WITHIN * n_classes)))
+    sizes = [min(near_by * size // SCALES[0], n_rows - 1) for size in SCALES]
+    counts = [voters.label_counts(some, codes, n_classes, size) for size in sizes]
     mixed = [(p + PROBABILITY_FLOOR * taken) / (1.0 + PROBABILITY_FLOOR) for p in predictions]
     with one_blas_thread():  # many small products: threads would only wait for each other
         votes, helped = label_posterior(make_features(shares, squared=shares[2]), own, counts, columns), None
         if predictions:
             helped = with_more_evidence(votes, make_features([*shares, *mixed], squared=shares[2]), own, columns)
-        found = judge(votes, own, predictions, helped, columns)
-    evidence, rows = (helped or votes).evidence, np.arange(n_rows)
-    best, classes = (evidence.argmax(axis=1),) * 2 if columns is None else columns.best(evidence)
-    probabilities = _with_quality((helped or votes).labels, own, found.quality)
+        quality, for_lists, at_most = judge(votes, helped, own, predictions, columns)
     return LabelAudit(
-        given=labels[codes],
-        quality=found.quality,
-        agreement=shares[0][rows, own],
-        suggested=labels[classes],
-        confidence=probabilities[rows, best],
-        n_errors=count_errors(votes.right, votes.weights, found.most_errors, copies and copies.fewest_errors(codes)),
+        **class_answers(labels, codes, columns, shares, helped or votes, quality),
+        n_errors=count_errors(votes.right, votes.weights, at_most, copies and copies.fewest_errors(codes)),
         classes=labels,
-        _probabilities=probabilities,
-        _columns=columns,
-        _for_lists=found.for_lists,
-        _model=votes if X_val is None else None,
+        _for_lists=for_lists,
+        _model=votes if trusted is None else None,
         **near,
     )
 
 
-def _with_quality(labels: FloatMatrix, given: IntVector, quality: FloatVector) -> FloatMatrix:
-    """Probabilities of the labels in which that of the given one, in these columns, is its quality."""
-    rows = np.arange(len(given))
-    rest = (1.0 - quality) / np.maximum(1.0 - labels[rows, given], TINY)
-    scaled = labels * np.minimum(rest, 1.0 / TINY)[:, None]
-    scaled[rows, given] = quality
-    return np.asarray(scaled / scaled.sum(axis=1, keepdims=True))
+def _audit_targets(near: dict[str, Any], predicted: FloatVector | None, predict: Predict | None) -> LabelAudit:
+    voters, targets = near["_voters"], np.asarray(near["_estimator"].training_set_.labels, dtype=np.float64)
 
+    def in_space(space: Space, drawn_in: FloatVector) -> list[FloatVector]:
+        given = [] if predicted is None else [space.of(predicted)]
+        return given if predict is None else given + predict(drawn_in)
 
-def _audit_targets(
-    estimator: KNNShapley, X_val: Any, y_val: Any, predictions: Any, models: Models, groups: Any, folder: Path | None
-) -> LabelAudit:
-    targets = np.asarray(estimator.training_set_.labels, dtype=np.float64)
-    given = None if predictions is None else check_targets(predictions, "predictions", len(targets))
-    size = LISTED_FOR_TARGETS * estimator.n_neighbors
-    near, group = _neighbourhood(estimator, size, groups, folder, X_val, y_val)
-    fitted = _predictor(estimator, models, group)
-
-    def predict(space: Space, drawn_in: FloatVector) -> list[FloatVector]:
-        own = [] if given is None else [space.of(given)]
-        return own if fitted is None else own + fitted(drawn_in)
-
-    by_votes = model = fit_targets(near["_voters"], targets)
-    if fitted is not None or given is not None:
-        model = fit_targets(near["_voters"], targets, predict)
+    by_votes = model = fit_targets(voters, targets)
+    if predict is not None or predicted is not None:
+        model = fit_targets(voters, targets, in_space)
     return LabelAudit(**model.answers, _model=by_votes, **near)
 
 
-def _predictor(
-    estimator: KNNShapley, models: Models, groups: IntVector | None, n_classes: int = 1
-) -> Callable[[Any], list[FloatMatrix]] | None:
-    """From labels to what models fitted here predict for rows they have not seen; None if not asked for, or no use."""
-    if models is None:
-        return None
-    features = estimator.training_set_.features
-    if estimator.metric == "precomputed" or features is None:
+def _predictor(estimator: KNNShapley, groups: IntVector | None) -> Predict | None:
+    """From labels to what models fitted here predict for rows they have not seen; None if that is of no use."""
+    training = estimator.training_set_
+    if estimator.metric == "precomputed" or training.features is None:
         raise ValueError("models='auto' needs features, and metric='precomputed' has distances only. Leave models out.")
+    data, n_classes = training.features.data, 1 if training.classes is None else len(training.classes.labels)
     keywords = {"task": estimator.task, "n_jobs": estimator.n_jobs, "progress": estimator.progress, "groups": groups}
-    useful = worthwhile(features.data.shape[0], features.data.shape[1], n_classes)
-    return partial(out_of_fold, features.data, **keywords) if useful else None
+    return partial(out_of_fold, data, **keywords) if worthwhile(data.shape[0], data.shape[1], n_classes) else None
 
 
 def _neighbourhood(
-    estimator: KNNShapley, wanted: int, groups: Any, folder: Path | None, X_val: Any, y_val: Any
+    estimator: KNNShapley, groups: Any, folder: Path | None, X_val: Any, y_val: Any
 ) -> tuple[dict[str, Any], IntVector | None]:
     """What a LabelAudit keeps: values, on each other or on trusted rows, and who votes. And groups that may not."""
-    training, exact = estimator.training_set_, estimator.search == "exact"
+    training, exact, k = estimator.training_set_, estimator.search == "exact", estimator.n_neighbors
+    wanted = LISTED_FOR_TARGETS * k if training.classes is None else max(LISTED, LISTED_PER_NEIGHBOR * k)
     named = None if groups is None else check_classes(groups, "groups", training.n_rows).codes
     first = np.arange(training.n_rows)
     if training.features is not None and estimator.metric != "precomputed":
         first = first_copies(training.features.data)
     same = exact_copies(first)
     size = wanted if same is None else -(-wanted * training.n_rows // (int(same.group.max()) + 1))
-    size = _affordable(estimator, size)
+    if estimator.max_memory is not None:
+        room = GRAPH_SHARE * parse_bytes("max_memory", estimator.max_memory)
+        size = max(1, min(size, int(room / ((LIST_BYTES + COUNTING_BYTES) * training.n_rows))))
     in_engine = joined(named, same) if exact else None  # an index finds copies too: they are taken out below
     valuation, voters = _value_and_voters(estimator, size, groups=in_engine, folder=folder)
     copies = near_copies(voters.rows, voters.distances(estimator.metric), same)
     group = joined(named, copies)
-    if exact and copies is not None and copies.n_beyond(same) > VALUED * training.n_rows:
-        in_engine, then = group, folder and folder / WITHOUT_COPIES
+    if exact and copies is not None and copies.are_many_beyond(same):
+        in_engine, then = group, folder and folder / "without-copies"
         valuation, voters = _value_and_voters(estimator, size, groups=in_engine, folder=then)
     if group is not None:
-        voters = voters.without_own_group(group, estimator.n_neighbors)
+        voters = voters.without_own_group(group, k)
     if copies is not None:
-        voters = voters.with_one_vote_per_group(copies.group, estimator.n_neighbors)
+        voters = voters.with_one_vote_per_group(copies.group, k)
     trusted = None
     if X_val is not None or y_val is not None:
-        in_engine, then = None, folder and folder / TRUSTED
+        in_engine, then = None, folder and folder / "validation"
         valuation, trusted = _value_and_voters(estimator, wanted, X_val, y_val, folder=then)
     found: dict[str, Any] = {"valuation": valuation, "index": valuation.index, "copies": copies}
     found |= {"_groups": in_engine, "_first": first, "_voters": voters, "_trusted": trusted}
@@ -319,26 +280,27 @@ def _warn_of_scales(estimator: KNNShapley) -> None:
         )
 
 
-def _affordable(estimator: KNNShapley, size: int) -> int:
-    """How many neighbours of each row fit in max_memory."""
-    if estimator.max_memory is None:
-        return size
-    room = GRAPH_SHARE * parse_bytes("max_memory", estimator.max_memory)
-    return max(1, min(size, int(room / ((LIST_BYTES + COUNTING_BYTES) * estimator.training_set_.n_rows))))
-
-
-def _scales(n_rows: int, n_classes: int) -> list[int]:
-    """Numbers of neighbours among which labels are counted."""
-    near = max(1, min(SCALES[0], n_rows // (WITHIN * n_classes)))
-    return [min(near * size // SCALES[0], n_rows - 1) for size in SCALES]
-
-
-def _check_probabilities(pred_probs: Any, n_rows: int, n_classes: int) -> FloatMatrix:
+def _check_predictions(estimator: KNNShapley, pred_probs: Any, predictions: Any) -> FloatMatrix | None:
+    """The predictions of a model that are given, of the kind that the task has."""
+    training = estimator.training_set_
+    if training.classes is None:
+        if pred_probs is not None:
+            raise ValueError("pred_probs are class probabilities, which have no meaning for task='regression'.")
+        return None if predictions is None else check_targets(predictions, "predictions", training.n_rows)
+    if predictions is not None:
+        raise ValueError("predictions are targets, for task='regression'. Give class probabilities, pred_probs.")
+    labels = training.classes.labels
+    if len(labels) < 2:
+        only = labels.tolist()[0]
+        raise ValueError(f"y has one class only ({only!r}): there is no other label to suggest. Give two or more.")
+    if pred_probs is None:
+        return None
     data = check_features(pred_probs, "pred_probs").data
     probabilities = np.asarray(data.toarray() if hasattr(data, "toarray") else data, dtype=np.float64)
-    if probabilities.shape != (n_rows, n_classes):
+    wanted = (training.n_rows, len(labels))
+    if probabilities.shape != wanted:
         raise ValueError(
-            f"pred_probs must have one row per row of X and one column per class, {(n_rows, n_classes)}; "
+            f"pred_probs must have one row per row of X and one column per class, {wanted}; "
             f"got shape {probabilities.shape}."
         )
     strange = (probabilities.min(axis=1) < 0) | (np.abs(probabilities.sum(axis=1) - 1.0) > 1e-3)
@@ -346,3 +308,107 @@ def _check_probabilities(pred_probs: Any, n_rows: int, n_classes: int) -> FloatM
         row = int(np.argmax(strange))
         raise ValueError(f"pred_probs must be probabilities that sum to 1 in each row; row {row} does not.")
     return probabilities
+
+
+def check_rows(audit: LabelAudit, X_new: Any, y_new: Any) -> LabelAudit:
+    estimator, model = audit._estimator, audit._model
+    if model is None or estimator.metric == "precomputed":
+        raise ValueError("check is for audits with features and without X_val. Audit all rows again.")
+    exact = {**estimator.get_params(deep=False), "search": "exact", "max_error": None, "standard_errors": False}
+    n_new, classes = check_features(X_new, "X_new").data.shape[0], estimator.training_set_.classes
+    given: Any
+    if classes is None:
+        given = check_targets(y_new, "y_new", n_new)
+    else:
+        given, unseen = classes.encode(y_new, "y_new", n_new)
+        if unseen:
+            named = ", ".join(map(repr, unseen[:5]))
+            raise ValueError(f"y_new has labels that no audited row carries ({named}). Audit all rows again.")
+    problem = estimator.training_set_.problem(X_new, y_new, None, exact)
+    _, lists = value_and_nearest(problem, audit._voters.rows.shape[1])
+    voters = Voters.of(lists.rows, lists.keys, estimator.n_neighbors)
+    if isinstance(model, TargetModel):
+        near = model.ground.near
+        total, weight = (voters.weights * near[voters.rows]).sum(axis=1), voters.weights.sum(axis=1)
+        for new, by, weights in _reverse(problem, audit, 0, n_new):
+            np.add.at(total, new, weights * near[by])
+            np.add.at(weight, new, weights)
+        answers = model.check(given, voters, total / weight).answers
+    else:
+
+        def reverse_of(start: int, stop: int) -> Votes:
+            shape = stop - start, len(audit.classes)  # type: ignore[arg-type]
+            found = Votes(np.zeros(shape), np.zeros(shape, dtype=np.int64))
+            for new, by, weights in _reverse(problem, audit, start, stop):
+                np.add.at(found.weights, (new, problem.labels[by]), weights)
+                np.add.at(found.counts, (new, problem.labels[by]), 1)
+            return found
+
+        shares, columns = vote_evidence(voters, given, problem.labels, audit._voters, reverse_of)
+        own = given if columns is None else columns.given
+        found = model.judge(make_features(shares, squared=shares[2]), own)
+        answers = class_answers(audit.classes, given, columns, shares, found, found.quality)
+        n_against = float((answers["suggested"] != answers["given"]).sum())
+        answers["n_errors"] = count_errors(found.right, found.weights, most_errors(n_against))
+        answers["_for_lists"] = np.minimum(sharper(found.weights) @ found.right, 1.0)
+    # What new rows are worth for predicting the audited ones, whose labels need not be among the new ones.
+    training, audited = make_training_set(X_new, y_new, exact), audit._features.data
+    labels = audit.given if training.classes is None else training.classes.encode(audit.given, "y", len(audit))[0]
+    valuation = value(training.problem_of(audited, labels, np.ones(len(audit)), exact))
+    without: dict[str, Any] = dict.fromkeys(("copies", "_groups", "_model", "_first", "_review"))
+    return replace(audit, valuation=valuation, index=valuation.index, _voters=voters, **without, **answers)
+
+
+def _reverse(
+    problem: Problem, audit: LabelAudit, first: int, last: int
+) -> Iterator[tuple[IntVector, IntVector, FloatVector]]:
+    """Some of the new rows, audited rows that would have them among their nearest, were they added alone, and weights.
+
+    New rows are counted from the first.
+    """
+    voters, k = audit._voters, audit._estimator.n_neighbors
+    farthest = np.where(voters.rows >= 0, voters.keys, -np.inf).max(axis=1)
+    step, size = max(1, AT_ONCE // problem.n_train), max(1, AT_ONCE // voters.rows.shape[1])
+    for start in range(first, last, step):
+        keys = problem.keys(problem.queries[start : min(start + step, last)])
+        new, by = np.nonzero(keys <= farthest)
+        for part in range(0, len(new), size):
+            some = slice(part, part + size)
+            ranks = 1 + (voters.keys[by[some]] < keys[new[some], by[some]][:, None]).sum(axis=1)
+            yield start - first + new[some], by[some], 1.0 / np.maximum(k, ranks)
+
+
+def place_in_frame(audit: LabelAudit, frame: LabelledFrame) -> LabelAudit:
+    """The audit of the rows of a frame that have a label, as one of all rows: the others get a suggestion."""
+    if frame.target.remarks:
+        warn_user(f"{'; '.join(frame.target.remarks)}.")
+    some, n_rows = frame.labelled, len(frame.labelled)
+    index = None if frame.index is None else frame.index[some]
+    valuation = replace(audit.valuation, backend=frame.backend, index=index)
+    audit = replace(audit, valuation=valuation, notes=tuple(frame.target.remarks), index=frame.index, _frame=frame)
+    if some.all():
+        return audit
+    suggested, confidence, _ = suggest((audit._audited or audit)._known, frame.X[~some])
+    others = dict.fromkeys(BY_ROW, np.nan) | {"given": None, "suggested": suggested, "confidence": confidence}
+    arrays: dict[str, Any] = {}
+    for name, known in audit.by_row.items():
+        arrays[name] = np.empty((n_rows, *known.shape[1:]), dtype=object if name == "given" else known.dtype)
+        arrays[name][some], arrays[name][~some] = known, others[name]
+    return replace(audit, **arrays, copies=audit.copies and audit.copies.among(some))
+
+
+def suggest(audit: LabelAudit, X: Any) -> tuple[Any, FloatVector, Neighbours]:
+    """Labels for rows that have none, by what the audit says of their nearest rows; how likely they are; these rows.
+
+    That is a mean of probabilities. For regression: the median of near targets, NaN.
+    """
+    training, k = audit._estimator.training_set_, min(audit._estimator.n_neighbors, len(audit))
+    parameters = {**audit._estimator.get_params(deep=False), "search": "exact", "max_error": None}
+    none = np.zeros(len(X), dtype=training.labels.dtype)
+    nearest = value_and_nearest(training.problem_of(X, none, np.ones(len(X)), parameters), k)[1]
+    rows, probabilities = nearest.rows, audit.label_probabilities
+    if probabilities is None or audit.classes is None:
+        return np.quantile(audit.given[rows], 0.5, axis=1, method="lower"), np.full(len(X), np.nan), nearest
+    shares = sum(probabilities[rows[:, i]] for i in range(k)) + 1.0 / len(audit.classes)
+    shares /= k + 1  # a few neighbours never make it certain
+    return audit.classes[shares.argmax(axis=1)], shares.max(axis=1), nearest

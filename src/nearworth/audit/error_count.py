@@ -1,25 +1,49 @@
-"""How many labels are wrong, and lists of suspects with a limited share of false alarms."""
+"""How many labels are wrong, and lists with a limited share of false alarms: by a model, or by a reviewer's answers.
+
+A review: rows in the order of the audit, worst first, are cut into strata; within a stratum every row has the same
+chance to be drawn. A stratum of N rows with x of n judged wrong has about N x / n wrong ones: the sum over strata is
+unbiased whatever the order is worth; a good order makes it precise. Limits come from tests: a number of wrong labels is
+ruled out if the answers were improbable with it, for the rates by stratum that make the answers likeliest among those
+with this number.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from scipy.optimize import brentq
 from scipy.special import expit, logit, ndtr
 
-from nearworth._common.types import FloatMatrix, FloatVector, IntVector
+from nearworth._common.types import BoolVector, FloatMatrix, FloatVector, IntVector
 
 LEVEL = 0.95
 CERTAIN = 1e-9  # least distance of a probability from 0 and 1, before its logit
-EXTRA_FALSE_ALARMS = 0.5  # in every list of labels
+EXTRA_FALSE_ALARMS = 0.5  # in every list of labels; one in every list of targets
 CAUTIOUS_ODDS = 1.7
 MISCOUNTED = 0.1  # relative standard error of the number of wrong labels among those with one given label
 MISFIT = 0.25  # relative standard error of the number of errors from what no model here has, measured
 CLOSE = 2.0  # an estimate is given if the upper end is at most so many times as high
 COMMONEST = "the commonest label around a row is right"
+MOST_STRATA, ROWS_PER_STRATUM = 10, 4
+# Where rows to judge go, chosen on the sets of benchmarks/review.py: where the audit is in doubt, among as many of the
+# worst as it expects to be wrong, more to the top at every scale, and to all rows alike.
+# The second share grows with the number of rows to judge up to FULL: few answers are for the count first.
+SHARES, FULL = (0.58, 0.33, 0.05, 0.04), 100
+LISTED = 1.3  # times as many as the audit expects to be wrong: lists mostly end there
+NEAR_TOP = 0.01  # share of the rows within which ranks count about alike
+LEAST_DOUBT = 1e-4
+DRAWS = 1000
+TAIL = 0.015  # of each limit; 0.025 in name, but the rates are fitted to the same answers
+# Chances that a list breaks its promise, by the model and by the answers alone; the longest of many is kept, so that
+# together they are below a tenth.
+LIST_RISK, DESIGN_RISK = 0.05, 0.03
+LENGTHS = 40  # lists that are tried
+DEVIATION = 0.8  # of a stratum, in logits, from what the doubts of the audit say
 
 
 @dataclass(frozen=True)
@@ -37,15 +61,10 @@ class ErrorCount:
     basis: Literal["model", "review"] = "model"
     assumption: str = "right targets scatter like those of their neighbours"
 
-    def __float__(self) -> float:
-        if self.estimate is None:
-            raise ValueError(f"The number of wrong labels has no estimate here, only a range: {self}.")
-        return self.estimate
-
     def __str__(self) -> str:
         if self.basis == "review":
-            number = "" if self.estimate is None else f"about {self.estimate:,.0f}, "
-            return f"{number}{self.lower:,.0f} to {self.upper:,.0f} ({self.level:.0%} interval, by review)"
+            limits = f"{self.lower:,.0f} to {self.upper:,.0f} ({self.level:.0%} interval, by review)"
+            return f"about {self.estimate:,.0f}, {limits}"
         ends = f"at least {self.lower:,.0f}; at most {self.upper:,.0f} if {self.assumption}"
         return ends if self.estimate is None else f"about {self.estimate:,.0f} ({ends})"
 
@@ -71,31 +90,27 @@ def count_errors(right: FloatMatrix, weights: FloatVector, most: float, fewest: 
     return ErrorCount(told, max(lower, known), max(upper, told or 0.0, known), assumption=COMMONEST)
 
 
-def cautious(right: FloatVector, given: IntVector) -> FloatVector:
+def cautious(right: FloatVector, given: npt.NDArray[Any]) -> FloatVector:
     """With higher odds of every label to be right, by as much as the model errs on data that break its assumptions.
 
     Where nearly all rows of a given label seem wrong, moreover, their number may be too high but not too low, and the
     expected number accounts for that. Else every row of a rare class would be wrong as soon as there is noise.
     """
-    wrong = 1.0 - np.minimum(right, 1.0)
-    careful = np.minimum(CAUTIOUS_ODDS * right / (CAUTIOUS_ODDS * right + wrong), 1.0)
-    order = np.argsort(given, kind="stable")
-    for rows in np.split(order, np.flatnonzero(np.diff(given[order])) + 1):
-        total = _expected_right(careful[rows])
+    careful = np.minimum(CAUTIOUS_ODDS * right / (CAUTIOUS_ODDS * right + (1.0 - np.minimum(right, 1.0))), 1.0)
+    codes = np.unique(given, return_inverse=True)[1]
+    order = np.argsort(codes, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1):
+        wrong = float((1.0 - careful[rows]).sum())
+        if wrong < CERTAIN:
+            continue
+        # The mean number of right labels if that of wrong ones is normal with a standard error, and neither below zero.
+        spread = math.sqrt(wrong + (MISCOUNTED * wrong) ** 2)
+        low, high = (wrong - len(rows)) / spread, wrong / spread  # no right label and all of them, in standard errors
+        densities = (math.exp(-(low**2) / 2) - math.exp(-(high**2) / 2)) / math.sqrt(2 * math.pi)
+        total = len(rows) - wrong + spread * densities / float(ndtr(high) - ndtr(low))
         if total > careful[rows].sum():
             careful[rows] = with_sum(logit(np.maximum(careful[rows], CERTAIN)), total)
     return np.asarray(careful)
-
-
-def _expected_right(right: FloatVector) -> float:
-    """Mean number of right labels if that of wrong ones is normal with a standard error, and neither is below zero."""
-    wrong = float((1.0 - right).sum())
-    if wrong < CERTAIN:
-        return float(right.sum())
-    spread = math.sqrt(wrong + (MISCOUNTED * wrong) ** 2)
-    low, high = (wrong - len(right)) / spread, wrong / spread  # no right label and all of them, in standard errors
-    densities = (math.exp(-(low**2) / 2) - math.exp(-(high**2) / 2)) / math.sqrt(2 * math.pi)
-    return len(right) - wrong + spread * densities / float(ndtr(high) - ndtr(low))
 
 
 def with_sum(scores: FloatVector, total: float) -> FloatVector:
@@ -109,7 +124,7 @@ def with_sum(scores: FloatVector, total: float) -> FloatVector:
     return np.asarray(expit(scores + (beyond[0] if beyond else brentq(gap, -furthest, furthest))))
 
 
-def longest_list(right: FloatVector, max_fdr: float, extra: float = 1.0) -> int:
+def longest_list(right: FloatVector, max_fdr: float, extra: float = EXTRA_FALSE_ALARMS) -> int:
     """How many rows have an expected share of right labels of at most `max_fdr`; `right` has the worst first.
 
     `extra` right labels are added to every list: expectations about very few rows say little, so a short list is never
@@ -120,3 +135,223 @@ def longest_list(right: FloatVector, max_fdr: float, extra: float = 1.0) -> int:
     shares = (np.cumsum(right) + extra) / np.arange(1, len(right) + 1)
     within = np.flatnonzero(shares <= max_fdr)
     return int(within[-1]) + 1 if len(within) else 0
+
+
+class Precision(NamedTuple):
+    """The share of wrong labels in a list of rows, with limits that hold 95 times in a hundred reviews."""
+
+    estimate: float
+    lower: float
+    upper: float
+
+
+class Stratified(NamedTuple):
+    """By stratum: rows, rows judged, and judged wrong."""
+
+    rows: IntVector
+    judged: IntVector
+    wrong: IntVector
+
+    @property
+    def estimate(self) -> float:
+        """The number of wrong rows; strata of which none was judged have the rate of the others."""
+        rates = np.full(len(self.rows), self.wrong.sum() / max(1, self.judged.sum()))
+        np.divide(self.wrong, self.judged, out=rates, where=self.judged > 0)
+        return float(self.rows @ rates)
+
+    def likeliest(self, total: int) -> IntVector:
+        """Numbers of wrong rows by stratum that make the answers likeliest among those with a given total."""
+        scale = self.judged.sum() / self.rows.sum()
+
+        def rates(z: float) -> FloatVector:  # x / p - (n - x) / (1 - p) + pull = 0, the derivative with a multiplier
+            pull = np.sinh(z) * scale * self.rows
+            gap = self.judged - pull
+            root = np.sqrt(np.maximum(gap * gap + 4.0 * pull * self.wrong, 0.0))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                found = np.where(gap > 0, 2.0 * self.wrong / (gap + root), (root - gap) / (2.0 * pull))
+            return np.minimum(np.where(found > 0.0, found, 0.0), 1.0)
+
+        def excess(z: float) -> float:
+            return float(self.rows @ rates(z)) - total
+
+        beyond = [end for end in (-25.0, 25.0) if end * excess(end) <= 0]
+        z = beyond[0] if beyond else float(brentq(excess, -25.0, 25.0, xtol=1e-6))
+        numbers = np.clip(self.rows * rates(z), self.wrong, self.rows - self.judged + self.wrong)
+        whole = np.floor(numbers)
+        missing = min(max(0, round(total - float(whole.sum()))), len(whole))
+        raised = np.argsort(whole - numbers, kind="stable")[:missing]
+        whole[raised] = np.minimum(whole[raised] + 1, (self.rows - self.judged + self.wrong)[raised])
+        return np.asarray(whole, dtype=np.int64)
+
+    def chance(self, total: int, *, above: bool) -> float:
+        """How often estimates would be as high as the one seen (or as low) if so many were wrong."""
+        some = self.judged > 0
+        rows, judged, wrong = (part[some, None] for part in self)
+        true = self.likeliest(total)[some, None]
+        seen = np.random.default_rng(0).hypergeometric(true, rows - true, judged, (len(rows), DRAWS))
+        gaps = (rows / judged * (seen - wrong)).sum(axis=0)
+        return float(np.mean(gaps >= -1e-6 if above else gaps <= 1e-6))
+
+    def limits(self, tail: float = TAIL) -> tuple[int, int]:
+        """The least and the largest number of wrong rows that are not ruled out."""
+        least, middle = int(self.wrong.sum()), round(self.estimate)
+        most = least + int((self.rows - self.judged).sum())
+        return (
+            _last(middle, least, lambda total: self.chance(total, above=True) > tail),
+            _last(middle, most, lambda total: self.chance(total, above=False) > tail),
+        )
+
+
+def _last(start: int, end: int, holds: Callable[[int], bool]) -> int:
+    """The last number on the way from start to end for which something holds, found by halving; not below by more."""
+    near = max(1, abs(end - start) // 1000)
+    while abs(end - start) > near:
+        middle = (start + end) // 2
+        start, end = (middle, end) if holds(middle) else (start, middle)
+    return end if near > 1 or holds(end) else start
+
+
+@dataclass(frozen=True, eq=False)
+class Review:
+    """Rows in the order of the audit, their strata, which were drawn and judged, and which were judged wrong."""
+
+    order: IntVector
+    strata: IntVector
+    doubt: FloatVector  # of the audit, by row
+    judged: BoolVector
+    wrong: BoolVector
+
+    @classmethod
+    def begin(cls, order: IntVector, quality: FloatVector, agreement: FloatVector, n_asked: int) -> Review:
+        """Strata that have about equally many of `n_asked` rows to judge coming to them."""
+        n_rows = len(order)
+        n_strata = max(1, min(MOST_STRATA, n_asked // ROWS_PER_STRATUM))
+        doubts = [np.sort(1.0 - kind)[::-1].clip(LEAST_DOUBT, 1.0 - LEAST_DOUBT) for kind in (quality, agreement)]
+        doubt = expit((logit(doubts[0]) + logit(doubts[1])) / 2)
+        ranks, listed = np.arange(n_rows), max(n_asked / 2, min(LISTED * float((1 - quality).sum()), n_rows / 4))
+        kinds = np.sqrt(doubt * (1 - doubt)), ranks < listed, 1 / (ranks + NEAR_TOP * n_rows), np.ones(n_rows)
+        shares = np.array(SHARES) * (1, min(1.0, n_asked / FULL), 1, 1)
+        need = np.cumsum(sum(share * kind / kind.sum() for share, kind in zip(shares, kinds, strict=True)))
+        edges = np.searchsorted(need, need[-1] * np.arange(1, n_strata) / n_strata)
+        least = -(-n_asked // n_strata)  # no stratum has fewer rows than are to be judged in it
+        for h in range(n_strata - 1):
+            edges[h] = max(edges[h], (edges[h - 1] if h else 0) + least)
+        for h in range(n_strata - 2, -1, -1):
+            edges[h] = max(0, min(edges[h], (edges[h + 1] if h < n_strata - 2 else n_rows) - least))
+        strata = np.empty(n_rows, dtype=np.int64)
+        strata[order] = np.searchsorted(edges, np.arange(n_rows), side="right")
+        by_row = np.empty(n_rows)
+        by_row[order] = doubt
+        nothing = np.zeros(n_rows, dtype=bool)
+        return cls(order, strata, by_row, nothing, nothing)
+
+    def draw(self, n: int, rng: np.random.Generator) -> IntVector:
+        """Rows not judged yet, in random order; after answers, most from strata whose numbers are least certain."""
+        numbers = self.numbers
+        left = np.bincount(self.strata[~self.judged], minlength=len(numbers.rows))
+        rates = (numbers.wrong + 0.5) / (numbers.judged + 1.0)
+        weight = numbers.rows**2 * rates * (1.0 - rates) if self.judged.any() else np.ones(len(left))
+        more = np.zeros_like(left)
+        for _ in range(n):
+            n_judged = numbers.judged + more
+            with np.errstate(divide="ignore", invalid="ignore"):
+                gain = np.where(more < left, weight / (n_judged * (n_judged + 1.0)), -1.0)
+            more[np.argmax(gain)] += 1
+        parts = [
+            rng.choice(np.flatnonzero(~self.judged & (self.strata == h)), size, replace=False)
+            for h, size in enumerate(more.tolist())
+        ]
+        return np.asarray(rng.permutation(np.concatenate(parts)), dtype=np.int64)
+
+    def answered(self, rows: IntVector, is_wrong: BoolVector) -> Review:
+        judged, wrong = self.judged.copy(), self.wrong.copy()
+        judged[rows], wrong[rows] = True, is_wrong
+        return replace(self, judged=judged, wrong=wrong)
+
+    def n_errors(self) -> ErrorCount:
+        return ErrorCount(self.numbers.estimate, *self.numbers.limits(), basis="review")
+
+    def suspects(self, max_fdr: float) -> BoolVector:
+        """The longest list, of all rows judged wrong and the worst of the others, that probably keeps the promise.
+
+        The answers must rule out that it does not, alone or, for whole strata, together with the model; in either case
+        they must be as good as promised.
+        """
+        waiting = self.order[~self.judged[self.order]]
+        n_wrong = int(self.wrong.sum())
+        free = n_wrong * max_fdr / (1 - max_fdr) + 1e-9 if max_fdr < 1 else np.inf
+        length = int(min(free, len(waiting)))  # even if all of these are right, the rows judged wrong outweigh them
+        rates = self._likely_rates()
+        totals = self.numbers.rows
+        ends = np.cumsum(np.bincount(self.strata[waiting], minlength=len(totals)))
+        tries = np.geomspace(1, max(1, len(waiting)), LENGTHS).astype(int)
+        for tried in np.union1d(tries, ends[ends > 0])[::-1].tolist():
+            if tried <= length:
+                break
+            numbers = self._count(self._down_to(tried))
+            wanted = int(np.ceil((1 - max_fdr) * (n_wrong + tried) - n_wrong - 1e-9))
+            enough = wanted + int(numbers.wrong.sum())
+            if numbers.estimate < enough:
+                continue
+            expected = rates @ (numbers.rows - numbers.judged)
+            spread = np.sqrt((rates * (1 - rates)) @ (numbers.rows - numbers.judged))
+            whole = not np.any((numbers.rows > 0) & (numbers.rows < totals))
+            likely = whole and np.mean(ndtr((wanted - 0.5 - expected) / np.maximum(spread, 1e-9))) <= LIST_RISK
+            if likely or numbers.chance(enough - 1, above=True) <= DESIGN_RISK:
+                length = tried
+        chosen = self.wrong.copy()
+        chosen[waiting[:length]] = True
+        return chosen
+
+    def _likely_rates(self) -> FloatMatrix:
+        """Shares of wrong labels by stratum, given the answers and the doubts of the audit, one line per draw.
+
+        logit share = A + B logit doubt + a deviation of the stratum, all normal: what the audit doubts is usually
+        wrong, but how often, and whether at all, is for the answers to say.
+        """
+        numbers = self.numbers
+        size = len(numbers.rows)
+        doubt = logit(np.bincount(self.strata, self.doubt, minlength=size) / np.bincount(self.strata, minlength=size))
+        grids = np.meshgrid(np.linspace(-9, 4, 40), np.linspace(-0.5, 2.5, 16))
+        level, slope = (grid.ravel()[:, None] for grid in grids)
+        nodes, weights = np.polynomial.hermite_e.hermegauss(7)
+        scores = (level + slope * doubt)[:, :, None] + DEVIATION * nodes
+        right, wrong = (numbers.judged - numbers.wrong)[:, None], numbers.wrong[:, None]
+        fit = weights * np.exp(-wrong * np.logaddexp(0, -scores) - right * np.logaddexp(0, scores))
+        prior = -(((level + 0.7) / 2) ** 2 + ((slope - 1) / 0.5) ** 2)[:, 0] / 2
+        posterior = prior + np.log(fit.sum(axis=2)).sum(axis=1)
+        rng, chances = np.random.default_rng(0), np.exp(posterior - posterior.max())
+        picked = rng.choice(len(chances), DRAWS, p=chances / chances.sum())
+        below = np.cumsum(fit[picked], axis=2)
+        node = (rng.random((DRAWS, size, 1)) * fit[picked].sum(axis=2, keepdims=True) > below).sum(axis=2)
+        return np.asarray(expit(scores[picked[:, None], np.arange(size), np.minimum(node, 6)]))
+
+    def precision(self, rows: BoolVector) -> Precision:
+        """Of a list of rows: those judged are known, the others are like the drawn rows among which they were.
+
+        A list that holds the worst of the rows not judged was made from all rows as bad as these, judged or not.
+        Others are taken to have been made without knowing the answers.
+        """
+        waiting = self.order[~self.judged[self.order]]
+        listed = rows[waiting]
+        n_listed, n_known = int(listed.sum()), int((rows & self.wrong).sum())
+        among = self._down_to(n_listed) if n_listed and listed[:n_listed].all() else rows
+        numbers = self._count(among)
+        found = int(numbers.wrong.sum())
+        ends = (numbers.estimate, *numbers.limits()) if n_listed else (found,) * 3
+        return Precision(*((n_known + min(end - found, n_listed)) / max(1, int(rows.sum())) for end in ends))
+
+    @property
+    def numbers(self) -> Stratified:
+        """Of all rows."""
+        return self._count(np.ones(len(self.order), dtype=bool))
+
+    def _down_to(self, n_waiting: int) -> BoolVector:
+        """Rows in the order of the audit, judged or not, that come before all but so many of those not judged."""
+        rows = np.zeros(len(self.order), dtype=bool)
+        rows[self.order[np.cumsum(~self.judged[self.order]) <= n_waiting]] = True
+        return rows
+
+    def _count(self, rows: BoolVector) -> Stratified:
+        size, kinds = int(self.strata.max()) + 1, (rows, rows & self.judged, rows & self.wrong)
+        return Stratified(*(np.bincount(self.strata[kind], minlength=size) for kind in kinds))

@@ -14,7 +14,7 @@ from nearworth.engine.value import single_values
 from nearworth.estimator import KNNShapley
 from nearworth.games.classification import ClassificationGame
 
-SHOWN = 5
+EFFECTS = 5  # points helped and hurt that are named
 
 
 class Neighbour(NamedTuple):
@@ -60,45 +60,25 @@ class Explanation:
     def sentence(self) -> str:
         """The gist, for a person."""
         kind = "is labelled" if self.suggested_range is None else "has the target"
-        gist = f"Row {self.row} {kind} {_show(self.label)}: {self.why}."
-        if self.suggested not in self.value_under or self.suggested == self.label:
-            effect = "hurts" if self.value < 0 else "helps"
-            return f"{gist} Its value is {self.value:.3g}, which {effect} the {self.others}."
-        return (
-            f"{gist} As {_show(self.label)} it is worth {self.value:.3g} to the {self.others}; "
-            f"as {_show(self.suggested)} it would be worth {self.value_under[self.suggested]:.3g}."
+        gist = (
+            f"Row {self.row} {kind} {show(self.label)}: {self.why}. It is worth {self.value:.3g} to the {self.others}"
         )
+        if self.suggested not in self.value_under or self.suggested == self.label:
+            return f"{gist}."
+        return f"{gist}; as {show(self.suggested)} it would be worth {self.value_under[self.suggested]:.3g}."
+
+    def _table(self) -> list[tuple[str, Any, str, str]]:
+        rows = [("near", n.row, show(n.label), f"distance {n.distance:.4g}") for n in self.neighbours]
+        for kind, effects in (("helped", self.helped), ("hurt", self.hurt)):
+            rows += [(kind, e.row, show(e.label), f"value {e.value:+.4g}") for e in effects]
+        return rows + [("as", "", show(label), f"value {value:+.4g}") for label, value in self.value_under.items()]
 
     def _repr_html_(self) -> str:
-        near = self.neighbours
-        rows: list[Any] = [("near", n.row, _show(n.label), f"distance {n.distance:.4g}") for n in near]
-        rows += [("helped", e.row, _show(e.label), f"value {e.value:+.4g}") for e in self.helped]
-        rows += [("hurt", e.row, _show(e.label), f"value {e.value:+.4g}") for e in self.hurt]
-        rows += [("as", "", _show(label), f"value {value:+.4g}") for label, value in self.value_under.items()]
-        return html_table(rows, ("", "row", "label", ""), self.sentence)
+        return html_table(self._table(), ("", "row", "label", ""), self.sentence)
 
     def __str__(self) -> str:
-        lines = [self.sentence, "", "nearest neighbours"]
-        lines += [f"  row {n.row:<8} {_show(n.label):<16} distance {n.distance:.4g}" for n in self.neighbours]
-        for title, effects in (("helped most", self.helped), ("hurt most", self.hurt)):
-            lines.append(f"{title} ({self.others})" if effects else f"{title}: none")
-            lines += [f"  row {e.row:<8} {_show(e.label):<16} value {e.value:+.4g}" for e in effects]
-        if self.value_under:
-            lines.append("value under each label")
-            lines += [
-                f"  {_show(label):<21} {value:+.4g}{'   (given)' * bool(label == self.label)}"
-                for label, value in sorted(self.value_under.items(), key=lambda item: -item[1])
-            ]
-        return "\n".join(lines)
-
-
-def extremes(on_others: FloatVector, labels: Any) -> tuple[list[Effect], list[Effect]]:
-    """The points that a row helps most and hurts most."""
-    order = np.argsort(on_others, kind="stable")
-    low, high = (
-        [Effect(int(r), plain(labels[r]), float(on_others[r])) for r in rows[:SHOWN]] for rows in (order, order[::-1])
-    )
-    return [effect for effect in high if effect.value > 0], [effect for effect in low if effect.value < 0]
+        lines = [f"{kind:<8}{row!s:<10}{label:<16} {number}" for kind, row, label, number in self._table()]
+        return "\n".join([self.sentence, "", *lines])
 
 
 def effects_of(
@@ -110,38 +90,32 @@ def effects_of(
     known, another label changes a sum only: phi = worth(rank) [match] + terms that do not depend on the row's own
     label, and for the soft utility what the counts of the classes add.
     """
-
-    def values_of_row(problem: Problem) -> FloatVector:
-        return single_values(problem, np.array([row]))[:, 0]
-
     problem = estimator.training_set_.problem(X_val, y_val, None, estimator.get_params(deep=False), groups)
+    values = single_values(problem, np.array([row]))[:, 0]
     if not isinstance(problem.game, ClassificationGame):
-        return values_of_row(problem), np.empty(0)
-    n_classes, given = len(estimator.classes_), int(problem.labels[row])
+        return values, np.empty(0)
     only_row = (np.arange(problem.n_train) == row).astype(np.intp)
     alone = replace(problem, labels=only_row, query_labels=np.ones(problem.n_val, dtype=np.intp))
-    worth = values_of_row(alone) - _added(alone, row, 1)
-    rest = values_of_row(problem) - _added(problem, row, given) - worth * (problem.query_labels == given)
-
-    def under(label: int) -> FloatVector:
-        return np.asarray(rest + worth * (problem.query_labels == label) + _added(problem, row, label))
-
-    total = problem.weights.sum()
-    return under(given), np.array([problem.weights @ under(label) / total for label in range(n_classes)])
+    worth = single_values(alone, np.array([row]))[:, 0] - _added(alone, row)[0]
+    if_match, if_other = _added(problem, row)
+    matched, queries, weights = worth + if_match, problem.query_labels, problem.weights
+    rest = values - np.where(queries == problem.labels[row], matched, if_other)
+    under = (rest + np.where(queries == label, matched, if_other) for label in range(len(estimator.classes_)))
+    return values, np.array([weights @ value / weights.sum() for value in under])
 
 
-def _added(problem: Problem, row: int, label: int) -> FloatVector:
-    """What the soft utility adds to the value of the row, if that were its label, for each validation point."""
-    labels, added = problem.labels.copy(), np.zeros(problem.n_val)
-    labels[row] = label
-    counts = np.append(np.bincount(labels, minlength=int(problem.query_labels.max()) + 1), 0)  # unseen labels: code -1
+def _added(problem: Problem, row: int) -> tuple[FloatVector, FloatVector]:
+    """What the soft utility adds to the value of the row for each validation point, with its label and with another."""
+    labels, if_match, if_other = problem.labels, np.zeros(problem.n_val), np.zeros(problem.n_val)
+    n_labels = int(problem.query_labels.max()) + 1
+    counts = np.append(np.bincount(np.delete(labels, row), minlength=n_labels), 0)  # unseen labels: code -1
     for start, stop, excluded in problem.runs(0, problem.n_val):
-        queries = problem.query_labels[start:stop]
-        matches = counts[queries] - (labels[excluded] == queries[:, None]).sum(axis=1)
-        of_match, of_other = problem.game_without(excluded.shape[1]).added(matches)
-        takes_part = (excluded != row).all(axis=1)
-        added[start:stop] = np.where(takes_part, np.where(queries == label, of_match, of_other), 0.0)
-    return added
+        queries, is_other = problem.query_labels[start:stop, None], excluded != row
+        matches = counts[queries[:, 0]] - ((labels[excluded] == queries) & is_other).sum(axis=1)
+        game, takes_part = problem.game_without(excluded.shape[1]), is_other.all(axis=1)
+        if_match[start:stop] = np.where(takes_part, game.added(matches + takes_part)[0], 0.0)
+        if_other[start:stop] = np.where(takes_part, game.added(matches)[1], 0.0)
+    return if_match, if_other
 
 
 def plain(label: Any) -> Any:
@@ -149,5 +123,5 @@ def plain(label: Any) -> Any:
     return label.item() if isinstance(label, np.generic) else label
 
 
-def _show(label: Any) -> str:
-    return f"{label:.4g}" if isinstance(label, float) else repr(label) if isinstance(label, str) else str(label)
+def show(label: Any) -> str:
+    return f"{label:.4g}" if isinstance(label, float) else str(label)

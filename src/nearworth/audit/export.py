@@ -1,21 +1,35 @@
-"""Rows as tasks for other tools, in the formats that these document, and the answers of people back from there."""
+"""An audit in files: rows as tasks for other tools, the answers of people back from there, and an archive of it all.
+
+The formats of tasks are those that the tools document. The archive has everything but the data.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from nearworth._common.files import Arrays, check_arrays
+from nearworth._common.frames import index_from_bytes, index_to_bytes
 from nearworth._common.types import IntVector
+from nearworth.audit.error_count import ErrorCount, Review
 from nearworth.audit.explain import plain
+from nearworth.audit.votes import Copies, Voters
+from nearworth.estimator import KNNShapley
 from nearworth.inputs.parameters import one_of
+from nearworth.results.valuation import Valuation
 
 if TYPE_CHECKING:
     from nearworth.audit.result import LabelAudit
+
+FLOATS = {"quality": (), "agreement": (), "confidence": (), "_for_lists": (), "suggested_range": (2,)}
+LABELS = ("given", "suggested", "classes")
+VALUATION = "valuation "  # before the names of its arrays
 
 
 class Answers(NamedTuple):
@@ -99,3 +113,68 @@ def _answered(tool: str, content: Any, target: str) -> Iterator[tuple[int, str]]
             kept = [each["result"] for each in task.get("annotations", []) if not each.get("was_cancelled")]
             for choice in (each for result in kept[-1:] for each in result if each["from_name"] == target):
                 yield int(task["data"]["row"]), choice["value"]["choices"][0]
+
+
+def pack(audit: LabelAudit) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A LabelAudit as a description and arrays of an archive, with as many neighbours as `why` and `nearest` tell."""
+    if audit._audited is not None:
+        raise ValueError("save is for audited rows, not for checked ones. Save their to_frame() instead.")
+    estimator, (about, values) = audit._estimator, audit.valuation.to_archive()
+    labels = {name: array for name in LABELS if (array := getattr(audit, name)) is not None}
+    if not {type(label) for label in labels["suggested"].tolist()} <= {str, int, float, bool}:
+        raise ValueError("Only labels that are text or numbers can be saved. Audit str(label) of each instead.")
+    arrays = {name: array for name, array in audit.by_row.items() if name in FLOATS} | index_to_bytes(audit.index)
+    arrays |= {name: getattr(audit._voters, name)[:, : estimator.n_neighbors] for name in ("rows", "keys")}
+    arrays |= {f"{VALUATION}{name}": array for name, array in values.items()}
+    arrays |= {} if audit.copies is None else {"copies": audit.copies.group}
+    arrays |= {} if audit._review is None else vars(audit._review)
+    metric = estimator.metric if isinstance(estimator.metric, str) else "a function"
+    description = {
+        "valuation": about,
+        "n_errors": asdict(audit.n_errors),
+        "estimator": {"n_neighbors": int(estimator.n_neighbors), "task": estimator.task, "metric": metric},
+        "labels": {name: [array.dtype.str, array.tolist()] for name, array in labels.items()},
+        "threshold": audit.copies and audit.copies.threshold,
+        "notes": audit.notes,
+    }
+    return description, arrays
+
+
+def unpack(description: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
+    """The fields of the LabelAudit that `pack` took apart."""
+    of_valuation = {n.removeprefix(VALUATION): array for n, array in arrays.items() if n.startswith(VALUATION)}
+    valuation = Valuation.from_archive(description["valuation"], of_valuation)
+    n_rows, n_known = len(arrays["quality"]), len(valuation)
+    labels = {n: np.array(entries, dtype=kind) for n, (kind, entries) in description["labels"].items()}
+    floats = {name: (n_rows, *shape) for name, shape in FLOATS.items() if name in arrays}
+    check_arrays(arrays, floats | {"keys": arrays["rows"].shape})
+    review = Review(**{part.name: arrays[part.name] for part in fields(Review)}) if "order" in arrays else None
+    fits = [
+        n_rows - np.isnan(arrays["quality"]).sum() == n_known,
+        all(labels[name].shape == (n_rows,) for name in LABELS[:2]),
+        _numbers_within(arrays["rows"], n_known, -1, n_known),
+        "copies" not in arrays or _numbers_within(arrays["copies"], n_rows, 0, 2 * n_rows),
+    ]
+    if review is not None:
+        check_arrays(arrays, {"doubt": (n_known,)})
+        fits += [np.array_equal(np.sort(review.order), np.arange(n_known))]
+        fits += [_numbers_within(review.strata, n_known, 0, n_known)]
+        fits += [review.judged.shape == review.wrong.shape == (n_known,)]
+    if not all(fits):
+        raise ValueError("its parts are not those of its rows.")
+    estimator = KNNShapley(**description["estimator"])
+    return {name: arrays[name] for name in floats} | {
+        **labels,
+        "n_errors": ErrorCount(**description["n_errors"]),
+        "valuation": valuation,
+        "copies": Copies(arrays["copies"], description["threshold"]) if "copies" in arrays else None,
+        "index": index_from_bytes(arrays, n_rows),
+        "notes": tuple(description["notes"]),
+        "_voters": Voters.of(arrays["rows"], arrays["keys"], estimator.n_neighbors),
+        "_estimator": estimator,
+        "_review": review,
+    }
+
+
+def _numbers_within(numbers: Any, size: int, low: int, end: int) -> bool:
+    return numbers.dtype.kind == "i" and len(numbers) == size and bool(((low <= numbers) & (numbers < end)).all())

@@ -12,9 +12,9 @@ a sharp edge; classes that overlap fill the middle.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import betainc, softmax
@@ -67,11 +67,29 @@ class Posterior:
     """What the hypotheses together make of each row."""
 
     hypotheses: list[Hypothesis]
-    weights: FloatVector  # of the hypotheses
+    models: list[NoiseModel]  # of the hypotheses
+    weights: FloatVector
     right: FloatMatrix  # P(given label is right), one line per hypothesis
     evidence: FloatMatrix  # P(true label | evidence without the given label)
     labels: FloatMatrix  # P(true label | evidence and given label)
-    models: list[NoiseModel] = field(default_factory=list)  # of the hypotheses
+
+    @classmethod
+    def of(
+        cls, hypotheses: Any, models: Any, weights: FloatVector, features: FloatMatrix, codes: IntVector
+    ) -> Posterior:
+        _, n_rows, n_classes = features.shape
+        evidence, labels = np.zeros((n_rows, n_classes)), np.zeros((n_rows, n_classes))
+        right = np.empty((len(models), n_rows))
+        for number, (model, weight) in enumerate(zip(models, weights, strict=True)):
+            of_evidence, of_labels = model.posterior(features, codes)
+            right[number] = of_labels[np.arange(n_rows), codes]
+            evidence += weight * of_evidence
+            labels += weight * of_labels
+        return cls(hypotheses, models, weights, right, evidence, labels)
+
+    def judge(self, features: FloatMatrix, codes: IntVector) -> Posterior:
+        """What they make of other rows."""
+        return Posterior.of(self.hypotheses, self.models, self.weights, features, codes)
 
     @property
     def quality(self) -> FloatVector:
@@ -115,8 +133,8 @@ def label_posterior(
     models, losses = _models(features[:, some], codes[some], hypotheses, columns)
     weights = softmax(prior - losses)
     chosen = np.flatnonzero(weights > NEGLIGIBLE).tolist()
-    weights = weights[chosen] / weights[chosen].sum()
-    return averaged([models[number] for number in chosen], [hypotheses[n] for n in chosen], weights, features, codes)
+    kept = [hypotheses[number] for number in chosen], [models[number] for number in chosen]
+    return Posterior.of(*kept, weights[chosen] / weights[chosen].sum(), features, codes)
 
 
 def with_more_evidence(
@@ -129,7 +147,7 @@ def with_more_evidence(
     """
     some = fitted_rows(len(codes))
     models, _ = _models(features[:, some], codes[some], found.hypotheses, columns)
-    return averaged(models, found.hypotheses, found.weights, features, codes)
+    return Posterior.of(found.hypotheses, models, found.weights, features, codes)
 
 
 def _models(
@@ -144,24 +162,6 @@ def _models(
     fits = {price: NoiseFit(features, codes, popularity) for price in dict.fromkeys(h.price for h in hypotheses)}
     found = [fits[h.price].model(*h) for h in hypotheses]
     return [model for model, _ in found], np.array([loss for _, loss in found])
-
-
-def averaged(
-    models: list[NoiseModel],
-    hypotheses: list[Hypothesis],
-    weights: FloatVector,
-    features: FloatMatrix,
-    codes: IntVector,
-) -> Posterior:
-    _, n_rows, n_classes = features.shape
-    evidence, labels = np.zeros((n_rows, n_classes)), np.zeros((n_rows, n_classes))
-    right = np.empty((len(models), n_rows))
-    for number, weight in enumerate(weights):
-        of_evidence, of_labels = models[number].posterior(features, codes)
-        right[number] = of_labels[np.arange(n_rows), codes]
-        evidence += weight * of_evidence
-        labels += weight * of_labels
-    return Posterior(hypotheses, weights, right, evidence, labels, models)
 
 
 def level_likelihood(votes: Sequence[IntMatrix], codes: IntVector) -> LevelFit:
@@ -195,37 +195,27 @@ def _of_two(tallies: list[FloatMatrix], shares: FloatVector) -> tuple[FloatVecto
 def _of_many(tallies: list[FloatMatrix], shares: FloatVector, n_classes: int) -> tuple[FloatVector, FloatMatrix]:
     """Each class against all others, whatever flows into it: from all of them alike, or nearly all from one.
 
-    Each counts half, as of two classes, each of which determines the other.
-    """
-    rates, patterns = _rates(OFFSETS), _inflow_patterns(n_classes)
-    fits = np.stack([prior + _likelihoods(tallies, rates, flows, WORTH / 2.0) for prior, flows in patterns])
-    return _balanced(_log_sum(fits, 0) + _normal_logs(OFFSETS / OFFSET_SPREAD), shares)
-
-
-def _inflow_patterns(n_classes: int) -> list[tuple[float, Flows]]:
-    """Logarithms of how likely each is before looking, and what flows from the others into a class.
-
-    All at the level: what other classes lose beyond it is not known while this class is looked at.
+    All at the level: what other classes lose beyond it is not known while this class is looked at. Each counts half, as
+    of two classes, each of which determines the other.
     """
     levels = np.broadcast_to(LEVELS[:, None], (len(LEVELS), len(OFFSETS)))
     even = 1.0 / (n_classes - 1)
-    alike = [[(1.0, np.minimum(times * even * levels, MOST_INFLOW))] for times in INFLOWS]
-    from_one = [(even, levels), (1.0 - even, TRICKLE * even * levels)]
-    logs = np.append(_normal_logs(np.log(INFLOWS) / INFLOW_SPREAD), 0.0) - np.log(2.0)
-    return list(zip(logs.tolist(), [*alike, from_one], strict=True))
-
-
-def _balanced(fits: FloatMatrix, shares: FloatVector) -> tuple[FloatVector, FloatMatrix]:
-    """Likelihoods and expected offsets (levels x classes) if the offsets of all classes, weighted, add up to nothing.
-
-    Else a level of 2 % with all classes above it would do for 5 %. The tilt of the offsets at which their expected sum
-    is nothing gives the likelihood up to small terms, by the saddle-point approximation.
-    """
+    patterns = [[(1.0, np.minimum(times * even * levels, MOST_INFLOW))] for times in INFLOWS]
+    patterns.append([(even, levels), (1.0 - even, TRICKLE * even * levels)])
+    priors = np.append(_normal_logs(np.log(INFLOWS) / INFLOW_SPREAD), 0.0) - np.log(2.0)
+    rates = _rates(OFFSETS)
+    fits = [
+        prior + _likelihoods(tallies, rates, flows, WORTH / 2.0) for prior, flows in zip(priors, patterns, strict=True)
+    ]
+    fit = _log_sum(np.stack(fits), 0) + _normal_logs(OFFSETS / OFFSET_SPREAD)
+    # Offsets of all classes, weighted, add up to nothing, else a level of 2 % with all classes above it would do for
+    # 5 %. The tilt of the offsets at which their expected sum is nothing gives the likelihood up to small terms, by the
+    # saddle-point approximation.
     pull = shares[:, None, None] * OFFSETS
-    low, high = np.full(fits.shape[1], -MOST_TILT), np.full(fits.shape[1], MOST_TILT)
+    low, high = np.full(len(LEVELS), -MOST_TILT), np.full(len(LEVELS), MOST_TILT)
     for _ in range(60):  # bisection, at all levels at once
         tilt = (low + high) / 2.0
-        tilted = fits - tilt[:, None] * pull
+        tilted = fit - tilt[:, None] * pull
         offsets = np.ascontiguousarray(_expected_offset(tilted).T)
         above = offsets @ shares > 0.0
         low, high = np.where(above, tilt, low), np.where(above, high, tilt)
@@ -270,7 +260,13 @@ def _tally_likelihoods(tallies: FloatMatrix, rates: FloatVector, flows: Flows) -
     """
     trials = tallies.shape[1] - 1
     inflow = np.sum([share * inflows for share, inflows in flows], axis=0)
-    chances = [(np.log(share), *_chances(trials, rates, inflows)) for share, inflows in flows]
+    counted = np.arange(trials + 1)[:, None]
+    chances = []  # of each count, in one order of its trials: error rates x counts x cells of eta, over the highest
+    for share, inflows in flows:
+        chance = inflows[:, None] + (1.0 - inflows - rates)[:, None] * CENTRES
+        logs = np.log(chance)[:, None, :] * counted + np.log1p(-chance)[:, None, :] * (trials - counted)
+        highest = logs.max(axis=2, keepdims=True)
+        chances.append((np.log(share), np.exp(logs - highest), highest))
     fits = np.empty((len(tallies), len(rates), len(SIZES)))
     for number, tally in enumerate(tallies):
         counts = np.flatnonzero(tally)
@@ -279,22 +275,10 @@ def _tally_likelihoods(tallies: FloatMatrix, rates: FloatVector, flows: Flows) -
         for start in range(0, len(rates), AT_ONCE):
             part = slice(start, start + AT_ONCE)
             cells = _cells(means[part])
-            logs = [log + (np.log(of[part, counts] @ cells) + highest[part, counts]) for log, of, highest in chances]
-            joined = logs[0] if len(logs) == 1 else _log_sum(np.stack(logs), 0)
+            found = [log + (np.log(of[part, counts] @ cells) + top[part, counts]) for log, of, top in chances]
+            joined = found[0] if len(found) == 1 else _log_sum(np.stack(found), 0)
             fits[number, part] = np.einsum("k,pks->ps", rows, joined)
     return np.asarray(fits / trials)
-
-
-def _chances(trials: int, rates: FloatVector, inflows: FloatVector) -> tuple[FloatMatrix, FloatMatrix]:
-    """Of each count, in one order of its trials: error rates x counts x cells of eta, over the highest of the cells.
-
-    And the logarithm of the highest. They are the same for all tallies.
-    """
-    counts = np.arange(trials + 1)[:, None]
-    chance = inflows[:, None] + (1.0 - inflows - rates)[:, None] * CENTRES
-    logs = np.log(chance)[:, None, :] * counts + np.log1p(-chance)[:, None, :] * (trials - counts)
-    highest = logs.max(axis=2, keepdims=True)
-    return np.exp(logs - highest), highest
 
 
 def _cells(means: FloatVector) -> FloatMatrix:

@@ -54,8 +54,14 @@ class NoiseFit:
     def __init__(self, features: FloatMatrix, codes: IntVector, popularity: FloatVector | None = None) -> None:
         order = np.argsort(codes, kind="stable")
         n_kinds, _, self.n_classes = features.shape
-        self.codes = codes[order]
-        self.features, self.mixing = _decorrelate(features[:, order])
+        self.codes, features = codes[order], features[:, order]
+        # Features mixed so that they are uncorrelated: the optimiser then takes few rounds.
+        centred = features - features.mean(axis=2, keepdims=True)
+        flat = centred.reshape(n_kinds, -1)
+        products = flat @ flat.T / len(codes)
+        products += (1e-4 * np.trace(products) + 1e-12) * np.eye(n_kinds)
+        self.mixing = np.linalg.inv(np.linalg.cholesky(products)).T
+        self.features = np.tensordot(self.mixing.T, centred, 1)
         self.prior_weights = np.full(n_kinds, 1.0 / n_kinds)
         self.class_shares = np.bincount(codes, minlength=self.n_classes) / len(codes)
         self.present, self.starts = np.unique(self.codes, return_index=True)
@@ -104,9 +110,11 @@ class NoiseFit:
         )
         if len(preference_logs):
             by_preference = _with_diagonal(wrong[:, None] * preferences - counts, 0.0).ravel()
-            cost, slope = _student_loss(preference_logs, PREFERENCE_SPREAD)
-            slopes.append(by_preference + price * slope)
-            value += price * cost
+            scale = (
+                3.0 * PREFERENCE_SPREAD**2
+            )  # of Student's t with 3 degrees of freedom: large values are not ruled out
+            slopes.append(by_preference + price * (4.0 * preference_logs / (scale + preference_logs**2)))
+            value += price * (2.0 * float(np.log1p(preference_logs**2 / scale).sum()))
         return value - fit, np.concatenate(slopes)
 
     def _of_rows(
@@ -151,16 +159,6 @@ def make_features(shares: list[FloatMatrix], squared: FloatMatrix | None = None)
     return np.stack(layers)
 
 
-def _decorrelate(features: FloatMatrix) -> tuple[FloatMatrix, FloatMatrix]:
-    """Features mixed so that they are uncorrelated (the optimiser then takes few rounds), and the mixing matrix."""
-    centred = features - features.mean(axis=2, keepdims=True)
-    flat = centred.reshape(len(features), -1)
-    products = flat @ flat.T / features.shape[1]
-    products += (1e-4 * np.trace(products) + 1e-12) * np.eye(len(features))
-    mixing = np.linalg.inv(np.linalg.cholesky(products)).T
-    return np.tensordot(mixing.T, centred, 1), mixing
-
-
 def _with_diagonal(matrix: FloatMatrix, diagonal: FloatVector | float) -> FloatMatrix:
     """The matrix itself, changed."""
     matrix.reshape(-1)[:: len(matrix) + 1] = diagonal
@@ -169,9 +167,3 @@ def _with_diagonal(matrix: FloatMatrix, diagonal: FloatVector | float) -> FloatM
 
 def _normal_loss(off: FloatVector, spread: float) -> float:
     return float(off @ off) / (2.0 * spread**2)
-
-
-def _student_loss(off: FloatVector, spread: float) -> tuple[float, FloatVector]:
-    """Minus the logarithm of Student's t (3 degrees of freedom), and its slope: large values are not ruled out."""
-    scale = 3.0 * spread**2
-    return 2.0 * float(np.log1p(off**2 / scale).sum()), 4.0 * off / (scale + off**2)

@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,14 +18,12 @@ from nearworth._common.files import read_archive, write_archive
 from nearworth._common.frames import html_table, make_frame
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth._common.warnings import warn_user
-from nearworth.audit.copies import Copies
-from nearworth.audit.error_count import EXTRA_FALSE_ALARMS, ErrorCount, cautious, longest_list
-from nearworth.audit.explain import Explanation, Neighbour, effects_of, extremes, plain
-from nearworth.audit.export import Answers, export, read_answers
+from nearworth.audit.error_count import ErrorCount, Precision, Review, cautious, longest_list
+from nearworth.audit.explain import EFFECTS, Effect, Explanation, Neighbour, effects_of, plain, show
+from nearworth.audit.export import Answers, export, pack, read_answers, unpack
 from nearworth.audit.noise_level import Posterior
-from nearworth.audit.review import Precision, Review, check_answers, matching_draw
 from nearworth.audit.target_model import TargetModel
-from nearworth.audit.votes import Columns, Voters
+from nearworth.audit.votes import Columns, Copies, Voters
 from nearworth.estimator import KNNShapley
 from nearworth.inputs.features import Features
 from nearworth.inputs.parameters import as_generator, condition, is_real, is_whole, whole_number
@@ -33,6 +31,7 @@ from nearworth.inputs.sources import open_pair
 from nearworth.results.detection import DEFAULT_FRACTION, detect
 from nearworth.results.plots import plot_audit
 from nearworth.results.valuation import Valuation
+from nearworth.tables import number_of
 
 if TYPE_CHECKING:
     from nearworth.tables.prepare import LabelledFrame
@@ -107,16 +106,10 @@ class LabelAudit:
     _trusted: Voters | None = None  # the nearest rows of the validation rows
     _first: IntVector | None = None  # the first row that is identical to each; None for checked rows
     _review: Review | None = None
-    _draws: list[tuple[Review, IntVector]] = field(default_factory=list)  # what review_sample drew, for `reviewed`
+    _draws: list[tuple[Review, IntVector]] = field(default_factory=list)  # at most one: what review_sample drew last
 
     def __len__(self) -> int:
         return len(self.quality)
-
-    def _not_one_array(self, *_: Any, **__: Any) -> NoReturn:
-        instead = "audit.quality, audit.suggested or audit.value; to_frame() has all of them, explain(i) a row"
-        raise TypeError(f"A LabelAudit has several arrays with an entry for each row. Use {instead}.")
-
-    __getitem__ = __iter__ = __array__ = __lt__ = __le__ = __gt__ = __ge__ = _not_one_array
 
     @property
     def value(self) -> FloatVector:
@@ -182,27 +175,14 @@ class LabelAudit:
         if self.copies is None:
             return ""
         n_rows, n_against = sum(map(len, self.copies.groups)), len(self.contradictions)
-        against = f"; {n_against:,} of these groups {'has' if n_against == 1 else 'have'} different labels"
-        n_groups = len(self.copies.groups)
-        groups = f"{n_groups:,} group{'s' * (n_groups != 1)}"
-        text = f"{n_rows:,} rows in {groups} are copies and do not vote for each other"
-        return f"{text}{against if n_against else ''}."
+        against = f"; {number_of('group', n_against)} with different labels" if n_against else ""
+        groups = number_of("group", len(self.copies.groups))
+        return f"{n_rows:,} rows in {groups} are copies and do not vote for each other{against}."
 
     @property
     def is_label_issue(self) -> npt.NDArray[np.bool_]:
         """Rows whose label is more likely wrong than right."""
         return np.asarray(self.quality < self.ISSUE)
-
-    def suspects_index(self, **selection: Any) -> Any:
-        """Index labels instead of row numbers, for `df.drop(index=...)`: `suspects(index=True, ...)`."""
-        rows = self.suspects(**selection)
-        if self.index is None:
-            raise ValueError("These rows have no index: X was no frame of pandas. Use suspects() for row numbers.")
-        labels = self.index[rows]
-        if n_others := int(self.index.isin(labels).sum()) - len(rows):
-            same = f"{n_others:,} more rows have the same index labels: drop(index=...) would drop them too"
-            warn_user(f"{same}. Use df.iloc and the row numbers of suspects() instead.")
-        return labels
 
     def suspects(
         self,
@@ -225,12 +205,18 @@ class LabelAudit:
             as far as the model of wrong labels does: see `docs/audit.md`. After a review it rests on the answers: all
             rows judged wrong and the worst of the others, with at most this share of false alarms nine times in ten.
         index : bool, default=False
-            Labels of the index of the pandas frame instead of row numbers, as `suspects_index` gives them.
+            Labels of the index of the pandas frame instead of row numbers, for `df.drop(index=...)`.
 
         Without any: the rows whose label is more likely wrong than right.
         """
         if index:
-            return self.suspects_index(fraction=fraction, rule=rule, max_fdr=max_fdr)
+            rows = self.suspects(fraction=fraction, rule=rule, max_fdr=max_fdr)
+            if self.index is None:
+                raise ValueError("These rows have no index: X was no frame of pandas. Use suspects() for row numbers.")
+            if n_others := int(self.index.isin(self.index[rows]).sum()) - len(rows):
+                same = f"{n_others:,} more rows have the same index labels: drop(index=...) would drop them too"
+                warn_user(f"{same}. Use df.iloc and the row numbers of suspects() instead.")
+            return self.index[rows]
         if rule == "ranking":
             fraction, rule = DEFAULT_FRACTION if fraction is None else fraction, None
         asked = {"fraction": fraction, "rule": rule, "max_fdr": max_fdr}
@@ -246,9 +232,8 @@ class LabelAudit:
             if self._review is not None:
                 return order[self._review.suspects(max_fdr)[self._entries(order)]]
             if self._for_lists is None:
-                return order[: longest_list(self.quality[order], max_fdr)]
-            codes = np.unique(self.given[order], return_inverse=True)[1]
-            return order[: longest_list(cautious(self._for_lists[order], codes), max_fdr, EXTRA_FALSE_ALARMS)]
+                return order[: longest_list(self.quality[order], max_fdr, extra=1.0)]
+            return order[: longest_list(cautious(self._for_lists[order], self.given[order]), max_fdr)]
         return order[self.is_label_issue[order] if rule is None else detect(self.quality[order], rule).mask]
 
     def review_sample(self, n: int, random_state: Any = 0) -> IntVector:
@@ -258,51 +243,40 @@ class LabelAudit:
         reviewed before: further rows, most of them from strata whose number of wrong labels is least certain.
         """
         whole_number(1)("n", n)
-        n_left = len(self._known) if self._review is None else int((~self._review.judged).sum())
+        known = self._known
+        review = self._review or Review.begin(known.ranking(), known.quality, known.agreement, n)
+        n_left = int((~review.judged).sum())
         if n > n_left:
             raise ValueError(f"n={n:,} rows to judge were asked for, but {n_left:,} are left. Ask for fewer.")
-        review = self._begun(n)
-        rows = review.draw(n, as_generator(random_state))
-        self._draws.append((review, rows))
-        return self._rows[rows]
-
-    def _begun(self, n: int) -> Review:
-        """The review to go on with, or a new one of n rows."""
-        known = self._known
-        return self._review or Review.begin(known.ranking(), known.quality, known.agreement, n)
+        rows = self._rows[review.draw(n, as_generator(random_state))]
+        self._draws[:] = [(review, rows)]
+        return rows
 
     def reviewed(self, rows: Any, is_wrong: Any) -> LabelAudit:
-        """The same audit, its count and lists resting on answers about rows drawn by `review_sample`.
+        """The same audit, its count and lists resting on answers about the rows that `review_sample` drew last.
 
-        Parameters
-        ----------
-        rows : array of row numbers
-            The rows drawn; those you could not judge may be left out, as if they had not been drawn. Other rows that
-            you know about may be added: they count for themselves, and say nothing about the rest.
-        is_wrong : array of bool
-            For each of these rows, whether its label is wrong.
+        `is_wrong` has True or False for each of `rows`. Rows you could not judge may be left out, as if they had not
+        been drawn.
         """
-        judged, wrong = check_answers(rows, is_wrong, len(self))
-        judged = self._entries(judged)
-        review, drawn = matching_draw(self._draws, judged)
-        if not drawn.all():
-            warn_user(
-                f"{int((~drawn).sum()):,} of the {len(judged):,} rows were not drawn by review_sample: they count for "
-                "themselves only, the estimates rest on the others."
+        judged, wrong = np.asarray(rows), np.asarray(is_wrong)
+        drawn = self._draws[0][1] if self._draws else ()
+        if judged.ndim != 1 or not 0 < len(judged) == len(np.unique(judged)) or not np.isin(judged, drawn).all():
+            raise ValueError(
+                "rows must be rows that the last review_sample of this audit drew, one at least, each of them once. "
+                "Call review_sample first, with the n and random_state they were drawn with."
             )
-        review = review.answered(judged, wrong, drawn)
+        if wrong.shape != judged.shape or wrong.dtype.kind not in "biu" or not np.isin(wrong, (0, 1)).all():
+            each = f"each of the {len(judged):,} rows"
+            raise ValueError(f"is_wrong must hold True or False for {each}; leave out those you cannot judge.")
+        review = self._draws[0][0].answered(self._entries(judged.astype(np.intp)), wrong.astype(bool))
         quality = np.where(review.judged, np.where(review.wrong, 0.0, 1.0), self._known.quality)
         return replace(self, quality=self._spread(quality), n_errors=review.n_errors(), _review=review, _draws=[])
 
     def precision(self, rows: Any = None, **selection: Any) -> Precision:
         """Share of wrong labels in a list, with limits, from the answers of a review.
 
-        Parameters
-        ----------
-        rows : array of row numbers, optional
-            Any list of rows that was made without knowing the answers, or a result of `suspects`.
-        **selection
-            Instead: fraction, rule or max_fdr, as in `suspects`.
+        The list is a result of `suspects`, any other `rows` chosen without knowing the answers, or that of a selection
+        (fraction, rule or max_fdr).
         """
         if self._review is None:
             raise ValueError("precision rests on answers: call review_sample, judge the rows, and call reviewed first.")
@@ -318,7 +292,7 @@ class LabelAudit:
         is what a new row is worth, among the new ones, for predicting the audited rows. Predictions and models of the
         audit have no part in it. For audits with features and without X_val.
         """
-        from nearworth.audit.check import check_rows, place_in_frame
+        from nearworth.audit.audit import check_rows, place_in_frame
 
         self._need_data("check")
         frame = None
@@ -334,8 +308,6 @@ class LabelAudit:
 
         What the row does to others, and its value under other labels, take two more passes over all pairs.
         """
-        if self._audited is not None:
-            raise ValueError("explain is for the audited rows; why() and nearest() are for checked ones.")
         self._need_data("explain")
         if not is_whole(i) or not -len(self) <= i < len(self):
             raise ValueError(f"i must be a row number, 0 to {len(self) - 1}; got {i!r}.")
@@ -343,7 +315,11 @@ class LabelAudit:
         X_val, y_val = self._validation
         on_others, under = effects_of(self._estimator, int(self._entries(row)), X_val, y_val, self._groups)
         on_others = np.nan_to_num(self._spread(on_others)) if y_val is None else on_others
-        helped, hurt = extremes(on_others, self.given if y_val is None else np.asarray(y_val))
+        others, order = self.given if y_val is None else np.asarray(y_val), np.argsort(on_others, kind="stable")
+        hurt, helped = (
+            [Effect(int(r), plain(others[r]), float(on_others[r])) for r in some[:EFFECTS] if sign * on_others[r] > 0]
+            for some, sign in ((order, -1), (order[::-1], 1))
+        )
         labels = [] if self.classes is None else [plain(label) for label in self.classes]
         bounds = None if self.suggested_range is None else tuple(self.suggested_range[row].tolist())
         return Explanation(
@@ -366,7 +342,7 @@ class LabelAudit:
         """One line about a row's label, from its neighbours alone: costs nothing, so every suspect can have it."""
         doubt = 1 - self.quality[row]
         if np.isnan(doubt):
-            return f"it has no label; {_show(plain(self.suggested[row]))} is suggested"
+            return f"it has no label; {show(plain(self.suggested[row]))} is suggested"
         if self._review is not None and self._review.judged[self._entries(row)]:
             return f"judged {'wrong' if self._review.wrong[self._entries(row)] else 'right'} in the review"
         wrong = f"wrong with a probability of {'more than 99%' if doubt > 0.99 else f'about {doubt:.0%}'}"
@@ -376,8 +352,8 @@ class LabelAudit:
         near = [neighbour.label for neighbour in self.nearest(row)]
         given, suggested = plain(self.given[row]), plain(self.suggested[row])
         same, others = (sum(bool(label == other) for other in near) for label in (given, suggested))
-        there = f"{others} are {_show(suggested)}, " if suggested != given else ""
-        return f"of its {len(near)} nearest rows {there}{same} {'is' if same == 1 else 'are'} {_show(given)}; {wrong}"
+        there = f"{others} are {show(suggested)}, " if suggested != given else ""
+        return f"of its {len(near)} nearest rows {there}{same} {'is' if same == 1 else 'are'} {show(given)}; {wrong}"
 
     def nearest(self, row: int) -> list[Neighbour]:
         """The K nearest other rows of a row, nearest first."""
@@ -395,24 +371,18 @@ class LabelAudit:
         words = [f"{name.replace('_', '-')} {value}" for name, value in selection.items()]
         return ", ".join(words) or "more likely wrong than right"
 
-    def explain_empty(self, selection: Mapping[str, Any]) -> str:
-        """Why an empty list is empty if rows would be listed without --max-fdr; else nothing."""
-        max_fdr = selection.get("max_fdr")
-        if max_fdr is None:
+    @staticmethod
+    def explain_empty(selection: Mapping[str, Any]) -> str:
+        """Why an empty list may be empty: nothing, or for its promise."""
+        if (max_fdr := selection.get("max_fdr")) is None:
             return ""
-        others = int(self.is_label_issue.sum())
-        listed = f"{others:,} {'row is' if others == 1 else 'rows are'} listed" if others else "none is listed either"
-        return f"No list can promise at most {100 * max_fdr:.3g} % false alarms here; without --max-fdr {listed}."
+        return f"No list can promise at most {100 * max_fdr:.3g} % false alarms here; try without --max-fdr."
 
     @property
     def _features(self) -> Features:
         features = self._estimator.training_set_.features
         assert features is not None  # else no row would have a neighbour
         return features
-
-    @property
-    def n_voters(self) -> int:
-        return int(self._voters.rows.shape[1])
 
     def to_frame(self, backend: str | None = None) -> Any:
         """One line per row, with columns `is_label_issue` and `label_score` named as in cleanlab beside ours.
@@ -436,20 +406,16 @@ class LabelAudit:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything but the data to a file: no pickle, a checksum, atomically."""
-        from nearworth.audit.saved import pack
-
         write_archive(path, "audit", *pack(self))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> LabelAudit:
         """Read what `save` wrote; a damaged file is a ValueError. `explain`, `check` and `report` need the data."""
-        from nearworth.audit.saved import unpack
-
-        return read_archive(path, "audit", unpack)
+        return cls(**read_archive(path, "audit", unpack))
 
     def _need_data(self, what: str) -> None:
-        if not hasattr(self._estimator, "training_set_"):
-            raise ValueError(f"{what} needs the data, which a loaded audit does not have. Call audit_labels again.")
+        if self._audited is not None or not hasattr(self._estimator, "training_set_"):
+            raise ValueError(f"{what} is for audited rows and needs the data: not for checked rows or a loaded audit.")
 
     def report(
         self,
@@ -464,26 +430,13 @@ class LabelAudit:
     ) -> None:
         """Write one HTML page to look at the suspects, decide on each, and export the decisions.
 
-        Parameters
-        ----------
-        path : str or path
-            The file to write, replaced if it exists. It needs nothing else and sends nothing anywhere.
-        target : str, optional
-            What the labels are called, by default as in the frame, or "label"; `nearworth apply` looks for this column.
-        ids : array, optional
-            A name for each row.
-        image_shape : tuple, optional
-            Rows are images of so many pixels, (height, width) or (height, width, channels): they are shown.
-        title : str, optional
-        findings : mapping, optional
-            Of a scan, for further tabs: see `Scan.report`.
-        **selection
-            Which rows are listed: fraction, rule or max_fdr, as in `suspects`.
+        The page needs nothing else and sends nothing anywhere. `target` is what the labels are called, by default as in
+        the frame, or "label": `nearworth apply` looks for this column. `ids` has a name for each row. With an
+        `image_shape`, (height, width) or (height, width, channels), rows are shown as images. `findings` are those of
+        a scan, for further tabs. The selection (fraction, rule or max_fdr) is that of `suspects`.
         """
         from nearworth.report import Rows, write_report
 
-        if self._audited is not None:  # its neighbours are other rows than those listed
-            raise ValueError("report is for audited rows, not for checked ones. Audit all rows together for a page.")
         self._need_data("report")
         X = None if self._estimator.metric == "precomputed" else self._features.data
         id_name = None if ids is None else "id"
@@ -524,7 +477,3 @@ class LabelAudit:
         columns = [worst if self.index is None else self.index[worst], self.given[worst], self.suggested[worst]]
         rows = [[*row, f"{quality:.3f}"] for *row, quality in zip(*columns, self.quality[worst], strict=True)]
         return html_table(rows, ("worst rows", "given", "suggested", "probability right") if rows else (), repr(self))
-
-
-def _show(label: Any) -> str:
-    return f"{label:.4g}" if isinstance(label, float) else str(label)

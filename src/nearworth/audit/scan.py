@@ -15,13 +15,13 @@ import numpy.typing as npt
 from scipy.special import log_ndtr
 
 from nearworth._common.frames import make_frame
-from nearworth._common.types import BoolVector, FloatMatrix, FloatVector, IntVector
+from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.audit.audit import audit_labels
-from nearworth.audit.copies import Copies, around, first_copies, near_threshold
 from nearworth.audit.result import LabelAudit
-from nearworth.audit.votes import Voters
+from nearworth.audit.votes import Copies, around, first_copies, near_threshold
 from nearworth.inputs.features import check_features, row_chunks
 from nearworth.inputs.targets import check_classes
+from nearworth.tables import number_of
 
 ANGLES_OF, LEAST_COLUMNS = 30, 6  # neighbours; in fewer dimensions angles say little
 EXPECTED = 0.05  # usual rows that are called outliers, in all
@@ -50,7 +50,7 @@ def scan(X: Any, y: Any, X_val: Any = None, y_val: Any = None, groups: Any = Non
     """
     labels = audit_labels(X, y, X_val=X_val, y_val=y_val, groups=groups, **audit)
     duplicates = find_duplicates(labels)
-    found = find_conflicts(labels, duplicates), find_outliers(labels), find_leakage(labels)
+    found = find_conflicts(labels, duplicates.groups or []), find_outliers(labels), find_leakage(labels)
     return Scan(labels, duplicates, *found, find_imbalance(labels, groups))
 
 
@@ -80,7 +80,7 @@ class Scan:
     __repr__ = summary
 
 
-@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Finding:
     """What a scan found of one kind; `says` has it in words, with the threshold that it rests on."""
 
@@ -111,33 +111,31 @@ def find_duplicates(audit: LabelAudit) -> Finding:
     copies = audit.copies or Copies(np.unique(first, return_inverse=True)[1])  # audits pass over coarse tables
     groups, rows, exact = copies.groups, joined(copies.groups), np.bincount(first)[first] > 1
     extra = joined([np.delete(group, int(np.argmax(audit.value[group]))) for group in groups])
-    says = f"{counted(len(rows), 'row')} in {counted(len(groups), 'group')} of copies, {int(exact.sum()):,} identical"
+    says = f"{number_of('row', len(rows))} in {number_of('group', len(groups))} of copies, {exact.sum():,} identical"
     if copies.threshold:
         says += f", the others within {copies.threshold:.2g} of the distance to the 20th row"
     if groups:
-        says += f"; all but one of each group draw {shares(audit.value)[extra].sum():.1%} of payments by value"
+        says += f"; all but one of each group draw {payments(audit.value)[extra].sum():.1%} of payments by value"
     scores = np.where(exact, 1.0, 0.0 if copies.nearness is None else copies.nearness)
     more = {"exact": exact, "label": audit.given, "value": audit.value, "extra": np.isin(np.arange(len(audit)), extra)}
-    columns = {name: column[rows] for name, column in more.items()}
-    return Finding(rows=rows, scores=scores, says=says, groups=groups, columns=columns)
+    return Finding(rows, scores, says, groups, {name: column[rows] for name, column in more.items()})
 
 
-def find_conflicts(audit: LabelAudit, duplicates: Finding) -> Finding:
+def find_conflicts(audit: LabelAudit, copies: list[IntVector]) -> Finding:
     """Copies with different labels; the score is the share of the other copies that have another label."""
-    given, scores, groups = audit.given, np.zeros(len(audit)), []
-    for group in duplicates.groups or [] if audit.classes is not None else []:
+    given, scores = audit.given, np.zeros(len(audit))
+    groups = [] if audit.classes is None else [group for group in copies if (given[group] != given[group[0]]).any()]
+    for group in groups:
         scores[group] = (given[group][:, None] != given[group]).sum(axis=1) / (len(group) - 1)
-        groups += [group] if scores[group].any() else []
-    says = f"{counted(len(groups), 'group')} of copies with different labels, at least one of which is wrong"
-    columns = {"label": given[joined(groups)]}
-    return Finding(rows=joined(groups), scores=scores, says=says, groups=groups, columns=columns)
+    says = f"{number_of('group', len(groups))} of copies with different labels, at least one of which is wrong"
+    return Finding(joined(groups), scores, says, groups, {"label": given[joined(groups)]})
 
 
 def find_leakage(audit: LabelAudit) -> Finding:
     """Validation rows with a copy in the training set; `columns` name the training rows."""
     trusted, metric, n_train = audit._trusted, audit._estimator.metric, len(audit)
     if trusted is None:
-        return Finding(rows=np.zeros(0, dtype=np.intp), scores=np.zeros(0), says="no validation set was given")
+        return Finding(joined([]), np.zeros(0), "no validation set was given")
     distances, nearest = trusted.distances(metric), trusted.rows[:, 0].astype(np.intp)
     first = np.arange(n_train + len(nearest))
     if metric != "precomputed":
@@ -149,64 +147,50 @@ def find_leakage(audit: LabelAudit) -> Finding:
     found = exact | ((nearness >= 1.0 - threshold) & (scale > 0) & (distances[:, 0] >= 0))
     rows = np.flatnonzero(found)
     training_rows = np.where(exact, first[n_train:], nearest)[rows]
-    says = f"{counted(len(rows), 'validation row')} with a copy in the training set, {int(exact.sum()):,} identical"
-    says += _what_leaks_make(audit, found, training_rows) if len(rows) else ""
+    says = f"{number_of('validation row', len(rows))} with a copy in the training set, {exact.sum():,} identical"
+    if len(rows):
+        says += f"; their copies have {payments(audit.value)[np.unique(training_rows)].sum():.1%} of the value"
+    if len(rows) and audit.classes is not None:
+        near = trusted.rows[:, : audit._estimator.n_neighbors]
+        right = ((audit.given[near] == np.asarray(audit._validation[1])[:, None]) & (near >= 0)).mean(axis=1)
+        without = f", {right[~found].mean():.3f} without such rows" if not found.all() else ""
+        says += f"; neighbours carry the right label in {right.mean():.3f} of all cases{without}"
     columns = {"training_row": training_rows, "exact": exact[rows]}
-    return Finding(rows=rows, scores=np.where(exact, 1.0, nearness), says=says, columns=columns)
-
-
-def _what_leaks_make(audit: LabelAudit, found: BoolVector, training_rows: IntVector) -> str:
-    """How good the K nearest rows predict validation rows with and without them, and what their copies are worth."""
-    says = f"; their copies have {shares(audit.value)[np.unique(training_rows)].sum():.1%} of the value"
-    if audit.classes is None or audit._trusted is None:
-        return says
-    near = audit._trusted.rows[:, : audit._estimator.n_neighbors]
-    right = ((audit.given[near] == np.asarray(audit._validation[1])[:, None]) & (near >= 0)).mean(axis=1)
-    without = f", {right[~found].mean():.3f} without such rows" if not found.all() else ""
-    return f"{says}; neighbours carry the right label in {right.mean():.3f} of all cases{without}"
+    return Finding(rows, np.where(exact, 1.0, nearness), says, columns=columns)
 
 
 def find_outliers(audit: LabelAudit) -> Finding:
     """Rows far from all others, by their distance to others or by their direction as seen from the centre.
 
-    How far usual rows may be comes from the rows between the middle and the farthest tenth: their logarithms of
-    distance continue as an exponential tail, their angles as a normal one. Seen from the centre, rows around it lie in
-    all directions: those nearer to others than three quarters of the rows are no outliers whatever their angles.
+    A score is -log10 of the share of usual rows that would be as far from others. How far usual rows may be comes from
+    the rows between the middle and the farthest tenth: their logarithms of distance continue as an exponential tail,
+    their angles as a normal one. Seen from the centre, rows around it lie in all directions: those nearer to others
+    than three quarters of the rows are no outliers whatever their angles.
     """
-    scores, is_far = outlier_scores(audit)
-    limit = np.log10(2 * len(audit) / EXPECTED)
-    rows = np.argsort(-scores, kind="stable")
-    rows = rows[(scores[rows] > limit) & is_far[rows]]
-    says = f"{counted(len(rows), 'row')} so far from all others that one usual row in {10**limit:,.0f} would be"
-    return Finding(rows=rows, scores=scores, says=says)
-
-
-def outlier_scores(audit: LabelAudit) -> tuple[FloatVector, BoolVector]:
-    """-log10 of the share of usual rows that would be as far from others as each row; which are not near to others."""
     voters, metric, k = audit._voters, audit._estimator.metric, audit._estimator.n_neighbors
     distances, present = voters.distances(metric), voters.rows >= 0
+    limit = np.log10(2 * len(audit) / EXPECTED)
     if len(audit) < FEWEST_ROWS or (distances[present] < 0).any():  # inner products are no distances
-        return np.zeros(len(audit)), np.zeros(len(audit), dtype=bool)
-    nearest = np.where(present, distances, 0.0)[:, :k].sum(axis=1) / np.maximum(present[:, :k].sum(axis=1), 1)
-    logs = np.log(np.maximum(nearest, max(TINY * float(np.median(nearest)), np.finfo(float).tiny)))
-    middle, far = np.quantile(logs, [MIDDLE, FAR])
-    slope = max((far - middle) / np.log((1 - MIDDLE) / (1 - FAR)), LEAST_SLOPE)
-    scores = -np.log10(1 - FAR) + (logs - far) / slope / np.log(10)
-    features = audit._features
-    if metric in ("euclidean", "l2") and features.data.shape[1] >= LEAST_COLUMNS and not features.is_sparse:
-        scores = np.maximum(scores, _angle_scores(features.data, voters))
-    return np.maximum(scores, 0.0), logs >= np.quantile(logs, NOT_NEAR)
+        scores, is_far = np.zeros(len(audit)), np.zeros(len(audit), dtype=bool)
+    else:
+        nearest = np.where(present, distances, 0.0)[:, :k].sum(axis=1) / np.maximum(present[:, :k].sum(axis=1), 1)
+        logs = np.log(np.maximum(nearest, max(TINY * float(np.median(nearest)), np.finfo(float).tiny)))
+        middle, far = np.quantile(logs, [MIDDLE, FAR])
+        slope = max((far - middle) / np.log((1 - MIDDLE) / (1 - FAR)), LEAST_SLOPE)
+        scores = -np.log10(1 - FAR) + (logs - far) / slope / np.log(10)
+        features = audit._features
+        if metric in ("euclidean", "l2") and features.data.shape[1] >= LEAST_COLUMNS and not features.is_sparse:
+            near, squares = voters.rows[:, :ANGLES_OF], voters.keys[:, :ANGLES_OF]
+            scores = np.maximum(scores, _angle_scores(features.data, near, squares))
+        scores, is_far = np.maximum(scores, 0.0), logs >= np.quantile(logs, NOT_NEAR)
+    rows = np.argsort(-scores, kind="stable")
+    rows = rows[(scores[rows] > limit) & is_far[rows]]
+    says = f"{number_of('row', len(rows))} so far from all others that one usual row in {10**limit:,.0f} would be"
+    return Finding(rows, scores, says)
 
 
-def _angle_scores(X: Any, voters: Voters) -> FloatVector:
-    angles = _angles(X, voters.rows[:, :ANGLES_OF], voters.keys[:, :ANGLES_OF])
-    middle, far = np.quantile(angles, [MIDDLE, FAR])
-    spread = max((far - middle) / NORMAL_FAR, TINY)
-    return np.asarray(-log_ndtr((middle - angles) / spread) / np.log(10))
-
-
-def _angles(X: Any, near: npt.NDArray[np.int32], squares: FloatMatrix) -> FloatVector:
-    """1 - cosine between each row and its nearest, seen from the mean row: by the law of cosines, from distances."""
+def _angle_scores(X: Any, near: npt.NDArray[np.int32], squares: FloatMatrix) -> FloatVector:
+    """By 1 - cosine between each row and its nearest, seen from the mean row: by the law of cosines, from distances."""
     centre = sum(chunk.sum(axis=0, dtype=np.float64) for _, chunk in row_chunks(X)) / X.shape[0]
     norms = np.concatenate([np.linalg.norm(chunk - centre, axis=1) for _, chunk in row_chunks(X)])
     own, others = norms[:, None], norms[near]
@@ -214,7 +198,10 @@ def _angles(X: Any, near: npt.NDArray[np.int32], squares: FloatMatrix) -> FloatV
     with np.errstate(invalid="ignore"):
         cosines = (squares - (own - others) ** 2) / np.maximum(2 * own * others, least**2)
     found = np.where((near >= 0) & (own > least) & (others > least), np.clip(cosines, 0.0, 2.0), 0.0)
-    return np.asarray(found.sum(axis=1) / np.maximum((near >= 0).sum(axis=1), 1))
+    angles = found.sum(axis=1) / np.maximum((near >= 0).sum(axis=1), 1)
+    middle, far = np.quantile(angles, [MIDDLE, FAR])
+    spread = max((far - middle) / NORMAL_FAR, TINY)
+    return np.asarray(-log_ndtr((middle - angles) / spread) / np.log(10))
 
 
 def find_imbalance(audit: LabelAudit, groups: Any) -> Finding:
@@ -226,22 +213,19 @@ def find_imbalance(audit: LabelAudit, groups: Any) -> Finding:
         scores = np.maximum(0.0, 1.0 - counts / (FEWEST * k))[codes]
         order = np.argsort(counts, kind="stable")
         found |= {f"class {labels[c]}": np.flatnonzero(codes == c) for c in order if counts[c] < FEWEST * k}
-        small = counted(len(found), "class", "classes")
-        says.append(f"{small} with fewer than {FEWEST * k} rows, {int((counts <= k).sum())} with {k} or fewer")
+        says.append(
+            f"classes with fewer than {FEWEST * k} rows: {len(found)}, with {k} or fewer: {(counts <= k).sum()}"
+        )
     if groups is not None:
         named = check_classes(groups, "groups", len(audit))
-        made = shares(np.bincount(named.codes, audit.value).astype(np.float64))
+        made = payments(np.bincount(named.codes, audit.value).astype(np.float64))
         rows, name = np.flatnonzero(named.codes == made.argmax()), f"group {named.labels[made.argmax()]}"
         if made.max() > max(MOST_OF_SCORE, of_rows := len(rows) / len(audit)):
             found[name] = rows
             says.append(f"{name} makes {made.max():.0%} of the score with {of_rows:.0%} of the rows")
-    which = np.repeat([*found], [len(rows) for rows in found.values()]).astype(str)
-    columns, members = {"of": which}, list(found.values())
-    return Finding(rows=joined(members), scores=scores, says="; ".join(says), groups=members, columns=columns)
-
-
-def counted(number: int, one: str, many: str = "") -> str:
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+    members = list(found.values())
+    which = np.repeat([*found], [len(rows) for rows in members]).astype(str)
+    return Finding(joined(members), scores, "; ".join(says), members, {"of": which})
 
 
 def joined(groups: list[IntVector]) -> IntVector:
@@ -249,7 +233,7 @@ def joined(groups: list[IntVector]) -> IntVector:
     return np.concatenate([np.zeros(0, dtype=np.intp), *groups]).astype(np.intp)
 
 
-def shares(values: FloatVector) -> FloatVector:
+def payments(values: FloatVector) -> FloatVector:
     """The share of each row in payments by value, nothing for values below 0."""
     paid = np.maximum(values, 0.0)
     return np.asarray(paid / max(float(paid.sum()), np.finfo(float).tiny))

@@ -20,7 +20,7 @@ from nearworth._common.types import FloatMatrix, FloatVector
 from nearworth.audit.error_count import ErrorCount
 from nearworth.audit.votes import Voters
 
-LISTED = 2  # times K: how many neighbours suggest a target
+LISTED_FOR_TARGETS = 2  # times K: how many neighbours suggest a target
 ROUNDS = 200
 RIGHT_FREEDOM, WRONG_FREEDOM = 8, 5  # degrees of freedom; with fewer, tails swallow every error
 MEDIAN_SIZE = 0.706387  # median of |t| with 8 degrees of freedom
@@ -91,12 +91,11 @@ class _Fit(NamedTuple):
         points, spread = space.of(targets), WRONG_WIDTH * width
         if_right = _student_density((points - suggested) / scale, RIGHT_FREEDOM) / scale
         if_wrong = (1.0 - FAR_SHARE) * _student_density((points - centre) / spread, WRONG_FREEDOM) / spread
-        if_wrong += FAR_SHARE * _far_density(targets, ground.targets) / space.slope(targets)
+        # Far targets: one over the distance from the median, so that every order of magnitude is equally likely.
+        centre, width = _centre_and_width(ground.targets)
+        far = 1.0 / (2 * (1 + np.log(FAR_RANGE)) * np.maximum(np.abs(targets - centre), width))
+        if_wrong += FAR_SHARE * far / space.slope(targets)
         return cls(ground, suggested, scale, np.abs(points - suggested), np.stack([if_right, if_wrong]))
-
-    def log_likelihood(self, targets: FloatVector) -> float:
-        total = _shares(self.densities, [PRIOR_RIGHT, PRIOR_WRONG])[1]
-        return float(np.log(total * self.ground.space.slope(targets)).sum())
 
 
 class TargetModel(NamedTuple):
@@ -110,24 +109,24 @@ class TargetModel(NamedTuple):
     def check(self, targets: FloatVector, voters: Voters, suggested: FloatVector) -> TargetModel:
         """New targets, from their neighbours among the rows of the fit and what these suggest in its space."""
         fit = _Fit.of(self.ground, targets, suggested, self.ground.scale(voters))
-        slips = [_slip_density(fit, targets, factor) for factor in self.factors]
-        joint = self.weights[:, None] * np.concatenate([fit.densities, np.reshape(slips, (-1, len(targets)))])
-        return _answer(fit, targets, self.factors, joint / joint.sum(axis=0), self.weights)
+        return _answer(fit, targets, self.factors, self.weights)
 
 
 def fit_targets(voters: Voters, targets: FloatVector, predict: Predict | None = None) -> TargetModel:
     """Suggestions in the space that fits best, and a mixture of right, wrong and slipped targets, fitted by EM."""
-    space = _best_space(voters, targets)
-    fit = _fit(voters, targets, space, predict)
-    factors, slips = _slips(fit, targets)
-    prior = [PRIOR_RIGHT, PRIOR_WRONG] + [PRIOR_SLIP] * len(factors)
-    posterior, _, weights = _shares(np.concatenate([fit.densities, slips]), prior)
-    return _answer(fit, targets, factors, posterior, weights)
+    fit = _fit(voters, targets, _best_space(voters, targets), predict)
+    return _answer(fit, targets, _slips(fit, targets))
 
 
-def _answer(
-    fit: _Fit, targets: FloatVector, factors: list[float], posterior: FloatMatrix, weights: FloatVector
-) -> TargetModel:
+def _answer(fit: _Fit, targets: FloatVector, factors: list[float], weights: FloatVector | None = None) -> TargetModel:
+    """By weights of right, wrong and slipped targets that are known, or fitted here."""
+    densities = np.stack([*fit.densities, *(_slip_density(fit, targets, factor) for factor in factors)])
+    if weights is None:
+        prior = [PRIOR_RIGHT, PRIOR_WRONG] + [PRIOR_SLIP] * len(factors)
+        posterior, _, weights = _shares(densities, prior)
+    else:
+        joint = weights[:, None] * densities
+        posterior = joint / joint.sum(axis=0)
     half, space = RANGE_QUANTILE * fit.scale, fit.ground.space
     ranges = space.back(np.stack([fit.suggested - half, fit.suggested + half], axis=1))
     suggested = space.back(fit.suggested)
@@ -135,27 +134,21 @@ def _answer(
         mended = targets / factor
         sure = (share > 0.5) & (ranges[:, 0] <= mended) & (mended <= ranges[:, 1])
         suggested = np.where(sure, mended, suggested)
-    outside = int(np.count_nonzero(fit.sizes > fit.scale))
+    # A wide range: tails of right targets look wrong, and wrong targets near the suggested ones look right. At most all
+    # of those outside the usual width are wrong, if wrong targets are outside.
+    n, count = len(targets), float((1.0 - posterior[0]).sum())
+    lower = max(0.0, count - ODD_SHARE * n) / OVERCOUNT
+    outside = float(np.count_nonzero(fit.sizes > fit.scale))
     answers = {
         "given": targets,
         "quality": posterior[0],
         "agreement": 1.0 / (1.0 + fit.sizes / fit.scale),
         "suggested": suggested,
-        "confidence": np.full(len(targets), 0.9),
-        "n_errors": _count(posterior[0], outside),
+        "confidence": np.full(n, 0.9),
+        "n_errors": ErrorCount(count, lower, min(float(n), max(1.0 + UNDERCOUNT * count, outside))),
         "suggested_range": ranges,
     }
     return TargetModel(answers, fit.ground, factors, weights)
-
-
-def _count(right: FloatVector, outside: int) -> ErrorCount:
-    """A wide range: tails of right targets look wrong, and wrong targets near the suggested ones look right.
-
-    At most all of those outside the usual width, if wrong targets are outside.
-    """
-    n, count = len(right), float((1.0 - right).sum())
-    lower = max(0.0, count - ODD_SHARE * n) / OVERCOUNT
-    return ErrorCount(count, lower, min(float(n), max(1.0 + UNDERCOUNT * count, float(outside))))
 
 
 def _best_space(voters: Voters, targets: FloatVector) -> Space:
@@ -167,8 +160,13 @@ def _best_space(voters: Voters, targets: FloatVector) -> Space:
         (Space(0.0, low), GAIN + GAIN_AROUND_ZERO * len(targets)),
         (Space(centre, width / DEVIATION), GAIN + GAIN_AROUND_MEDIAN * len(targets)),
     ]
-    gains = [_fit(voters, targets, space).log_likelihood(targets) - needed for space, needed in candidates]
-    return candidates[int(np.argmax(gains))][0]
+
+    def gain(candidate: tuple[Space, float]) -> float:
+        space, needed = candidate
+        total = _shares(_fit(voters, targets, space).densities, [PRIOR_RIGHT, PRIOR_WRONG])[1]
+        return float(np.log(total * space.slope(targets)).sum()) - needed
+
+    return max(candidates, key=gain)[0]
 
 
 def _fit(voters: Voters, targets: FloatVector, space: Space, predict: Predict | None = None) -> _Fit:
@@ -197,26 +195,21 @@ def _student_density(points: FloatVector, freedom: int) -> FloatVector:
     return np.asarray((1.0 + points**2 / freedom) ** (-0.5 * (freedom + 1)) / (freedom**0.5 * beta(0.5, freedom / 2)))
 
 
-def _far_density(targets: FloatVector, others: FloatVector) -> FloatVector:
-    """Falls as one over the distance from the median, so that every order of magnitude is equally likely."""
-    centre, width = _centre_and_width(others)
-    return np.asarray(1.0 / (2 * (1 + np.log(FAR_RANGE)) * np.maximum(np.abs(targets - centre), width)))
-
-
-def _slips(fit: _Fit, targets: FloatVector) -> tuple[list[float], FloatMatrix]:
-    """Factors by which some targets are too large, and the density of each target if it is.
+def _slips(fit: _Fit, targets: FloatVector) -> list[float]:
+    """Factors by which some targets are too large.
 
     A factor counts if it explains the targets plainly better than its half and its double do: skewed right targets are
     explained by all three alike.
     """
-    total, found = _shares(fit.densities, [PRIOR_RIGHT, PRIOR_WRONG])[1], {}
+    total, found = _shares(fit.densities, [PRIOR_RIGHT, PRIOR_WRONG])[1], []
     for factor in FACTORS:
-        density = _slip_density(fit, targets, factor)
-        gain, share = _gain(density, total)
-        beside = [_gain(_slip_density(fit, targets, factor * by), total)[0] for by in (BESIDE, 1 / BESIDE)]
-        if gain - max(0.0, *beside) > max(SLIP_GAIN, SLIP_GAIN_EACH * share * len(targets)) and share < MOST_SLIPS:
-            found[factor] = density
-    return list(found), np.array([*found.values()]).reshape(-1, len(targets))
+        (gain, share), *beside = (
+            _gain(_slip_density(fit, targets, factor * by), total) for by in (1.0, BESIDE, 1 / BESIDE)
+        )
+        least = max(SLIP_GAIN, SLIP_GAIN_EACH * share * len(targets))
+        if gain - max(0.0, *(other for other, _ in beside)) > least and share < MOST_SLIPS:
+            found.append(factor)
+    return found
 
 
 def _slip_density(fit: _Fit, targets: FloatVector, factor: float) -> FloatVector:

@@ -7,18 +7,29 @@ neighbours of i, with the same weights. A row never votes about itself.
 
 Of very many classes evidence has columns: for those with most votes about a row, most first, and one for all others.
 Which classes have columns must not depend on the row's own label, or the columns would tell it.
+
+Rows that are copies of each other, exactly or nearly, must not vouch for each other's labels. Identical rows are found
+whatever their number; a row that went through 32-bit floats is identical to what it was. A near-copy is far nearer than
+the density around it explains: with r the distance to the 20th other row and m the dimension in which distances grow,
+the chance that a row of smooth data has another one within t * r is about 19 t^m. The threshold t makes that `CHANCE`,
+and is never above `NEAREST`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
-from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix, IntVector
+from nearworth._common.types import BoolMatrix, FloatMatrix, FloatVector, IntMatrix, IntVector
+from nearworth.neighbors.distances import Converted, blocks, first_duplicates
 
 SQUARED = ("euclidean", "l2", "cosine", "correlation")  # metrics whose keys grow with the square of a small distance
 SMOOTHING = 1.0  # votes added to every row, shared out as the classes are; K nearest neighbours together have one
@@ -26,6 +37,12 @@ MOST_COLUMNS = 64  # classes up to which each has one
 N_COLUMNS = 32  # else: so many, the last for all others
 AT_ONCE = 2**20  # rows x classes whose votes are counted together then
 LEAST_SHARE = 1e-12
+AROUND = 20  # which neighbour gives the scale of distances around a row
+CHANCE, NEAREST = 5e-4, 0.03
+# Share of the rows that have near-copies from which on these are left out of values too, at twice the time.
+VALUED = 0.01
+TINY = 1e-300
+MOST_REPEATED = 5.0  # rows per distinct row beyond which equal rows are cells of a coarse table, not copies
 
 
 @dataclass(frozen=True)
@@ -88,9 +105,9 @@ class Voters:
 
     def forward(self, codes: IntVector, n_classes: int) -> Votes:
         """Votes of its neighbours about each query (queries x classes)."""
-        cells = codes[self.rows]
-        cells += n_classes * np.arange(len(self.rows))[:, None]
-        return self._count(cells, self.rows >= 0, (len(self.rows), n_classes))
+        present = self.rows >= 0
+        cells = codes[self.rows] + n_classes * np.arange(len(self.rows))[:, None]
+        return self._count(cells[present], present, (len(self.rows), n_classes))
 
     def reverse(self, query_codes: IntVector, n_train: int, n_classes: int, first: int = 0) -> Votes:
         """Votes about training rows of the queries that have them as a neighbour (training rows x classes).
@@ -110,11 +127,10 @@ class Voters:
         some = Voters(rows[:, :size], keys[:, :size], self.weights[queries, :size])
         return some.forward(codes, n_classes).counts
 
-    def _count(self, cells: IntMatrix, counted: npt.NDArray[np.bool_], shape: tuple[int, int]) -> Votes:
-        """Sums of weights by cell, and how many there are. Cells are of all votes, or of those counted only."""
-        flat = cells if cells.ndim == 1 else cells[counted]
-        sums = np.bincount(flat, self.weights[counted], shape[0] * shape[1]).astype(np.float64)
-        return Votes(sums.reshape(shape), np.bincount(flat, minlength=sums.size).reshape(shape))
+    def _count(self, cells: IntVector, counted: BoolMatrix, shape: tuple[int, int]) -> Votes:
+        """Sums of weights by cell, and how many there are, of the votes that are counted."""
+        sums = np.bincount(cells, self.weights[counted], shape[0] * shape[1]).astype(np.float64)
+        return Votes(sums.reshape(shape), np.bincount(cells, minlength=sums.size).reshape(shape))
 
 
 class Votes(NamedTuple):
@@ -131,6 +147,9 @@ def _moved_up(left_out: Any, rows: npt.NDArray[np.int32], keys: FloatMatrix) -> 
     return np.where(missing, -1, rows), np.where(missing, np.inf, keys)
 
 
+Reverse = Callable[[int, int], Votes]
+
+
 def rank_weights(keys: FloatMatrix, n_neighbors: int) -> FloatMatrix:
     """1 / max(K, rank) for lists in order of their keys; equal keys share the mean of their ranks' weights."""
     by_rank = 1.0 / np.maximum(n_neighbors, np.arange(1, keys.shape[1] + 1))
@@ -142,13 +161,6 @@ def rank_weights(keys: FloatMatrix, n_neighbors: int) -> FloatMatrix:
         means = np.bincount(blocks, weights[tied].ravel()) / np.bincount(blocks)
         weights[tied] = means[blocks].reshape(-1, keys.shape[1])
     return weights
-
-
-def all_shares(voters: Voters, forward: Votes, reverse: Votes, priors: FloatVector) -> list[FloatMatrix]:
-    """The kinds of evidence: shares of forward votes, of reverse votes, of both, and of both with equal weights."""
-    equal = voters.with_equal_weights(forward.counts) + voters.with_equal_weights(reverse.counts)
-    kinds = (forward.weights, reverse.weights, forward.weights + reverse.weights, equal)
-    return [vote_shares(votes, priors) for votes in kinds]
 
 
 def vote_shares(votes: FloatMatrix, priors: FloatVector) -> FloatMatrix:
@@ -208,13 +220,25 @@ def _with_others(shares: FloatMatrix) -> FloatMatrix:
     return np.column_stack([shares, np.maximum(1.0 - shares.sum(axis=1), LEAST_SHARE)])
 
 
-def evidence_about(
-    codes: IntVector, priors: FloatVector, shares_of: Callable[[int, int], list[FloatMatrix]]
+def vote_evidence(
+    voters: Voters, codes: IntVector, labels: IntVector, among: Voters, reverse_of: Reverse, trusted: Any = None
 ) -> tuple[list[FloatMatrix], Columns | None]:
-    """Kinds of evidence about all rows, and their columns if classes are very many; `shares_of` has those of some rows.
+    """Kinds of evidence about rows: shares of forward votes, of reverse votes, of both, and of both with equal weights.
 
-    The third kind says which classes have columns.
+    Those of trusted points (voters and labels) come last. Rows have the labels `codes`, their voters `labels`, and
+    `reverse_of` has the reverse votes about the rows from one to another. Equal weights are the mean of those `among`
+    audited rows. If classes are very many, the evidence has columns, for those with the largest shares of both votes.
     """
+    priors = np.bincount(labels) / len(labels)
+
+    def shares_of(start: int, stop: int) -> list[FloatMatrix]:
+        forward, reverse = voters.part(start, stop).forward(labels, len(priors)), reverse_of(start, stop)
+        equal = among.with_equal_weights(forward.counts) + among.with_equal_weights(reverse.counts)
+        kinds = [forward.weights, reverse.weights, forward.weights + reverse.weights, equal]
+        if trusted is not None:
+            kinds.append(trusted[0].reverse(trusted[1], stop - start, len(priors), start).weights)
+        return [vote_shares(votes, priors) for votes in kinds]
+
     if len(priors) <= MOST_COLUMNS:
         return shares_of(0, len(codes)), None
     kinds: list[list[FloatMatrix]] = []
@@ -229,16 +253,120 @@ def evidence_about(
     return [np.concatenate(kind) for kind in zip(*kinds, strict=True)], columns
 
 
-def vote_evidence(
-    voters: Voters, codes: IntVector, priors: FloatVector, trusted: Sequence[tuple[Voters, IntVector]] = ()
-) -> tuple[list[FloatMatrix], Columns | None]:
-    """Shares of all kinds of votes about each row, those of trusted points with their labels last."""
-    n_classes = len(priors)
+@dataclass(frozen=True)
+class Copies:
+    """`group[i]` is the group of row i; most groups have one row. `threshold` is t, 0 for exact copies only."""
 
-    def shares_of(start: int, stop: int) -> list[FloatMatrix]:
-        about = stop - start, n_classes, start
-        forward, reverse = voters.part(start, stop).forward(codes, n_classes), voters.reverse(codes, *about)
-        shares = all_shares(voters, forward, reverse, priors)
-        return shares + [vote_shares(by.reverse(said, *about).weights, priors) for by, said in trusted]
+    group: IntVector
+    threshold: float = 0.0
+    nearness: FloatVector | None = None  # of near-copies: 1 - distance to the nearest row / that to the 20th
 
-    return evidence_about(codes, priors, shares_of)
+    @cached_property
+    def groups(self) -> list[IntVector]:
+        """The rows of each group of two or more, in the order of their first rows."""
+        order = np.argsort(self.group, kind="stable")
+        parts = np.split(order, np.flatnonzero(np.diff(self.group[order])) + 1)
+        return sorted((part for part in parts if len(part) > 1), key=lambda part: int(part[0]))
+
+    def among(self, rows: npt.NDArray[np.bool_]) -> Copies:
+        """The same groups where these rows are a mask of more rows, the others of which have no copies."""
+        every = self.group.max() + 1 + np.arange(len(rows))
+        every[rows] = self.group
+        return replace(self, group=every)
+
+    def contradictions(self, labels: npt.NDArray[Any]) -> list[IntVector]:
+        """Groups whose rows have different labels: at least one of them is wrong."""
+        return [rows for rows in self.groups if (labels[rows] != labels[rows[0]]).any()]
+
+    def are_many_beyond(self, exact: Copies | None) -> bool:
+        """Whether many rows have more copies here than there are exact ones."""
+        sizes = np.bincount(self.group)[self.group]
+        return bool((sizes > (1 if exact is None else np.bincount(exact.group)[exact.group])).mean() > VALUED)
+
+    def fewest_errors(self, labels: npt.NDArray[Any]) -> int:
+        """How many labels are wrong at least, if copies have one true label."""
+        most = (np.unique(labels[rows], return_counts=True)[1].max() for rows in self.contradictions(labels))
+        return sum(len(rows) for rows in self.contradictions(labels)) - int(sum(most))
+
+
+def first_copies(*parts: Any) -> IntVector:
+    """For each row of all parts (X, or X and X_val), the number of the first one that is identical.
+
+    A row is also identical to its own rounding to 32 bits, if that is among the rows.
+    """
+    first = first_duplicates(*parts)
+    if any(scipy.sparse.issparse(part) or part.dtype.kind != "f" for part in parts):
+        return first
+    rounded = [Converted(part, _single) for part in parts]
+    pairs = ((part, *block) for part, single in zip(parts, rounded, strict=True) for block in blocks(single))
+    is_single = np.concatenate([(part[start : start + len(rows)] == rows).all(axis=1) for part, start, rows in pairs])
+    if is_single.all() or not is_single.any():
+        return first
+    first_rounded = first_duplicates(*rounded)
+    return np.where(np.isin(first_rounded, first_rounded[is_single]), first_rounded, first)
+
+
+def _single(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    with np.errstate(over="ignore"):
+        return rows.astype(np.float32)
+
+
+def exact_copies(first: IntVector) -> Copies | None:
+    """Groups of identical rows, from the first row like each; None where there are none, or where rows are coarse."""
+    n_distinct = len(np.unique(first))
+    if n_distinct == len(first) or n_distinct == 1 or len(first) > MOST_REPEATED * n_distinct:
+        return None
+    return Copies(np.unique(first, return_inverse=True)[1])
+
+
+def near_copies(rows: npt.NDArray[np.integer[Any]], distances: FloatMatrix, exact: Copies | None) -> Copies | None:
+    """The same with near-copies, from the nearest rows of each row (-1 where there are fewer); None if there are none.
+
+    Exact copies must not be among the nearest.
+    """
+    n_rows, size = distances.shape
+    if size < 2 or (distances < 0).any():  # inner products are no distances
+        return exact
+    found = np.where(rows >= 0, distances, np.inf)
+    scale = around(found)
+    threshold = near_threshold(found)
+    least = np.minimum(scale[:, None], scale[rows])
+    near = (found > 0) & (found <= threshold * least)
+    if not near.any():
+        return exact
+    of_row, number = np.nonzero(near)
+    exact_group = np.arange(n_rows) if exact is None else exact.group
+    edges = exact_group[of_row], exact_group[rows[of_row, number]]
+    joined = connected_components(coo_array((np.ones(len(of_row)), edges), shape=(n_rows, n_rows)), directed=False)[1]
+    group = np.unique(joined[exact_group], return_inverse=True)[1]
+    nearness = np.where(near.any(axis=1), 1.0 - found[:, 0] / np.maximum(scale, TINY), 0.0)
+    return Copies(group, threshold, nearness) if group.any() else exact  # one group of all rows says nothing
+
+
+def joined(groups: IntVector | None, copies: Copies | None) -> IntVector | None:
+    """Groups that were given and groups of copies as one: rows that any of them joins are together."""
+    if groups is None or copies is None:
+        return groups if copies is None else copies.group
+    n_groups = int(groups.max()) + 1
+    size = n_groups + int(copies.group.max()) + 1
+    edges = coo_array((np.ones(len(groups)), (groups, n_groups + copies.group)), shape=(size, size))
+    together = np.unique(connected_components(edges, directed=False)[1][groups], return_inverse=True)[1]
+    return together if together.any() else groups  # one group of all rows says nothing
+
+
+def near_threshold(distances: FloatMatrix) -> float:
+    """t, from lists of distances in order (infinity where there are fewer)."""
+    last = min(AROUND, distances.shape[1])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        growth = np.log(distances[:, last - 1] / distances[:, (last - 1) // 2])
+    growth = growth[np.isfinite(growth)]
+    middle = float(np.median(growth)) if len(growth) else 0.0
+    # The dimension in which distances grow: twice as many neighbours are 2^(1/m) times as far.
+    dimension = max(1.0, np.log(last / ((last - 1) // 2 + 1)) / middle) if middle > 0.0 else 1.0
+    return min(NEAREST, float((CHANCE / (AROUND - 1)) ** (1.0 / dimension)))
+
+
+def around(distances: FloatMatrix) -> FloatVector:
+    """The scale of distances around each row: the distance to the 20th, or the last of fewer."""
+    some = distances[:, :AROUND]
+    return np.asarray(np.where(np.isfinite(some), some, 0.0).max(axis=1))

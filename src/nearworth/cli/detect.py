@@ -241,7 +241,7 @@ def with_index(model: dict[str, Any], n_rows: int, task: str) -> dict[str, Any]:
 
 def _suggestions(audit: nw.LabelAudit, data: Data, metric: str) -> Suggestions | None:
     """Labels for the rows that have none, if there are any, surest first."""
-    from nearworth.audit.check import suggest
+    from nearworth.audit.audit import suggest
 
     rows = data.unlabelled
     if not len(rows):

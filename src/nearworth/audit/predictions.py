@@ -1,0 +1,273 @@
+"""What predicts the given labels, right or wrong: out-of-fold models, and a bound on the errors and a second opinion.
+
+A linear model, boosted trees and extra trees predict rows they were not trained on. A row's own label never enters its
+own prediction, so predictions are evidence like the votes of neighbours. Features are standardised once, over all rows,
+which no label enters; trees do not mind and keep their precision in 32 bits.
+
+    P(given label g | evidence)   proportional to  exp(a_g + sum_f b_f log p_f(g))
+
+Votes and out-of-sample predictions have learnt the wrong labels with the right ones. Rows that do not have their most
+probable label are a bound: if around every row the commonest label is the right one, no more are wrong, up to chance.
+The model of wrong labels (`noise_model.py`) says how many are if errors do not depend on the features. People err where
+classes meet, and there the plain prediction ranks better. So the ranking joins both.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize
+from scipy.special import log_softmax, logit, softmax
+
+from nearworth._common.memory import usable_threads
+from nearworth._common.types import FloatMatrix, FloatVector, IntVector, Task
+from nearworth.audit.error_count import CERTAIN, with_sum
+from nearworth.audit.noise_level import Posterior, fitted_rows
+from nearworth.audit.votes import Columns
+from nearworth.engine.run import progress_report
+
+FOLDS, SEED = 5, 0
+CLASS_SHARE = 0.001  # of every probability: shares of the classes in the fold's training rows, each counted once more
+WIDEST = 256  # columns up to which models pay
+FEW_CELLS = 50_000  # rows x columns x classes below which processes take longer to start than models to fit
+MOST_CELLS = 10_000_000  # rows x columns x classes, about a minute of one core; measured: 2,500,000 take 13 s
+
+FLOOR = 1e-6  # of probabilities, before their logarithm
+SHIFT_SPREAD = 2.0  # shifts a are normal before looking
+TINY = 1e-12
+SAME = 1e-6  # probabilities that differ by less are equal
+CHANCE = 2.0  # square roots of the number of rows against their surroundings, on top of it: the upper end
+LEAST_TRUST = 0.5  # weight of what includes predictions; the rest, as far as they explain labels without votes
+IDLE = 2.0  # nats by which they must do so to count half of that rest
+FEW, MOST = 0.25, 0.4  # share of those rows that are wrong labels to the model: from none to all of its weight
+SEVERAL_CLASSES = 0.5  # least weight of the model of wrong labels with predictions and three classes or more
+LEANING = 2.0  # times the concentration of preferences: where wrong labels prefer classes, only the model sees it
+SHARPER = 2.0  # power of the weights of levels, for lists with a promise: see decision 19
+
+
+def worthwhile(n_rows: int, n_features: int, n_classes: int = 1) -> bool:
+    """Whether models pay: on tables, which they read better than neighbours do; not on wide embeddings or huge sets."""
+    return n_rows >= 4 * FOLDS and n_features <= WIDEST and n_rows * n_features * n_classes <= MOST_CELLS
+
+
+def out_of_fold(
+    X: Any, y: npt.NDArray[Any], task: Task, groups: Any = None, n_jobs: int | None = None, progress: Any = None
+) -> list[npt.NDArray[np.float64]]:
+    """Predictions of each model for each row, by models fitted to rows of other folds; the same for any `n_jobs`.
+
+    Of codes of classes, probabilities (N, C), none of them zero; folds then have equal shares of each class, as far
+    as they can. Of targets, predicted ones (N,). Rows of one group are always in the same fold.
+    """
+    from joblib import Parallel, delayed
+    from sklearn.base import clone
+    from sklearn.preprocessing import StandardScaler
+
+    y = np.asarray(y)
+    n_classes = int(y.max()) + 1 if task == "classification" else 0
+    X = StandardScaler().fit_transform(np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64))
+    models, folds = _models(task), _folds(y if n_classes else np.zeros(len(y)), groups)
+    predictions = [np.empty((len(y), n_classes) if n_classes else len(y)) for _ in models]
+    jobs = [(model, fold) for fold in np.unique(folds) for model in range(len(models))]
+    workers = 1 if X.size * max(1, n_classes) < FEW_CELLS else min(len(jobs), usable_threads(n_jobs))
+    with progress_report(progress, len(jobs), unit="fit") as report:
+        results = Parallel(workers, return_as="generator")(
+            delayed(_predict)(clone(models[model]), X, y, folds == fold, n_classes) for model, fold in jobs
+        )
+        for done, ((model, fold), predicted) in enumerate(zip(jobs, results, strict=True), start=1):
+            predictions[model][folds == fold] = predicted
+            report(done, len(jobs))
+    return predictions
+
+
+def _models(task: Task) -> list[Any]:
+    """Smaller trees and fewer rounds than scikit-learn's defaults: wrong labels are there to be learnt by heart.
+
+    Average precision of the probability of the given label, 15 % wrong, defaults -> these, 2,500 rows: boosted trees
+    phoneme .683 -> .733, pol .930 -> .954, credit cards .287 -> .342, digits (1,000 rows) .990 -> .986 in a third of
+    the time; extra trees .674 -> .770, .918 -> .959, .285 -> .331, .988 -> .993.
+    """
+    from sklearn import ensemble, linear_model
+
+    rounds = 100 if task == "regression" else 50  # a tenth nearer to the truth on the bike and housing sets
+    boosted: Any = {"max_iter": rounds, "max_leaf_nodes": 15, "early_stopping": False, "random_state": SEED}
+    trees: Any = {"min_samples_leaf": 2, "random_state": SEED}
+    if task == "regression":
+        boosting, forest = ensemble.HistGradientBoostingRegressor, ensemble.ExtraTreesRegressor
+        return [linear_model.Ridge(), boosting(**boosted), forest(**trees)]
+    boosting, forest = ensemble.HistGradientBoostingClassifier, ensemble.ExtraTreesClassifier
+    return [linear_model.LogisticRegression(), boosting(**boosted), forest(**trees)]
+
+
+def _folds(codes: npt.NDArray[Any], groups: npt.ArrayLike | None) -> IntVector:
+    """A fold for each row: classes dealt out in turn, or whole groups in random order, cut into equal parts."""
+    rng, n = np.random.default_rng(SEED), len(codes)
+    if groups is None:
+        folds = np.empty(n, dtype=np.intp)
+        folds[np.lexsort((rng.random(n), codes))] = np.arange(n) % FOLDS
+        return folds
+    of_row, sizes = np.unique(np.asarray(groups), return_inverse=True, return_counts=True)[1:]
+    if len(sizes) < 2:
+        raise ValueError("groups has one group only: no row is left to learn from. Give two or more.")
+    order = rng.permutation(len(sizes))
+    middles = np.empty(len(sizes))
+    middles[order] = np.cumsum(sizes[order]) - sizes[order] / 2
+    return np.asarray((middles * FOLDS / n).astype(np.intp)[of_row])
+
+
+def _predict(model: Any, X: Any, y: npt.NDArray[Any], held_out: Any, n_classes: int) -> Any:
+    """What a model fitted to the other rows predicts for the rows held out; on one thread, so that sums are the same.
+
+    Fits run in processes, not in threads: scikit-learn resets the filters of warnings, which threads share.
+    """
+    from sklearn.dummy import DummyClassifier, DummyRegressor
+    from sklearn.exceptions import ConvergenceWarning
+    from threadpoolctl import threadpool_limits
+
+    train = y[~held_out]
+    if (train == train[0]).all():  # nothing to learn
+        model = DummyClassifier(strategy="prior") if n_classes else DummyRegressor()
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X[~held_out], train)
+        if n_classes == 0:
+            return model.predict(X[held_out])
+        found = np.zeros((int(held_out.sum()), n_classes))
+        found[:, model.classes_] = model.predict_proba(X[held_out])
+    # Mixed with a little of the class shares, so that no class is impossible, not even one the fold had no row of.
+    counts = np.bincount(train, minlength=n_classes) + 1.0
+    return (1.0 - CLASS_SHARE) * found + CLASS_SHARE * counts / counts.sum()
+
+
+class GivenLabels(NamedTuple):
+    """Probability of each label to be the given one, those of the given labels, and how many rows have another label.
+
+    Another than the most probable one; of several such, any may be it. `loss` is minus the logarithm of the likelihood.
+    """
+
+    probabilities: FloatMatrix
+    of_given: FloatVector
+    n_against: float
+    loss: float
+
+
+def predict_given(kinds: list[FloatMatrix], codes: IntVector, part: FloatVector | float = 1.0) -> GivenLabels:
+    """Weights and shifts that make the given labels most likely, learnt from some rows and applied to all.
+
+    If the last column stands for several labels, the given one is a `part` of it.
+    """
+    layers = np.stack([np.log(np.maximum(kind, FLOOR)) for kind in kinds])
+    layers -= layers.mean(axis=2, keepdims=True)
+    n_kinds, n_rows, n_classes = layers.shape
+    some = fitted_rows(n_rows)
+    fitted, given = layers[:, some], codes[some]
+
+    def loss(at: FloatVector) -> tuple[float, FloatVector]:
+        logs, rows = log_softmax(np.tensordot(at[:n_kinds], fitted, 1) + at[n_kinds:], axis=1), np.arange(len(given))
+        excess, pull = np.exp(logs), at[n_kinds:] / SHIFT_SPREAD**2
+        excess[rows, given] -= 1.0
+        slope = np.concatenate([np.tensordot(fitted, excess, 2), excess.sum(axis=0) + pull])
+        return float(pull @ at[n_kinds:] / 2.0 - logs[rows, given].sum()), slope
+
+    start = np.concatenate([np.full(n_kinds, 1.0 / n_kinds), np.zeros(n_classes)])
+    # Never a negative weight: a row sees one label of its class less than others do, which would tell its label.
+    bounds = [(0.0, None)] * n_kinds + [(None, None)] * n_classes
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
+    probabilities = softmax(np.tensordot(found.x[:n_kinds], layers, 1) + found.x[n_kinds:], axis=1)
+    probabilities[:, -1] *= part
+    most = probabilities >= (1.0 - SAME) * probabilities.max(axis=1, keepdims=True)
+    rows = np.arange(n_rows)
+    n_against = n_rows - float((most[rows, codes] / most.sum(axis=1)).sum())
+    return GivenLabels(probabilities, probabilities[rows, codes], n_against, float(found.fun))
+
+
+def judge(
+    votes: Posterior, helped: Posterior | None, codes: IntVector, predicted: list[FloatMatrix], columns: Columns | None
+) -> tuple[FloatVector, FloatVector, float]:
+    """P(given label is right), the same with levels weighed more sharply, and a bound on the number of errors.
+
+    The model of wrong labels joined with what predicts the given ones. `votes` is that model without what other models
+    `predicted`, `helped` with it: the number of errors is that of the votes alone, whatever is predicted.
+    """
+    part = 1.0 if columns is None else columns.part
+    by_votes = predict_given([votes.evidence], codes, part)
+    everything, trust, bounds = by_votes, 0.0, [by_votes]
+    if helped is not None:
+        everything = predict_given([votes.evidence, *predicted], codes, part)
+        alone = predict_given(predicted, codes, part)
+        bounds = [by_votes, everything, alone]
+        # The more of what both explain together predictions explain alone, the more they count.
+        they_add, votes_add = (max(without.loss - everything.loss, 0.0) for without in (by_votes, alone))
+        trust = LEAST_TRUST + (1.0 - LEAST_TRUST) * they_add / (they_add + votes_add + IDLE)
+    n_against = min(fit.n_against for fit in bounds)
+    plain = trust * _logit(everything.of_given) + (1.0 - trust) * _logit(by_votes.of_given)
+    share = float((1.0 - votes.quality).sum()) / max(1.0, everything.n_against)
+    weight = max((share - FEW) / (MOST - FEW), 0.0)
+    if votes.labels.shape[1] > 2:
+        least = 1.0 if helped is None else SEVERAL_CLASSES
+        leaning = LEANING * concentration(votes.labels, codes) if columns is None else 0.0
+        weight = max(weight, least, leaning)
+    found = []
+    for weights in (votes.weights, sharper(votes.weights)):
+        alone_right = np.minimum(weights @ votes.right, 1.0)
+        if helped is None and weight >= 1.0:
+            found.append(alone_right)
+            continue
+        score = (1.0 - trust) * _logit(alone_right)
+        if helped is not None:
+            score += trust * _logit(np.minimum(weights @ helped.right, 1.0))
+        score = min(weight, 1.0) * score + (1.0 - min(weight, 1.0)) * plain
+        found.append(with_sum(score, float(alone_right.sum())))
+    return found[0], found[1], most_errors(n_against)
+
+
+def class_answers(
+    labels: Any, codes: IntVector, columns: Columns | None, shares: list[FloatMatrix], found: Posterior, quality: Any
+) -> dict[str, Any]:
+    """What a LabelAudit says of rows with these labels, whose probabilities to be right are `quality`."""
+    own, rows = codes if columns is None else columns.given, np.arange(len(codes))
+    best, classes = (found.evidence.argmax(axis=1),) * 2 if columns is None else columns.best(found.evidence)
+    rest = (1.0 - quality) / np.maximum(1.0 - found.labels[rows, own], TINY)
+    probabilities = found.labels * np.minimum(rest, 1.0 / TINY)[:, None]
+    probabilities[rows, own] = quality
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
+    answers = {"given": labels[codes], "quality": quality, "agreement": shares[0][rows, own]}
+    answers |= {"suggested": labels[classes], "confidence": probabilities[rows, best]}
+    return answers | {"_probabilities": probabilities, "_columns": columns}
+
+
+def sharper(weights: FloatVector) -> FloatVector:
+    """The weights of levels for lists with a promise."""
+    return np.asarray(weights**SHARPER / (weights**SHARPER).sum())
+
+
+def most_errors(n_against: float) -> float:
+    """How many labels are wrong at most, if so many rows do not have the most probable label."""
+    return n_against + CHANCE * math.sqrt(n_against)
+
+
+def concentration(labels: FloatMatrix, codes: IntVector) -> float:
+    """How far wrong labels prefer some classes, from 0 (as frequent as these are) to 1 (each true class has its one).
+
+    Kullback-Leibler divergence of expected wrong labels from the class shares, over the logarithm of their number.
+    """
+    n_classes = labels.shape[1]
+    order = np.argsort(codes, kind="stable")
+    present, starts = np.unique(codes[order], return_index=True)
+    expected = np.zeros((n_classes, n_classes))  # true labels in rows
+    expected[:, present] = np.add.reduceat(labels[order], starts, axis=0).T
+    np.fill_diagonal(expected, 0.0)
+    shares = np.tile(np.bincount(codes, minlength=n_classes) / len(codes), (n_classes, 1))
+    np.fill_diagonal(shares, 0.0)
+    shares /= np.maximum(shares.sum(axis=1, keepdims=True), CERTAIN)
+    total = expected.sum(axis=1, keepdims=True)
+    ratios = expected / np.maximum(total, CERTAIN) / np.maximum(shares, CERTAIN)
+    logs = np.log(np.where(ratios > 0, ratios, 1.0))
+    return float((expected * logs).sum() / max(total.sum(), CERTAIN) / np.log(max(n_classes - 1, 2)))
+
+
+def _logit(probabilities: FloatVector) -> FloatVector:
+    return np.asarray(logit(np.clip(probabilities, CERTAIN, 1.0 - CERTAIN)))
