@@ -86,7 +86,7 @@ def test_version_and_help():
     assert second.startswith(f"Python {platform.python_version()} on ")
     assert f"numpy {np.__version__}, scipy {scipy.__version__}, scikit-learn {sklearn.__version__}" in third
     assert "demo" in installed("--help").stdout
-    assert installed("demo", "-k", "0").returncode == 2
+    assert installed("demo", "--seed", "-1").returncode == 2
 
 
 def test_interrupted(tmp_path, rng):

@@ -2,7 +2,7 @@
 
     main (this file)  runs a command; an error becomes one line on standard error and an exit code
       commands.py     every command with its options and help text, nothing else: `--help` loads no numpy
-        options.py    options that several commands share, their values from a TOML file, messages unless --quiet
+        options.py    options that several commands share, progress, messages unless --quiet
       value.py        value (here or on a Dask cluster), owners, retrieval, plan, merge
       detect.py       detect, report, review, scan
       check.py        check, the gate

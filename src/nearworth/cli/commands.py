@@ -192,7 +192,6 @@ def owners() -> None:
     *options.output(RESULTS.format("values"), default="-"),
     options.json(),
     options.QUIET,
-    options.CONFIG,
 )
 def retrieval() -> None:
     """Say what every document of the lists in RUN is worth to the queries judged in QRELS.
@@ -213,7 +212,6 @@ def retrieval() -> None:
     Option(["--verbatim"], is_flag=True, help="Write labels as decided, even if a spreadsheet would run them."),
     Option(["--keep/--no-keep"], default=True, help="Keep them in nearworth-decisions.json for the next report."),
     options.QUIET,
-    options.CONFIG,
 )
 def apply() -> None:
     """Carry out the DECISIONS exported from a report on the data they were made on.
@@ -229,7 +227,6 @@ def apply() -> None:
 
 @command(
     "demo:demo",
-    options.neighbors(10),
     Option(["--seed"], default=0, type=IntRange(min=0), help="Seed of the labels that are made wrong."),
     Option(
         ["-o", "--output", "folder"], default=".", metavar="DIR", show_default=False,
@@ -257,7 +254,6 @@ def demo() -> None:
     Option(["--standard-errors"], is_flag=True, help="Sizes: with standard errors, which `nearworth value` has."),
     *options.TABLE,
     *options.model(n_neighbors=5),
-    options.CONFIG,
 )
 def plan() -> None:
     """Say what a run would need, before anything runs: threads, memory, time, and what would be cheaper.

@@ -1,10 +1,9 @@
-"""Options that several commands share, as lists of click parameters; values from a TOML file; --quiet and messages."""
+"""Options that several commands share, as lists of click parameters; progress, and messages unless --quiet."""
 
 from __future__ import annotations
 
 import re
 import sys
-import tomllib
 from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any
@@ -15,11 +14,6 @@ from click import Argument, Choice, FloatRange, IntRange, Option
 PATH = click.Path(readable=False)  # files that cannot be read are refused when they are read, in one wording
 MODEL = ("n_neighbors", "metric", "utility", "semivalue", "search", "max_error", "max_memory", "n_jobs")
 SEMIVALUES = ("shapley", "banzhaf", "loo", "composite")
-TOML_KINDS: dict[str, tuple[tuple[type, ...], str]] = {  # by the first word of click's name for the type
-    "boolean": ((bool,), "true or false"),
-    "integer": ((int,), "one integer"),
-    "float": ((int, float), "one number"),
-}
 BAR_DELAY = 2.0  # seconds before a bar is shown
 QUIET_KEY = "nearworth.quiet"  # in the context of a command: whether messages are printed
 
@@ -75,62 +69,6 @@ def is_quiet() -> bool:
     return ctx is not None and bool(ctx.meta.get(QUIET_KEY))
 
 
-def _read_config(ctx: click.Context, _: click.Parameter, path: str | None) -> None:
-    if path is None:
-        return
-    try:
-        with open(path, "rb") as file:
-            ctx.default_map = _config_options(ctx, path, tomllib.load(file))
-    except OSError as error:
-        raise click.BadParameter(f"{path}: {error.strerror}.") from error
-    except RecursionError as error:
-        raise click.BadParameter(f"{path}: is nested too deeply to hold options.") from error
-    except ValueError as error:  # also text that is not UTF-8, and numbers of thousands of digits
-        raise click.BadParameter(f"{path}: is not TOML: {error}") from error
-
-
-def _config_options(ctx: click.Context, path: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """What a file sets for this command, by parameter; names that no command has are refused."""
-    tables = {name: value for name, value in settings.items() if isinstance(value, dict)}
-    common = {name: value for name, value in settings.items() if name not in tables}
-    commands: dict[str, click.Command] = getattr(ctx.find_root().command, "commands", {})
-    own, known = tables.get(ctx.info_name or "", {}), _config_names(ctx.command)
-    everywhere = {name for command in commands.values() for name in _config_names(command)}
-    unknown = [f"option {name!r}" for name in [*(common.keys() - everywhere), *(own.keys() - known.keys())]]
-    unknown += [f"command {name!r} for the table [{name}]" for name in tables.keys() - commands.keys()]
-    if unknown:
-        raise click.BadParameter(f"{path}: there is no {' and no '.join(sorted(unknown))}.")
-    return {
-        known[name].name or "": _checked(known[name], f"{path}: {name}", value)
-        for name, value in (common | own).items()
-        if name in known
-    }
-
-
-def _config_names(command: click.Command) -> dict[str, click.Parameter]:
-    """The parameters of a command by the names they may have in a file: without dashes in front, - or _ within."""
-    names = {}
-    for parameter in command.params:
-        for name in [*parameter.opts, parameter.name or ""]:
-            names[name.lstrip("-")] = names[name.lstrip("-").replace("-", "_")] = parameter
-    return names
-
-
-def _checked(option: click.Parameter, what: str, value: Any) -> Any:
-    """The value as the option takes it; click would convert numbers to text and would not name the file."""
-    kinds, needed = TOML_KINDS.get(option.type.name.split()[0], ((str,), "text in quotes"))
-    many = getattr(option, "multiple", False)
-    parts = value if many and isinstance(value, list) else [value]
-    for part in parts:
-        if type(part) not in kinds:
-            raise click.BadParameter(f"{what} is {part!r}; it must be {needed}.")
-        try:
-            option.type.convert(part, option, None)
-        except click.BadParameter as error:
-            raise click.BadParameter(f"{what} is {part!r}: {error.message}") from error
-    return parts if many else value
-
-
 # What the columns of a file are and how they are prepared.
 TABLE = [
     Option(["-t", "--target"], metavar="COL", help="Column with the labels. Tables need it; npz files hold y."),
@@ -170,10 +108,6 @@ OPEN = Option(["--open", "show"], is_flag=True, help="Open the page in a browser
 QUIET = Option(
     ["--quiet", "-q"], is_flag=True, expose_value=False, help="Only errors on stderr.",
     callback=lambda ctx, _, quiet: ctx.meta.update({QUIET_KEY: quiet}),
-)  # fmt: skip
-CONFIG = Option(
-    ["--config"], type=click.Path(), is_eager=True, expose_value=False, callback=_read_config, metavar="FILE",
-    help="Options from a TOML file: top level or [command]; the command line wins.",
 )  # fmt: skip
 
 
@@ -217,7 +151,7 @@ def model(n_neighbors: int, search: str = "exact") -> list[click.Parameter]:
 def data(n_neighbors: int, search: str = "exact") -> list[click.Parameter]:
     """The options of every command that reads data and computes something from them."""
     dry_run = Option(["--dry-run"], is_flag=True, help="Say what becomes of each column, then stop.")
-    return [Argument(["train"], type=PATH), *TABLE, *model(n_neighbors, search), dry_run, QUIET, CONFIG]
+    return [Argument(["train"], type=PATH), *TABLE, *model(n_neighbors, search), dry_run, QUIET]
 
 
 def audit() -> list[click.Parameter]:
