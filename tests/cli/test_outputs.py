@@ -249,7 +249,7 @@ def test_apply_makes_what_it_writes_inert(command, tmp_path):
     write_csv(tmp_path / "t.csv", {"a": cells, "n": range(-len(cells), 0), "label": labels})
     decisions = [{"row": r, "given": "a", "decision": "relabel", "label": cell} for r, cell in enumerate(cells)]
     Path("d.json").write_text(json.dumps({"target": "label", "decisions": decisions}))
-    assert f"{len(HOSTILE)} cells that a spreadsheet would run" in command("apply", "d.json", "t.csv", "-o", "c.csv")[2]
+    assert f"{len(HOSTILE)} labels that a spreadsheet would run" in command("apply", "d.json", "t.csv", "-o", "c.csv")[2]
     assert command("apply", "d.json", "t.csv", "-o", "c.tsv", "-q") == (0, "", "")
     for name, inert in (("c.csv", [2]), ("c.tsv", [0, 1, 2])):  # another delimiter: all is written
         with open(name, newline="") as file:

@@ -76,7 +76,6 @@ def test_plan_of_a_file(command, tmp_path, rng):
         (["100"], "no such file"),
         (["100", "20", "30"], "neither one file nor two sizes"),
         (["0", "20"], "neither one file nor two sizes"),
-        (["100", "20", "--target", "x"], "--target is about a file"),
         (["train.csv", "-t", "species", "--id", "name", "--max-memory", "1KB"], "max_memory"),
     ],
 )
@@ -135,7 +134,7 @@ def test_merge_refuses_what_is_no_whole(parts, tmp_path):
     for arguments, message in (
         ((files[0], files[2], "-o", tmp_path / "v.csv"), "Validation points are missing: 128 to 319"),
         ((*files, files[0], "-o", tmp_path / "v.csv"), "are in more than one part"),
-        ((*files, "-o", "-"), "merged values go to a file"),
+        ((*files, "-o", "-"), "the result goes to a file"),
         ((*files, "-o", tmp_path / "none" / "v.csv"), "there is no folder"),
         ((*files, "-o", tmp_path / "v.txt"), "v.txt: cannot write '.txt'; use .npz, .csv, .parquet"),
         ((*files, __file__, "-o", tmp_path / "v.csv"), "its checksum is wrong"),

@@ -33,7 +33,7 @@ from nearworth.cli import commands, options
 
 CHECKPOINT = "nearworth-checkpoint"
 INTERNAL_ERROR, BAD_INPUT, INTERRUPTED = 1, 2, 130
-INPUT_ERRORS = (ValueError, TypeError, OSError, ImportError, NotImplementedError, MemoryError, OverflowError)
+INPUT_ERRORS = (ValueError, TypeError, OSError, ImportError, NotImplementedError, MemoryError, OverflowError, RecursionError)
 
 
 class CommandLine(click.Group):

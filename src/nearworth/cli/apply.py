@@ -1,12 +1,11 @@
 """nearworth apply: decisions made in the report, carried out on the data. Nothing else in the data changes.
 
 `apply` reads the decisions and the data, checks that they belong together, and writes the labels in one of two ways:
-`_write_text` (CSV to CSV, every other byte as it was) or `_write_typed` (tables and arrays).
+`_write_text` (CSV to CSV, TSV to TSV, every other byte as it was) or `_write_typed` (other tables and arrays).
 """
 
 from __future__ import annotations
 
-import csv
 import re
 from collections import Counter
 from pathlib import Path
@@ -18,13 +17,13 @@ import pyarrow as pa
 from nearworth.cli.decisions import KEPT, Decision, Decisions, KeptDecisions, read_decisions, same_label
 from nearworth.cli.options import print_message
 from nearworth.tables import InputError, listed, number_of
-from nearworth.tables.csv_files import as_line, find_dialect, guard, replace_cells, suffix_of
+from nearworth.tables.csv_files import find_dialect, guard, replace_cells, suffix_of
 from nearworth.tables.read import DataFile, read
 from nearworth.tables.readers import find_reader, kind_of
-from nearworth.tables.write import FORMATS, STDOUT, check_output, write_bytes, write_columns
+from nearworth.tables.write import FORMATS, check_output, write_bytes, write_columns
 
 RIGHT_FILE = "Is it the file that the report was made from?"
-DELIMITED = (".csv", ".tsv", ".txt")
+TEXT = {".csv": ".csv", ".txt": ".csv", ".tsv": ".tsv"}  # to these, cells are copied as they are
 TRUTH = {"True": True, "true": True, "1": True, "False": False, "false": False, "0": False}
 
 
@@ -33,8 +32,6 @@ def apply(
 ) -> None:
     given, written = suffix_of(Path(train)), Path(output).suffix.lower()
     check_output(output, force, (".npz",) if given == ".npz" else FORMATS, (decisions,))
-    if output == STDOUT:
-        raise InputError("-o -: corrected data go to a file; give a name.")
     made, named = read_decisions(decisions)
     source, target = read(train), target or named
     labels = _labels(source, target)
@@ -43,16 +40,16 @@ def apply(
     removed = {row for row, decision in made.items() if decision.decision == "remove"}
     if len(removed) == len(labels):
         raise InputError(f"{decisions}: every row is to be removed; nothing would be left.")
-    if given in DELIMITED and written in DELIMITED:
+    if TEXT.get(given) == written:
         _write_text(source, target, new | dict.fromkeys(removed), output, verbatim)
     else:
         _write_typed(source, target, _relabelled(source, new, labels), removed, output)
     kinds = Counter(decision.decision for decision in made.values())
     changes = Counter((made[row].given, label) for row, label in new.items())
     which = "".join(f"\n  {a} -> {b}: {count:,}" for (a, b), count in changes.most_common(20))
-    done = [number_of("label", len(new), "changed"), number_of("row", len(removed), "removed") if removed else ""]
-    done += [f"{kinds['confirm']:,} confirmed", f"{kinds['skip']:,} skipped"]
-    print_message(f"{', '.join(filter(None, done))}; the data are in {output}{which}")
+    changed = f"{number_of('label', len(new), 'changed')}, {number_of('row', len(removed), 'removed')}"
+    left = f"{kinds['confirm']:,} confirmed, {kinds['skip']:,} skipped"
+    print_message(f"{changed}, {left}; the data are in {output}{which}")
     if keep:
         _keep(source, target, made, output)
 
@@ -95,18 +92,9 @@ def _write_text(source: DataFile, target: str, new: dict[int, Any], output: str,
         return _written_like(found, protect(new[row]), comma=dialect.decimal == ",")
 
     lines = replace_cells(path, dialect, table.column_names.index(target), new, change, table.num_rows)
-    if output.lower().endswith(".tsv") and dialect.delimiter != "\t":  # every cell is written anew, in UTF-8
-        encoding = "utf-8-sig" if dialect.encoding == "utf-8" else dialect.encoding
-        decoded = (line.decode(encoding, errors="replace") for line in lines)
-        rows = [row for row in csv.reader(decoded, delimiter=dialect.delimiter) if row]
-        safe = [[cell if cell.startswith("'") else protect(cell) for cell in row] for row in rows]
-        n_guarded += sum(a != b for old, row in zip(rows, safe, strict=True) for a, b in zip(old, row, strict=True))
-        lines = (as_line(row, "\t").encode() for row in safe)
     write_bytes(output, lambda file: file.writelines(lines))
     if n_guarded:
-        print_message(
-            f"{n_guarded:,} cells that a spreadsheet would run begin with a quote now; --verbatim leaves them."
-        )
+        print_message(f"{n_guarded:,} labels that a spreadsheet would run begin with a quote now, unless --verbatim.")
 
 
 def _written_like(given: str, label: str, comma: bool = False) -> str:
@@ -126,7 +114,7 @@ def _write_typed(source: DataFile, target: str, labels: list[Any], removed: set[
     if source.is_table:
         table, number = source.table, source.table.column_names.index(target)
         table = table.set_column(number, table.schema.field(number), pa.array(labels, table.schema.field(number).type))
-        if source.index is not None and not output.lower().endswith(DELIMITED):
+        if source.index is not None and not output.lower().endswith((".csv", ".tsv")):
             for name in source.index.column_names:
                 table = table.append_column(source.index.schema.field(name), source.index[name])
         table = table.replace_schema_metadata(source.table.schema.metadata)
@@ -155,7 +143,7 @@ def _relabelled(source: DataFile, new: dict[int, str], labels: list[Any]) -> lis
 def _check_rows(source: DataFile, made: Decisions, labels: list[Any]) -> None:
     """Refuse decisions made on other rows: by ids or else by the number of rows, and by the labels."""
     n_rows, last = len(labels), max(made)
-    has, amounts = f"{source.path}: has {n_rows:,} rows", _amounts(labels)
+    has, shown = f"{source.path}: has {n_rows:,} rows", _as_reported(labels)
     if last >= n_rows:
         raise InputError(f"{has}, but there is a decision on row {last}. {RIGHT_FILE}")
     for row, decision in made.items():
@@ -164,30 +152,28 @@ def _check_rows(source: DataFile, made: Decisions, labels: list[Any]) -> None:
         elif decision.of_rows and int(decision.of_rows) != n_rows:
             made_on = f"data of {decision.of_rows} rows"
             raise InputError(f"{has}, but the decision on row {row} was made on {made_on}. {RIGHT_FILE}")
-        if not any(same_label(found, decision.given) for found in (labels[row], *amounts[row : row + 1])):
+        if not any(same_label(found[row], decision.given) for found in (labels, shown)):
             has = f"{source.path}: row {row} has the label {str(labels[row])!r}"
             raise InputError(f"{has}, but the decision was made on {decision.given!r}. {RIGHT_FILE}")
 
 
 def _check_id(source: DataFile, decision: Decision) -> None:
-    """The id must be in its column; in any column if its own is unknown or has another name in this file."""
+    """The id must be in its column; in any column if its own has another name in this file."""
     names = source.table.column_names
-    # The report puts id_ before names that it uses itself.
-    likely = [n for n in (decision.id_column, decision.id_column.removeprefix("id_")) if n in names]
-    cells = [source.table[name][decision.row].as_py() for name in likely[:1] or names]
-    if any(same_label(cell, decision.id) for cell in cells):
-        return
-    found = f"{str(cells[0])!r} in {likely[0]!r}" if likely else f"the cells {listed(map(str, cells), 3)}"
-    raise InputError(
-        f"{source.path}: row {decision.row} should have the id {decision.id!r}, but has {found}: the decisions were "
-        "made on other data, or on a copy in another order. Sort it back, or export from a report on this file."
-    )
+    searched = [decision.id_column] if decision.id_column in names else names
+    cells = [source.table[name][decision.row].as_py() for name in searched]
+    if not any(same_label(cell, decision.id) for cell in cells):
+        raise InputError(
+            f"{source.path}: row {decision.row} should have the id {decision.id!r}, but has {listed(map(str, cells))}: "
+            "the decisions were made on other data, or on a copy in another order. Sort it back, or export from a "
+            "report on this file."
+        )
 
 
-def _amounts(labels: list[Any]) -> list[Any]:
-    """What a report takes labels such as "$1,200" for."""
+def _as_reported(labels: list[Any]) -> list[Any]:
+    """The labels as a report shows them: "$1,200" is 1200."""
     if not all(label is None or isinstance(label, str) for label in labels):
-        return []
+        return labels
     column = pa.chunked_array([pa.array(labels, pa.string())])
     read = find_reader(column)(column)
-    return list(read.to_pylist()) if kind_of(read) == "number" else []
+    return list(read.to_pylist()) if kind_of(read) == "number" else labels

@@ -30,10 +30,6 @@ def command(work: str, *params: click.Parameter) -> Callable[[Callable[[], None]
     *options.data(n_neighbors=5),
     options.CHECKPOINT,
     Option(
-        ["--checkpoint-interval"], default=30.0, type=FloatRange(min=0),
-        help="Seconds between two writes of the checkpoint.",
-    ),
-    Option(
         ["--cluster"], metavar="ADDRESS",
         help="Work on a Dask cluster: tcp://..., tls://..., or local for one on this machine (--jobs workers).",
     ),
@@ -251,7 +247,6 @@ def demo() -> None:
     Option(["--for", "purpose"], type=Choice(["value", "detect"]), default="value", help="Which command to plan."),
     Option(["-d", "--columns"], default=64, type=IntRange(min=1), help="Sizes: numbers per row."),
     Option(["--classes"], default=10, type=IntRange(min=1), help="Sizes: distinct labels."),
-    Option(["--standard-errors"], is_flag=True, help="Sizes: with standard errors, which `nearworth value` has."),
     *options.TABLE,
     *options.model(n_neighbors=5),
 )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nearworth._common.types import BoolVector
+from nearworth._common.types import BoolVector, IntVector
 from nearworth.tables import InputError, listed
 from nearworth.tables.labels import folded
 from nearworth.tables.read import DataFile, read
@@ -31,7 +31,7 @@ DECISIONS, REQUIRED = ("confirm", "relabel", "remove", "skip"), ("row", "given",
 ANSWERS, REVIEWED = ("right", "wrong", "skip"), ("row", "given", "decision", "asked", "seed", "of_rows")
 NUMBERS = ("row", "asked", "seed", "of_rows")
 KEPT, VERSION = "nearworth-decisions.json", 1
-FIELDS = ("row", "target", "given", "decision", "label")  # of a decision that is kept, besides its note
+FIELDS = ("row", "target", "given", "decision", "label")  # of a decision that is kept
 KEY_LENGTH = 16
 
 
@@ -45,7 +45,6 @@ class Decision(NamedTuple):
     id: str = ""
     id_column: str = ""
     of_rows: str = ""
-    note: str = ""
     asked: str = ""  # so many rows were drawn for a review, with this seed
     seed: str = ""
 
@@ -57,10 +56,7 @@ def read_decisions(
     path: str, possible: tuple[str, ...] = DECISIONS, required: tuple[str, ...] = REQUIRED
 ) -> tuple[Decisions, str]:
     """Decisions by row, and the name of the target, from CSV or JSON as a page exports them."""
-    try:
-        records = _json(path) if path.lower().endswith(".json") else read(path, text_only=True).table.to_pylist()
-    except RecursionError as error:
-        raise InputError(f"{path}: is nested too deeply for a file of decisions exported by a report.") from error
+    records = _read_json(path) if path.lower().endswith(".json") else read(path, text_only=True).table.to_pylist()
     decisions: Decisions = {}
     for line, record in enumerate(records):
         decision = _decision(f"{path}: line {line}", record, possible, required)
@@ -72,13 +68,13 @@ def read_decisions(
     return decisions, str(records[0].get("target") or "")
 
 
-def _json(path: str) -> list[dict[str, Any]]:
+def _read_json(path: str) -> list[dict[str, Any]]:
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8-sig"))
         return [{"target": content["target"]} | dict(record) for record in content["decisions"]]
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}.") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(f"{path}: is not a file of decisions exported by a report.") from error
 
 
@@ -99,11 +95,10 @@ def _decision(where: str, record: dict[str, Any], possible: tuple[str, ...], req
 def answered(audit: LabelAudit, data: Data, reviews: tuple[str, ...]) -> LabelAudit:
     """The audit with the decisions of one review after the other, each drawn anew as its page was."""
     position = {number: index for index, number in enumerate(data.numbers.tolist())}  # among the rows audited
-    n_rows = data.rows.of_rows or len(data.y)
     for path in reviews:
         made, _ = read_decisions(path, ANSWERS, REVIEWED)
         for row, judged in made.items():
-            known = int(judged.of_rows) == n_rows and row in position
+            known = int(judged.of_rows) == data.rows.of_rows and row in position
             if not known or not same_label(data.y[position[row]], judged.given):
                 was = f"row {row} was {judged.given!r} among {judged.of_rows} rows when it was judged"
                 raise InputError(f"{path}: {was}. Is it the file that the page was made from?")
@@ -124,7 +119,7 @@ def answered(audit: LabelAudit, data: Data, reviews: tuple[str, ...]) -> LabelAu
 
 
 class KeptDecisions:
-    """The decisions that are kept in a folder, if any, by the key of a row, the target and the label judged."""
+    """The decisions that are kept in a folder, if any: by row and target, one for each label that was judged."""
 
     def __init__(self, folder: Path | None) -> None:
         self.path = (folder or Path()) / KEPT
@@ -133,22 +128,21 @@ class KeptDecisions:
             return
         try:
             for record in json.loads(self.path.read_text(encoding="utf-8"))["decisions"]:
-                self._enter({name: str(record[name]) for name in FIELDS} | record)
+                self._enter(*(str(record[name]) for name in FIELDS))
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             problem = f"{self.path}: is no file of kept decisions ({error}). Delete or repair it, or use --ask-again."
             raise InputError(problem, add=("--ask-again",)) from error
 
-    def _enter(self, record: dict[str, str]) -> None:
-        self._known.setdefault((record["row"], record["target"]), {})[folded(record["given"])] = record
+    def _enter(self, row: str, target: str, given: str, *made: str) -> None:
+        record = dict(zip(FIELDS, (row, target, given, *made), strict=True))
+        self._known.setdefault((row, target), {})[folded(given)] = record
 
     def add(self, source: DataFile, target: str, made: Decisions) -> None:
         """Keep decisions on rows of a file; what was skipped is still open."""
         judged = [decision for decision in made.values() if decision.decision != "skip"]
         keys = row_keys(source, target, np.array([decision.row for decision in judged], dtype=np.intp))
         for key, decision in zip(keys, judged, strict=True):
-            values = (key, target, decision.given, decision.decision, decision.label)
-            note = {"note": decision.note} if decision.note else {}
-            self._enter(dict(zip(FIELDS, values, strict=True)) | note)
+            self._enter(key, target, decision.given, decision.decision, decision.label)
 
     def write(self) -> None:
         records = [record for key in sorted(self._known) for _, record in sorted(self._known[key].items())]
@@ -156,26 +150,21 @@ class KeptDecisions:
         text = f'{{"version": {VERSION}, "decisions": [\n{lines}\n]}}\n'
         write_bytes(str(self.path), lambda file: file.write(text.encode("utf-8", "replace")))
 
-    def judged(self, source: DataFile, target: str, rows: Any, labels: list[str]) -> tuple[BoolVector, int]:
-        """Which rows were judged with the label they have, and how many of these should have lost it by now."""
-        found, n_waiting = np.zeros(len(rows), dtype=bool), 0
-        if not self._known or not len(rows):
-            return found, 0
-        for i, (key, label) in enumerate(zip(row_keys(source, target, rows), labels, strict=True)):
+    def judged(self, data: Data, rows: IntVector, labels: list[str]) -> BoolVector:
+        """Which rows were judged with the label that they have, or were given it then."""
+        found, target = np.zeros(len(rows), dtype=bool), data.rows.target
+        for i, key in enumerate(row_keys(data.source, target, rows) if self._known else ()):
             records = self._known.get((key, target), {}).values()
-            settled = any(same_label(label, r["label"]) for r in records if r["decision"] != "remove")
-            waiting = not settled and any(same_label(label, r["given"]) for r in records)
-            found[i], n_waiting = settled or waiting, n_waiting + waiting
-        return found, n_waiting
+            found[i] = any(same_label(labels[i], record[name]) for record in records for name in ("given", "label"))
+        return found
 
 
 def row_keys(source: DataFile, target: str, rows: Any) -> list[str]:
     """A hash for each row, of all its cells but the target, whatever order or format they are in."""
-    names, rows = [""][:0], np.asarray(rows, dtype=np.intp)
+    names, rows = list[str](), np.asarray(rows, dtype=np.intp)
     if source.is_table:
         names = sorted(name for name in source.table.column_names if name != target)
-        part = source.table.select(names).take(rows)
-        lines: Any = zip(*(column.to_pylist() for column in part.columns), strict=True) if names else [()] * len(rows)
+        lines: Any = [[record[name] for name in names] for record in source.table.take(rows).to_pylist()]
     else:
         lines = np.asarray(source.X[rows], dtype=np.float64).tolist()
     texts = (repr([*names, *map(_plain, cells)]) for cells in lines)

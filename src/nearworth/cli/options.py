@@ -160,12 +160,20 @@ def audit() -> list[click.Parameter]:
 
 
 def output(what: str, default: str | None = None) -> list[click.Parameter]:
-    """Where results go; without a default the option is required."""
+    """Where results go; without a default the option is required, and only with "-" they may go to stdout."""
     needed: dict[str, Any] = {"required": True} if default is None else {"default": default, "show_default": False}
+    if default != "-":
+        needed["callback"] = _refuse_stdout
     return [
         Option(["-o", "--output"], metavar="FILE", help=what, **needed),
         Option(["--force"], is_flag=True, help="Replace an existing file."),
     ]
+
+
+def _refuse_stdout(_context: click.Context, _parameter: click.Parameter, path: str) -> str:
+    if path == "-":
+        raise click.BadParameter("the result goes to a file; give a name.")
+    return path
 
 
 def json(what: str = "Summary as JSON on stdout (with the rows unless -o).") -> Option:

@@ -34,8 +34,8 @@ QUICK = {
 
 
 def value(
-    *, output: str, force: bool, as_json: bool, checkpoint: str | None, checkpoint_interval: float,
-    cluster: str | None, scratch: str | None, **given: Any,
+    *, output: str, force: bool, as_json: bool, checkpoint: str | None, cluster: str | None, scratch: str | None,
+    **given: Any,
 ) -> None:  # fmt: skip
     model = pop_model(given)
     check_output(output, force, inputs=(given["train"], given["validation"]))
@@ -46,10 +46,7 @@ def value(
     est = nw.KNNShapley(**model, task=data.task, standard_errors=True, random_state=0, progress=progress)
     est.fit(data.X, data.y)
     with cluster_client(cluster, workers) as client:
-        valuation = est.value(
-            data.X_val, data.y_val, checkpoint=checkpoint, checkpoint_interval=checkpoint_interval, executor=client,
-            scratch=scratch,
-        )  # fmt: skip
+        valuation = est.value(data.X_val, data.y_val, checkpoint=checkpoint, executor=client, scratch=scratch)
     if valuation.resumed:
         print_message(f"{valuation.resumed:,} of {valuation.n_val:,} validation points came from {checkpoint}")
     summary = _summary(valuation) | {"columns": data.columns}
@@ -117,7 +114,7 @@ def owners(
     model, rules = pop_model(given), dict[str, Any](negative=negative, analyst=analyst)
     check_output(output, force, (*FORMATS, ".html"), inputs=(given["train"], given["validation"], earlier))
     before = None if earlier is None else _read_earlier(earlier)
-    data = prepare(**given, id_column=owner_column, id_option="--owner-column")
+    data = prepare(**given, id_column=owner_column)
     est = nw.KNNShapley(**model, task=data.task, standard_errors=True, random_state=0).fit(data.X, data.y)
     names = data.rows.ids.take(data.numbers).to_pylist()
     if missing := [int(row) for row, name in zip(data.numbers, names, strict=True) if not str(name or "").strip()]:
@@ -138,14 +135,16 @@ def owners(
         write_bytes(output, lambda file: file.write(page.encode()))
     elif suffix == ".json":
         write_bytes(output, lambda file: file.write(values.to_json().encode()))
-    if suffix in (".html", ".json") and not as_json:
-        print_message(f"They are in {output}")
-        return
+    summary = {"command": "owners", "how": values.how, "payments": {str(k): v for k, v in payments.items()}}
     frame = values.to_frame("pyarrow")
     if payments:
         frame = frame.append_column("payment", [[payments[owner] for owner in values]])
-    summary = {"command": "owners", "how": values.how, "payments": {str(k): v for k, v in payments.items()}}
-    write_results(frame, summary, STDOUT if suffix in (".html", ".json") else output, as_json)
+    if suffix not in (".html", ".json"):
+        write_results(frame, summary, output, as_json)
+    elif as_json:
+        write_results(frame, summary, STDOUT, as_json)
+    if output != STDOUT:
+        print_message(f"They are in {output}")
 
 
 def _read_earlier(path: str) -> nw.OwnerValues:
@@ -170,31 +169,23 @@ def retrieval(
     write_results(values.to_frame("pyarrow"), summary | {"harmful": harmful}, output, as_json)
 
 
-def plan(
-    *, what: tuple[str, ...], purpose: str, columns: int, classes: int, standard_errors: bool, **given: Any
-) -> None:
-    model = pop_model(given)
-    n_train = None
+def plan(*, what: tuple[str, ...], purpose: str, columns: int, classes: int, **given: Any) -> None:
+    model, n_train = pop_model(given), None
     sizes = all(size.isdecimal() and int(size) > 0 for size in what) and (len(what) > 1 or purpose == "detect")
-    if len(what) == 1 and not sizes:  # the plan of `nearworth value`; only the number of validation rows matters
+    if len(what) == 1 and not sizes:  # of the validation file only the number of rows matters
         validation = given.pop("validation")
-        n_val = None if validation is None else count_rows(validation)
         data = load(what[0], **given)
-        X, y, task, standard_errors = data.X, data.y, data.task, True
+        X, y, task = data.X, data.y, data.task
+        n_val = len(y) if validation is None else count_rows(validation)
     elif len(what) <= 2 and sizes:
-        for name in ("target", "validation", "id_column", "ignore", "features"):
-            if given[name]:
-                raise click.UsageError(f"--{name.split('_')[0]} is about a file; sizes take -d and --classes.")
-        n_train, n_val = int(what[0]), int(what[-1])
+        n_train, n_val, task = int(what[0]), int(what[-1]), given["task"] or "classification"
         X, y = _random_rows(n_train, columns, classes, MOST_TRIED if purpose == "detect" else TRIAL_POINTS)
-        task = given["task"] or "classification"
     else:
         raise click.UsageError(f"{' '.join(what)!r} is neither one file nor two sizes, N_TRAIN and N_VAL.")
     if purpose == "detect":
         plan_audit(X, y, n_train or len(y), task, model)
-        return
-    est = nw.KNNShapley(**model, task=task, standard_errors=standard_errors).fit(X, y)
-    click.echo(est.plan(len(y) if n_val is None else n_val, n_train=n_train))
+    else:
+        click.echo(nw.KNNShapley(**model, task=task, standard_errors=True).fit(X, y).plan(n_val, n_train=n_train))
 
 
 def _random_rows(n_rows: int, n_features: int, n_classes: int, most: int) -> tuple[Any, Any]:
@@ -247,8 +238,6 @@ def _try_audit(X: Any, y: Any, task: Task, model: dict[str, Any]) -> tuple[float
 
 
 def merge(parts: tuple[str, ...], output: str, force: bool) -> None:
-    if output == STDOUT:
-        raise InputError("-o -: merged values go to a file; give a name.")
     check_output(output, force, (".npz", ".csv", ".parquet"), parts)
     first, *others = [nw.Partial.load(path) for path in parts]
     valuation = nw.Valuation.from_partial(first.merge(others))
