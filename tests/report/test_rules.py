@@ -588,7 +588,7 @@ def test_blanks_at_the_ends_of_labels_are_seen(show, rng):
 def apply_decisions(decisions, train, output):
     """`nearworth apply`, whose errors are raised here."""
     files = {"decisions": str(decisions), "train": str(train), "output": str(output)}
-    apply(**files, target=None, force=False, verbatim=False)
+    apply(**files, target=None, force=False)
 
 
 def test_decisions_are_what_apply_reads(show, tmp_path, digits):

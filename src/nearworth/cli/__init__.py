@@ -4,11 +4,10 @@
       commands.py     every command with its options and help text, nothing else: `--help` loads no numpy
         options.py    options that several commands share, progress, messages unless --quiet
       value.py        value (here or on a Dask cluster), owners, retrieval, plan, merge
-      detect.py       detect, report, review, scan
+      detect.py       detect, report, review, scan, and demo, which is detect, report and value on the digits
       check.py        check, the gate
       apply.py        apply
       decisions.py    decisions as exported, answers of reviews, and what is kept beside the data so as not to ask again
-      demo.py         demo, which is detect, report and value on the digits
       bench.py        bench speed, bench paper
 
     value, detect, report and plan read files with data.py (files to arrays; labels are in tables/labels.py).
@@ -33,7 +32,7 @@ from nearworth.cli import commands, options
 
 CHECKPOINT = "nearworth-checkpoint"
 INTERNAL_ERROR, BAD_INPUT, INTERRUPTED = 1, 2, 130
-INPUT_ERRORS = (ValueError, TypeError, OSError, ImportError, NotImplementedError, MemoryError, OverflowError, RecursionError)
+INPUT_ERRORS = (ValueError, TypeError, OSError, ImportError, NotImplementedError, MemoryError, OverflowError)
 
 
 class CommandLine(click.Group):

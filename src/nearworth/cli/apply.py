@@ -27,9 +27,7 @@ TEXT = {".csv": ".csv", ".txt": ".csv", ".tsv": ".tsv"}  # to these, cells are c
 TRUTH = {"True": True, "true": True, "1": True, "False": False, "false": False, "0": False}
 
 
-def apply(
-    *, decisions: str, train: str, output: str, target: str | None, force: bool, verbatim: bool, keep: bool = False
-) -> None:
+def apply(*, decisions: str, train: str, output: str, target: str | None, force: bool, keep: bool = False) -> None:
     given, written = suffix_of(Path(train)), Path(output).suffix.lower()
     check_output(output, force, (".npz",) if given == ".npz" else FORMATS, (decisions,))
     made, named = read_decisions(decisions)
@@ -41,7 +39,7 @@ def apply(
     if len(removed) == len(labels):
         raise InputError(f"{decisions}: every row is to be removed; nothing would be left.")
     if TEXT.get(given) == written:
-        _write_text(source, target, new | dict.fromkeys(removed), output, verbatim)
+        _write_text(source, target, new | dict.fromkeys(removed), output)
     else:
         _write_typed(source, target, _relabelled(source, new, labels), removed, output)
     kinds = Counter(decision.decision for decision in made.values())
@@ -79,22 +77,18 @@ def _labels(source: DataFile, target: str) -> list[Any]:
     return list(source.table[target].to_pylist())
 
 
-def _write_text(source: DataFile, target: str, new: dict[int, Any], output: str, verbatim: bool) -> None:
+def _write_text(source: DataFile, target: str, new: dict[int, Any], output: str) -> None:
     """Copy a CSV byte by byte but for the changed labels (None: rows removed), so that 1.50 stays 1.50."""
     path, table = Path(source.path), source.table
     dialect = find_dialect(path)
-    protect = str if verbatim else guard
-    n_guarded = sum(label is not None and label != protect(label) for label in new.values())
 
     def change(row: int, found: str) -> str | None:
         if new[row] is None:
             return None
-        return _written_like(found, protect(new[row]), comma=dialect.decimal == ",")
+        return _written_like(found, guard(new[row]), comma=dialect.decimal == ",")
 
     lines = replace_cells(path, dialect, table.column_names.index(target), new, change, table.num_rows)
     write_bytes(output, lambda file: file.writelines(lines))
-    if n_guarded:
-        print_message(f"{n_guarded:,} labels that a spreadsheet would run begin with a quote now, unless --verbatim.")
 
 
 def _written_like(given: str, label: str, comma: bool = False) -> str:

@@ -29,6 +29,7 @@ def command(work: str, *params: click.Parameter) -> Callable[[Callable[[], None]
     "value:value",
     *options.data(n_neighbors=5),
     options.CHECKPOINT,
+    Option(["--checkpoint-interval"], default=30.0, type=FloatRange(min=0), help="Seconds between two checkpoints."),
     Option(
         ["--cluster"], metavar="ADDRESS",
         help="Work on a Dask cluster: tcp://..., tls://..., or local for one on this machine (--jobs workers).",
@@ -159,13 +160,9 @@ def review() -> None:
     *(option for option in options.data(n_neighbors=5) if option.name != "id_column"),
     Option(["--owner-column"], metavar="COL", required=True, help="Column with the owner of each row."),
     Option(["--budget"], metavar="AMOUNT", help="Split this amount among the owners, to the cent."),
-    Option(
-        ["--negative"], type=Choice(["zero", "charge", "error"]), default="zero",
-        help="Owners with a negative value get nothing, pay, or raise an error.",
-    ),
+    Option(["--negative"], type=Choice(["zero", "charge", "error"]), default="zero", help="What negative values pay."),
     Option(["--analyst"], is_flag=True, help="Give a share of the budget to whoever builds the model."),
-    Option(["--earlier"], metavar="FILE", type=options.PATH, help="The .json of an earlier period, to compare with."),
-    *options.output("Statements as .html; owners as .json (for --earlier), .csv, .parquet; - is CSV on stdout.", "-"),
+    *options.output("Statements as .html; owners as .json, .csv, .parquet; - is CSV on stdout.", "-"),
     options.json(),
 )  # fmt: skip
 def owners() -> None:
@@ -205,7 +202,6 @@ def retrieval() -> None:
     Argument(["train"], type=options.PATH),
     *options.output("Where the corrected data go."),
     Option(["-t", "--target"], metavar="COL", help="Column with the labels, if not the one named in DECISIONS."),
-    Option(["--verbatim"], is_flag=True, help="Write labels as decided, even if a spreadsheet would run them."),
     Option(["--keep/--no-keep"], default=True, help="Keep them in nearworth-decisions.json for the next report."),
     options.QUIET,
 )
@@ -222,7 +218,7 @@ def apply() -> None:
 
 
 @command(
-    "demo:demo",
+    "detect:demo",
     Option(["--seed"], default=0, type=IntRange(min=0), help="Seed of the labels that are made wrong."),
     Option(
         ["-o", "--output", "folder"], default=".", metavar="DIR", show_default=False,

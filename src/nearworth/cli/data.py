@@ -93,26 +93,39 @@ def collapsed(columns: list[str]) -> list[str]:
     return lines
 
 
-def load(train: str, validation: str | None = None, **given: Any) -> Data:
-    """Read, check and prepare the files; `given` are the options about columns and the task."""
-    source = read(train, strict=given["strict"])
-    other = None if validation is None else read(validation, strict=given["strict"])
+def load(
+    train: str, validation: str | None = None, *, target: str | None, task: Task | None, exact_labels: bool,
+    strict: bool, **given: Any,
+) -> Data:  # fmt: skip
+    """Read, check and prepare the files; `given` are the options about columns."""
+    source = read(train, strict=strict)
+    other = None if validation is None else read(validation, strict=strict)
     if other is not None and other.is_table != source.is_table:
         raise InputError(f"{other.path}: training and validation must both be tables, or both be arrays (npz, npy).")
-    data = _from_table(source, other, **given) if source.is_table else _from_arrays(source, other, **given)
-    remarks = [*source.remarks, *(other.remarks if other else ()), *data.remarks]
-    path, notes = Path(train), [*remarks, *collapsed(data.columns)]
-    rows = replace(data.rows, source=path.name, image_folder=path.parent, notes=notes)
-    return replace(data, rows=rows, remarks=remarks)
+    reader, trusted = TargetReader(task, strict, exact_labels), None
+    labels = reader.column(source, _required(source, target)) if source.is_table else reader.array(source, target)
+    if other is not None:
+        like = replace(reader, task=labels.task, like=labels)
+        trusted = like.column(other, _required(other, target)) if other.is_table else like.array(other, None)
+    features = _table_features if source.is_table else _array_features
+    X, X_val, columns, shown = features(source, other, labels, target, strict, **given)
+    remarks = [*source.remarks, *(other.remarks if other else ()), *labels.remarks]
+    rows = Rows(
+        X, target if source.is_table else source.y_name, numbers=np.flatnonzero(labels.labelled), of_rows=len(X),
+        source=Path(train).name, image_folder=Path(train).parent, notes=[*remarks, *collapsed(columns)], **shown,
+    )  # fmt: skip
+    return Data(
+        _labelled(X, labels), labels.y, _labelled(X_val, trusted), None if trusted is None else trusted.y,
+        task=labels.task, rows=rows, columns=columns, remarks=remarks, source=source,
+    )  # fmt: skip
 
 
-def _from_table(
-    source: DataFile, other: DataFile | None, *, target: str | None, id_column: str | None, ignore: tuple[str, ...],
-    features: tuple[str, ...], missing: str | None, max_categories: int, strict: bool, na_values: tuple[str, ...],
-    exact_labels: bool, task: Task | None, image_column: str | None = None, pixels: bool = False,
-) -> Data:  # fmt: skip
-    target = _required(source, target)
-    labels = TargetReader(task, strict, exact_labels).column(source, target)
+def _table_features(
+    source: DataFile, other: DataFile | None, labels: Target, target: str | None, strict: bool, *,
+    id_column: str | None, ignore: tuple[str, ...], features: tuple[str, ...], missing: str | None,
+    max_categories: int, na_values: tuple[str, ...], image_column: str | None = None, pixels: bool = False,
+) -> tuple[Any, Any, list[str], dict[str, Any]]:  # fmt: skip
+    """All rows of both files as numbers, what became of each column, and what a page shows of the rows."""
     for name in filter(None, (id_column, image_column)):
         _required(source, name)
     ignored, patterns = _split(source, ignore, "--ignore"), _split(source, features, "--features") or ["*"] * pixels
@@ -121,35 +134,36 @@ def _from_table(
     embedded = bool(patterns) and (strict or _are_parts(source, compared, patterns))
     voids = [value for given in na_values for value in given.split(",")]
     preparer = nw.TablePreparer(missing, max_categories, embedded, strict, voids)  # imports scikit-learn: late
-    X = _prepared(source, compared, preparer, strict, labels)
-    rest = f"left out: {'not among --features' if features else '--ignore'}"
-    used, remarks = set(compared), list(labels.remarks)
-    unused = [f"{name}: {roles.get(name, rest)}" for name in source.table.column_names if name not in used]
-    X_val = y_val = None
+    X, X_val = _prepared(source, compared, preparer, strict, labels), None
     if other is not None:
-        reader = TargetReader(labels.task, strict, exact_labels, like=labels)
-        trusted = reader.column(other, _required(other, target))
-        others, y_val = _compared(other, roles, ignored, patterns), trusted.y
-        X_val = _labelled(_prepared(other, others, preparer, strict), trusted)
-        for name, unseen in preparer.unseen(other.table.select(others)).items():
-            remarks.append(f"{other.path}: column {name!r} has categories that training has not: {listed(unseen)}")
-    cells = {name: source.table[name] for name in source.table.column_names if name not in (target, id_column)}
-    rows = Rows(
-        X, target, id_name=f"id_{id_column}" if id_column in RESERVED else id_column,
-        ids=None if id_column is None else source.table[id_column],
-        cells={name: column for name, column in cells.items() if kind_of(column) != "list"},
-        image_names=None if image_column is None else source.table[image_column],
-        numbers=np.flatnonzero(labels.labelled), of_rows=len(X),
-    )  # fmt: skip
-    return Data(
-        _labelled(X, labels), labels.y, X_val, y_val, task=labels.task, rows=rows, remarks=remarks, source=source,
-        columns=[*preparer.describe(), *unused],
-    )  # fmt: skip
+        X_val = _prepared(other, _compared(other, roles, ignored, patterns), preparer, strict)
+    rest = f"left out: {'not among --features' if features else '--ignore'}"
+    columns, used = {name: source.table[name] for name in source.table.column_names}, set(compared)
+    unused = [f"{name}: {roles.get(name, rest)}" for name in columns if name not in used]
+    shown = {"id_name": f"id_{id_column}" if id_column in RESERVED else id_column}
+    shown |= {"ids": columns.get(id_column), "image_names": columns.get(image_column)}
+    others = {name: cells for name, cells in columns.items() if name not in (target, id_column)}
+    shown["cells"] = {name: cells for name, cells in others.items() if kind_of(cells) != "list"}
+    return X, X_val, [*preparer.describe(), *unused], shown
 
 
-def _labelled(X: Any, labels: Target) -> Any:
+def _array_features(
+    source: DataFile, other: DataFile | None, _labels: Target, _target: str | None, _strict: bool, **given: Any
+) -> tuple[Any, Any, list[str], dict[str, Any]]:
+    if any(given.get(name) for name in ("id_column", "ignore", "features", "image_column")):
+        raise InputError(f"{source.path}: an option names columns, which arrays do not have; leave it out.")
+    for file in filter(None, (source, other)):
+        check_features(file.X, f"{file.path}: X")
+        if file.X.shape[1] != source.X.shape[1]:
+            here, there = file.X.shape[1], source.X.shape[1]
+            raise InputError(f"{file.path}: rows have {here} numbers, but {there} in {source.path}.")
+    columns = [f"X: {source.X.shape[1]:,} columns of {source.X.dtype}, used as they are"]
+    return source.X, None if other is None else other.X, columns, {}
+
+
+def _labelled(X: Any, labels: Target | None) -> Any:
     """The rows that have a label; no copy if all have."""
-    return X if labels.labelled.all() else X[labels.labelled]
+    return X if labels is None or labels.labelled.all() else X[labels.labelled]
 
 
 def _split(source: DataFile, given: Iterable[str], option: str) -> list[str]:
@@ -213,28 +227,6 @@ def _not_found(source: DataFile, problem: str, name: str, hint: str = "") -> Inp
     hint = hint or next((by_lower[near] for near in similar), "")
     meant, instead = (f" Did you mean {hint!r}?", (name, hint)) if hint else ("", None)
     return InputError(f"{source.path}: {problem}; it has {listed(names, MOST_NAMES)}.{meant}", instead=instead)
-
-
-def _from_arrays(
-    source: DataFile, other: DataFile | None, *, target: str | None, task: Task | None, strict: bool,
-    exact_labels: bool, **given: Any,
-) -> Data:  # fmt: skip
-    if any(given.get(name) for name in ("id_column", "ignore", "features", "image_column")):
-        raise InputError(f"{source.path}: an option names columns, which arrays do not have; leave it out.")
-    check_features(source.X, f"{source.path}: X")
-    labels = TargetReader(task, strict, exact_labels).array(source, target)
-    X, X_val, y_val = _labelled(source.X, labels), None, None
-    if other is not None:
-        if other.X.shape[1] != X.shape[1]:
-            raise InputError(f"{other.path}: rows have {other.X.shape[1]} numbers, but {X.shape[1]} in {source.path}.")
-        check_features(other.X, f"{other.path}: X")
-        trusted = TargetReader(labels.task, strict, exact_labels, like=labels).array(other, None)
-        X_val, y_val = _labelled(other.X, trusted), trusted.y
-    columns = [f"X: {X.shape[1]:,} columns of {X.dtype}, used as they are"]
-    rows = Rows(source.X, source.y_name, numbers=np.flatnonzero(labels.labelled), of_rows=len(source.X))
-    return Data(
-        X, labels.y, X_val, y_val, task=labels.task, rows=rows, columns=columns, remarks=labels.remarks, source=source
-    )
 
 
 def write_results(columns: Any, summary: dict[str, Any], output: str, as_json: bool) -> None:

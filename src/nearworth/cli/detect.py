@@ -1,15 +1,17 @@
-"""nearworth detect, report, review and scan: which labels are probably wrong, as a table or as a page to judge rows."""
+"""nearworth detect, report, review, scan and demo: which labels are wrong, as a table or as a page to judge rows."""
 
 from __future__ import annotations
 
 import math
 import re
+import shlex
 import webbrowser
 from dataclasses import asdict, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import click
 import numpy as np
 import pyarrow as pa
 
@@ -18,17 +20,18 @@ from nearworth._common.types import IntVector
 from nearworth.cli.data import Data, prepare, print_json, write_results
 from nearworth.cli.decisions import KeptDecisions, answered
 from nearworth.cli.options import pop_model, print_message, progress
-from nearworth.report.cells import id_text
+from nearworth.cli.value import value_columns
 from nearworth.report.content import Suggestions
-from nearworth.report.images import is_inside
+from nearworth.report.shown import id_text, is_inside
 from nearworth.tables import InputError, number_of
 from nearworth.tables.readers import kind_of
-from nearworth.tables.write import STDOUT, check_output, write_bytes
+from nearworth.tables.write import STDOUT, check_output, write_bytes, write_columns
 
 MANY_ROWS = 50_000  # from here on an index finds neighbours sooner than all distances are computed
 INDEX_ERROR = 0.05  # any: an audit lists so many neighbours that much less is certain
 LOOKED_AT = 1_000  # names of images
-BEGINNING = 8192  # bytes of a page, its title among them
+TITLE = b"nearworth</title>"  # every page has it
+DEMO = ("nearworth-demo-train.csv", "nearworth-demo-values.csv", "nearworth-demo-report.html")
 
 
 def detect(*, output: str, force: bool, as_json: bool, **given: Any) -> None:
@@ -45,7 +48,7 @@ def report(*, output: str, force: bool, as_json: bool, show: bool, **given: Any)
 
     if not output:  # the page that the same command wrote before is replaced, and no other file
         output = f"{Path(given['train']).name.split('.')[0]}-report.html"
-        force = force or _is_a_page(Path(output))
+        force = force or (Path(output).is_file() and TITLE in Path(output).read_bytes())
     _check_page(output, force, given)
     audited = Audited.make(given)
     _write_page(output, render_report(audited.audit, audited.data.rows, audited.selection), show)
@@ -110,14 +113,6 @@ def _with_images(given: dict[str, Any]) -> Data:
             problem = f"--image-column: {str(name)!r} is outside the folder {str(allowed)!r}. Allow it: --images-below."
             raise InputError(problem, add=("--images-below", str(path.parent)))
     return replace(data, rows=replace(rows, images_below=allowed))
-
-
-def _is_a_page(path: Path) -> bool:
-    """Whether a file is a report of ours."""
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return b"nearworth</title>" in file.read(BEGINNING)
 
 
 class Audited(NamedTuple):
@@ -250,3 +245,35 @@ def parse_shape(text: str, n_columns: int) -> tuple[int, ...]:
     if (size := math.prod(shape)) != n_columns:
         raise InputError(f"--image-shape {text} is {size:,} numbers, but rows are compared by {n_columns:,}.")
     return shape
+
+
+def demo(seed: int, folder: str) -> None:
+    if not Path(folder).is_dir():
+        raise InputError(f"{folder}: there is no such folder to write to.")
+    X, y, X_val, y_val, flipped = nw.datasets.noisy_digits(random_state=seed)
+    audit = nw.audit_labels(X, y, 10)
+    _print_suspects(audit, flipped)
+    valuation = nw.KNNShapley(10, standard_errors=True).fit(X, y).value(X_val, y_val)
+    train, values, report = (str(Path(folder) / name) for name in DEMO)
+    write_columns({"row": np.arange(len(y))} | value_columns(valuation), values)
+    write_columns({f"pixel_{i:02}": pixel.astype(np.int64) for i, pixel in enumerate(X.T)} | {"label": y}, train)
+    audit.report(report, image_shape=(8, 8), title="handwritten digits")
+    click.echo(f"\nWhat every row is worth  {values}")
+    click.echo(f"Look and decide          {report}  (open it in a browser)")
+    click.echo(f"The data                 {train}")
+    click.echo("\nTry next, which lists the same suspects, then with a table of yours:")
+    click.echo(f"  nearworth detect {shlex.quote(train)} --target label --features 'pixel_*' -o suspects.csv")
+    click.echo("  nearworth report --help")
+
+
+def _print_suspects(audit: nw.LabelAudit, flipped: Any) -> None:
+    wrong, suspects = set(flipped.tolist()), audit.suspects().tolist()
+    found = len(wrong.intersection(suspects))
+    click.echo(f"{len(wrong)} of {len(audit):,} labels of handwritten digits were made wrong. The 10 worst suspects:")
+    click.echo("   row  given  suggested  quality  label is")
+    for row in suspects[:10]:
+        given, suggested, truth = audit.given[row], audit.suggested[row], "wrong" if row in wrong else "right"
+        click.echo(f"{row:6}  {given:5}  {suggested:9}  {audit.quality[row]:7.1%}  {truth}")
+    precision, recall = found / max(len(suspects), 1), found / len(wrong)
+    said = f"{precision:.0%} precision, {recall:.0%} recall"
+    click.echo(f"\n{len(suspects)} rows are suspect and {found} of them wrong: {said}.")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any
 
@@ -16,20 +14,6 @@ MODEL = ("n_neighbors", "metric", "utility", "semivalue", "search", "max_error",
 SEMIVALUES = ("shapley", "banzhaf", "loo", "composite")
 BAR_DELAY = 2.0  # seconds before a bar is shown
 QUIET_KEY = "nearworth.quiet"  # in the context of a command: whether messages are printed
-
-
-def semivalue(text: str) -> str | tuple[str, float, float]:
-    """The semivalue as `KNNShapley` takes it.
-
-    >>> semivalue("beta:1,4"), semivalue("banzhaf")
-    (('beta', 1.0, 4.0), 'banzhaf')
-    """
-    if text in SEMIVALUES:
-        return text
-    with suppress(ValueError):
-        if beta := re.fullmatch("beta:([^,]+),([^,]+)", text):
-            return "beta", float(beta[1]), float(beta[2])
-    raise click.BadParameter(f"{text!r} is not one of {', '.join(SEMIVALUES)} or beta:A,B, such as beta:1,4.")
 
 
 class Progress:
@@ -116,8 +100,7 @@ def neighbors(default: int) -> Option:
 
 
 def semivalues(default: str) -> Option:
-    what = f"{', '.join(SEMIVALUES)} or beta:A,B."
-    return Option(["--semivalue"], default=default, metavar="NAME", type=semivalue, help=what)
+    return Option(["--semivalue"], default=default, type=Choice(SEMIVALUES), help="How coalitions are weighed.")
 
 
 CHECKPOINT = Option(

@@ -34,8 +34,8 @@ QUICK = {
 
 
 def value(
-    *, output: str, force: bool, as_json: bool, checkpoint: str | None, cluster: str | None, scratch: str | None,
-    **given: Any,
+    *, output: str, force: bool, as_json: bool, cluster: str | None, checkpoint: str | None,
+    checkpoint_interval: float, scratch: str | None, **given: Any,
 ) -> None:  # fmt: skip
     model = pop_model(given)
     check_output(output, force, inputs=(given["train"], given["validation"]))
@@ -46,7 +46,8 @@ def value(
     est = nw.KNNShapley(**model, task=data.task, standard_errors=True, random_state=0, progress=progress)
     est.fit(data.X, data.y)
     with cluster_client(cluster, workers) as client:
-        valuation = est.value(data.X_val, data.y_val, checkpoint=checkpoint, executor=client, scratch=scratch)
+        kept = {"checkpoint": checkpoint, "checkpoint_interval": checkpoint_interval}
+        valuation = est.value(data.X_val, data.y_val, executor=client, scratch=scratch, **kept)
     if valuation.resumed:
         print_message(f"{valuation.resumed:,} of {valuation.n_val:,} validation points came from {checkpoint}")
     summary = _summary(valuation) | {"columns": data.columns}
@@ -109,11 +110,10 @@ def cluster_client(cluster: str | None, n_jobs: int | None) -> Iterator[Any]:
 
 def owners(
     *, output: str, force: bool, as_json: bool, owner_column: str, budget: str | None, negative: str, analyst: bool,
-    earlier: str | None, **given: Any,
+    **given: Any,
 ) -> None:  # fmt: skip
     model, rules = pop_model(given), dict[str, Any](negative=negative, analyst=analyst)
-    check_output(output, force, (*FORMATS, ".html"), inputs=(given["train"], given["validation"], earlier))
-    before = None if earlier is None else _read_earlier(earlier)
+    check_output(output, force, (*FORMATS, ".html"), inputs=(given["train"], given["validation"]))
     data = prepare(**given, id_column=owner_column)
     est = nw.KNNShapley(**model, task=data.task, standard_errors=True, random_state=0).fit(data.X, data.y)
     names = data.rows.ids.take(data.numbers).to_pylist()
@@ -123,15 +123,14 @@ def owners(
             "Name one, or leave these rows out of the file."
         )
     values = est.value_owners(names, data.X_val, data.y_val)
-    comparison = None if before is None else values.compare(before)
     payments = {} if budget is None else values.payments(budget, **rules)
     paid = [f"{owner}: {amount:.2f}" for owner, amount in payments.items()]
-    print_message("\n".join([str(values), *paid, *([] if comparison is None else [str(comparison)])]))
+    print_message("\n".join([str(values), *paid]))
     suffix = Path(output).suffix.lower()
     if suffix == ".html":
         from nearworth.report.page import render_statements
 
-        page = render_statements(values, Path(given["train"]).name, budget, comparison, rules)
+        page = render_statements(values, Path(given["train"]).name, budget, rules)
         write_bytes(output, lambda file: file.write(page.encode()))
     elif suffix == ".json":
         write_bytes(output, lambda file: file.write(values.to_json().encode()))
@@ -145,15 +144,6 @@ def owners(
         write_results(frame, summary, STDOUT, as_json)
     if output != STDOUT:
         print_message(f"They are in {output}")
-
-
-def _read_earlier(path: str) -> nw.OwnerValues:
-    try:
-        return nw.OwnerValues.from_json(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}.") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: is no .json that `nearworth owners` wrote.") from error
 
 
 def retrieval(

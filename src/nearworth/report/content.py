@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix, IntVector
-from nearworth.report.cells import Cells, id_text, take
-from nearworth.report.images import image_files, image_order, pixels
-from nearworth.report.plane import by_lot, places
+from nearworth.report.shown import Cells, by_lot, id_text, image_files, image_order, pixels, places, take
 
 if TYPE_CHECKING:
     from nearworth.audit.result import LabelAudit
