@@ -666,9 +666,7 @@ def test_a_tab_for_each_kind_of_finding(show, browser, tmp_path, rng):
 def without_labels(rng, n=6):
     """Rows without a label, which look like the second class."""
     near, suggested = rng.integers(0, 200, (n, 10)), np.array(["b"] * n, dtype=object)
-    return Suggestions(
-        np.arange(200, 200 + n), suggested, np.linspace(0.9, 0.4, n), near, np.ones((n, 10)), np.arange(n)
-    )
+    return Suggestions(np.arange(200, 200 + n), suggested, np.linspace(0.9, 0.4, n), near, np.ones((n, 10)))
 
 
 def test_rows_without_a_label_are_a_list_of_their_own(show, rng):

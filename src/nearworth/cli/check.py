@@ -122,12 +122,11 @@ def _json(found: list[New], verdict: str) -> str:
 def _sarif(found: list[New], verdict: str) -> str:
     """Lines are those of a CSV with a header and no line breaks within cells."""
     file, level = verdict.rpartition(": ")[0], "error" if verdict.endswith("failed") else "note"
-    results: list[dict[str, Any]] = [
-        {"ruleId": new.kind, "level": level, "message": {"text": new.message}} for new in found
-    ]
-    for result, new in zip(results, found, strict=True):
+    results = []
+    for new in found:
         place = {"artifactLocation": {"uri": file}, "region": {"startLine": 1 if new.row is None else new.row + 2}}
-        result["locations"] = [{"physicalLocation": place}]
+        result = {"ruleId": new.kind, "level": level, "message": {"text": new.message}}
+        results.append(result | {"locations": [{"physicalLocation": place}]})
     tool = {"driver": {"name": "nearworth", "version": nw.__version__}}
     return json.dumps({"version": "2.1.0", "runs": [{"tool": tool, "results": results}]}, indent=1)
 

@@ -30,14 +30,11 @@ def command(work: str, *params: click.Parameter) -> Callable[[Callable[[], None]
     *options.data(n_neighbors=5),
     options.CHECKPOINT,
     Option(["--checkpoint-interval"], default=30.0, type=FloatRange(min=0), help="Seconds between two checkpoints."),
-    Option(
-        ["--cluster"], metavar="ADDRESS",
-        help="Work on a Dask cluster: tcp://..., tls://..., or local for one on this machine (--jobs workers).",
-    ),
+    Option(["--cluster"], metavar="ADDRESS", help="Work on a Dask cluster: tcp://..., or local to start one here."),
     Option(["--scratch"], metavar="DIR", help="A folder that all workers can read, for the training data."),
     *options.output(RESULTS.format("values"), default="-"),
     options.json(),
-)  # fmt: skip
+)
 def value() -> None:
     """Say what every row of TRAIN is worth.
 
@@ -117,11 +114,8 @@ def scan() -> None:
     Option(["--max-new-duplicates"], default=0, type=IntRange(min=0), help="Accept this many new duplicates."),
     Option(["--max-new-leaks"], default=0, type=IntRange(min=0), help="Accept this many new leaks of --validation."),
     Option(["--max-fdr"], type=FloatRange(0, 1), help="At most this share of false positives among suspects."),
-    Option(
-        ["--format", "form"], default="text", type=Choice(["text", "json", "markdown", "sarif", "junit"]),
-        help="For people or for machines.",
-    ),
-)  # fmt: skip
+    Option(["--format", "form"], default="text", type=Choice(["text", "json", "markdown", "sarif", "junit"])),
+)
 def check() -> None:
     """Fail with exit code 3 on findings in TRAIN that are not in the baseline, and name them.
 
@@ -164,7 +158,7 @@ def review() -> None:
     Option(["--analyst"], is_flag=True, help="Give a share of the budget to whoever builds the model."),
     *options.output("Statements as .html; owners as .json, .csv, .parquet; - is CSV on stdout.", "-"),
     options.json(),
-)  # fmt: skip
+)
 def owners() -> None:
     """Say what the rows of each owner are worth together, with owners as players, and what each is paid.
 
@@ -220,11 +214,8 @@ def apply() -> None:
 @command(
     "detect:demo",
     Option(["--seed"], default=0, type=IntRange(min=0), help="Seed of the labels that are made wrong."),
-    Option(
-        ["-o", "--output", "folder"], default=".", metavar="DIR", show_default=False,
-        help="Folder to write to; by default the current one.",
-    ),
-)  # fmt: skip
+    Option(["-o", "--output", "folder"], default=".", metavar="DIR", help="Folder to write to."),
+)
 def demo() -> None:
     """Find wrong labels among handwritten digits.
 

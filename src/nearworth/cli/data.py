@@ -20,14 +20,14 @@ from nearworth._common.types import IntVector, Task
 from nearworth.cli.options import print_message
 from nearworth.inputs.features import check_features
 from nearworth.report.content import Rows
-from nearworth.tables import InputError, listed
+from nearworth.tables import InputError, listed, number_of
 from nearworth.tables.labels import Target, TargetReader
 from nearworth.tables.read import DataFile, read
 from nearworth.tables.readers import kind_of
 from nearworth.tables.write import STDOUT, records, write_columns
 
 RESERVED = ("row", "value", "standard_error", "rank", "lower", "upper", "given", "suggested", "quality", "why")
-MOST_LINES = 40  # of columns and their treatment
+MOST_LINES = 40  # about labels, columns and their treatment
 LONG_RUN = 6  # this many neighbouring columns with the same treatment become one line
 MOST_NAMES = 12  # of columns in messages
 LIKELY_TARGETS = ("label", "labels", "target", "class", "category", "y")  # in lower case
@@ -45,7 +45,6 @@ class Data:
     task: Task
     rows: Rows
     columns: list[str]  # "name: treatment" for each column of the file
-    remarks: list[str]
     source: DataFile  # all rows of the file
 
     @property
@@ -66,13 +65,9 @@ class Data:
 def prepare(dry_run: bool, **given: Any) -> Data:
     """Load the data and say what becomes of each column; a dry run ends here."""
     data = load(**given)
-    lines = collapsed(data.columns)
-    n_more = len(lines) - MOST_LINES
-    if n_more > 0:
-        lines = [*lines[:MOST_LINES], f"and {n_more:,} more columns, or runs of columns"]
-    width = data.X.shape[1]
-    size = f"{len(data.y):,} rows; each is compared by {width:,} number{'s' * (width != 1)}:"
-    print_message("\n  ".join(["\n".join([*data.remarks, size]), *lines]))
+    notes, compared = data.rows.notes, number_of("number", data.X.shape[1])
+    more = [f"and {len(notes) - MOST_LINES:,} lines more"] if len(notes) > MOST_LINES else []
+    print_message("\n  ".join([f"{len(data.y):,} rows; each is compared by {compared}:", *notes[:MOST_LINES], *more]))
     if dry_run:
         print_message("Dry run: nothing was computed or written.")
         raise click.exceptions.Exit(0)
@@ -116,7 +111,7 @@ def load(
     )  # fmt: skip
     return Data(
         _labelled(X, labels), labels.y, _labelled(X_val, trusted), None if trusted is None else trusted.y,
-        task=labels.task, rows=rows, columns=columns, remarks=remarks, source=source,
+        task=labels.task, rows=rows, columns=columns, source=source,
     )  # fmt: skip
 
 

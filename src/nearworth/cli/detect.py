@@ -132,8 +132,8 @@ class Audited(NamedTuple):
         texts = [id_text(label) for label in audit.given[suspects].tolist()]
         known = kept.judged(data, data.numbers[suspects], texts)
         if found is not None:
-            answered = kept.judged(data, found.rows[found.order], [""] * len(found.order))
-            found = replace(found, order=found.order[~answered])
+            is_open = ~kept.judged(data, found.rows, [""] * len(found.rows))
+            found = Suggestions(*(part[is_open] for part in found))
         rows = replace(data.rows, judged=suspects[known], unlabelled=found)
         return cls(replace(data, rows=rows), audit, selection, suspects[~known])
 
@@ -145,10 +145,8 @@ class Audited(NamedTuple):
         found = self.data.rows.unlabelled
         if found is None:
             return rows
-        order = found.order
-        others = self.data.names(found.rows[order])
-        others |= {"suggested": found.suggested[order], "quality": found.certainty[order]}
-        others["why"] = ["no label; its nearest rows suggest this one, with this probability"] * len(order)
+        others = self.data.names(found.rows) | {"suggested": found.suggested, "quality": found.certainty}
+        others["why"] = ["no label; its nearest rows suggest this one, with this probability"] * len(found.rows)
         parts = {"suspect": rows, "unlabelled": pa.table(others)}
         with_status = [part.append_column("status", [[name] * len(part)]) for name, part in parts.items()]
         return pa.concat_tables(with_status, promote_options="permissive")
@@ -162,7 +160,7 @@ class Audited(NamedTuple):
         if len(rows.judged):
             said.append(f"{number_of('row', len(rows.judged))} judged before (listed with --ask-again).")
         if rows.unlabelled is not None:
-            said.append(f"{number_of('row', len(rows.unlabelled.order))} without a label, with a suggestion each.")
+            said.append(f"{number_of('row', len(rows.unlabelled.rows))} without a label, with a suggestion each.")
         if audit.n_errors.basis == "review" and n_suspects:
             share = audit.precision(self.suspects)
             said.append(f"{share.estimate:.0%} of those listed ({share.lower:.0%} to {share.upper:.0%}).")
@@ -221,7 +219,8 @@ def _suggestions(audit: nw.LabelAudit, data: Data, metric: str) -> Suggestions |
         return None
     suggested, certainty, nearest = suggest(audit, data.rows.X[rows])
     distances = np.sqrt(nearest.keys) if metric in ("euclidean", "l2") else nearest.keys  # keys are squares
-    return Suggestions(rows, suggested, certainty, nearest.rows, distances, np.argsort(-certainty, kind="stable"))
+    found, order = (rows, suggested, certainty, nearest.rows, distances), np.argsort(-certainty, kind="stable")
+    return Suggestions(*(part[order] for part in found))
 
 
 def _pop_selection(given: dict[str, Any]) -> dict[str, Any]:

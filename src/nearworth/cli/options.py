@@ -79,10 +79,7 @@ SELECTION = [
     Option(["--max-fdr"], type=FloatRange(0, 1), help="At most this share of false positives."),
     Option(["--ask-again"], is_flag=True, help="Also list rows judged before (nearworth-decisions.json)."),
 ]
-REVIEW = Option(
-    ["--review"], multiple=True, type=PATH, metavar="FILE",
-    help="Decisions exported from a review: counts and --max-fdr lists rest on them. Repeat it for later reviews.",
-)  # fmt: skip
+REVIEW = Option(["--review"], multiple=True, type=PATH, metavar="FILE", help="Decisions of a review (repeatable).")
 IMAGES = [
     Option(["--image-shape"], metavar="HxW", help="Rows are images: 28x28, or 32x32x3 in colour."),
     Option(["--image-column"], metavar="COL", help="Column with image files, relative to TRAIN and below its folder."),
@@ -93,6 +90,7 @@ QUIET = Option(
     ["--quiet", "-q"], is_flag=True, expose_value=False, help="Only errors on stderr.",
     callback=lambda ctx, _, quiet: ctx.meta.update({QUIET_KEY: quiet}),
 )  # fmt: skip
+CHECKPOINT = Option(["--checkpoint"], metavar="DIR", help="Store progress here; the same command goes on from there.")
 
 
 def neighbors(default: int) -> Option:
@@ -103,23 +101,13 @@ def semivalues(default: str) -> Option:
     return Option(["--semivalue"], default=default, type=Choice(SEMIVALUES), help="How coalitions are weighed.")
 
 
-CHECKPOINT = Option(
-    ["--checkpoint"], metavar="DIR", help="Store progress here; the same command continues where it stopped."
-)
-
-
 def model(n_neighbors: int, search: str = "exact") -> list[click.Parameter]:
     """Which values, between which distances, how exactly, and on what part of the machine."""
     return [
         neighbors(n_neighbors),
-        Option(
-            ["--task"], type=Choice(["classification", "regression"]), help="By default guessed from the target."
-        ),
+        Option(["--task"], type=Choice(["classification", "regression"]), help="By default, as the target looks."),
         Option(["--metric"], default="euclidean", help="Distance between rows: any name scikit-learn knows."),
-        Option(
-            ["--utility"], type=Choice(["soft", "original"]), default="soft",
-            help="What a model is worth: soft labels, or those of Jia et al. 2019.",
-        ),
+        Option(["--utility"], type=Choice(["soft", "original"]), default="soft", help="What a model is worth."),
         semivalues("shapley"),
         Option(
             ["--search"], type=Choice(["exact", "auto", "lsh", "faiss"]), default=search,

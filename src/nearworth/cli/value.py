@@ -50,8 +50,8 @@ def value(
         valuation = est.value(data.X_val, data.y_val, executor=client, scratch=scratch, **kept)
     if valuation.resumed:
         print_message(f"{valuation.resumed:,} of {valuation.n_val:,} validation points came from {checkpoint}")
-    summary = _summary(valuation) | {"columns": data.columns}
     print_message(str(valuation))
+    summary = _summary(valuation) | {"columns": data.columns}
     write_results(data.names(data.numbers) | value_columns(valuation), summary, output, as_json)
     if output != STDOUT:
         print_message(f"Values of {len(data.y):,} rows are in {output}")
@@ -97,10 +97,9 @@ def cluster_client(cluster: str | None, n_jobs: int | None) -> Iterator[Any]:
     try:
         with dask.config.set(QUICK):
             client = distributed.Client(**where)
-    except ValueError as error:
-        raise ValueError(f"--cluster must be {LOCAL} or the address of a Dask scheduler: {error}") from error
-    except OSError as error:
-        raise OSError(f"--cluster: no Dask scheduler answers at {cluster!r} ({error}).") from error
+    except (ValueError, OSError) as error:
+        hint = f"Give the address of one, such as tcp://host:8786, or {LOCAL}."
+        raise OSError(f"--cluster: no Dask scheduler answers at {cluster!r} ({error}). {hint}") from error
     with client:
         try:
             yield client
