@@ -120,7 +120,7 @@ def test_an_internal_error_is_one_line_too(command, tmp_path, monkeypatch):
     def fail(**_):
         raise ZeroDivisionError("a\nb")
 
-    monkeypatch.setattr("nearworth.cli.apply.apply", fail)
+    monkeypatch.setattr("nearworth.cli.decisions.apply", fail)
     code, out, err = command("apply", "d.csv", "t.csv", "-o", "c.csv")
     assert (code, out) == (1, "")
     assert "internal error, please report it: ZeroDivisionError: a b (NEARWORTH_DEBUG=1 shows more)" in one_line(err)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import nearworth as nw
-from nearworth.cli.apply import apply
+from nearworth.cli.decisions import apply
 from nearworth.datasets import noisy_digits
 from nearworth.report.content import Rows, Suggestions
 from nearworth.report.page import render_report

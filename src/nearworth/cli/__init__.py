@@ -6,8 +6,7 @@
       value.py        value (here or on a Dask cluster), owners, retrieval, plan, merge
       detect.py       detect, report, review, scan, and demo, which is detect, report and value on the digits
       check.py        check, the gate
-      apply.py        apply
-      decisions.py    decisions as exported, answers of reviews, and what is kept beside the data so as not to ask again
+      decisions.py    apply; decisions as exported, answers of reviews, and what is kept so as not to ask again
       bench.py        bench speed, bench paper
 
     value, detect, report and plan read files with data.py (files to arrays; labels are in tables/labels.py).
@@ -39,8 +38,6 @@ class CommandLine(click.Group):
     """A group of commands that shows no traceback: one line on standard error and an exit code."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        if not kwargs.get("standalone_mode", True):
-            return super().main(*args, **kwargs)
         warnings.showwarning = _show_warning  # type: ignore[assignment]
         try:
             code = super().main(*args, **kwargs | {"standalone_mode": False})

@@ -30,7 +30,7 @@ def command(work: str, *params: click.Parameter) -> Callable[[Callable[[], None]
     *options.data(n_neighbors=5),
     options.CHECKPOINT,
     Option(["--checkpoint-interval"], default=30.0, type=FloatRange(min=0), help="Seconds between two checkpoints."),
-    Option(["--cluster"], metavar="ADDRESS", help="Work on a Dask cluster: tcp://..., or local to start one here."),
+    Option(["--cluster"], metavar="ADDRESS", help="Work on the Dask cluster of this scheduler: tcp://..."),
     Option(["--scratch"], metavar="DIR", help="A folder that all workers can read, for the training data."),
     *options.output(RESULTS.format("values"), default="-"),
     options.json(),
@@ -45,7 +45,7 @@ def value() -> None:
     nearworth value train.csv --target label --validation trusted.csv -o values.csv
     nearworth value train.parquet --target label --features 'emb_*' --metric cosine -o values.parquet
     nearworth value houses.csv --target price --task regression --ignore notes
-    nearworth value large.parquet --target label --checkpoint run/ --cluster local -o values.parquet
+    nearworth value large.parquet --target label --checkpoint run/ -o values.parquet
     """
 
 
@@ -191,7 +191,7 @@ def retrieval() -> None:
 
 
 @command(
-    "apply:apply",
+    "decisions:apply",
     Argument(["decisions"], type=options.PATH),
     Argument(["train"], type=options.PATH),
     *options.output("Where the corrected data go."),
@@ -230,25 +230,21 @@ def demo() -> None:
 
 @command(
     "value:plan",
-    Argument(["what"], nargs=-1, required=True, metavar="TRAIN | N_TRAIN [N_VAL]"),
+    Argument(["train"], type=options.PATH),
     Option(["--for", "purpose"], type=Choice(["value", "detect"]), default="value", help="Which command to plan."),
-    Option(["-d", "--columns"], default=64, type=IntRange(min=1), help="Sizes: numbers per row."),
-    Option(["--classes"], default=10, type=IntRange(min=1), help="Sizes: distinct labels."),
     *options.TABLE,
     *options.model(n_neighbors=5),
 )
 def plan() -> None:
     """Say what a run would need, before anything runs: threads, memory, time, and what would be cheaper.
 
-    For a file, TRAIN is read and prepared as by `nearworth value`, and the rows of the --validation file are counted.
-    For sizes, N_TRAIN rows are valued on N_VAL validation rows. Times come from a short trial on this machine, on some
-    of your rows or on random ones. --for detect gives the time of an audit of a file or of N_TRAIN rows, for each way
-    to find neighbours.
+    TRAIN is read and prepared as by `nearworth value`, and the rows of the --validation file are counted. Times come
+    from a short trial on this machine, on some of your rows. --for detect gives the time of an audit, for each way to
+    find neighbours.
 
     \b
-    nearworth plan train.csv --target label --validation trusted.csv
-    nearworth plan 1000000 1000 -d 128 --max-memory 1GB
-    nearworth plan 1000000 -d 64 --for detect
+    nearworth plan train.csv --target label --validation trusted.csv --max-memory 1GB
+    nearworth plan train.csv --target label --for detect
     """
 
 

@@ -37,7 +37,8 @@ class Cells:
 
     def __init__(self, rows: Rows, n_rows: int) -> None:
         self._columns, self._X = rows.cells, None
-        if not rows.cells and rows.X is not None and not has_images(rows) and rows.X.shape[1] <= MOST_FEATURES:
+        has_image = rows.image_shape is not None or rows.image_names is not None
+        if not rows.cells and rows.X is not None and not has_image and rows.X.shape[1] <= MOST_FEATURES:
             names = rows.names or [f"feature {j}" for j in range(rows.X.shape[1])]
             self._columns, self._X = {name: j for j, name in enumerate(names)}, rows.X
         looked_at = np.unique(np.linspace(0, n_rows - 1, LOOKED_AT).astype(np.intp)) if n_rows else np.arange(0)
@@ -45,8 +46,7 @@ class Cells:
         lengths = {name: prose_length(cells) for name, cells in known.items()}
         longest = max(lengths, key=lambda name: lengths[name], default=None)
         self.text = longest if longest is not None and lengths[longest] else None  # the column that is read as prose
-        names = [name for name in self._columns if name != self.text][: MOST_CELLS - (self.text is not None)]
-        self.names = names if self.text is None else [self.text, *names]
+        self.names = sorted(self._columns, key=lambda name: name != self.text)[:MOST_CELLS]  # prose first
         self.omitted = len(self._columns) - len(self.names)
         self.scales = [deviation(known[name]) for name in self.names]
 
@@ -63,10 +63,6 @@ class Cells:
         limit = next((limit for limit in LIMITS if np.minimum(sizes, limit).sum() <= room), LIMITS[-1])
         cut = [[cell if len(cell) <= limit else f"{cell[:limit]}…" for cell in column] for column in columns]
         return [list(cells) for cells in zip(*cut, strict=True)], room - int(np.minimum(sizes, limit).sum())
-
-
-def has_images(rows: Rows) -> bool:
-    return rows.image_shape is not None or rows.image_names is not None
 
 
 def prose_length(cells: list[Any]) -> float:
