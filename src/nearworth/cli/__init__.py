@@ -38,7 +38,7 @@ class CommandLine(click.Group):
     """A group of commands that shows no traceback: one line on standard error and an exit code."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        warnings.showwarning = _show_warning  # type: ignore[assignment]
+        warnings.showwarning = lambda message, *_, **__: _print_line(f"warning: {message}")
         try:
             code = super().main(*args, **kwargs | {"standalone_mode": False})
         except BaseException as error:
@@ -129,7 +129,3 @@ def _interrupted(arguments: list[str]) -> str:
 
 def _print_line(message: str, hint: str = "") -> None:
     click.echo(f"nearworth: {' '.join(message.split())}{hint}", err=True)
-
-
-def _show_warning(message: Any, *_: Any, **__: Any) -> None:
-    _print_line(f"warning: {message}")

@@ -45,7 +45,7 @@ def check(*, baseline: str, update: bool, form: str, max_fdr: float | None, **gi
     click.echo(FORMS[form](found, f"{Path(given['train']).as_posix()}: {'failed' if over else 'passed'}"))
     if update:
         rows = {key: known.get(key, "") for key in keys}
-        place = dict(zip(data.numbers.tolist(), keys, strict=True))
+        place = dict(zip(data.rows.numbers.tolist(), keys, strict=True))
         for new in (new for new in found if new.row is not None):
             rows[place[new.row]] = " ".join(dict.fromkeys([*rows[place[new.row]].split(), new.kind]))
         content = {"labels": sorted(own), "rows": rows, "version": 1}
@@ -61,7 +61,7 @@ def _find(data: Data, keys: list[str], known: dict[str, str], fdr: dict[str, Any
     new = np.array([key not in known for key in keys])
     if not new.any() and data.X_val is None:
         return []
-    scan, numbers = nw.scan(data.X, data.y, data.X_val, data.y_val, task=data.task, **model), data.numbers
+    scan, numbers = nw.scan(data.X, data.y, data.X_val, data.y_val, task=data.task, **model), data.rows.numbers
     found = [New("suspect", row, said) for row, said in _suspects(data, new, scan.labels, fdr, model) if new[row]]
     for group in scan.duplicates.groups or []:
         copied = {row: numbers[group[group != row][0]] for row in group[new[group]].tolist()}
@@ -84,7 +84,7 @@ def _suspects(data: Data, new: Any, audit: nw.LabelAudit, fdr: dict[str, Any], m
 
 def _keys(data: Data) -> list[str]:
     """A key for each row: the same whatever the order of rows, another if a cell changes."""
-    cells, seen = row_keys(data.source, data.rows.target, data.numbers), Counter[str]()
+    cells, seen = row_keys(data.source, data.rows.target, data.rows.numbers), Counter[str]()
     names = [f"{key} {label}" for key, label in zip(cells, data.y.tolist(), strict=True)]
     for i, name in enumerate(names):
         seen[name] += 1

@@ -29,7 +29,6 @@ def command(work: str, *params: click.Parameter) -> Callable[[Callable[[], None]
     "value:value",
     *options.data(n_neighbors=5),
     options.CHECKPOINT,
-    Option(["--checkpoint-interval"], default=30.0, type=FloatRange(min=0), help="Seconds between two checkpoints."),
     Option(["--cluster"], metavar="ADDRESS", help="Work on the Dask cluster of this scheduler: tcp://..."),
     Option(["--scratch"], metavar="DIR", help="A folder that all workers can read, for the training data."),
     *options.output(RESULTS.format("values"), default="-"),
@@ -44,7 +43,6 @@ def value() -> None:
     \b
     nearworth value train.csv --target label --validation trusted.csv -o values.csv
     nearworth value train.parquet --target label --features 'emb_*' --metric cosine -o values.parquet
-    nearworth value houses.csv --target price --task regression --ignore notes
     nearworth value large.parquet --target label --checkpoint run/ -o values.parquet
     """
 
@@ -207,7 +205,6 @@ def apply() -> None:
 
     \b
     nearworth apply decisions.csv train.csv -o cleaned.csv
-    nearworth apply decisions.json train.parquet -o cleaned.parquet
     """
 
 

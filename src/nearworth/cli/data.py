@@ -48,13 +48,8 @@ class Data:
     source: DataFile  # all rows of the file
 
     @property
-    def numbers(self) -> IntVector:
-        """The rows of the file that have a label."""
-        return np.asarray(self.rows.numbers)
-
-    @property
     def unlabelled(self) -> IntVector:
-        return np.setdiff1d(np.arange(len(self.rows.X)), self.numbers)
+        return np.setdiff1d(np.arange(len(self.rows.X)), self.rows.numbers)
 
     def names(self, rows: IntVector) -> dict[str, Any]:
         """The columns that say which rows of the file these are."""
@@ -98,16 +93,17 @@ def load(
     if other is not None and other.is_table != source.is_table:
         raise InputError(f"{other.path}: training and validation must both be tables, or both be arrays (npz, npy).")
     reader, trusted = TargetReader(task, strict, exact_labels), None
-    labels = reader.column(source, _required(source, target)) if source.is_table else reader.array(source, target)
+    name = _required(source, target) if source.is_table else source.y_name
+    labels = reader.column(source, name) if source.is_table else reader.array(source, target)
     if other is not None:
         like = replace(reader, task=labels.task, like=labels)
-        trusted = like.column(other, _required(other, target)) if other.is_table else like.array(other, None)
+        trusted = like.column(other, _required(other, name)) if other.is_table else like.array(other, None)
     features = _table_features if source.is_table else _array_features
-    X, X_val, columns, shown = features(source, other, labels, target, strict, **given)
+    X, X_val, columns, shown = features(source, other, labels, name, strict, **given)
     remarks = [*source.remarks, *(other.remarks if other else ()), *labels.remarks]
     rows = Rows(
-        X, target if source.is_table else source.y_name, numbers=np.flatnonzero(labels.labelled), of_rows=len(X),
-        source=Path(train).name, image_folder=Path(train).parent, notes=[*remarks, *collapsed(columns)], **shown,
+        X, name, numbers=np.flatnonzero(labels.labelled), of_rows=len(X), source=Path(train).name,
+        image_folder=Path(train).parent, notes=[*remarks, *collapsed(columns)], **shown,
     )  # fmt: skip
     return Data(
         _labelled(X, labels), labels.y, _labelled(X_val, trusted), None if trusted is None else trusted.y,
@@ -116,7 +112,7 @@ def load(
 
 
 def _table_features(
-    source: DataFile, other: DataFile | None, labels: Target, target: str | None, strict: bool, *,
+    source: DataFile, other: DataFile | None, labels: Target, target: str, strict: bool, *,
     id_column: str | None, ignore: tuple[str, ...], features: tuple[str, ...], missing: str | None,
     max_categories: int, na_values: tuple[str, ...], image_column: str | None = None, pixels: bool = False,
 ) -> tuple[Any, Any, list[str], dict[str, Any]]:  # fmt: skip
@@ -135,24 +131,27 @@ def _table_features(
     rest = f"left out: {'not among --features' if features else '--ignore'}"
     columns, used = {name: source.table[name] for name in source.table.column_names}, set(compared)
     unused = [f"{name}: {roles.get(name, rest)}" for name in columns if name not in used]
-    shown = {"id_name": f"id_{id_column}" if id_column in RESERVED else id_column}
-    shown |= {"ids": columns.get(id_column), "image_names": columns.get(image_column)}
-    others = {name: cells for name, cells in columns.items() if name not in (target, id_column)}
-    shown["cells"] = {name: cells for name, cells in others.items() if kind_of(cells) != "list"}
+    cells = {name: cells for name, cells in columns.items() if name not in (target, id_column)}
+    shown = {
+        "id_name": f"id_{id_column}" if id_column in RESERVED else id_column,
+        "ids": columns.get(id_column),
+        "image_names": columns.get(image_column),
+        "cells": {name: column for name, column in cells.items() if kind_of(column) != "list"},
+    }
     return X, X_val, [*preparer.describe(), *unused], shown
 
 
 def _array_features(
-    source: DataFile, other: DataFile | None, _labels: Target, _target: str | None, _strict: bool, **given: Any
+    source: DataFile, other: DataFile | None, _labels: Target, _target: str, _strict: bool, **given: Any
 ) -> tuple[Any, Any, list[str], dict[str, Any]]:
     if any(given.get(name) for name in ("id_column", "ignore", "features", "image_column")):
         raise InputError(f"{source.path}: an option names columns, which arrays do not have; leave it out.")
+    width = source.X.shape[1]
     for file in filter(None, (source, other)):
         check_features(file.X, f"{file.path}: X")
-        if file.X.shape[1] != source.X.shape[1]:
-            here, there = file.X.shape[1], source.X.shape[1]
-            raise InputError(f"{file.path}: rows have {here} numbers, but {there} in {source.path}.")
-    columns = [f"X: {source.X.shape[1]:,} columns of {source.X.dtype}, used as they are"]
+        if file.X.shape[1] != width:
+            raise InputError(f"{file.path}: rows have {file.X.shape[1]} numbers, but {width} in {source.path}.")
+    columns = [f"X: {width:,} columns of {source.X.dtype}, used as they are"]
     return source.X, None if other is None else other.X, columns, {}
 
 

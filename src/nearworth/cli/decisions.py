@@ -250,7 +250,7 @@ def _as_reported(labels: list[Any]) -> list[Any]:
 
 def answered(audit: LabelAudit, data: Data, reviews: tuple[str, ...]) -> LabelAudit:
     """The audit with the decisions of one review after the other, each drawn anew as its page was."""
-    position = {number: index for index, number in enumerate(data.numbers.tolist())}  # among the rows audited
+    position = {number: index for index, number in enumerate(data.rows.numbers.tolist())}  # among the rows audited
     for path in reviews:
         made, _ = read_decisions(path, ANSWERS, REVIEWED)
         for row, judged in made.items():

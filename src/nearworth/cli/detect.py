@@ -37,10 +37,8 @@ DEMO = ("nearworth-demo-train.csv", "nearworth-demo-values.csv", "nearworth-demo
 def detect(*, output: str, force: bool, as_json: bool, **given: Any) -> None:
     check_output(output, force, inputs=(given["train"], given["validation"], *given["review"]))
     audited = Audited.make(given)
-    columns = audited.columns()
-    write_results(columns, audited.summary("detect"), output, as_json)
-    where = f" They are in {output}" if len(columns) else f" {output} has a header only"
-    print_message(f"{audited.headline()}{'' if output == STDOUT else where}")
+    write_results(audited.columns(), audited.summary("detect"), output, as_json)
+    print_message(audited.headline() + ("" if output == STDOUT else f" They are in {output}"))
 
 
 def report(*, output: str, force: bool, as_json: bool, show: bool, **given: Any) -> None:
@@ -54,8 +52,7 @@ def report(*, output: str, force: bool, as_json: bool, show: bool, **given: Any)
     _write_page(output, render_report(audited.audit, audited.data.rows, audited.selection), show)
     if as_json:
         print_json(audited.summary("report") | {"output": output})
-    then = "decide, and export" if len(audited.suspects) else "for the pictures"
-    print_message(f"{audited.headline()} Open {output} in a browser, {then}.")
+    print_message(f"{audited.headline()} Open {output} in a browser, decide, and export.")
 
 
 def review(*, number: int, seed: int, blind: bool, output: str, force: bool, **given: Any) -> None:
@@ -80,7 +77,7 @@ def scan(*, output: str, force: bool, as_json: bool, show: bool, **given: Any) -
         _write_page(output, render_report(found.labels, data.rows, {}, found.findings()), show)
     if as_json:
         rows = {"labels": found.labels.suspects()} | {name: what.rows for name, what in found.findings().items()}
-        listed = {name: r.tolist() if name == "leakage" else data.numbers[r].tolist() for name, r in rows.items()}
+        listed = {name: r.tolist() if name == "leakage" else data.rows.numbers[r].tolist() for name, r in rows.items()}
         print_json({"command": "scan", "version": nw.__version__, "summary": found.summary().split("\n"), **listed})
     where = f"Open {output} in a browser, decide, and export." if output else "With -o scan.html: a page of them."
     print_message(f"{found.summary()}\n{where}")
@@ -130,17 +127,19 @@ class Audited(NamedTuple):
         data, audit = audited(given)
         suspects, found = audit.suspects(**selection), _suggestions(audit, data, metric)
         texts = [id_text(label) for label in audit.given[suspects].tolist()]
-        known = kept.judged(data, data.numbers[suspects], texts)
+        known = kept.judged(data, data.rows.numbers[suspects], texts)
         if found is not None:
             is_open = ~kept.judged(data, found.rows, [""] * len(found.rows))
-            found = Suggestions(*(part[is_open] for part in found))
+            found = Suggestions._make(part[is_open] for part in found)
         rows = replace(data.rows, judged=suspects[known], unlabelled=found)
         return cls(replace(data, rows=rows), audit, selection, suspects[~known])
 
     def columns(self) -> Any:
         """The suspects as a table, worst first; then rows without a label, if there are any, surest first."""
         audit, labels = self.audit, {"given": np.asarray(self.data.y), "suggested": self.audit.suggested}
-        rows = pa.table(self.data.names(self.data.numbers) | labels | {"quality": audit.quality, "value": audit.value})
+        rows = pa.table(
+            self.data.names(self.data.rows.numbers) | labels | {"quality": audit.quality, "value": audit.value}
+        )
         rows = rows.take(self.suspects).append_column("why", [[audit.why(int(row)) for row in self.suspects]])
         found = self.data.rows.unlabelled
         if found is None:
@@ -220,7 +219,7 @@ def _suggestions(audit: nw.LabelAudit, data: Data, metric: str) -> Suggestions |
     suggested, certainty, nearest = suggest(audit, data.rows.X[rows])
     distances = np.sqrt(nearest.keys) if metric in ("euclidean", "l2") else nearest.keys  # keys are squares
     found, order = (rows, suggested, certainty, nearest.rows, distances), np.argsort(-certainty, kind="stable")
-    return Suggestions(*(part[order] for part in found))
+    return Suggestions._make(part[order] for part in found)
 
 
 def _pop_selection(given: dict[str, Any]) -> dict[str, Any]:

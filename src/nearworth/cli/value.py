@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 import nearworth as nw  # its names load when first used, so that bad files are refused before scikit-learn is imported
-from nearworth.cli.data import Data, load, prepare, write_results
+from nearworth.cli.data import Data, load, prepare, print_json, write_results
 from nearworth.cli.options import pop_model, print_message, progress
 from nearworth.tables import InputError, listed
 from nearworth.tables.read import count_rows
@@ -24,8 +24,8 @@ PATIENCE = 10  # seconds to wait for a scheduler
 
 
 def value(
-    *, output: str, force: bool, as_json: bool, cluster: str | None, checkpoint: str | None,
-    checkpoint_interval: float, scratch: str | None, **given: Any,
+    *, output: str, force: bool, as_json: bool, checkpoint: str | None, cluster: str | None, scratch: str | None,
+    **given: Any,
 ) -> None:  # fmt: skip
     model = pop_model(given)
     check_output(output, force, inputs=(given["train"], given["validation"]))
@@ -33,13 +33,12 @@ def value(
     est = nw.KNNShapley(**model, task=data.task, standard_errors=True, random_state=0, progress=progress)
     est.fit(data.X, data.y)
     with cluster_client(cluster) as client:
-        kept = {"checkpoint": checkpoint, "checkpoint_interval": checkpoint_interval}
-        valuation = est.value(data.X_val, data.y_val, executor=client, scratch=scratch, **kept)
+        valuation = est.value(data.X_val, data.y_val, checkpoint=checkpoint, executor=client, scratch=scratch)
     if valuation.resumed:
         print_message(f"{valuation.resumed:,} of {valuation.n_val:,} validation points came from {checkpoint}")
     print_message(str(valuation))
     summary = _summary(valuation) | {"columns": data.columns}
-    write_results(data.names(data.numbers) | value_columns(valuation), summary, output, as_json)
+    write_results(data.names(data.rows.numbers) | value_columns(valuation), summary, output, as_json)
     if output != STDOUT:
         print_message(f"Values of {len(data.y):,} rows are in {output}")
 
@@ -91,12 +90,14 @@ def owners(
     *, output: str, force: bool, as_json: bool, owner_column: str, budget: str | None, negative: str, analyst: bool,
     **given: Any,
 ) -> None:  # fmt: skip
+    from nearworth.report.page import render_statements
+
     model, rules = pop_model(given), dict[str, Any](negative=negative, analyst=analyst)
     check_output(output, force, (*FORMATS, ".html"), inputs=(given["train"], given["validation"]))
     data = prepare(**given, id_column=owner_column)
     est = nw.KNNShapley(**model, task=data.task, standard_errors=True, random_state=0).fit(data.X, data.y)
-    names = data.rows.ids.take(data.numbers).to_pylist()
-    if missing := [int(row) for row, name in zip(data.numbers, names, strict=True) if not str(name or "").strip()]:
+    names = data.rows.ids.take(data.rows.numbers).to_pylist()
+    if missing := [int(row) for row, name in zip(data.rows.numbers, names, strict=True) if not str(name or "").strip()]:
         raise InputError(
             f"{given['train']}: --owner-column {owner_column} names no owner in rows {listed(missing)}. "
             "Name one, or leave these rows out of the file."
@@ -105,24 +106,19 @@ def owners(
     payments = {} if budget is None else values.payments(budget, **rules)
     paid = [f"{owner}: {amount:.2f}" for owner, amount in payments.items()]
     print_message("\n".join([str(values), *paid]))
-    suffix = Path(output).suffix.lower()
-    if suffix == ".html":
-        from nearworth.report.page import render_statements
-
-        page = render_statements(values, Path(given["train"]).name, budget, rules)
-        write_bytes(output, lambda file: file.write(page.encode()))
-    elif suffix == ".json":
-        write_bytes(output, lambda file: file.write(values.to_json().encode()))
-    summary = {"command": "owners", "how": values.how, "payments": {str(k): v for k, v in payments.items()}}
-    frame = values.to_frame("pyarrow")
+    frame, suffix = values.to_frame("pyarrow"), Path(output).suffix.lower()
     if payments:
         frame = frame.append_column("payment", [[payments[owner] for owner in values]])
+    summary = {"command": "owners", "how": values.how, "payments": {str(k): v for k, v in payments.items()}}
     if suffix not in (".html", ".json"):
         write_results(frame, summary, output, as_json)
-    elif as_json:
-        write_results(frame, summary, STDOUT, as_json)
-    if output != STDOUT:
-        print_message(f"They are in {output}")
+        return
+    page = render_statements(values, Path(given["train"]).name, budget, rules)
+    text = page if suffix == ".html" else values.to_json()
+    write_bytes(output, lambda file: file.write(text.encode()))
+    if as_json:
+        print_json(summary | {"output": output})
+    print_message(f"They are in {output}")
 
 
 def retrieval(

@@ -42,7 +42,7 @@ class Rows:
     images_below: Path | None = None  # where images may be; None for their folder
     source: str = ""
     notes: list[str] = field(default_factory=list)
-    numbers: Any = None  # of the audited rows, where the file has others
+    numbers: Any = None  # of the audited rows in the file; None if it has no others
     of_rows: int | None = None  # in the file
     judged: Any = ()  # rows of the audit that need not be asked about again
     unlabelled: Suggestions | None = None
@@ -170,7 +170,7 @@ class Content:
         found = self.rows.unlabelled
         if found is None:
             return data
-        code, first = Labels(data["labels"]), Suggestions(*(part[:MOST_UNLABELLED] for part in found))
+        code, first = Labels(data["labels"]), Suggestions._make(part[:MOST_UNLABELLED] for part in found)
         near = zip(map(self._in_file, first.near), first.distances.tolist(), strict=True)
         data["unlabelled"] = {
             "row": first.rows.tolist(),
