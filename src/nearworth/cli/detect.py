@@ -136,10 +136,9 @@ class Audited(NamedTuple):
 
     def columns(self) -> Any:
         """The suspects as a table, worst first; then rows without a label, if there are any, surest first."""
-        audit, labels = self.audit, {"given": np.asarray(self.data.y), "suggested": self.audit.suggested}
-        rows = pa.table(
-            self.data.names(self.data.rows.numbers) | labels | {"quality": audit.quality, "value": audit.value}
-        )
+        audit = self.audit
+        columns = {"given": np.asarray(self.data.y), "suggested": audit.suggested, "quality": audit.quality}
+        rows = pa.table(self.data.names(self.data.rows.numbers) | columns | {"value": audit.value})
         rows = rows.take(self.suspects).append_column("why", [[audit.why(int(row)) for row in self.suspects]])
         found = self.data.rows.unlabelled
         if found is None:
