@@ -120,9 +120,9 @@ def apply(*, decisions: str, train: str, output: str, target: str | None, force:
     kinds = Counter(decision.decision for decision in made.values())
     changes = Counter((made[row].given, label) for row, label in new.items())
     which = "".join(f"\n  {a} -> {b}: {count:,}" for (a, b), count in changes.most_common(20))
-    changed = f"{number_of('label', len(new), 'changed')}, {number_of('row', len(removed), 'removed')}"
-    left = f"{kinds['confirm']:,} confirmed, {kinds['skip']:,} skipped"
-    print_message(f"{changed}, {left}; the data are in {output}{which}")
+    gone = f", {number_of('row', len(removed), 'removed')}" if removed else ""
+    rest = f"{kinds['confirm']:,} confirmed, {kinds['skip']:,} skipped"
+    print_message(f"{number_of('label', len(new), 'changed')}{gone}, {rest}; the data are in {output}{which}")
     if keep:
         _keep(source, target, made, output)
 
