@@ -62,7 +62,7 @@ def test_what_was_judged_is_not_asked_again(command, data):
     assert listed(suspects(command, "c.csv", *worst, "--ask-again")[0]) == {31, 62}
     found, err = suspects(command, data)  # the data as they were
     assert listed(found) == {62}
-    assert "2 rows judged before, 1 of which `nearworth apply` has still to change" in err
+    assert "2 rows judged before (listed with --ask-again)" in err
 
 
 def test_the_page_does_not_ask_again_either(command, data):

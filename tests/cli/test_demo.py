@@ -10,7 +10,6 @@ import pytest
 
 import nearworth
 from cli.command_line import installed
-from nearworth.cli.demo import _program
 from nearworth.datasets import noisy_digits
 from nearworth.tables.read import read
 
@@ -37,16 +36,3 @@ def test_demo_finds_most_of_the_wrong_labels(tmp_path):
     listed = [int(line.split(",")[0]) for line in again.stdout.splitlines()[1:]]
     assert len(listed) == suspects
     assert listed[:10] == [int(row) for row in re.findall(r"^ +(\d+) .*(?:right|wrong)$", done.stdout, re.M)]
-
-
-def test_demo_names_the_program_as_it_was_started(tmp_path, monkeypatch):
-    program = tmp_path / "with a space" / "nearworth"
-    program.parent.mkdir()
-    program.write_text("")
-    program.chmod(0o755)
-    monkeypatch.setattr("sys.argv", [str(program), "demo"])
-    assert shlex.split(_program()) == [str(program)]
-    monkeypatch.setenv("PATH", str(program.parent))
-    assert _program() == "nearworth"
-    monkeypatch.setattr("sys.argv", ["-c"])
-    assert _program() == "nearworth"

@@ -52,7 +52,7 @@ def test_detect_values_as_value_does(command, tmp_path, rng):
     write_csv(tmp_path / "train.csv", flowers(rng)[0])
     write_csv(tmp_path / "trusted.csv", flowers(rng, 30)[0])
     data = ["train.csv", "-t", "species", "--id", "name", "-k", "4", "--validation", "trusted.csv", "-q"]
-    for model in (["--utility", "original"], ["--semivalue", "banzhaf"], ["--semivalue", "beta:1,4"], []):
+    for model in (["--utility", "original"], ["--semivalue", "banzhaf"], ["--semivalue", "loo"], []):
         assert command("value", *data, *model, "-o", "v.csv", "--force")[0] == 0
         assert command("detect", *data, *model, "--fraction", "1", "-o", "s.csv", "--force")[0] == 0
         worth, suspects = read("v.csv").table, read("s.csv").table

@@ -61,15 +61,14 @@ def test_without_faiss_it_says_what_to_install(command, few, arrays, monkeypatch
     assert code == 0
     assert "900 rows: an index is many times faster: pip install 'nearworth[faiss]'" in err
     assert json.loads(out)["error_bound"] == 0
-    assert "pip install 'nearworth[faiss]'" in command("plan", "900", "--for", "detect")[1]
+    assert "pip install 'nearworth[faiss]'" in command("plan", "t.npz", "--for", "detect")[1]
     code, _, err = command("detect", "t.npz", "--search", "faiss", "--max-error", "0.1")
     assert code == 2
     assert "pip install 'nearworth[faiss]'" in one_line(err)
 
 
-@pytest.mark.parametrize("what", [("t.npz",), ("900", "-d", "6", "--classes", "3")])
-def test_plan_of_an_audit_has_every_method(command, arrays, what):
-    code, out, err = command("plan", *what, "--for", "detect")
+def test_plan_of_an_audit_has_every_method(command, arrays):
+    code, out, err = command("plan", "t.npz", "--for", "detect")
     assert code == 0, err
     lines = out.splitlines()
     assert lines[0].startswith("An audit of 900 rows of 6 numbers")

@@ -85,7 +85,7 @@ def test_version_and_help():
     assert second.startswith(f"Python {platform.python_version()} on ")
     assert f"numpy {np.__version__}, scipy {scipy.__version__}, scikit-learn {sklearn.__version__}" in third
     assert "demo" in installed("--help").stdout
-    assert installed("demo", "-k", "0").returncode == 2
+    assert installed("demo", "--seed", "-1").returncode == 2
 
 
 def test_interrupted(tmp_path, rng):
@@ -119,7 +119,7 @@ def test_an_internal_error_is_one_line_too(command, tmp_path, monkeypatch):
     def fail(**_):
         raise ZeroDivisionError("a\nb")
 
-    monkeypatch.setattr("nearworth.cli.apply.apply", fail)
+    monkeypatch.setattr("nearworth.cli.decisions.apply", fail)
     code, out, err = command("apply", "d.csv", "t.csv", "-o", "c.csv")
     assert (code, out) == (1, "")
     assert "internal error, please report it: ZeroDivisionError: a b (NEARWORTH_DEBUG=1 shows more)" in one_line(err)

@@ -43,22 +43,17 @@ def test_owners_gives_what_the_api_gives(command, tmp_path, rng):
 def test_the_page_holds_statements_and_no_markup_of_the_data(command, tmp_path, rng):
     make(tmp_path, rng)
     arguments = ("owners", "train.csv", "-t", "species", "--owner-column", "seller")
-    assert command(*arguments, "-o", "may.json")[0] == 0
-    code, _, err = command(
-        *arguments, "--validation", "trusted.csv", "--budget", "100.01", "--analyst", "--earlier", "may.json",
-        "-o", "page.html",
-    )  # fmt: skip
+    given = ["--validation", "trusted.csv", "--budget", "100.01", "--analyst", "-o", "page.html"]
+    code, _, err = command(*arguments, *given)
     assert code == 0, err
     page = (tmp_path / "page.html").read_text()
     assert "&lt;b&gt;north" in page
     assert "<b>" not in page
     assert "Content-Security-Policy" in page
     assert "analyst" in page
-    assert "the validation set" in page
     assert "fingerprint" in page
     assert "http://" not in page
     assert "https://" not in page
-    assert "changed: the validation set" in err
 
 
 def test_json_on_stdout(command, tmp_path, rng):
@@ -77,14 +72,16 @@ def test_what_is_refused(command, tmp_path, rng):
     arguments = ("owners", "train.csv", "-t", "species")
     code, _, err = command(*arguments, "--owner-column", "saler")
     assert code == 2
-    assert "no column 'saler' (--owner-column)" in one_line(err)
+    assert "no column 'saler'; it has" in one_line(err)
     code, _, err = command(*arguments, "--owner-column", "seller", "--budget", "lots", "--quiet")
     assert code == 2
     assert "budget must be an amount" in one_line(err)
-    (tmp_path / "other.json").write_text("{}")
-    code, _, err = command(*arguments, "--owner-column", "seller", "--earlier", "other.json")
-    assert code == 2
-    assert "is no .json" in one_line(err)
+
+
+def test_owners_as_json_are_read_back(command, tmp_path, rng):
+    make(tmp_path, rng)
+    assert command("owners", "train.csv", "-t", "species", "--owner-column", "seller", "-o", "may.json")[0] == 0
+    assert len(nw.OwnerValues.from_json((tmp_path / "may.json").read_text())) == 3
 
 
 def test_rows_without_an_owner_are_refused(command, tmp_path, rng):

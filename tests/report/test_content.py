@@ -8,10 +8,9 @@ import pytest
 import scipy.sparse as sp
 
 import nearworth as nw
-from nearworth.report import cells, content, plane
-from nearworth.report.cells import LIMITS, Cells, deviation
+from nearworth.report import content, shown
 from nearworth.report.content import Content, Rows, rounded
-from nearworth.report.plane import places, project, unfold
+from nearworth.report.shown import LIMITS, Cells, deviation, places, project, unfold
 from report_pages import embedded, made_up
 
 
@@ -33,7 +32,7 @@ def test_projection_of_sparse_wide_and_equal_rows(rng, monkeypatch):
     assert project(rng.normal(size=(20, 2000)), np.array([3, 1]), 2).shape == (2, 2)
     assert (project(np.ones((5, 3)), np.arange(5), 2) == 0).all()
     assert places(np.ones((50, 3)), np.arange(50)) == [[0, 0]] * 50
-    monkeypatch.setattr(plane, "FIT_ROWS", 20)
+    monkeypatch.setattr(shown, "FIT_ROWS", 20)
     assert np.isfinite(project(X, np.arange(30), 2)).all()
 
 
@@ -51,7 +50,7 @@ def test_missing_values_are_drawn_at_the_mean(rng, tmp_path):
 @pytest.mark.parametrize("most", [4_000, 200])
 def test_the_map_keeps_groups_apart_that_principal_components_mix(rng, monkeypatch, most):
     """Neighbours on the map are of the same group, for points that were unfolded and for points put between them."""
-    monkeypatch.setattr(plane, "MOST_UNFOLDED", most)
+    monkeypatch.setattr(shown, "MOST_UNFOLDED", most)
     group = np.arange(600) % 12
     X = 6 * rng.normal(size=(12, 12))[group] + rng.normal(size=(600, 12))
 
@@ -61,7 +60,7 @@ def test_the_map_keeps_groups_apart_that_principal_components_mix(rng, monkeypat
 
     drawn = np.array(places(X, np.arange(600)))
     assert drawn.min() == 0
-    assert drawn.max() == plane.SIDE
+    assert drawn.max() == shown.SIDE
     assert purity(drawn) > 0.97 > purity(project(X, np.arange(600), 2))
 
 
@@ -119,8 +118,8 @@ def test_prose_is_told_from_cells():
 def test_features_are_shown_where_nothing_else_is(rng):
     X = rng.normal(size=(20, 3))
     for given in (X, sp.csr_array(X)):
-        shown, _ = Cells(Rows(X=given), 20).of(np.array([4]), 10_000)
-        assert [float(cell) for cell in shown[0]] == pytest.approx(X[4], rel=1e-4)
+        found, _ = Cells(Rows(X=given), 20).of(np.array([4]), 10_000)
+        assert [float(cell) for cell in found[0]] == pytest.approx(X[4], rel=1e-4)
     assert Cells(Rows(X=np.zeros((5, 900))), 5).names == []
     assert Cells(Rows(X=X, image_shape=(1, 3)), 20).names == []
 
@@ -138,8 +137,8 @@ def test_cells_are_cut_where_there_is_no_room():
 
 
 def test_columns_beyond_the_most_are_counted():
-    found = Cells(Rows(cells={f"c{i}": np.arange(4) for i in range(cells.MOST_CELLS + 7)}), 4)
-    assert (len(found.names), found.omitted) == (cells.MOST_CELLS, 7)
+    found = Cells(Rows(cells={f"c{i}": np.arange(4) for i in range(shown.MOST_CELLS + 7)}), 4)
+    assert (len(found.names), found.omitted) == (shown.MOST_CELLS, 7)
 
 
 def test_deviation_is_of_numbers_only():

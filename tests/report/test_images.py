@@ -7,10 +7,10 @@ import base64
 import numpy as np
 import pytest
 
-from nearworth.report import images
+from nearworth.report import shown
 from nearworth.report.content import Rows
-from nearworth.report.images import image_files, image_order, pixels
 from nearworth.report.page import render_report
+from nearworth.report.shown import image_files, image_order, pixels
 from report_pages import embedded, made_up
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -33,13 +33,13 @@ def test_image_files_are_embedded_and_others_are_not(rng, tmp_path):
 
 @pytest.mark.parametrize("more", [0, 1])
 def test_files_up_to_the_size_limit(tmp_path, more):
-    write_image(tmp_path / "a.png", images.FILE_BYTES + more)
+    write_image(tmp_path / "a.png", shown.FILE_BYTES + more)
     assert set(image_files(tmp_path, {3: "a.png"})["pictures"]) == (set() if more else {"3"})
 
 
 def test_files_up_to_the_size_of_all(tmp_path, monkeypatch):
     """One that no longer fits is skipped; a smaller one after it may fit."""
-    monkeypatch.setattr(images, "ALL_FILES_BYTES", 250)
+    monkeypatch.setattr(shown, "ALL_FILES_BYTES", 250)
     for name, size in {"a": 100, "b": 100, "c": 51, "d": 50, "e": 20}.items():
         write_image(tmp_path / name, size)
     found = image_files(tmp_path, dict(enumerate("abcde")))["pictures"]
@@ -57,13 +57,13 @@ def test_kinds_of_images(tmp_path):
 
 def test_pixels_as_far_as_there_is_room(monkeypatch):
     X = np.arange(40.0).reshape(10, 4)
-    monkeypatch.setattr(images, "PIXEL_BYTES", 12)
+    monkeypatch.setattr(shown, "PIXEL_BYTES", 12)
     found = pixels(X, (2, 2), [7, 1, 3, 0])
     assert list(found["images"]) == ["7", "1", "3"]
     assert found["imageShape"] == [2, 2]
     scaled = ((X[7] - 4) / (31 - 4) * 255).round().astype(np.uint8)
     assert base64.b64decode(found["images"]["7"]) == scaled.tobytes()
-    monkeypatch.setattr(images, "PIXEL_BYTES", 3)
+    monkeypatch.setattr(shown, "PIXEL_BYTES", 3)
     assert list(pixels(X, (2, 2), [7, 1])["images"]) == ["7"]
 
 
@@ -72,9 +72,9 @@ def test_suspects_come_before_their_neighbours():
 
 
 def test_thumbnails_take_a_few_megabytes_of_a_page_however_many_rows_there_are():
-    shown = pixels(np.zeros((5_000, 1_024)), (32, 32), list(range(5_000)))["images"]
-    assert len(shown) > 1_000
-    assert sum(map(len, shown.values())) < 5_000_000
+    found = pixels(np.zeros((5_000, 1_024)), (32, 32), list(range(5_000)))["images"]
+    assert len(found) > 1_000
+    assert sum(map(len, found.values())) < 5_000_000
 
 
 def test_images_stay_below_the_folder(tmp_path):

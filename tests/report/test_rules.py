@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import nearworth as nw
-from nearworth.cli.apply import apply
+from nearworth.cli.decisions import apply
 from nearworth.datasets import noisy_digits
 from nearworth.report.content import Rows, Suggestions
 from nearworth.report.page import render_report
@@ -588,7 +588,7 @@ def test_blanks_at_the_ends_of_labels_are_seen(show, rng):
 def apply_decisions(decisions, train, output):
     """`nearworth apply`, whose errors are raised here."""
     files = {"decisions": str(decisions), "train": str(train), "output": str(output)}
-    apply(**files, target=None, force=False, verbatim=False)
+    apply(**files, target=None, force=False)
 
 
 def test_decisions_are_what_apply_reads(show, tmp_path, digits):
@@ -666,9 +666,7 @@ def test_a_tab_for_each_kind_of_finding(show, browser, tmp_path, rng):
 def without_labels(rng, n=6):
     """Rows without a label, which look like the second class."""
     near, suggested = rng.integers(0, 200, (n, 10)), np.array(["b"] * n, dtype=object)
-    return Suggestions(
-        np.arange(200, 200 + n), suggested, np.linspace(0.9, 0.4, n), near, np.ones((n, 10)), np.arange(n)
-    )
+    return Suggestions(np.arange(200, 200 + n), suggested, np.linspace(0.9, 0.4, n), near, np.ones((n, 10)))
 
 
 def test_rows_without_a_label_are_a_list_of_their_own(show, rng):

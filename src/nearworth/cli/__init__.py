@@ -2,13 +2,11 @@
 
     main (this file)  runs a command; an error becomes one line on standard error and an exit code
       commands.py     every command with its options and help text, nothing else: `--help` loads no numpy
-        options.py    options that several commands share, their values from a TOML file, messages unless --quiet
+        options.py    options that several commands share, progress, messages unless --quiet
       value.py        value (here or on a Dask cluster), owners, retrieval, plan, merge
-      detect.py       detect, report, review, scan
+      detect.py       detect, report, review, scan, and demo, which is detect, report and value on the digits
       check.py        check, the gate
-      apply.py        apply
-      decisions.py    decisions as exported, answers of reviews, and what is kept beside the data so as not to ask again
-      demo.py         demo, which is detect, report and value on the digits
+      decisions.py    apply; decisions as exported, answers of reviews, and what is kept so as not to ask again
       bench.py        bench speed
 
     value, detect, report and plan read files with data.py (files to arrays; labels are in tables/labels.py).
@@ -40,9 +38,7 @@ class CommandLine(click.Group):
     """A group of commands that shows no traceback: one line on standard error and an exit code."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        if not kwargs.get("standalone_mode", True):
-            return super().main(*args, **kwargs)
-        warnings.showwarning = _show_warning  # type: ignore[assignment]
+        warnings.showwarning = lambda message, *_, **__: _print_line(f"warning: {message}")
         try:
             code = super().main(*args, **kwargs | {"standalone_mode": False})
         except BaseException as error:
@@ -133,7 +129,3 @@ def _interrupted(arguments: list[str]) -> str:
 
 def _print_line(message: str, hint: str = "") -> None:
     click.echo(f"nearworth: {' '.join(message.split())}{hint}", err=True)
-
-
-def _show_warning(message: Any, *_: Any, **__: Any) -> None:
-    _print_line(f"warning: {message}")

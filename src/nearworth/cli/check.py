@@ -45,7 +45,7 @@ def check(*, baseline: str, update: bool, form: str, max_fdr: float | None, **gi
     click.echo(FORMS[form](found, f"{Path(given['train']).as_posix()}: {'failed' if over else 'passed'}"))
     if update:
         rows = {key: known.get(key, "") for key in keys}
-        place = dict(zip(data.numbers.tolist(), keys, strict=True))
+        place = dict(zip(data.rows.numbers.tolist(), keys, strict=True))
         for new in (new for new in found if new.row is not None):
             rows[place[new.row]] = " ".join(dict.fromkeys([*rows[place[new.row]].split(), new.kind]))
         content = {"labels": sorted(own), "rows": rows, "version": 1}
@@ -61,7 +61,7 @@ def _find(data: Data, keys: list[str], known: dict[str, str], fdr: dict[str, Any
     new = np.array([key not in known for key in keys])
     if not new.any() and data.X_val is None:
         return []
-    scan, numbers = nw.scan(data.X, data.y, data.X_val, data.y_val, task=data.task, **model), data.numbers
+    scan, numbers = nw.scan(data.X, data.y, data.X_val, data.y_val, task=data.task, **model), data.rows.numbers
     found = [New("suspect", row, said) for row, said in _suspects(data, new, scan.labels, fdr, model) if new[row]]
     for group in scan.duplicates.groups or []:
         copied = {row: numbers[group[group != row][0]] for row in group[new[group]].tolist()}
@@ -84,7 +84,7 @@ def _suspects(data: Data, new: Any, audit: nw.LabelAudit, fdr: dict[str, Any], m
 
 def _keys(data: Data) -> list[str]:
     """A key for each row: the same whatever the order of rows, another if a cell changes."""
-    cells, seen = row_keys(data.source, data.rows.target, data.numbers), Counter[str]()
+    cells, seen = row_keys(data.source, data.rows.target, data.rows.numbers), Counter[str]()
     names = [f"{key} {label}" for key, label in zip(cells, data.y.tolist(), strict=True)]
     for i, name in enumerate(names):
         seen[name] += 1
@@ -122,12 +122,11 @@ def _json(found: list[New], verdict: str) -> str:
 def _sarif(found: list[New], verdict: str) -> str:
     """Lines are those of a CSV with a header and no line breaks within cells."""
     file, level = verdict.rpartition(": ")[0], "error" if verdict.endswith("failed") else "note"
-    results: list[dict[str, Any]] = [
-        {"ruleId": new.kind, "level": level, "message": {"text": new.message}} for new in found
-    ]
-    for result, new in zip(results, found, strict=True):
+    results = []
+    for new in found:
         place = {"artifactLocation": {"uri": file}, "region": {"startLine": 1 if new.row is None else new.row + 2}}
-        result["locations"] = [{"physicalLocation": place}]
+        result = {"ruleId": new.kind, "level": level, "message": {"text": new.message}}
+        results.append(result | {"locations": [{"physicalLocation": place}]})
     tool = {"driver": {"name": "nearworth", "version": nw.__version__}}
     return json.dumps({"version": "2.1.0", "runs": [{"tool": tool, "results": results}]}, indent=1)
 

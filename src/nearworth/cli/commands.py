@@ -29,18 +29,11 @@ def command(work: str, *params: click.Parameter) -> Callable[[Callable[[], None]
     "value:value",
     *options.data(n_neighbors=5),
     options.CHECKPOINT,
-    Option(
-        ["--checkpoint-interval"], default=30.0, type=FloatRange(min=0),
-        help="Seconds between two writes of the checkpoint.",
-    ),
-    Option(
-        ["--cluster"], metavar="ADDRESS",
-        help="Work on a Dask cluster: tcp://..., tls://..., or local for one on this machine (--jobs workers).",
-    ),
+    Option(["--cluster"], metavar="ADDRESS", help="Work on the Dask cluster of this scheduler: tcp://..."),
     Option(["--scratch"], metavar="DIR", help="A folder that all workers can read, for the training data."),
     *options.output(RESULTS.format("values"), default="-"),
     options.json(),
-)  # fmt: skip
+)
 def value() -> None:
     """Say what every row of TRAIN is worth.
 
@@ -50,8 +43,7 @@ def value() -> None:
     \b
     nearworth value train.csv --target label --validation trusted.csv -o values.csv
     nearworth value train.parquet --target label --features 'emb_*' --metric cosine -o values.parquet
-    nearworth value houses.csv --target price --task regression --ignore notes
-    nearworth value large.parquet --target label --checkpoint run/ --cluster local -o values.parquet
+    nearworth value large.parquet --target label --checkpoint run/ -o values.parquet
     """
 
 
@@ -120,11 +112,8 @@ def scan() -> None:
     Option(["--max-new-duplicates"], default=0, type=IntRange(min=0), help="Accept this many new duplicates."),
     Option(["--max-new-leaks"], default=0, type=IntRange(min=0), help="Accept this many new leaks of --validation."),
     Option(["--max-fdr"], type=FloatRange(0, 1), help="At most this share of false positives among suspects."),
-    Option(
-        ["--format", "form"], default="text", type=Choice(["text", "json", "markdown", "sarif", "junit"]),
-        help="For people or for machines.",
-    ),
-)  # fmt: skip
+    Option(["--format", "form"], default="text", type=Choice(["text", "json", "markdown", "sarif", "junit"])),
+)
 def check() -> None:
     """Fail with exit code 3 on findings in TRAIN that are not in the baseline, and name them.
 
@@ -163,15 +152,11 @@ def review() -> None:
     *(option for option in options.data(n_neighbors=5) if option.name != "id_column"),
     Option(["--owner-column"], metavar="COL", required=True, help="Column with the owner of each row."),
     Option(["--budget"], metavar="AMOUNT", help="Split this amount among the owners, to the cent."),
-    Option(
-        ["--negative"], type=Choice(["zero", "charge", "error"]), default="zero",
-        help="Owners with a negative value get nothing, pay, or raise an error.",
-    ),
+    Option(["--negative"], type=Choice(["zero", "charge", "error"]), default="zero", help="What negative values pay."),
     Option(["--analyst"], is_flag=True, help="Give a share of the budget to whoever builds the model."),
-    Option(["--earlier"], metavar="FILE", type=options.PATH, help="The .json of an earlier period, to compare with."),
-    *options.output("Statements as .html; owners as .json (for --earlier), .csv, .parquet; - is CSV on stdout.", "-"),
+    *options.output("Statements as .html; owners as .json, .csv, .parquet; - is CSV on stdout.", "-"),
     options.json(),
-)  # fmt: skip
+)
 def owners() -> None:
     """Say what the rows of each owner are worth together, with owners as players, and what each is paid.
 
@@ -192,7 +177,6 @@ def owners() -> None:
     *options.output(RESULTS.format("values"), default="-"),
     options.json(),
     options.QUIET,
-    options.CONFIG,
 )
 def retrieval() -> None:
     """Say what every document of the lists in RUN is worth to the queries judged in QRELS.
@@ -205,15 +189,13 @@ def retrieval() -> None:
 
 
 @command(
-    "apply:apply",
+    "decisions:apply",
     Argument(["decisions"], type=options.PATH),
     Argument(["train"], type=options.PATH),
     *options.output("Where the corrected data go."),
     Option(["-t", "--target"], metavar="COL", help="Column with the labels, if not the one named in DECISIONS."),
-    Option(["--verbatim"], is_flag=True, help="Write labels as decided, even if a spreadsheet would run them."),
     Option(["--keep/--no-keep"], default=True, help="Keep them in nearworth-decisions.json for the next report."),
     options.QUIET,
-    options.CONFIG,
 )
 def apply() -> None:
     """Carry out the DECISIONS exported from a report on the data they were made on.
@@ -223,19 +205,14 @@ def apply() -> None:
 
     \b
     nearworth apply decisions.csv train.csv -o cleaned.csv
-    nearworth apply decisions.json train.parquet -o cleaned.parquet
     """
 
 
 @command(
-    "demo:demo",
-    options.neighbors(10),
+    "detect:demo",
     Option(["--seed"], default=0, type=IntRange(min=0), help="Seed of the labels that are made wrong."),
-    Option(
-        ["-o", "--output", "folder"], default=".", metavar="DIR", show_default=False,
-        help="Folder to write to; by default the current one.",
-    ),
-)  # fmt: skip
+    Option(["-o", "--output", "folder"], default=".", metavar="DIR", help="Folder to write to."),
+)
 def demo() -> None:
     """Find wrong labels among handwritten digits.
 
@@ -250,27 +227,21 @@ def demo() -> None:
 
 @command(
     "value:plan",
-    Argument(["what"], nargs=-1, required=True, metavar="TRAIN | N_TRAIN [N_VAL]"),
+    Argument(["train"], type=options.PATH),
     Option(["--for", "purpose"], type=Choice(["value", "detect"]), default="value", help="Which command to plan."),
-    Option(["-d", "--columns"], default=64, type=IntRange(min=1), help="Sizes: numbers per row."),
-    Option(["--classes"], default=10, type=IntRange(min=1), help="Sizes: distinct labels."),
-    Option(["--standard-errors"], is_flag=True, help="Sizes: with standard errors, which `nearworth value` has."),
     *options.TABLE,
     *options.model(n_neighbors=5),
-    options.CONFIG,
 )
 def plan() -> None:
     """Say what a run would need, before anything runs: threads, memory and time.
 
-    For a file, TRAIN is read and prepared as by `nearworth value`, and the rows of the --validation file are counted.
-    For sizes, N_TRAIN rows are valued on N_VAL validation rows. Times come from a short trial on this machine, on some
-    of your rows or on random ones. --for detect gives the time of an audit of a file or of N_TRAIN rows, for each way
-    to find neighbours.
+    TRAIN is read and prepared as by `nearworth value`, and the rows of the --validation file are counted. Times come
+    from a short trial on this machine, on some of your rows. --for detect gives the time of an audit, for each way to
+    find neighbours.
 
     \b
-    nearworth plan train.csv --target label --validation trusted.csv
-    nearworth plan 1000000 1000 -d 128 --max-memory 1GB
-    nearworth plan 1000000 -d 64 --for detect
+    nearworth plan train.csv --target label --validation trusted.csv --max-memory 1GB
+    nearworth plan train.csv --target label --for detect
     """
 
 

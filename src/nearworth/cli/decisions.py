@@ -1,13 +1,17 @@
-"""Decisions about rows: as the page exports them, and as they are kept beside the data, so that no row is asked twice.
+"""Decisions about rows: read as a page exports them, carried out by `apply`, kept so that no row is asked about twice.
 
-`apply` reads what was exported and keeps it in KEPT, a JSON file in the folder of the data: a line for each decision,
-in the order of their keys. A key is a hash of the cells of a row but for the target, so rows may be sorted and saved
-in other formats. `detect` and `report` leave out the rows that are known there. Answers of a review go to the audit.
+`apply` checks that decisions and data belong together, and writes the labels in one of two ways: `_write_text` (CSV to
+CSV, TSV to TSV, every other byte as it was) or `_write_typed` (other tables and arrays). Decisions are kept in KEPT, a
+JSON file in the folder of the data, a line for each, in the order of their keys. A key is a hash of the cells of a row
+but for the target, so rows may be sorted and saved in other formats. `detect` and `report` leave out the rows that are
+known there. Answers of a review go to the audit.
 """
 
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 from hashlib import sha256
@@ -15,13 +19,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
-from nearworth._common.types import BoolVector
-from nearworth.tables import InputError, listed
+from nearworth._common.types import BoolVector, IntVector
+from nearworth.cli.options import print_message
+from nearworth.tables import InputError, listed, number_of
 from nearworth.tables.labels import folded
-from nearworth.tables.read import DataFile, read
-from nearworth.tables.readers import NOTHING
-from nearworth.tables.write import write_bytes
+from nearworth.tables.read import DataFile, find_dialect, read, suffix_of
+from nearworth.tables.readers import NOTHING, find_reader, kind_of
+from nearworth.tables.write import FORMATS, check_output, guard, replace_cells, write_bytes, write_columns
 
 if TYPE_CHECKING:
     from nearworth.audit.result import LabelAudit
@@ -31,8 +37,11 @@ DECISIONS, REQUIRED = ("confirm", "relabel", "remove", "skip"), ("row", "given",
 ANSWERS, REVIEWED = ("right", "wrong", "skip"), ("row", "given", "decision", "asked", "seed", "of_rows")
 NUMBERS = ("row", "asked", "seed", "of_rows")
 KEPT, VERSION = "nearworth-decisions.json", 1
-FIELDS = ("row", "target", "given", "decision", "label")  # of a decision that is kept, besides its note
+FIELDS = ("row", "target", "given", "decision", "label")  # of a decision that is kept
 KEY_LENGTH = 16
+RIGHT_FILE = "Is it the file that the page was made from?"
+TEXT = {".csv": ".csv", ".txt": ".csv", ".tsv": ".tsv"}  # to these, cells are copied as they are
+TRUTH = {"True": True, "true": True, "1": True, "False": False, "false": False, "0": False}
 
 
 class Decision(NamedTuple):
@@ -45,7 +54,6 @@ class Decision(NamedTuple):
     id: str = ""
     id_column: str = ""
     of_rows: str = ""
-    note: str = ""
     asked: str = ""  # so many rows were drawn for a review, with this seed
     seed: str = ""
 
@@ -57,10 +65,7 @@ def read_decisions(
     path: str, possible: tuple[str, ...] = DECISIONS, required: tuple[str, ...] = REQUIRED
 ) -> tuple[Decisions, str]:
     """Decisions by row, and the name of the target, from CSV or JSON as a page exports them."""
-    try:
-        records = _json(path) if path.lower().endswith(".json") else read(path, text_only=True).table.to_pylist()
-    except RecursionError as error:
-        raise InputError(f"{path}: is nested too deeply for a file of decisions exported by a report.") from error
+    records = _read_json(path) if path.lower().endswith(".json") else read(path, text_only=True).table.to_pylist()
     decisions: Decisions = {}
     for line, record in enumerate(records):
         decision = _decision(f"{path}: line {line}", record, possible, required)
@@ -72,13 +77,13 @@ def read_decisions(
     return decisions, str(records[0].get("target") or "")
 
 
-def _json(path: str) -> list[dict[str, Any]]:
+def _read_json(path: str) -> list[dict[str, Any]]:
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8-sig"))
         return [{"target": content["target"]} | dict(record) for record in content["decisions"]]
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}.") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(f"{path}: is not a file of decisions exported by a report.") from error
 
 
@@ -96,23 +101,166 @@ def _decision(where: str, record: dict[str, Any], possible: tuple[str, ...], req
     return Decision(int(known.pop("row")), **known)
 
 
+def apply(*, decisions: str, train: str, output: str, target: str | None, force: bool, keep: bool = False) -> None:
+    given, written = suffix_of(Path(train)), Path(output).suffix.lower()
+    check_output(output, force, (".npz",) if given == ".npz" else FORMATS, (decisions,))
+    made, named = read_decisions(decisions)
+    source, target = read(train), target or named
+    labels = _labels(source, target)
+    _check_rows(source, made, labels)
+    new = {row: decision.label for row, decision in made.items() if decision.decision == "relabel"}
+    removed = {row for row, decision in made.items() if decision.decision == "remove"}
+    if len(removed) == len(labels):
+        raise InputError(f"{decisions}: every row is to be removed; nothing would be left.")
+    if TEXT.get(given) == written:
+        _write_text(source, target, new | dict.fromkeys(removed), output)
+    else:
+        _write_typed(source, target, _relabelled(source, new, labels), removed, output)
+    kinds = Counter(decision.decision for decision in made.values())
+    changes = Counter((made[row].given, label) for row, label in new.items())
+    which = "".join(f"\n  {a} -> {b}: {count:,}" for (a, b), count in changes.most_common(20))
+    gone = f", {number_of('row', len(removed), 'removed')}" if removed else ""
+    rest = f"{kinds['confirm']:,} confirmed, {kinds['skip']:,} skipped"
+    print_message(f"{number_of('label', len(new), 'changed')}{gone}, {rest}; the data are in {output}{which}")
+    if keep:
+        _keep(source, target, made, output)
+
+
+def _keep(source: DataFile, target: str, made: Decisions, output: str) -> None:
+    """Keep the decisions beside the data, before and after: the next report does not ask again."""
+    try:
+        for folder in {Path(source.path).absolute().parent, Path(output).absolute().parent}:
+            kept = KeptDecisions(folder)
+            kept.add(source, target, made)
+            kept.write()
+    except InputError as problem:
+        print_message(f"warning: the decisions are not kept for the next report: {problem}")
+    else:
+        print_message(f"The next report does not ask about these rows again: they are in {KEPT} beside the data.")
+
+
+def _labels(source: DataFile, target: str) -> list[Any]:
+    """The labels as they are now."""
+    if source.y is not None:
+        return list(source.y.tolist())
+    if not source.is_table:
+        raise InputError(f"{source.path}: has no labels `y` to change.")
+    if target not in source.table.column_names:
+        has = f"{source.path}: has no column {target!r}"
+        raise InputError(f"{has}, which the decisions are about; name it with --target.")
+    return list(source.table[target].to_pylist())
+
+
+def _write_text(source: DataFile, target: str, new: dict[int, Any], output: str) -> None:
+    """Copy a CSV byte by byte but for the changed labels (None: rows removed), so that 1.50 stays 1.50."""
+    path, table = Path(source.path), source.table
+    dialect = find_dialect(path)
+
+    def change(row: int, found: str) -> str | None:
+        if new[row] is None:
+            return None
+        return _written_like(found, guard(new[row]), comma=dialect.decimal == ",")
+
+    lines = replace_cells(path, dialect, table.column_names.index(target), new, change, table.num_rows)
+    write_bytes(output, lambda file: file.writelines(lines))
+
+
+def _written_like(given: str, label: str, comma: bool = False) -> str:
+    """True, False and decimal commas as this file spells them; other labels as they are.
+
+    >>> _written_like("true", "False"), _written_like("TRUE", "False"), _written_like("Cat", "Dog")
+    ('false', 'FALSE', 'Dog')
+    """
+    if label not in ("True", "False"):
+        return label.replace(".", ",") if comma and re.fullmatch(r"[+-]?\d*\.\d+", label) else label
+    return label.lower() if given.islower() else label.upper() if given.isupper() else label
+
+
+def _write_typed(source: DataFile, target: str, labels: list[Any], removed: set[int], output: str) -> None:
+    """Write a table or an archive of arrays with these labels, in the type that they had, without some rows."""
+    kept = np.array([row for row in range(len(labels)) if row not in removed])
+    if source.is_table:
+        table, number = source.table, source.table.column_names.index(target)
+        table = table.set_column(number, table.schema.field(number), pa.array(labels, table.schema.field(number).type))
+        if source.index is not None and not output.lower().endswith((".csv", ".tsv")):
+            for name in source.index.column_names:
+                table = table.append_column(source.index.schema.field(name), source.index[name])
+        table = table.replace_schema_metadata(source.table.schema.metadata)
+        write_columns(table.take(kept) if removed else table, output)
+        return
+    y = np.array(labels, dtype=None if source.y.dtype.kind in "UT" else source.y.dtype)  # text may be longer now
+    with np.load(source.path, allow_pickle=False) as archive:
+        arrays = {name: archive[name] for name in archive.files} | {source.y_name: y}
+    if removed:
+        arrays = {name: a[kept] if a.ndim and len(a) == len(labels) else a for name, a in arrays.items()}
+    write_bytes(output, lambda file: np.savez_compressed(file, **arrays))
+
+
+def _relabelled(source: DataFile, new: dict[int, str], labels: list[Any]) -> list[Any]:
+    """The labels with those that were changed, each in the type of the label it replaces."""
+    known = next((label for label in labels if label is not None), "")
+    for row, label in new.items():
+        kind = type(known if labels[row] is None else labels[row])
+        try:
+            labels[row] = TRUTH[label] if kind is bool else kind(label)
+        except (ValueError, KeyError):
+            raise InputError(f"{source.path}: row {row} holds {kind.__name__}; {label!r} cannot be one.") from None
+    return labels
+
+
+def _check_rows(source: DataFile, made: Decisions, labels: list[Any]) -> None:
+    """Refuse decisions made on other rows: by ids or else by the number of rows, and by the labels."""
+    n_rows, last = len(labels), max(made)
+    has, shown = f"{source.path}: has {n_rows:,} rows", _as_reported(labels)
+    if last >= n_rows:
+        raise InputError(f"{has}, but there is a decision on row {last}. {RIGHT_FILE}")
+    for row, decision in made.items():
+        if decision.id and source.is_table:
+            _check_id(source, decision)
+        elif decision.of_rows and int(decision.of_rows) != n_rows:
+            made_on = f"data of {decision.of_rows} rows"
+            raise InputError(f"{has}, but the decision on row {row} was made on {made_on}. {RIGHT_FILE}")
+        if not any(same_label(found[row], decision.given) for found in (labels, shown)):
+            has = f"{source.path}: row {row} has the label {str(labels[row])!r}"
+            raise InputError(f"{has}, but the decision was made on {decision.given!r}. {RIGHT_FILE}")
+
+
+def _check_id(source: DataFile, decision: Decision) -> None:
+    """The id must be in its column; in any column if its own has another name in this file."""
+    names = source.table.column_names
+    searched = [decision.id_column] if decision.id_column in names else names
+    cells = [source.table[name][decision.row].as_py() for name in searched]
+    if not any(same_label(cell, decision.id) for cell in cells):
+        raise InputError(
+            f"{source.path}: row {decision.row} should have the id {decision.id!r}, but has {listed(map(str, cells))}: "
+            "the decisions were made on other data, or on a copy in another order. Sort it back, or export from a "
+            "report on this file."
+        )
+
+
+def _as_reported(labels: list[Any]) -> list[Any]:
+    """The labels as a report shows them: "$1,200" is 1200."""
+    if not all(label is None or isinstance(label, str) for label in labels):
+        return labels
+    column = pa.chunked_array([pa.array(labels, pa.string())])
+    read = find_reader(column)(column)
+    return list(read.to_pylist()) if kind_of(read) == "number" else labels
+
+
 def answered(audit: LabelAudit, data: Data, reviews: tuple[str, ...]) -> LabelAudit:
     """The audit with the decisions of one review after the other, each drawn anew as its page was."""
-    position = {number: index for index, number in enumerate(data.numbers.tolist())}  # among the rows audited
-    n_rows = data.rows.of_rows or len(data.y)
+    position = {number: index for index, number in enumerate(data.rows.numbers.tolist())}  # among the rows audited
     for path in reviews:
         made, _ = read_decisions(path, ANSWERS, REVIEWED)
         for row, judged in made.items():
-            known = int(judged.of_rows) == n_rows and row in position
+            known = int(judged.of_rows) == data.rows.of_rows and row in position
             if not known or not same_label(data.y[position[row]], judged.given):
                 was = f"row {row} was {judged.given!r} among {judged.of_rows} rows when it was judged"
-                raise InputError(f"{path}: {was}. Is it the file that the page was made from?")
+                raise InputError(f"{path}: {was}. {RIGHT_FILE}")
         wrong = {position[row]: one.decision == "wrong" for row, one in made.items() if one.decision != "skip"}
-        drawings = {(int(one.asked), int(one.seed)) for one in made.values()}
-        if not wrong or len(drawings) > 1:
-            several = "holds no judged row, or decisions of several reviews"
-            raise InputError(f"{path}: {several}; give each file its own --review.")
-        ((number, seed),) = drawings
+        if not wrong:
+            raise InputError(f"{path}: holds no judged row.")
+        number, seed = next((int(one.asked), int(one.seed)) for one in made.values())
         strange = sorted(wrong.keys() - {*audit.review_sample(number, random_state=seed).tolist()})
         if strange:
             raise InputError(
@@ -124,7 +272,7 @@ def answered(audit: LabelAudit, data: Data, reviews: tuple[str, ...]) -> LabelAu
 
 
 class KeptDecisions:
-    """The decisions that are kept in a folder, if any, by the key of a row, the target and the label judged."""
+    """The decisions that are kept in a folder, if any: by row and target, one for each label that was judged."""
 
     def __init__(self, folder: Path | None) -> None:
         self.path = (folder or Path()) / KEPT
@@ -133,22 +281,21 @@ class KeptDecisions:
             return
         try:
             for record in json.loads(self.path.read_text(encoding="utf-8"))["decisions"]:
-                self._enter({name: str(record[name]) for name in FIELDS} | record)
+                self._enter(*(str(record[name]) for name in FIELDS))
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             problem = f"{self.path}: is no file of kept decisions ({error}). Delete or repair it, or use --ask-again."
             raise InputError(problem, add=("--ask-again",)) from error
 
-    def _enter(self, record: dict[str, str]) -> None:
-        self._known.setdefault((record["row"], record["target"]), {})[folded(record["given"])] = record
+    def _enter(self, row: str, target: str, given: str, *made: str) -> None:
+        record = dict(zip(FIELDS, (row, target, given, *made), strict=True))
+        self._known.setdefault((row, target), {})[folded(given)] = record
 
     def add(self, source: DataFile, target: str, made: Decisions) -> None:
         """Keep decisions on rows of a file; what was skipped is still open."""
         judged = [decision for decision in made.values() if decision.decision != "skip"]
         keys = row_keys(source, target, np.array([decision.row for decision in judged], dtype=np.intp))
         for key, decision in zip(keys, judged, strict=True):
-            values = (key, target, decision.given, decision.decision, decision.label)
-            note = {"note": decision.note} if decision.note else {}
-            self._enter(dict(zip(FIELDS, values, strict=True)) | note)
+            self._enter(key, target, decision.given, decision.decision, decision.label)
 
     def write(self) -> None:
         records = [record for key in sorted(self._known) for _, record in sorted(self._known[key].items())]
@@ -156,26 +303,21 @@ class KeptDecisions:
         text = f'{{"version": {VERSION}, "decisions": [\n{lines}\n]}}\n'
         write_bytes(str(self.path), lambda file: file.write(text.encode("utf-8", "replace")))
 
-    def judged(self, source: DataFile, target: str, rows: Any, labels: list[str]) -> tuple[BoolVector, int]:
-        """Which rows were judged with the label they have, and how many of these should have lost it by now."""
-        found, n_waiting = np.zeros(len(rows), dtype=bool), 0
-        if not self._known or not len(rows):
-            return found, 0
-        for i, (key, label) in enumerate(zip(row_keys(source, target, rows), labels, strict=True)):
+    def judged(self, data: Data, rows: IntVector, labels: list[str]) -> BoolVector:
+        """Which rows were judged with the label that they have, or were given it then."""
+        found, target = np.zeros(len(rows), dtype=bool), data.rows.target
+        for i, key in enumerate(row_keys(data.source, target, rows) if self._known else ()):
             records = self._known.get((key, target), {}).values()
-            settled = any(same_label(label, r["label"]) for r in records if r["decision"] != "remove")
-            waiting = not settled and any(same_label(label, r["given"]) for r in records)
-            found[i], n_waiting = settled or waiting, n_waiting + waiting
-        return found, n_waiting
+            found[i] = any(same_label(labels[i], record[name]) for record in records for name in ("given", "label"))
+        return found
 
 
 def row_keys(source: DataFile, target: str, rows: Any) -> list[str]:
     """A hash for each row, of all its cells but the target, whatever order or format they are in."""
-    names, rows = [""][:0], np.asarray(rows, dtype=np.intp)
+    names, rows = list[str](), np.asarray(rows, dtype=np.intp)
     if source.is_table:
         names = sorted(name for name in source.table.column_names if name != target)
-        part = source.table.select(names).take(rows)
-        lines: Any = zip(*(column.to_pylist() for column in part.columns), strict=True) if names else [()] * len(rows)
+        lines: Any = [[record[name] for name in names] for record in source.table.take(rows).to_pylist()]
     else:
         lines = np.asarray(source.X[rows], dtype=np.float64).tolist()
     texts = (repr([*names, *map(_plain, cells)]) for cells in lines)

@@ -1,15 +1,17 @@
-"""nearworth detect, report, review and scan: which labels are probably wrong, as a table or as a page to judge rows."""
+"""nearworth detect, report, review, scan and demo: which labels are wrong, as a table or as a page to judge rows."""
 
 from __future__ import annotations
 
 import math
 import re
+import shlex
 import webbrowser
-from dataclasses import replace
+from dataclasses import asdict, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import click
 import numpy as np
 import pyarrow as pa
 
@@ -18,26 +20,25 @@ from nearworth._common.types import IntVector
 from nearworth.cli.data import Data, prepare, print_json, write_results
 from nearworth.cli.decisions import KeptDecisions, answered
 from nearworth.cli.options import pop_model, print_message, progress
-from nearworth.report.cells import id_text
-from nearworth.report.content import Rows, Suggestions
-from nearworth.report.images import is_inside
+from nearworth.cli.value import value_columns
+from nearworth.report.content import Suggestions
+from nearworth.report.shown import id_text, is_inside
 from nearworth.tables import InputError, number_of
 from nearworth.tables.readers import kind_of
-from nearworth.tables.write import STDOUT, check_output, write_bytes
+from nearworth.tables.write import STDOUT, check_output, write_bytes, write_columns
 
 MANY_ROWS = 50_000  # from here on an index finds neighbours sooner than all distances are computed
 INDEX_ERROR = 0.05  # any: an audit lists so many neighbours that much less is certain
 LOOKED_AT = 1_000  # names of images
-BEGINNING = 8192  # bytes of a page, its title among them
+TITLE = b"nearworth</title>"  # every page has it
+DEMO = ("nearworth-demo-train.csv", "nearworth-demo-values.csv", "nearworth-demo-report.html")
 
 
 def detect(*, output: str, force: bool, as_json: bool, **given: Any) -> None:
     check_output(output, force, inputs=(given["train"], given["validation"], *given["review"]))
     audited = Audited.make(given)
-    columns = audited.columns()
-    write_results(columns, audited.summary("detect"), output, as_json)
-    where = f" They are in {output}" if len(columns) else f" {output} has a header only"
-    print_message(f"{audited.headline()}{'' if output == STDOUT else where}")
+    write_results(audited.columns(), audited.summary("detect"), output, as_json)
+    print_message(audited.headline() + ("" if output == STDOUT else f" They are in {output}"))
 
 
 def report(*, output: str, force: bool, as_json: bool, show: bool, **given: Any) -> None:
@@ -45,14 +46,13 @@ def report(*, output: str, force: bool, as_json: bool, show: bool, **given: Any)
 
     if not output:  # the page that the same command wrote before is replaced, and no other file
         output = f"{Path(given['train']).name.split('.')[0]}-report.html"
-        force = force or _is_a_page(Path(output))
+        force = force or (Path(output).is_file() and TITLE in Path(output).read_bytes())
     _check_page(output, force, given)
     audited = Audited.make(given)
     _write_page(output, render_report(audited.audit, audited.data.rows, audited.selection), show)
     if as_json:
         print_json(audited.summary("report") | {"output": output})
-    then = "decide, and export" if len(audited.suspects) else "for the pictures"
-    print_message(f"{audited.headline()} Open {output} in a browser, {then}.")
+    print_message(f"{audited.headline()} Open {output} in a browser, decide, and export.")
 
 
 def review(*, number: int, seed: int, blind: bool, output: str, force: bool, **given: Any) -> None:
@@ -70,28 +70,22 @@ def scan(*, output: str, force: bool, as_json: bool, show: bool, **given: Any) -
 
     if output:
         _check_page(output, force, given)
-    model, images = pop_model(given), (given.pop("image_shape"), given.pop("images_below"))
-    data = prepare(**given, pixels=images[0] is not None)
-    rows, numbers = with_images(data.rows, *images), data.numbers
+    model = pop_model(given)
+    data = _with_images(given)
     found = nw.scan(data.X, data.y, data.X_val, data.y_val, task=data.task, **model)
     if output:
-        _write_page(output, render_report(found.labels, rows, {}, found.findings()), show)
+        _write_page(output, render_report(found.labels, data.rows, {}, found.findings()), show)
     if as_json:
-        listed = {"labels": numbers[found.labels.suspects()].tolist()}
-        for name, what in found.findings().items():
-            listed[name] = what.rows.tolist() if name == "leakage" else numbers[what.rows].tolist()
+        rows = {"labels": found.labels.suspects()} | {name: what.rows for name, what in found.findings().items()}
+        listed = {name: r.tolist() if name == "leakage" else data.rows.numbers[r].tolist() for name, r in rows.items()}
         print_json({"command": "scan", "version": nw.__version__, "summary": found.summary().split("\n"), **listed})
     where = f"Open {output} in a browser, decide, and export." if output else "With -o scan.html: a page of them."
     print_message(f"{found.summary()}\n{where}")
 
 
 def _check_page(output: str, force: bool, given: dict[str, Any]) -> None:
-    """Refuse, before any work is done, a page that cannot be written or that shows images in two ways."""
+    """Refuse, before any work is done, a page that cannot be written."""
     check_output(output, force, (".html", ".htm"), (given["train"], given["validation"], *given.get("review", ())))
-    if output == STDOUT:
-        raise InputError("-o -: a page goes to a file; give a name that ends in .html.")
-    if given["image_shape"] is not None and given["image_column"] is not None:
-        raise InputError("--image-shape and --image-column were both given. Give one of them.")
 
 
 def _write_page(output: str, page: str, show: bool = False) -> None:
@@ -100,29 +94,22 @@ def _write_page(output: str, page: str, show: bool = False) -> None:
         webbrowser.open(Path(output).absolute().as_uri())
 
 
-def with_images(rows: Rows, image_shape: str | None, images_below: str | None) -> Rows:
-    """The rows with what says how they are shown; images in other folders than allowed are refused."""
-    if image_shape is not None:
-        shape = parse_shape(image_shape, rows.X.shape[1])  # the numbers of a table are the pixels
+def _with_images(given: dict[str, Any]) -> Data:
+    """The data, and how their rows are shown as images; image files in other folders than allowed are refused."""
+    shape, below = given.pop("image_shape", None), given.pop("images_below", None)
+    data = prepare(**given, pixels=shape is not None)
+    rows = data.rows
+    if shape is not None:
+        pixels = parse_shape(shape, rows.X.shape[1])  # the numbers of a table are the pixels
         cells = {name: cells for name, cells in rows.cells.items() if kind_of(cells) != "number"}
-        return replace(rows, image_shape=shape, cells=cells)
-    allowed = rows.image_folder if images_below is None else Path(images_below)
+        return replace(data, rows=replace(rows, image_shape=pixels, cells=cells))
+    allowed = rows.image_folder if below is None else Path(below)
     for name in [] if rows.image_names is None else rows.image_names.slice(0, LOOKED_AT).drop_null().to_pylist():
         path = rows.image_folder / str(name)
         if not is_inside(path, allowed):
-            problem = f"--image-column: {str(name)!r} is outside the folder {str(allowed)!r}."
-            raise InputError(
-                f"{problem} Allow another one with --images-below.", add=("--images-below", str(path.parent))
-            )
-    return replace(rows, images_below=allowed)
-
-
-def _is_a_page(path: Path) -> bool:
-    """Whether a file is a report of ours."""
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return b"nearworth</title>" in file.read(BEGINNING)
+            problem = f"--image-column: {str(name)!r} is outside the folder {str(allowed)!r}. Allow it: --images-below."
+            raise InputError(problem, add=("--images-below", str(path.parent)))
+    return replace(data, rows=replace(rows, images_below=allowed))
 
 
 class Audited(NamedTuple):
@@ -132,64 +119,54 @@ class Audited(NamedTuple):
     audit: nw.LabelAudit
     selection: dict[str, Any]
     suspects: IntVector
-    n_waiting: int  # rows judged before whose label was to be changed, and was not
 
     @classmethod
     def make(cls, given: dict[str, Any]) -> Audited:
-        selection, ask_again = _pop_selection(given), given.pop("ask_again", False)
+        selection, ask_again, metric = _pop_selection(given), given.pop("ask_again"), given["metric"]
         kept = KeptDecisions(None if ask_again else Path(given["train"]).absolute().parent)
-        metric = given["metric"]
         data, audit = audited(given)
         suspects, found = audit.suspects(**selection), _suggestions(audit, data, metric)
-        target, numbers = data.rows.target, data.numbers
         texts = [id_text(label) for label in audit.given[suspects].tolist()]
-        known, n_waiting = kept.judged(data.source, target, numbers[suspects], texts)
+        known = kept.judged(data, data.rows.numbers[suspects], texts)
         if found is not None:
-            order = found.order
-            answered, _ = kept.judged(data.source, target, found.rows[order], [""] * len(order))
-            found = replace(found, order=order[~answered])
+            is_open = ~kept.judged(data, found.rows, [""] * len(found.rows))
+            found = Suggestions._make(part[is_open] for part in found)
         rows = replace(data.rows, judged=suspects[known], unlabelled=found)
-        return cls(replace(data, rows=rows), audit, selection, suspects[~known], n_waiting)
+        return cls(replace(data, rows=rows), audit, selection, suspects[~known])
 
     def columns(self) -> Any:
         """The suspects as a table, worst first; then rows without a label, if there are any, surest first."""
-        audit, labels = self.audit, {"given": np.asarray(self.data.y), "suggested": self.audit.suggested}
-        rows = pa.table(self.data.names(self.data.numbers) | labels | {"quality": audit.quality, "value": audit.value})
+        audit = self.audit
+        columns = {"given": np.asarray(self.data.y), "suggested": audit.suggested, "quality": audit.quality}
+        rows = pa.table(self.data.names(self.data.rows.numbers) | columns | {"value": audit.value})
         rows = rows.take(self.suspects).append_column("why", [[audit.why(int(row)) for row in self.suspects]])
         found = self.data.rows.unlabelled
         if found is None:
             return rows
-        order = found.order
-        others = self.data.names(found.rows[order])
-        others |= {"suggested": found.suggested[order], "quality": found.certainty[order]}
-        others["why"] = ["no label; its nearest rows suggest this one, with this probability"] * len(order)
+        others = self.data.names(found.rows) | {"suggested": found.suggested, "quality": found.certainty}
+        others["why"] = ["no label; its nearest rows suggest this one, with this probability"] * len(found.rows)
         parts = {"suspect": rows, "unlabelled": pa.table(others)}
         with_status = [part.append_column("status", [[name] * len(part)]) for name, part in parts.items()]
         return pa.concat_tables(with_status, promote_options="permissive")
 
     def headline(self) -> str:
-        audit, selection, n_suspects = self.audit, self.selection, len(self.suspects)
-        rule, count = audit.describe_selection(selection), audit.n_errors
+        audit, rows, n_suspects = self.audit, self.data.rows, len(self.suspects)
+        rule, empty = audit.describe_selection(self.selection), audit.explain_empty(self.selection)
         text = f"{n_suspects:,} of {len(audit):,} labels {'is' if n_suspects == 1 else 'are'} suspect ({rule})."
-        if not n_suspects:
-            text = f"No suspects among {len(audit):,} labels ({rule}). {audit.explain_empty(selection)}".rstrip()
-        text += f" Wrong in all: {count}. {audit.describe_copies()}".rstrip()
-        rows, n_waiting = self.data.rows, self.n_waiting
-        waiting = f", {n_waiting:,} of which `nearworth apply` has still to change" if n_waiting else ""
-        if n_judged := len(rows.judged):
-            text += f" {number_of('row', n_judged)} judged before{waiting} (listed with --ask-again)."
+        said = [text if n_suspects else f"No suspects among {len(audit):,} labels ({rule}). {empty}".rstrip()]
+        said += [f"Wrong in all: {audit.n_errors}.", audit.describe_copies()]
+        if len(rows.judged):
+            said.append(f"{number_of('row', len(rows.judged))} judged before (listed with --ask-again).")
         if rows.unlabelled is not None:
-            text += f" {number_of('row', len(rows.unlabelled.order))} without a label, with a suggestion each."
-        if count.basis == "review":
+            said.append(f"{number_of('row', len(rows.unlabelled.rows))} without a label, with a suggestion each.")
+        if audit.n_errors.basis == "review" and n_suspects:
             share = audit.precision(self.suspects)
-            of_them = f" {share.estimate:.0%} of those listed ({share.lower:.0%} to {share.upper:.0%})."
-            return f"{text}{of_them if n_suspects else ''}"
+            said.append(f"{share.estimate:.0%} of those listed ({share.lower:.0%} to {share.upper:.0%}).")
         if audit.valuation.error_bound:
-            text += f" {audit.valuation.describe_error()}"
-        return text
+            said.append(audit.valuation.describe_error())
+        return " ".join(filter(None, said))
 
     def summary(self, command: str) -> dict[str, Any]:
-        count = self.audit.n_errors
         return {
             "command": command,
             "version": nw.__version__,
@@ -198,13 +175,7 @@ class Audited(NamedTuple):
             "n_judged": len(self.data.rows.judged),
             "n_unlabelled": len(self.data.unlabelled),
             "selection": self.selection,
-            "n_errors": {
-                "estimate": count.estimate,
-                "lower": float(count.lower),
-                "upper": float(count.upper),
-                "basis": count.basis,
-                "assumption": count.assumption,
-            },
+            "n_errors": asdict(self.audit.n_errors),
             "error_bound": float(self.audit.valuation.error_bound),
             "typical_error": self.audit.valuation.typical_error,
             "columns": self.data.columns,
@@ -213,10 +184,8 @@ class Audited(NamedTuple):
 
 def audited(given: dict[str, Any]) -> tuple[Data, nw.LabelAudit]:
     """The data and their audit, with the answers of reviews."""
-    model, reviews, checkpoint = pop_model(given), given.pop("review"), given.pop("checkpoint", None)
-    images = given.pop("image_shape", None), given.pop("images_below", None)
-    data = prepare(**given, pixels=images[0] is not None)
-    data = replace(data, rows=with_images(data.rows, *images))
+    model, reviews, checkpoint = pop_model(given), given.pop("review"), given.pop("checkpoint")
+    data = _with_images(given)
     model = with_index(model, len(data.y), data.task)
     audit = nw.audit_labels(
         data.X, data.y, X_val=data.X_val, y_val=data.y_val, task=data.task, **model, progress=progress,
@@ -248,7 +217,8 @@ def _suggestions(audit: nw.LabelAudit, data: Data, metric: str) -> Suggestions |
         return None
     suggested, certainty, nearest = suggest(audit, data.rows.X[rows])
     distances = np.sqrt(nearest.keys) if metric in ("euclidean", "l2") else nearest.keys  # keys are squares
-    return Suggestions(rows, suggested, certainty, nearest.rows, distances, np.argsort(-certainty, kind="stable"))
+    found, order = (rows, suggested, certainty, nearest.rows, distances), np.argsort(-certainty, kind="stable")
+    return Suggestions._make(part[order] for part in found)
 
 
 def _pop_selection(given: dict[str, Any]) -> dict[str, Any]:
@@ -256,8 +226,7 @@ def _pop_selection(given: dict[str, Any]) -> dict[str, Any]:
     popped = {name: given.pop(name) for name in ("rule", "fraction", "max_fdr")}
     selection = {name: value for name, value in popped.items() if value is not None}
     if len(selection) > 1 and (popped["rule"] != "ranking" or popped["max_fdr"] is not None):
-        named = " and ".join(f"--{name.replace('_', '-')}" for name in selection)
-        raise InputError(f"{named} were given, which each decide alone. Give one of them.")
+        raise InputError("--rule, --fraction and --max-fdr each decide alone. Give one of them.")
     return selection
 
 
@@ -273,3 +242,35 @@ def parse_shape(text: str, n_columns: int) -> tuple[int, ...]:
     if (size := math.prod(shape)) != n_columns:
         raise InputError(f"--image-shape {text} is {size:,} numbers, but rows are compared by {n_columns:,}.")
     return shape
+
+
+def demo(seed: int, folder: str) -> None:
+    if not Path(folder).is_dir():
+        raise InputError(f"{folder}: there is no such folder to write to.")
+    X, y, X_val, y_val, flipped = nw.datasets.noisy_digits(random_state=seed)
+    audit = nw.audit_labels(X, y, 10)
+    _print_suspects(audit, flipped)
+    valuation = nw.KNNShapley(10, standard_errors=True).fit(X, y).value(X_val, y_val)
+    train, values, report = (str(Path(folder) / name) for name in DEMO)
+    write_columns({"row": np.arange(len(y))} | value_columns(valuation), values)
+    write_columns({f"pixel_{i:02}": pixel.astype(np.int64) for i, pixel in enumerate(X.T)} | {"label": y}, train)
+    audit.report(report, image_shape=(8, 8), title="handwritten digits")
+    click.echo(f"\nWhat every row is worth  {values}")
+    click.echo(f"Look and decide          {report}  (open it in a browser)")
+    click.echo(f"The data                 {train}")
+    click.echo("\nTry next, which lists the same suspects, then with a table of yours:")
+    click.echo(f"  nearworth detect {shlex.quote(train)} --target label --features 'pixel_*' -o suspects.csv")
+    click.echo("  nearworth report --help")
+
+
+def _print_suspects(audit: nw.LabelAudit, flipped: Any) -> None:
+    wrong, suspects = set(flipped.tolist()), audit.suspects().tolist()
+    found = len(wrong.intersection(suspects))
+    click.echo(f"{len(wrong)} of {len(audit):,} labels of handwritten digits were made wrong. The 10 worst suspects:")
+    click.echo("   row  given  suggested  quality  label is")
+    for row in suspects[:10]:
+        given, suggested, truth = audit.given[row], audit.suggested[row], "wrong" if row in wrong else "right"
+        click.echo(f"{row:6}  {given:5}  {suggested:9}  {audit.quality[row]:7.1%}  {truth}")
+    precision, recall = found / max(len(suspects), 1), found / len(wrong)
+    said = f"{precision:.0%} precision, {recall:.0%} recall"
+    click.echo(f"\n{len(suspects)} rows are suspect and {found} of them wrong: {said}.")

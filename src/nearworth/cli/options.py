@@ -1,11 +1,8 @@
-"""Options that several commands share, as lists of click parameters; values from a TOML file; --quiet and messages."""
+"""Options that several commands share, as lists of click parameters; progress, and messages unless --quiet."""
 
 from __future__ import annotations
 
-import re
 import sys
-import tomllib
-from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any
 
@@ -15,27 +12,8 @@ from click import Argument, Choice, FloatRange, IntRange, Option
 PATH = click.Path(readable=False)  # files that cannot be read are refused when they are read, in one wording
 MODEL = ("n_neighbors", "metric", "utility", "semivalue", "search", "max_error", "max_memory", "n_jobs")
 SEMIVALUES = ("shapley", "banzhaf", "loo", "composite")
-TOML_KINDS: dict[str, tuple[tuple[type, ...], str]] = {  # by the first word of click's name for the type
-    "boolean": ((bool,), "true or false"),
-    "integer": ((int,), "one integer"),
-    "float": ((int, float), "one number"),
-}
 BAR_DELAY = 2.0  # seconds before a bar is shown
 QUIET_KEY = "nearworth.quiet"  # in the context of a command: whether messages are printed
-
-
-def semivalue(text: str) -> str | tuple[str, float, float]:
-    """The semivalue as `KNNShapley` takes it.
-
-    >>> semivalue("beta:1,4"), semivalue("banzhaf")
-    (('beta', 1.0, 4.0), 'banzhaf')
-    """
-    if text in SEMIVALUES:
-        return text
-    with suppress(ValueError):
-        if beta := re.fullmatch("beta:([^,]+),([^,]+)", text):
-            return "beta", float(beta[1]), float(beta[2])
-    raise click.BadParameter(f"{text!r} is not one of {', '.join(SEMIVALUES)} or beta:A,B, such as beta:1,4.")
 
 
 class Progress:
@@ -75,62 +53,6 @@ def is_quiet() -> bool:
     return ctx is not None and bool(ctx.meta.get(QUIET_KEY))
 
 
-def _read_config(ctx: click.Context, _: click.Parameter, path: str | None) -> None:
-    if path is None:
-        return
-    try:
-        with open(path, "rb") as file:
-            ctx.default_map = _config_options(ctx, path, tomllib.load(file))
-    except OSError as error:
-        raise click.BadParameter(f"{path}: {error.strerror}.") from error
-    except RecursionError as error:
-        raise click.BadParameter(f"{path}: is nested too deeply to hold options.") from error
-    except ValueError as error:  # also text that is not UTF-8, and numbers of thousands of digits
-        raise click.BadParameter(f"{path}: is not TOML: {error}") from error
-
-
-def _config_options(ctx: click.Context, path: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """What a file sets for this command, by parameter; names that no command has are refused."""
-    tables = {name: value for name, value in settings.items() if isinstance(value, dict)}
-    common = {name: value for name, value in settings.items() if name not in tables}
-    commands: dict[str, click.Command] = getattr(ctx.find_root().command, "commands", {})
-    own, known = tables.get(ctx.info_name or "", {}), _config_names(ctx.command)
-    everywhere = {name for command in commands.values() for name in _config_names(command)}
-    unknown = [f"option {name!r}" for name in [*(common.keys() - everywhere), *(own.keys() - known.keys())]]
-    unknown += [f"command {name!r} for the table [{name}]" for name in tables.keys() - commands.keys()]
-    if unknown:
-        raise click.BadParameter(f"{path}: there is no {' and no '.join(sorted(unknown))}.")
-    return {
-        known[name].name or "": _checked(known[name], f"{path}: {name}", value)
-        for name, value in (common | own).items()
-        if name in known
-    }
-
-
-def _config_names(command: click.Command) -> dict[str, click.Parameter]:
-    """The parameters of a command by the names they may have in a file: without dashes in front, - or _ within."""
-    names = {}
-    for parameter in command.params:
-        for name in [*parameter.opts, parameter.name or ""]:
-            names[name.lstrip("-")] = names[name.lstrip("-").replace("-", "_")] = parameter
-    return names
-
-
-def _checked(option: click.Parameter, what: str, value: Any) -> Any:
-    """The value as the option takes it; click would convert numbers to text and would not name the file."""
-    kinds, needed = TOML_KINDS.get(option.type.name.split()[0], ((str,), "text in quotes"))
-    many = getattr(option, "multiple", False)
-    parts = value if many and isinstance(value, list) else [value]
-    for part in parts:
-        if type(part) not in kinds:
-            raise click.BadParameter(f"{what} is {part!r}; it must be {needed}.")
-        try:
-            option.type.convert(part, option, None)
-        except click.BadParameter as error:
-            raise click.BadParameter(f"{what} is {part!r}: {error.message}") from error
-    return parts if many else value
-
-
 # What the columns of a file are and how they are prepared.
 TABLE = [
     Option(["-t", "--target"], metavar="COL", help="Column with the labels. Tables need it; npz files hold y."),
@@ -153,10 +75,7 @@ SELECTION = [
     Option(["--max-fdr"], type=FloatRange(0, 1), help="At most this share of false positives."),
     Option(["--ask-again"], is_flag=True, help="Also list rows judged before (nearworth-decisions.json)."),
 ]
-REVIEW = Option(
-    ["--review"], multiple=True, type=PATH, metavar="FILE",
-    help="Decisions exported from a review: counts and --max-fdr lists rest on them. Repeat it for later reviews.",
-)  # fmt: skip
+REVIEW = Option(["--review"], multiple=True, type=PATH, metavar="FILE", help="Decisions of a review (repeatable).")
 IMAGES = [
     Option(["--image-shape"], metavar="HxW", help="Rows are images: 28x28, or 32x32x3 in colour."),
     Option(["--image-column"], metavar="COL", help="Column with image files, relative to TRAIN and below its folder."),
@@ -167,10 +86,7 @@ QUIET = Option(
     ["--quiet", "-q"], is_flag=True, expose_value=False, help="Only errors on stderr.",
     callback=lambda ctx, _, quiet: ctx.meta.update({QUIET_KEY: quiet}),
 )  # fmt: skip
-CONFIG = Option(
-    ["--config"], type=click.Path(), is_eager=True, expose_value=False, callback=_read_config, metavar="FILE",
-    help="Options from a TOML file: top level or [command]; the command line wins.",
-)  # fmt: skip
+CHECKPOINT = Option(["--checkpoint"], metavar="DIR", help="Store progress here; the same command goes on from there.")
 
 
 def neighbors(default: int) -> Option:
@@ -178,27 +94,16 @@ def neighbors(default: int) -> Option:
 
 
 def semivalues(default: str) -> Option:
-    what = f"{', '.join(SEMIVALUES)} or beta:A,B."
-    return Option(["--semivalue"], default=default, metavar="NAME", type=semivalue, help=what)
-
-
-CHECKPOINT = Option(
-    ["--checkpoint"], metavar="DIR", help="Store progress here; the same command continues where it stopped."
-)
+    return Option(["--semivalue"], default=default, type=Choice(SEMIVALUES), help="How coalitions are weighed.")
 
 
 def model(n_neighbors: int, search: str = "exact") -> list[click.Parameter]:
     """Which values, between which distances, how exactly, and on what part of the machine."""
     return [
         neighbors(n_neighbors),
-        Option(
-            ["--task"], type=Choice(["classification", "regression"]), help="By default guessed from the target."
-        ),
+        Option(["--task"], type=Choice(["classification", "regression"]), help="By default, as the target looks."),
         Option(["--metric"], default="euclidean", help="Distance between rows: any name scikit-learn knows."),
-        Option(
-            ["--utility"], type=Choice(["soft", "original"]), default="soft",
-            help="What a model is worth: soft labels, or those of Jia et al. 2019.",
-        ),
+        Option(["--utility"], type=Choice(["soft", "original"]), default="soft", help="What a model is worth."),
         semivalues("shapley"),
         Option(
             ["--search"], type=Choice(["exact", "auto", "lsh", "faiss"]), default=search,
@@ -213,7 +118,7 @@ def model(n_neighbors: int, search: str = "exact") -> list[click.Parameter]:
 def data(n_neighbors: int, search: str = "exact") -> list[click.Parameter]:
     """The options of every command that reads data and computes something from them."""
     dry_run = Option(["--dry-run"], is_flag=True, help="Say what becomes of each column, then stop.")
-    return [Argument(["train"], type=PATH), *TABLE, *model(n_neighbors, search), dry_run, QUIET, CONFIG]
+    return [Argument(["train"], type=PATH), *TABLE, *model(n_neighbors, search), dry_run, QUIET]
 
 
 def audit() -> list[click.Parameter]:
@@ -222,12 +127,20 @@ def audit() -> list[click.Parameter]:
 
 
 def output(what: str, default: str | None = None) -> list[click.Parameter]:
-    """Where results go; without a default the option is required."""
+    """Where results go; without a default the option is required, and only with "-" they may go to stdout."""
     needed: dict[str, Any] = {"required": True} if default is None else {"default": default, "show_default": False}
+    if default != "-":
+        needed["callback"] = _refuse_stdout
     return [
         Option(["-o", "--output"], metavar="FILE", help=what, **needed),
         Option(["--force"], is_flag=True, help="Replace an existing file."),
     ]
+
+
+def _refuse_stdout(_context: click.Context, _parameter: click.Parameter, path: str) -> str:
+    if path == "-":
+        raise click.BadParameter("the result goes to a file; give a name.")
+    return path
 
 
 def json(what: str = "Summary as JSON on stdout (with the rows unless -o).") -> Option:

@@ -11,50 +11,34 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 import nearworth as nw  # its names load when first used, so that bad files are refused before scikit-learn is imported
-from nearworth._common.memory import usable_threads
-from nearworth._common.types import Task
-from nearworth.cli.data import load, prepare, write_results
+from nearworth.cli.data import Data, load, prepare, print_json, write_results
 from nearworth.cli.options import pop_model, print_message, progress
 from nearworth.tables import InputError, listed
 from nearworth.tables.read import count_rows
 from nearworth.tables.write import FORMATS, STDOUT, check_output, write_bytes, write_columns
 
-TRIAL_POINTS, MOST_TRIED, CLUSTERS = 32_768, 1_000_000, 200  # random rows
 TRIED_SECONDS, TRIED_ROWS = 2.0, 4_096  # of an audit; indexes are asked about 1,024 rows at a time
-LOCAL = "local"
 PATIENCE = 10  # seconds to wait for a scheduler
-# Dask returns memory to the system above 64 kB and samples its workers' stacks, which costs half as much CPU again.
-QUICK = {
-    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None,
-    "distributed.worker.profile.enabled": False,
-}
 
 
 def value(
-    *, output: str, force: bool, as_json: bool, checkpoint: str | None, checkpoint_interval: float,
-    cluster: str | None, scratch: str | None, **given: Any,
+    *, output: str, force: bool, as_json: bool, checkpoint: str | None, cluster: str | None, scratch: str | None,
+    **given: Any,
 ) -> None:  # fmt: skip
     model = pop_model(given)
     check_output(output, force, inputs=(given["train"], given["validation"]))
     data = prepare(**given)
-    workers = model["n_jobs"]
-    if cluster == LOCAL:
-        model["n_jobs"] = 1  # --jobs are workers of one thread each
     est = nw.KNNShapley(**model, task=data.task, standard_errors=True, random_state=0, progress=progress)
     est.fit(data.X, data.y)
-    with cluster_client(cluster, workers) as client:
-        valuation = est.value(
-            data.X_val, data.y_val, checkpoint=checkpoint, checkpoint_interval=checkpoint_interval, executor=client,
-            scratch=scratch,
-        )  # fmt: skip
+    with cluster_client(cluster) as client:
+        valuation = est.value(data.X_val, data.y_val, checkpoint=checkpoint, executor=client, scratch=scratch)
     if valuation.resumed:
         print_message(f"{valuation.resumed:,} of {valuation.n_val:,} validation points came from {checkpoint}")
-    summary = _summary(valuation) | {"columns": data.columns}
     print_message(str(valuation))
-    write_results(data.names(data.numbers) | value_columns(valuation), summary, output, as_json)
+    summary = _summary(valuation) | {"columns": data.columns}
+    write_results(data.names(data.rows.numbers) | value_columns(valuation), summary, output, as_json)
     if output != STDOUT:
         print_message(f"Values of {len(data.y):,} rows are in {output}")
 
@@ -81,28 +65,20 @@ def _summary(valuation: nw.Valuation) -> dict[str, Any]:
 
 
 @contextmanager
-def cluster_client(cluster: str | None, n_jobs: int | None) -> Iterator[Any]:
-    """A Dask client, or None without a cluster; clusters that were started here end here."""
-    if cluster is None:
+def cluster_client(address: str | None) -> Iterator[Any]:
+    """A client of a Dask cluster, or None without an address."""
+    if address is None:
         yield None
         return
     try:
-        import dask.config
         import distributed
     except ImportError as error:
         raise ImportError("--cluster needs Dask: pip install 'nearworth[dask]'") from error
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # errors are printed once, as one line
-    where: dict[str, Any] = {"address": cluster, "timeout": PATIENCE}
-    if cluster == LOCAL:  # one process per core; --max-memory bounds the memory, mapped files need no bound
-        where = {"n_workers": usable_threads(n_jobs), "threads_per_worker": 1, "memory_limit": 0}
-        where |= {"dashboard_address": None, "silence_logs": logging.CRITICAL}
     try:
-        with dask.config.set(QUICK):
-            client = distributed.Client(**where)
-    except ValueError as error:
-        raise ValueError(f"--cluster must be {LOCAL} or the address of a Dask scheduler: {error}") from error
-    except OSError as error:
-        raise OSError(f"--cluster: no Dask scheduler answers at {cluster!r} ({error}).") from error
+        client = distributed.Client(address, timeout=PATIENCE)
+    except (ValueError, OSError) as error:
+        raise OSError(f"--cluster: no Dask scheduler answers at {address!r} ({error}).") from error
     with client:
         try:
             yield client
@@ -112,49 +88,37 @@ def cluster_client(cluster: str | None, n_jobs: int | None) -> Iterator[Any]:
 
 def owners(
     *, output: str, force: bool, as_json: bool, owner_column: str, budget: str | None, negative: str, analyst: bool,
-    earlier: str | None, **given: Any,
+    **given: Any,
 ) -> None:  # fmt: skip
+    from nearworth.report.page import render_statements
+
     model, rules = pop_model(given), dict[str, Any](negative=negative, analyst=analyst)
-    check_output(output, force, (*FORMATS, ".html"), inputs=(given["train"], given["validation"], earlier))
-    before = None if earlier is None else _read_earlier(earlier)
-    data = prepare(**given, id_column=owner_column, id_option="--owner-column")
+    check_output(output, force, (*FORMATS, ".html"), inputs=(given["train"], given["validation"]))
+    data = prepare(**given, id_column=owner_column)
     est = nw.KNNShapley(**model, task=data.task, standard_errors=True, random_state=0).fit(data.X, data.y)
-    names = data.rows.ids.take(data.numbers).to_pylist()
-    if missing := [int(row) for row, name in zip(data.numbers, names, strict=True) if not str(name or "").strip()]:
+    names = data.rows.ids.take(data.rows.numbers).to_pylist()
+    if missing := [int(row) for row, name in zip(data.rows.numbers, names, strict=True) if not str(name or "").strip()]:
         raise InputError(
             f"{given['train']}: --owner-column {owner_column} names no owner in rows {listed(missing)}. "
             "Name one, or leave these rows out of the file."
         )
     values = est.value_owners(names, data.X_val, data.y_val)
-    comparison = None if before is None else values.compare(before)
     payments = {} if budget is None else values.payments(budget, **rules)
     paid = [f"{owner}: {amount:.2f}" for owner, amount in payments.items()]
-    print_message("\n".join([str(values), *paid, *([] if comparison is None else [str(comparison)])]))
-    suffix = Path(output).suffix.lower()
-    if suffix == ".html":
-        from nearworth.report.page import render_statements
-
-        page = render_statements(values, Path(given["train"]).name, budget, comparison, rules)
-        write_bytes(output, lambda file: file.write(page.encode()))
-    elif suffix == ".json":
-        write_bytes(output, lambda file: file.write(values.to_json().encode()))
-    if suffix in (".html", ".json") and not as_json:
-        print_message(f"They are in {output}")
-        return
-    frame = values.to_frame("pyarrow")
+    print_message("\n".join([str(values), *paid]))
+    frame, suffix = values.to_frame("pyarrow"), Path(output).suffix.lower()
     if payments:
         frame = frame.append_column("payment", [[payments[owner] for owner in values]])
     summary = {"command": "owners", "how": values.how, "payments": {str(k): v for k, v in payments.items()}}
-    write_results(frame, summary, STDOUT if suffix in (".html", ".json") else output, as_json)
-
-
-def _read_earlier(path: str) -> nw.OwnerValues:
-    try:
-        return nw.OwnerValues.from_json(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}.") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: is no .json that `nearworth owners` wrote.") from error
+    if suffix not in (".html", ".json"):
+        write_results(frame, summary, output, as_json)
+        return
+    page = render_statements(values, Path(given["train"]).name, budget, rules)
+    text = page if suffix == ".html" else values.to_json()
+    write_bytes(output, lambda file: file.write(text.encode()))
+    if as_json:
+        print_json(summary | {"output": output})
+    print_message(f"They are in {output}")
 
 
 def retrieval(
@@ -170,67 +134,40 @@ def retrieval(
     write_results(values.to_frame("pyarrow"), summary | {"harmful": harmful}, output, as_json)
 
 
-def plan(
-    *, what: tuple[str, ...], purpose: str, columns: int, classes: int, standard_errors: bool, **given: Any
-) -> None:
+def plan(*, purpose: str, validation: str | None, **given: Any) -> None:
     model = pop_model(given)
-    n_train = None
-    sizes = all(size.isdecimal() and int(size) > 0 for size in what) and (len(what) > 1 or purpose == "detect")
-    if len(what) == 1 and not sizes:  # the plan of `nearworth value`; only the number of validation rows matters
-        validation = given.pop("validation")
-        n_val = None if validation is None else count_rows(validation)
-        data = load(what[0], **given)
-        X, y, task, standard_errors = data.X, data.y, data.task, True
-    elif len(what) <= 2 and sizes:
-        for name in ("target", "validation", "id_column", "ignore", "features"):
-            if given[name]:
-                raise click.UsageError(f"--{name.split('_')[0]} is about a file; sizes take -d and --classes.")
-        n_train, n_val = int(what[0]), int(what[-1])
-        X, y = _random_rows(n_train, columns, classes, MOST_TRIED if purpose == "detect" else TRIAL_POINTS)
-        task = given["task"] or "classification"
-    else:
-        raise click.UsageError(f"{' '.join(what)!r} is neither one file nor two sizes, N_TRAIN and N_VAL.")
+    data = load(**given)
     if purpose == "detect":
-        plan_audit(X, y, n_train or len(y), task, model)
+        plan_audit(data, model)
         return
-    est = nw.KNNShapley(**model, task=task, standard_errors=standard_errors).fit(X, y)
-    click.echo(est.plan(len(y) if n_val is None else n_val, n_train=n_train))
+    est = nw.KNNShapley(**model, task=data.task, standard_errors=True).fit(data.X, data.y)
+    click.echo(est.plan(len(data.y) if validation is None else count_rows(validation)))
 
 
-def _random_rows(n_rows: int, n_features: int, n_classes: int, most: int) -> tuple[Any, Any]:
-    """As many random rows, in some clusters, as a trial needs, at most `n_rows`."""
-    rng, n = np.random.default_rng(0), min(n_rows, most, max(64, most * 1024 // n_features))
-    cluster = rng.integers(0, max(CLUSTERS, n_classes), n)
-    X = rng.standard_normal((max(CLUSTERS, n_classes), n_features), dtype=np.float32)[cluster]
-    X += rng.standard_normal((n, n_features), dtype=np.float32)
-    return X, cluster % n_classes
-
-
-def plan_audit(X: Any, y: Any, n_rows: int, task: Task, model: dict[str, Any]) -> None:
+def plan_audit(data: Data, model: dict[str, Any]) -> None:
     """Print how long an audit takes by each way to find neighbours, from the first seconds of one."""
     from nearworth.cli.detect import INDEX_ERROR, MANY_ROWS, with_index
     from nearworth.engine.plan import readable_time
 
-    ways: dict[str, dict[str, Any]] = {"every distance": {"search": "exact"}}
+    n_rows, task, ways = len(data.y), data.task, {"every distance": dict[str, Any](search="exact")}
     if task == "classification" and model["metric"] == "euclidean":
         ways["an index (faiss)"] = {"search": "faiss", "max_error": INDEX_ERROR}
     taken = with_index(model | {"search": "auto"}, n_rows, task)["search"]
-    click.echo(f"An audit of {n_rows:,} rows of {X.shape[1]:,} numbers, from its first seconds on this machine:")
+    click.echo(f"An audit of {n_rows:,} rows of {data.X.shape[1]:,} numbers, from its first seconds on this machine:")
     for name, search in ways.items():
         if search["search"] == "faiss" and not find_spec("faiss"):
             click.echo(f"  {name:<18} not installed: pip install 'nearworth[faiss]'")
             continue
-        setup, per_row = _try_audit(X, y, task, model | search)
-        longer = n_rows / len(y)  # than the trial: distances of a row, and what an index must hold, grow with the rows
+        setup, per_row = _try_audit(data, model | search)
         default = f"  (the default, from {MANY_ROWS:,} rows on an index)" if search["search"] == taken else ""
-        click.echo(f"  {name:<18} about {readable_time(longer * (setup + per_row * n_rows))}{default}")
+        click.echo(f"  {name:<18} about {readable_time(setup + per_row * n_rows)}{default}")
 
 
 class _EnoughError(Exception):
     """Ends a trial."""
 
 
-def _try_audit(X: Any, y: Any, task: Task, model: dict[str, Any]) -> tuple[float, float]:
+def _try_audit(data: Data, model: dict[str, Any]) -> tuple[float, float]:
     """Seconds before the first row, and for each row."""
     marks = [(0, time.perf_counter())]
 
@@ -241,14 +178,12 @@ def _try_audit(X: Any, y: Any, task: Task, model: dict[str, Any]) -> tuple[float
             raise _EnoughError
 
     with suppress(_EnoughError):
-        nw.audit_labels(X, y, task=task, **model, progress=watch)
+        nw.audit_labels(data.X, data.y, task=data.task, **model, progress=watch)
     (first, begun), (last, ended) = marks[1], marks[-1]
     return begun - marks[0][1], (ended - begun) / max(1, last - first)
 
 
 def merge(parts: tuple[str, ...], output: str, force: bool) -> None:
-    if output == STDOUT:
-        raise InputError("-o -: merged values go to a file; give a name.")
     check_output(output, force, (".npz", ".csv", ".parquet"), parts)
     first, *others = [nw.Partial.load(path) for path in parts]
     valuation = nw.Valuation.from_partial(first.merge(others))

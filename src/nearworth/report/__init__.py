@@ -2,9 +2,7 @@
 
     page.py                  the report, the review of rows drawn by chance, the statements for owners -> HTML
       content.py             what the page shows: listed rows, their neighbours, a sample, counts of all
-        cells.py             columns of the rows as texts, as long as there is room for
-        images.py            thumbnails: pixels of rows, or files that a column names
-        plane.py             places on the map
+        shown.py             a row as it is shown: cells as texts, a thumbnail, a place on the map
       web/                   the page: page.html.j2, page.css, and its script in parts (page.py has their order)
       review.*, statements.* the other two pages
 

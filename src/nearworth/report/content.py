@@ -6,14 +6,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix, IntVector
-from nearworth.report.cells import Cells, id_text, take
-from nearworth.report.images import image_files, image_order, pixels
-from nearworth.report.plane import by_lot, places
+from nearworth.report.shown import Cells, by_lot, id_text, image_files, image_order, pixels, places, take
 
 if TYPE_CHECKING:
     from nearworth.audit.result import LabelAudit
@@ -44,22 +42,20 @@ class Rows:
     images_below: Path | None = None  # where images may be; None for their folder
     source: str = ""
     notes: list[str] = field(default_factory=list)
-    numbers: Any = None  # of the audited rows, where the file has others
+    numbers: Any = None  # of the audited rows in the file; None if it has no others
     of_rows: int | None = None  # in the file
     judged: Any = ()  # rows of the audit that need not be asked about again
     unlabelled: Suggestions | None = None
 
 
-@dataclass(frozen=True)
-class Suggestions:
-    """Rows without a label, what their nearest rows in the audit suggest, and which of them are open, surest first."""
+class Suggestions(NamedTuple):
+    """Rows without a label that are to be asked about, surest first, and what their nearest audited rows suggest."""
 
     rows: IntVector  # in the file
     suggested: Any
     certainty: FloatVector
     near: IntMatrix
     distances: FloatMatrix
-    order: IntVector
 
 
 class Labels:
@@ -87,10 +83,9 @@ class Content:
         self.listed = self.suspects[:MOST_SUSPECTS] if listed is None else listed
         self.of_classes = audit.suggested_range is None
         self.labels, self.codes = np.unique(audit.given, return_inverse=True)
-        self.numbers, self.given = np.arange(len(audit)), audit.given  # in the file, and of all rows of the file
-        if rows.numbers is not None:
-            self.numbers, self.given = rows.numbers, np.full(rows.of_rows or rows.numbers[-1] + 1, None, dtype=object)
-            self.given[self.numbers] = audit.given
+        self.numbers = np.arange(len(audit)) if rows.numbers is None else rows.numbers  # of these rows in the file
+        self.given = np.full(rows.of_rows or len(audit), None, dtype=object)  # of all rows of the file
+        self.given[self.numbers] = audit.given
 
     def page_data(self) -> dict[str, Any]:
         """All that the page's script reads; rows by their numbers in the file."""
@@ -108,7 +103,7 @@ class Content:
             "errors": [math.floor(count.lower), math.ceil(count.upper)],
             "errorsSaid": str(count),
             "assumption": count.assumption,
-            "reviewed": getattr(count, "basis", "model") == "review",
+            "reviewed": count.basis == "review",
             "certainty": np.histogram(1.0 - audit.quality, BINS, (0.0, 1.0))[0].tolist(),
         }
         if self.of_classes:
@@ -139,8 +134,8 @@ class Content:
         number, rest = self.numbers.tolist(), rows.unlabelled
         around = [[number[n.row] for n in group] for group in near]
         if rest is not None:
-            others = rest.order[:MOST_UNLABELLED]
-            around, sample = [*around, *map(self._in_file, rest.near[others])], [*sample, *rest.rows[others]]
+            around = [*around, *map(self._in_file, rest.near[:MOST_UNLABELLED])]
+            sample = [*sample, *rest.rows[:MOST_UNLABELLED]]
         order = image_order(own, around, sample)
         more = np.array(order[len(listed) :], dtype=np.intp)
         shown, room = cells.of(own, ROOM)
@@ -175,14 +170,14 @@ class Content:
         found = self.rows.unlabelled
         if found is None:
             return data
-        order, code = found.order[:MOST_UNLABELLED], Labels(data["labels"])
-        near = zip(map(self._in_file, found.near[order]), found.distances[order].tolist(), strict=True)
+        code, first = Labels(data["labels"]), Suggestions._make(part[:MOST_UNLABELLED] for part in found)
+        near = zip(map(self._in_file, first.near), first.distances.tolist(), strict=True)
         data["unlabelled"] = {
-            "row": found.rows[order].tolist(),
-            "suggested": [code(label) for label in found.suggested[order]],
-            "certainty": [None if c != c else round(c, 4) for c in found.certainty[order].tolist()],
+            "row": first.rows.tolist(),
+            "suggested": [code(label) for label in first.suggested],
+            "certainty": [None if c != c else round(c, 4) for c in first.certainty.tolist()],
             "near": [[[r, float(f"{d:.3g}")] for r, d in zip(*each, strict=True)] for each in near],
-            "count": len(found.order),
+            "count": len(found.rows),
         }
         return data | {"labels": list(code.texts)}
 
@@ -232,7 +227,7 @@ class Content:
         X = self.rows.X
         if X is None or X.shape[1] < 2:
             return {}
-        X = X if self.rows.numbers is None else X[self.numbers]
+        X = X if X.shape[0] == len(self.audit) else X[self.numbers]
         shown = [row for row in data["row"] + data["more"]["row"] if self.given[row] is not None]
         known = np.searchsorted(self.numbers, np.array(shown, dtype=np.intp))
         others = by_lot(np.setdiff1d(np.arange(len(self.audit)), known), MOST_POINTS)

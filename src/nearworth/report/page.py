@@ -21,7 +21,7 @@ from nearworth.report.content import Content, Rows
 if TYPE_CHECKING:
     from nearworth.audit.result import LabelAudit
     from nearworth.audit.scan import Finding
-    from nearworth.results.owners import Comparison, OwnerValues
+    from nearworth.results.owners import OwnerValues
 
 # One script, in parts: each may use what those before it define.
 SCRIPTS = (
@@ -57,21 +57,14 @@ def render_review(audit: LabelAudit, rows: Rows, drawn: IntVector, seed: int, *,
     return rendered("review", asset("review.js"), data, rows=rows, n_drawn=len(drawn), n_rows=len(audit), blind=blind)
 
 
-def render_statements(
-    owners: OwnerValues, source: str, budget: Any, comparison: Comparison | None, rules: Mapping[str, Any]
-) -> str:
+def render_statements(owners: OwnerValues, source: str, budget: Any, rules: Mapping[str, Any]) -> str:
     """The page with what each owner is told; `rules` are those of `OwnerValues.payments`."""
     payments = {} if budget is None else owners.payments(budget, **rules)
     parts = {f"Owners of {source}": f"{owners}\n\n{owners.how}"}
     if payments:
         parts["Payments"] = "\n".join(f"{amount:>14,.2f}  {owner}" for owner, amount in payments.items())
-    if comparison is not None:
-        parts["Since the earlier period"] = str(comparison)
     for owner in owners:
-        statement = owners.statement(owner)
-        if payments:
-            statement |= {"budget": budget, "payment": f"{payments[owner]:.2f}"}
-        parts[f"Statement for {owner}"] = str(statement)
+        parts[f"Statement for {owner}"] = str(owners.statement(owner, budget, **rules))
     return rendered("statements", "", {}, source=source, parts=parts)
 
 
