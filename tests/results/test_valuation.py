@@ -379,3 +379,35 @@ def test_an_index_of_another_length_is_no_index_of_these_rows(indexed, tmp_path)
     write_archive(tmp_path / "v.npz", "valuation", description, arrays | {"index": arrays["index"][:-50]})
     with pytest.raises(ValueError, match="is not a valuation saved by nearworth, or it is damaged"):
         nw.Valuation.load(tmp_path / "v.npz")
+
+
+def test_a_valuation_is_read_as_the_array_of_its_values(indexed):
+    v, values = indexed, indexed.values
+    assert (v[3], v[-1]) == (values[3], values[-1])
+    np.testing.assert_array_equal(v[values < 0], values[values < 0])
+    np.testing.assert_array_equal(list(v), values)
+    np.testing.assert_array_equal(v[1:5], values[1:5])
+    for found, expected in (
+        (v < 0, values < 0),
+        (v <= values[3], values <= values[3]),
+        (v > 0, values > 0),
+        (v >= values, values >= values),
+        (v == values[3], values == values[3]),
+        (v != v, values != values),
+        (v == "text", np.zeros(40, dtype=bool)),
+    ):
+        np.testing.assert_array_equal(found, expected)
+    with pytest.raises(IndexError):
+        v[40]
+    assert len({v, v}) == 1
+    assert v in [v]
+
+
+def test_html_is_inert(rng):
+    est = nw.KNNShapley(1).fit(rng.normal(size=(4, 1)), [0, 1, 0, 1])
+    owners, plan = est.value().sum_by(["<script>", "<script>", "&", "&"])._repr_html_(), est.plan(8)._repr_html_()
+    assert "&lt;script&gt;" in owners
+    assert "<script" not in owners
+    assert owners.count("<tr>") == 3
+    assert ">threads</th><td" in plan
+    assert "color" not in owners + plan  # the notebook's own, light or dark

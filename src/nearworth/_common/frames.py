@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from html import escape
 from importlib.util import find_spec
@@ -66,3 +67,8 @@ def html_table(rows: Iterable[Iterable[Any]], header: Iterable[str] = (), title:
         lines.append(f"<th{LEFT}>{escape(str(first))}</th>{cells}")
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     return f"{f'<p>{escape(title)}</p>' if title else ''}<table>{body}</table>"
+
+
+def lines_as_html(text: str) -> str:
+    """Printed lines, in which two spaces or more are between cells, as such a table."""
+    return html_table(re.split(r"\s{2,}", line) for line in text.splitlines())

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from nearworth._common import native
+from nearworth._common.frames import lines_as_html
 from nearworth._common.memory import Memory, default_budget, usable_threads
 from nearworth.engine.classify import ClassificationEvaluator, SharedTraining
 from nearworth.engine.problem import Problem, TrainingSet, budget
@@ -204,6 +205,9 @@ class Plan:
         if self.seconds is not None:
             lines.append(f"time     about {readable_time(self.seconds)}, from a short trial on this machine")
         return "\n".join([*lines, self.prediction] if self.prediction else lines)
+
+    def _repr_html_(self) -> str:
+        return lines_as_html(repr(self))
 
     def with_time(self, trial: Problem) -> Plan:
         """The plan with the time it should take, scaled up from a trial with fewer points and queries."""

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from nearworth._common.frames import make_frame
+from nearworth._common.frames import lines_as_html, make_frame
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.inputs.parameters import one_of
 from nearworth.results.sums import GAME, Origin
@@ -194,6 +194,9 @@ class OwnerValues(dict[Any, OwnerValue]):
         if self._inexact:
             lines.append("Values are not exact: totals lie between `lower` and `upper` of each owner.")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return lines_as_html(repr(self))
 
 
 def _in_cents(budget: Any) -> int:

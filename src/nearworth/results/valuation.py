@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 import os
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
@@ -24,6 +25,10 @@ from nearworth.results.typical_error import TypicalError
 
 # Parameters that a valuation describes itself by.
 SHOWN = ("task", "utility", "semivalue", "n_neighbors", "metric", "aggregate")
+
+
+def _by_row(name: str) -> Any:
+    return lambda valuation, other: getattr(operator, name)(valuation.values, np.asarray(other))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -136,6 +141,14 @@ class Valuation:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         return np.array(self.values, dtype=dtype) if copy else np.asarray(self.values, dtype=dtype)
+
+    def __getitem__(self, rows: Any) -> Any:
+        """Values of some rows, as `values` gives them; rows are numbered from 0, whatever the index of a frame."""
+        return self.values[rows]
+
+    # Row by row, as arrays are compared: v < 0 is a mask. Only + is about valuations as a whole.
+    __lt__, __le__, __gt__, __ge__, __eq__, __ne__ = map(_by_row, ("lt", "le", "gt", "ge", "eq", "ne"))
+    __hash__ = object.__hash__
 
     @cached_property
     def ranking(self) -> IntVector:
