@@ -44,13 +44,14 @@ class Case:
 
 @dataclass(frozen=True)
 class Found:
-    """Rows from the most to the least suspicious as `score`, higher is worse; a list and a number, if there are any."""
+    """How suspicious each row is, higher is worse; a list, a number of errors, and rows without a score, if told."""
 
     score: list[float] | None = None
     listed: list[int] | None = None
     count: float | None = None
     lower: float | None = None
     upper: float | None = None
+    undefined: int | None = None
 
 
 class StandIns(MetaPathFinder, Loader):

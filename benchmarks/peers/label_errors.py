@@ -142,6 +142,8 @@ def judged(item: dict[str, Any], wrong: np.ndarray) -> dict[str, Any]:
     }
     if item["listed"] is not None:
         kept |= {"listed": len(item["listed"]), "right": int(wrong[item["listed"]].sum())}
+    if item["undefined"]:
+        kept["undefined"] = item["undefined"]
     told = (item["count"], item["lower"], item["upper"])
     return kept | {"told": [None if number is None else round(number, 1) for number in told]}
 
