@@ -31,6 +31,7 @@ OPTIONAL = {
     "distributed": "value",
     "zarr": "sources",
     "openpyxl": "read",
+    "dp_accounting": "rules",
 }  # library -> the one module that imports it
 
 

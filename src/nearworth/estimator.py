@@ -13,7 +13,15 @@ import numpy as np
 
 from nearworth._common.types import Aggregate, FloatVector, Semivalue, Task, Ties, Utility
 from nearworth._common.warnings import warn_user
-from nearworth.engine.plan import TRIAL_POINTS, TRIAL_QUERIES, Plan, check_search_parameters, choose_method, make_plan
+from nearworth.engine.plan import (
+    TRIAL_POINTS,
+    TRIAL_QUERIES,
+    Method,
+    Plan,
+    check_search_parameters,
+    choose_method,
+    make_plan,
+)
 from nearworth.engine.problem import make_training_set
 from nearworth.engine.rules import OwnedRule, owner_rule
 from nearworth.engine.value import CHECKPOINT_INTERVAL, Options, partial_sums, value
@@ -80,6 +88,10 @@ class KNNShapley:
         `n_neighbors` has no meaning then.
     weights : callable or "distance", optional
         A vote counts weights(distances), not normalised; "distance" is 1 / (1 + distance).
+    privacy : (epsilon, delta), optional
+        With a radius: normal noise on what a value tells about other rows, so that the value of a row may be told to
+        its owner (differential privacy). `random_state`, if given, must stay secret. Needs X_val, n_classes and the
+        extra `privacy`.
 
     Attributes
     ----------
@@ -119,6 +131,7 @@ class KNNShapley:
     progress: Any = None
     radius: float | None = None
     weights: Any = None
+    privacy: tuple[float, float] | None = None
 
     def fit(self, X: Any, y: Any = None) -> KNNShapley:
         """Check and keep the training set, by reference: do not change the arrays afterwards.
@@ -199,6 +212,8 @@ class KNNShapley:
         """
         parameters = self._fitted_parameters()
         problem = self.training_set_.problem(X_val, y_val, sample_weight, parameters, groups)
+        if self.privacy is not None and (problem.leave_one_out or groups is not None or continue_from is not None):
+            raise ValueError("privacy needs all validation rows at once: X_val and y_val, no groups, no continue_from.")
         if owned is not None:
             problem = replace(problem, rule=OwnedRule.of(owned, problem))
         if groups is None and not problem.leave_one_out:
@@ -221,19 +236,24 @@ class KNNShapley:
         sample_weight: Any = None,
         *,
         groups: Any = None,
+        n_orders: int | None = None,
         **options: Any,
     ) -> OwnerValues:
-        """Value the owners of the training rows as players: each brings all of its rows or none of them. Exact.
+        """Value the owners of the training rows as players: each brings all of its rows or none of them.
 
         Unlike sums of row values (`Valuation.sum_by`), these gain next to nothing by copies of one's rows. `aggregate`,
         `standard_errors` and the other parameters apply; with `max_error`, fewer nodes integrate over the presence of
-        the others, within this error (1e-13 unless given). Regression, searchers and other games are refused.
+        the others, within this error (1e-13 unless given). Regression, searchers and other games are refused. More than
+        5,000 owners are valued by random orders, with standard errors, and a warning says so.
 
         Parameters
         ----------
         owner_of_row : array or series
             The owner of each training row, any label.
         X_val, y_val, sample_weight, groups : as in `value`
+        n_orders : int, optional
+            Instead of exactly, by so many random orders of the owners for each validation point (Shapley values only).
+            Standard errors, which are always computed then, include what that costs in precision.
         **options : checkpoint, checkpoint_interval, executor, scratch
             As in `value`.
         """
@@ -242,15 +262,16 @@ class KNNShapley:
         if unknown:
             raise TypeError(f"value_owners takes no {min(unknown)}.")
         labels, codes = check_owners(owner_of_row, self.training_set_.n_rows)
-        rule = owner_rule(codes, len(labels), parameters)
+        rule = owner_rule(codes, len(labels), parameters, n_orders)
         parameters["max_error"] = None
+        parameters["standard_errors"] = bool(parameters["standard_errors"] or not rule.is_exact)
         problem = self.training_set_.problem(X_val, y_val, sample_weight, parameters, groups)
         made = value(replace(problem, rule=rule), Options(**options))
         again = replace(self, semivalue="composite")
         again.training_set_ = self.training_set_
         composite = cache(partial(again.value_owners, owner_of_row, X_val, y_val, sample_weight, groups=groups))
         about = {"how": str(rule), "origin": made.origin}
-        about["composite"] = composite if self.semivalue == "shapley" else None
+        about["composite"] = composite if self.semivalue == "shapley" and rule.is_exact else None
         return of_totals(labels, codes, np.stack([made.values] * 3), made.standard_errors, made.backend, **about)
 
     def _warn_of_leaks(self, queries: Any) -> None:
@@ -274,21 +295,27 @@ class KNNShapley:
         whole_number(0)("start", start)
         if start % CHUNK:
             raise ValueError(f"start must be a multiple of {CHUNK}, so that parts join; got {start}.")
-        if X_val is None or y_val is None:
-            raise ValueError("partial needs X_val and y_val, the part of the validation set to sum over.")
+        if X_val is None or y_val is None or self.privacy is not None:
+            raise ValueError("partial needs X_val and y_val, the part of the validation set to sum over; no privacy.")
         problem = self.training_set_.problem(X_val, y_val, sample_weight, parameters)
         return partial_sums(problem, int(start))
 
-    def plan(self, n_val: int, *, n_train: int | None = None) -> Plan:
+    def plan(self, n_val: int, *, n_train: int | None = None, owner_of_row: Any = None) -> Plan:
         """How `value` would run on so many validation points: threads, batches, memory and time. Prints itself.
 
         The time comes from a trial of some tenths of a second with training points as queries. For a searcher it is not
         known; hash tables predict recall, cost and the quantities of the paper's Theorem 4 instead. `value` follows the
         plan exactly. With `n_train`, the plan is for a training set of that size whose rows are like those of `fit`.
+        With `owner_of_row` it is that of `value_owners`.
         """
         parameters, training = self._fitted_parameters(), self.training_set_
         whole_number(1)("n_val", n_val)
         whole_number(1, or_none=True)("n_train", n_train)
+        if owner_of_row is not None:
+            labels, codes = check_owners(owner_of_row, training.n_rows)
+            rule = owner_rule(codes, len(labels), parameters)
+            plan = make_plan(training, parameters | {"max_error": None}, Method(rule=rule), int(n_val))
+            return plan.with_time(replace(training.trial(training.n_rows, TRIAL_QUERIES, parameters), rule=rule))
         method = choose_method(training, parameters, int(n_val), n_train)
         plan = make_plan(training, parameters, method, int(n_val), n_train)
         if method.searcher is None:

@@ -94,6 +94,74 @@ def test_a_point_on_the_radius_is_within_it(rng):
     assert ((values != 0) == (((X - 1000.0) ** 2).sum(axis=1) <= 25.0)).all()
 
 
+def private(**parameters):
+    pytest.importorskip("dp_accounting", reason="dp-accounting is not installed: pip install 'nearworth[privacy]'")
+    return nw.KNNShapley(radius=2.0, n_classes=3, privacy=(1.0, 1e-5), **parameters)
+
+
+def test_private_values_are_those_of_counts_with_noise(rng, monkeypatch):
+    """The values of the definition, with noise on the numbers of other voters and of matches among them."""
+    X, y, Q, q = rng.normal(size=(60, 2)), rng.integers(0, 3, 60), rng.normal(size=(4, 2)), rng.integers(0, 3, 4)
+    plain = nw.KNNShapley(radius=2.0, n_classes=3).fit(X, y).value(Q, q)
+    with monkeypatch.context() as patched:
+        patched.setattr("nearworth.engine.plan.privacy_noise", lambda *_: 1e-9)
+        almost = private(random_state=0).fit(X, y).value(Q, q)
+    np.testing.assert_allclose(almost.values, plain.values, atol=1e-8)
+    assert "normal noise" in str(private(random_state=0).fit(X, y).plan(4))
+    drawn = [private(random_state=seed).fit(X, y).value(Q, q).values for seed in range(3)]
+    assert all(not np.allclose(values, plain.values, atol=1e-3) for values in drawn)
+    assert not np.allclose(drawn[0], drawn[1])
+    outside = (((Q[:, None] - X) ** 2).sum(axis=2) > 4.0).all(axis=0)
+    assert (drawn[0][outside] == 0).all()
+
+
+def test_noise_is_what_the_analytic_gaussian_mechanism_needs():
+    """Balle & Wang 2018 give the least deviation in closed form; a row moves 2 counts of each of 50 queries by one."""
+    from scipy.special import ndtr
+
+    from nearworth.engine.rules import privacy_noise
+
+    pytest.importorskip("dp_accounting", reason="dp-accounting is not installed: pip install 'nearworth[privacy]'")
+    for epsilon, delta in ((1.0, 1e-5), (0.5, 1e-6)):
+        noise = privacy_noise((epsilon, delta), 50) / np.sqrt(2 * 50)
+        spent = ndtr(0.5 / noise - epsilon * noise) - np.exp(epsilon) * ndtr(-0.5 / noise - epsilon * noise)
+        assert delta * 0.99 < spent <= delta * 1.001
+
+
+def test_a_row_gets_the_same_noise_in_any_part_of_a_run(rng, tmp_path):
+    X, y, Q, q = rng.normal(size=(300, 2)), rng.integers(0, 3, 300), rng.normal(size=(130, 2)), rng.integers(0, 3, 130)
+    est = private(random_state=3).fit(X, y)
+    whole = est.value(Q, q).values
+    np.testing.assert_array_equal(private(random_state=3, n_jobs=1).fit(X, y).value(Q, q).values, whole)
+    with ThreadPoolExecutor(2) as executor:
+        np.testing.assert_array_equal(est.value(Q, q, executor=executor, scratch=tmp_path).values, whole)
+    fresh = private().fit(X, y)
+    assert not np.array_equal(fresh.value(Q, q).values, fresh.value(Q, q).values)  # without a seed, a secret one
+
+
+def test_what_privacy_cannot_have(rng):
+    est = private().fit(rng.normal(size=(9, 2)), rng.integers(0, 3, 9))
+    with pytest.raises(ValueError, match="all validation rows at once"):
+        est.value()
+    with pytest.raises(ValueError, match="no privacy"):
+        est.partial(rng.normal(size=(3, 2)), [0, 1, 2])
+
+
+def test_rows_certainly_within_the_radius_need_no_exact_distance(rng, monkeypatch):
+    """Of 3,000 rows half are within; exact distances are computed for the few near the edge."""
+    from nearworth.neighbors.keys import EuclideanKeys
+
+    X, y = rng.normal(size=(3000, 8)), rng.integers(0, 2, 3000)
+    seen, listed = [], EuclideanKeys.listed
+    monkeypatch.setattr(EuclideanKeys, "listed", lambda self, Q, rows: seen.append(rows.size) or listed(self, Q, rows))
+    est = nw.KNNShapley(radius=4.0).fit(X, y)
+    found = est.value(X[:20] + 0.01, y[:20]).values
+    assert sum(seen) < 0.05 * 20 * 3000
+    distances = np.sqrt(((X[:20, None] + 0.01 - X) ** 2).sum(axis=2))
+    precomputed = nw.KNNShapley(radius=4.0, metric="precomputed").fit(None, y).value(distances, y[:20])
+    np.testing.assert_allclose(found, precomputed.values, rtol=0, atol=1e-15)
+
+
 def test_radius_without_a_validation_set_groups_checkpoints_and_executors(rng, tmp_path):
     X, y, groups = rng.normal(size=(200, 2)), rng.integers(0, 2, 200), rng.integers(0, 40, 200)
     est = nw.KNNShapley(radius=0.7).fit(X, y)
@@ -171,6 +239,10 @@ def test_distances_of_cosine_keys(numbers):
         ({"weights": "distance", "max_error": 0.1}, "weights needs max_error=None"),
         ({"weights": "uniform"}, "weights must be a function"),
         ({"radius": -1.0}, "radius must be a positive number"),
+        ({"privacy": (1.0, 1e-5)}, "privacy needs a radius"),
+        ({"privacy": (1.0, 1e-5), "radius": 1.0}, "and n_classes"),
+        ({"privacy": (1.0, 2.0), "radius": 1.0}, "privacy must be None or"),
+        ({"privacy": (1e6, 1e-5), "radius": 1.0}, "at most 20"),
         ({"radius": 1.0, "metric": "inner_product"}, "no distances"),
         ({"weights": lambda d: d[:1]}, "one finite number for each"),
         ({"weights": lambda d: d / 0}, "one finite number for each"),

@@ -19,12 +19,13 @@ from nearworth._common.memory import Memory, default_budget, usable_threads
 from nearworth.engine.classify import ClassificationEvaluator, SharedTraining
 from nearworth.engine.problem import Problem, TrainingSet, budget
 from nearworth.engine.regress import RegressionEvaluator
-from nearworth.engine.rules import RadiusRule, RankRule, Rule, check_rule
+from nearworth.engine.rules import RadiusRule, RankRule, Rule, check_rule, privacy_noise
 from nearworth.engine.run import Evaluator, Request, one_blas_thread
 from nearworth.engine.truncate import ExactSource, Source, TruncatedEvaluator
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
 from nearworth.games.truncation import Tail, candidates_for_error
+from nearworth.inputs.parameters import as_generator
 from nearworth.neighbors.exact import PRODUCT_POINTS as SEARCH_POINTS
 from nearworth.neighbors.quantised import products_memory
 from nearworth.neighbors.searchers import Searcher, as_searcher
@@ -121,6 +122,8 @@ def check_search_parameters(parameters: Mapping[str, Any]) -> None:
         check_rule(game, parameters, "n_candidates", "max_error")
     if "radius" in games and (len(games) > 1 or parameters["utility"] != "soft"):
         raise ValueError("radius needs utility='soft', weights=None and another semivalue than ('sizes', ...).")
+    if parameters["privacy"] is not None and ("radius" not in games or parameters["n_classes"] is None):
+        raise ValueError("privacy needs a radius, and n_classes, which would be counted in the data otherwise.")
     if regression and (wanted is not None or indexed):
         found = name if wanted is None else f"n_candidates={wanted}"
         raise ValueError(f"{found} needs task='classification': regression ranks all neighbours. Leave it out.")
@@ -131,7 +134,11 @@ def choose_method(
 ) -> Method:
     """The cheapest method that gives what is asked for."""
     if parameters["radius"] is not None:
-        return Method(rule=RadiusRule(float(parameters["radius"])))
+        rule, privacy = RadiusRule(float(parameters["radius"])), parameters["privacy"]
+        if privacy is not None:
+            secret = int(as_generator(parameters["random_state"]).integers(2**63))
+            rule = replace(rule, noise=privacy_noise(privacy, n_val), seed=secret)
+        return Method(rule=rule)
     if parameters["weights"] is not None:
         return Method(rule=RankRule(parameters["weights"]))
     search, max_error, n_train = parameters["search"], parameters["max_error"], n_train or training.n_rows
@@ -216,7 +223,7 @@ class Plan:
             method = self.method if (self.method.n_candidates or 0) < trial.n_train else Method()
             evaluator = method.evaluators(trial, alike)()
             request = Request(spread=bool(trial.parameters["standard_errors"]))
-            leaf = request.leaf(trial.n_train)
+            leaf = request.leaf(trial.n_values)
             deque(evaluator.add(leaf, 0, min(2, trial.n_val), request), maxlen=0)  # warms up
             started, done = time.perf_counter(), 0
             while done < trial.n_val and time.perf_counter() - started < TRIAL_SECONDS:

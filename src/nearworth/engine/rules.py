@@ -9,6 +9,7 @@
     OwnerRule    owners of rows as players (games/owner_game.py). Keys come as in classify.py, with training points in
                  the order of their owners; then one compiled call finds the nearest rows of each owner and values a
                  block of queries (native/owners.c)
+    SampledOwnerRule    very many owners, by random orders of them
 
 Rules work query by query, but for owners. Where only near rows count, those of large Euclidean sets come from one
 matrix product.
@@ -21,19 +22,23 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
+from zlib import crc32
 
 import numpy as np
 
 from nearworth._common import native
 from nearworth._common.memory import Memory
 from nearworth._common.types import BoolVector, FloatMatrix, FloatVector, IntMatrix, IntVector
+from nearworth._common.warnings import warn_user
 from nearworth.engine.classify import ClassificationEvaluator, ClassOrder, SharedTraining
 from nearworth.engine.problem import Problem
 from nearworth.engine.run import Evaluator, Request
 from nearworth.games.coefficients import ClassificationCorrection, Presence, classification_correction
 from nearworth.games.owner_game import QUADRATURE_ERROR, Nodes, OwnedGame, SmallCoalitions, owner_values
+from nearworth.games.owner_sampling import sampled_values
 from nearworth.games.ties import TieBlocks
 from nearworth.inputs.features import fingerprint
+from nearworth.inputs.parameters import as_generator, whole_number
 from nearworth.neighbors.keys import EuclideanKeys
 from nearworth.neighbors.quantised import MARGIN, Products, QuantisedKeys
 from nearworth.neighbors.searchers import Neighbours
@@ -44,7 +49,7 @@ if TYPE_CHECKING:
 
 MANY_COUNTS = 2**14
 SOME = 2048  # owned rows that tell how far near ones are, about
-MOST_OWNERS = 5_000  # about a second for each validation point
+MOST_OWNERS, MANY_ORDERS = 5_000, 32  # about a second for each validation point; random orders for more owners
 INTERRUPT_EVERY = 2**20  # owners times numbers of scratch after which a run looks whether it should stop
 
 
@@ -53,6 +58,7 @@ class Rule:
 
     n_values: int | None = None  # how many players there are; None: the training rows
     is_local: ClassVar[bool] = False  # whether `bound` is of use
+    is_exact: ClassVar[bool] = True  # else values are unbiased estimates, and standard errors say how good
     identity: Mapping[str, Any] = MappingProxyType({})  # what must be equal where sums are combined
 
     def values(self, problem: Problem, query: int, rows: IntVector, keys: FloatVector) -> FloatVector:
@@ -62,6 +68,10 @@ class Rule:
     def bound(self, problem: Problem, block: QuantisedKeys, query: int) -> float:
         """Rows with larger qkeys are not needed."""
         raise NotImplementedError
+
+    def certain(self, problem: Problem, block: QuantisedKeys, query: int) -> float:  # noqa: ARG002
+        """Rows with smaller qkeys are near enough, whatever their keys are, which are 0 then."""
+        return -np.inf
 
     def evaluators(self, problem: Problem, plan: Plan, shared: SharedTraining | None) -> Callable[[], Evaluator]:
         products = None
@@ -119,10 +129,13 @@ class RuleEvaluator:
             queries = np.ascontiguousarray(problem.queries[a : min(a + self._batch, stop)], dtype=np.float64)
             block = self._products(queries, order, order, space, single=self._single)
             for q, point in enumerate(queries[:, None]):
-                rows = every
+                rows, open_rows = every, slice(None)
                 if block.usable[q]:
                     rows = np.flatnonzero(block.qkeys[q] <= self._rule.bound(problem, block, q))
-                yield a + q, rows, problem.keys.listed(point, rows[None])[0]
+                    open_rows = block.qkeys[q, rows] >= self._rule.certain(problem, block, q)
+                keys = np.zeros(len(rows))
+                keys[open_rows] = problem.keys.listed(point, rows[None, open_rows])[0]
+                yield a + q, rows, keys
 
 
 def by_rank(problem: Problem, rows: IntVector, keys: FloatVector) -> tuple[IntVector, FloatMatrix, BoolVector]:
@@ -226,26 +239,68 @@ def _kth(keys: Any, k: int) -> Any:
 
 @dataclass(frozen=True)
 class RadiusRule(Rule):
+    """Every row within the radius votes. With `noise`, both counts of a query have normal noise of that deviation."""
+
     radius: float
+    noise: float = 0.0
+    seed: int = 0
     is_local: ClassVar[bool] = True
 
+    @property
+    def identity(self) -> dict[str, Any]:  # type: ignore[override]
+        return {"noise": self.noise} if self.noise else {}
+
     def __str__(self) -> str:
-        return f"every row within {self.radius:g} votes; no ranks"
+        private = (
+            f"; normal noise with a deviation of {self.noise:.4g} on both counts of each query" if self.noise else ""
+        )
+        return f"every row within {self.radius:g} votes; no ranks{private}"
 
     def values(self, problem: Problem, query: int, rows: IntVector, keys: FloatVector) -> FloatVector:
         distances = problem.keys.as_distances(keys[None], problem.queries[query : query + 1])[0]
         rows = rows[distances <= self.radius]
-        matches, n = problem.labels[rows] == problem.query_labels[query], max(len(rows), 1)
-        presence, values = Presence.of(problem.parameters["semivalue"]), np.zeros(problem.n_train)
-        added, n_classes = _all_vote(presence, n), problem.training.n_classes(problem.parameters["n_classes"])
-        of_other = added.other * int(matches.sum()) - added.empty / n_classes
-        values[rows] = np.where(matches, of_other + added.own - added.other + presence.mass / n, of_other)
+        matches, n = problem.labels[rows] == problem.query_labels[query], float(len(rows))
+        n_matches = float(matches.sum())
+        if self.noise:
+            n, n_matches = np.array([n, n_matches]) + self.noise * _generator(self.seed, problem, query).normal(size=2)
+        n_voters, presence = max(1, round(n)), Presence.of(problem.parameters["semivalue"])
+        added, n_classes = _all_vote(presence, n_voters), problem.training.n_classes(problem.parameters["n_classes"])
+        others = np.clip(n_matches - matches, 0.0, n_voters - 1.0)  # what a row knows of the others
+        values = np.zeros(problem.n_train)
+        own = np.where(matches, added.own + presence.mass / n_voters, 0.0)
+        values[rows] = added.other * others - added.empty / n_classes + own
         return values
 
     def bound(self, problem: Problem, block: QuantisedKeys, query: int) -> float:
+        return self._qkey(problem, block, query) + float(block.tolerance[query])
+
+    def certain(self, problem: Problem, block: QuantisedKeys, query: int) -> float:
+        return self._qkey(problem, block, query) - float(block.tolerance[query]) - 1.0
+
+    def _qkey(self, problem: Problem, block: QuantisedKeys, query: int) -> float:
         assert block.scale is not None
         square = self.radius if problem.parameters["metric"] == "sqeuclidean" else self.radius**2
-        return MARGIN + square * float(block.scale[query]) + float(block.tolerance[query])
+        return MARGIN + square * float(block.scale[query])
+
+
+def privacy_noise(privacy: tuple[float, float], n_val: int) -> float:
+    """Deviation of the noise on counts that makes a run (epsilon, delta)-private towards any one other row.
+
+    Such a row changes both counts of every validation point by one at most, all together by sqrt(2 n_val).
+    """
+    try:
+        from dp_accounting import GaussianDpEvent, calibrate_dp_mechanism
+        from dp_accounting.pld import PLDAccountant
+    except ImportError as error:
+        raise ImportError("privacy needs dp-accounting: pip install 'nearworth[privacy]'.") from error
+    return float(calibrate_dp_mechanism(PLDAccountant, GaussianDpEvent, *privacy)) * float(np.sqrt(2 * n_val))
+
+
+def _generator(seed: int, problem: Problem, query: int) -> np.random.Generator:
+    """Of a query, by its content: the same in whatever part of a run it is valued."""
+    point = problem.queries[query : query + 1]
+    content = np.ascontiguousarray(point.toarray() if hasattr(point, "toarray") else point, dtype=np.float64)
+    return np.random.default_rng([seed, crc32(content.tobytes()), crc32(str(problem.query_labels[query]).encode())])
 
 
 @lru_cache(MANY_COUNTS)
@@ -304,17 +359,59 @@ class OwnerRule(Rule):
         return ClassificationEvaluator.memory(n_train, by_product=by_product) + table + own
 
 
-def owner_rule(codes: IntVector, n_owners: int, parameters: Mapping[str, Any]) -> OwnerRule:
-    """The rule for these parameters, if they ask for a game of owners that can be solved exactly."""
+@dataclass(frozen=True, eq=False)
+class SampledOwnerRule(Rule):
+    """Very many owners as players, by so many random orders of them for each query (games/owner_sampling.py)."""
+
+    codes: IntVector
+    n_owners: int
+    n_orders: int
+    seed: int
+    is_exact: ClassVar[bool] = False
+
+    @property
+    def n_values(self) -> int:  # type: ignore[override]
+        return self.n_owners
+
+    @property
+    def identity(self) -> dict[str, Any]:  # type: ignore[override]
+        return {"owners": fingerprint(self.codes), "orders": self.n_orders, "seed": self.seed}
+
+    def __str__(self) -> str:
+        orders = f"{self.n_orders} random orders of them for each validation point"
+        return f"{self.n_owners:,} owners as players; not exact: {orders}, whose error is in the standard errors"
+
+    def values(self, problem: Problem, query: int, rows: IntVector, keys: FloatVector) -> FloatVector:
+        ranked, _, first = by_rank(problem, rows, keys)
+        gains = (problem.labels[ranked] == problem.query_labels[query]).astype(np.float64)
+        parameters, training = problem.parameters, problem.training
+        soft = parameters["utility"] == "soft"
+        return sampled_values(
+            self.codes[ranked], gains, first[0], n_owners=self.n_owners, n_neighbors=int(parameters["n_neighbors"]),
+            n_classes=training.n_classes(parameters["n_classes"]) if soft else None, n_orders=self.n_orders,
+            rng=_generator(self.seed, problem, query),
+        )  # fmt: skip
+
+
+def owner_rule(codes: IntVector, n_owners: int, parameters: Mapping[str, Any], n_orders: int | None = None) -> Rule:
+    """The rule for these parameters: exact, or by random orders if that is asked for or owners are too many."""
     check_rule("value_owners", parameters, "n_candidates", "radius", "weights")
     semivalue = parameters["semivalue"]
     if not isinstance(semivalue, str) and semivalue[0] == "sizes":
         raise ValueError("value_owners: semivalue=('sizes', ...) is a law of rows, not of owners. Use another one.")
-    if n_owners > MOST_OWNERS:
-        raise ValueError(
-            f"value_owners is exact, and {n_owners:,} owners are too many for that (the most are {MOST_OWNERS:,}). "
-            "Merge small owners, or add up the values of rows with Valuation.sum_by."
+    whole_number(1, or_none=True)("n_orders", n_orders)
+    if n_orders is None and n_owners > MOST_OWNERS:
+        n_orders = MANY_ORDERS
+        warn_user(
+            f"{n_owners:,} owners are too many for exact values (the most are {MOST_OWNERS:,}): {n_orders} random "
+            "orders of them stand for all, for each validation point. n_orders=... chooses how many."
         )
+    if n_orders is not None:
+        if semivalue != "shapley":
+            raise ValueError(f"value_owners by random orders needs semivalue='shapley'; got {semivalue!r}.")
+        state = parameters["random_state"]
+        seed = 0 if state is None else int(as_generator(state).integers(2**63))
+        return SampledOwnerRule(codes, n_owners, int(n_orders), seed)
     max_error = parameters["max_error"]
     nodes = Nodes.of(Presence.of(semivalue), n_owners, QUADRATURE_ERROR if max_error is None else float(max_error))
     return OwnerRule(codes, nodes, int(parameters["n_neighbors"]))

@@ -140,6 +140,14 @@ PARAMETERS: dict[str, Check] = {
     ),
     "random_state": seed,
     "radius": positive_or_none,
+    "privacy": condition(
+        lambda v: (
+            v is None
+            or (isinstance(v, tuple) and len(v) == 2 and all(map(is_real, v)) and 0 < v[0] <= 20 and 0 < v[1] < 1)
+        ),
+        "None or (epsilon, delta), epsilon above 0 and at most 20, delta between 0 and 1",
+        ValueError,
+    ),
     "weights": condition(
         lambda v: v is None or callable(v) or (isinstance(v, str) and v == "distance"),
         'a function of an array of distances, "distance" or None',

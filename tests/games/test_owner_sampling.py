@@ -1,0 +1,68 @@
+"""Random orders of owners: each against the definition of a marginal contribution, their means against exact values."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from definition import utility_function
+from nearworth.games.coefficients import Presence
+from nearworth.games.owner_game import Nodes, SmallCoalitions, owner_values
+from nearworth.games.owner_sampling import _add_small, _add_votes, sampled_values
+
+
+@pytest.mark.parametrize("utility", ["soft", "original"])
+def test_each_order_gives_what_owners_add_to_those_before_them(rng, utility):
+    for _ in range(20):
+        n, n_owners, k = int(rng.integers(1, 9)), 4, int(rng.integers(1, 6))
+        owners, labels = rng.integers(0, n_owners, n), rng.integers(0, 2, n)  # some owners may have no row
+        game = utility_function("classification", utility, list(range(n)), labels.tolist(), 1, k, 3, "index")
+        for order in permutations(range(n_owners)):
+            expected, there = np.zeros(n_owners), set()
+            for owner in order:
+                before = game(tuple(sorted(there)))
+                there |= set(np.flatnonzero(owners == owner).tolist())
+                expected[owner] = game(tuple(sorted(there))) - before
+            arrivals, values = np.argsort(order) / n_owners, np.zeros(n_owners)
+            _add_votes(values, owners, labels / k, arrivals, k)
+            if utility == "soft":
+                counts = np.bincount(owners, minlength=n_owners), np.bincount(owners, labels, n_owners)
+                _add_small(values, *counts, arrivals, k, 3)
+            np.testing.assert_allclose(values, expected, rtol=0, atol=1e-12)
+
+
+def test_rows_beyond_the_first_look_are_seen(rng):
+    """Many rows, of which the far ones are looked at in larger parts: against a plain walk through all rows."""
+    n, n_owners, k = 3000, 40, 5
+    owners, votes, arrivals = rng.integers(0, n_owners, n), rng.random(n), rng.random(n_owners)
+    expected, nearer = np.zeros(n_owners), []
+    for owner, vote in zip(owners.tolist(), votes, strict=True):
+        before = sorted(nearer)[:k]
+        if len(before) < k or arrivals[owner] < before[-1]:
+            expected[owner] += vote
+            if len(before) == k:
+                expected[np.flatnonzero(arrivals == before[-1])] -= vote
+        nearer.append(arrivals[owner])
+    values = np.zeros(n_owners)
+    _add_votes(values, owners, votes, arrivals, k)
+    np.testing.assert_allclose(values, expected, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("n_classes", [None, 3])
+def test_means_over_orders_come_near_to_exact_values(rng, tied, n_classes):
+    n, n_owners, k = 14, 6, 4
+    owners, gains = rng.integers(0, n_owners, n), rng.integers(0, 2, n).astype(float)
+    first = rng.random(n) < (0.5 if tied else 1.0)
+    first[0] = True
+    nodes = Nodes.of(Presence.of("shapley"), n_owners)
+    exact = owner_values(owners, gains, first, k, nodes)
+    if n_classes is not None:
+        counts = np.bincount(owners, minlength=n_owners), np.bincount(owners, gains, n_owners).astype(int)
+        exact = exact + SmallCoalitions(k, n_classes, nodes)(*counts)
+    about = {"n_owners": n_owners, "n_neighbors": k, "n_classes": n_classes, "n_orders": 2}
+    drawn = np.array([sampled_values(owners, gains, first, **about, rng=rng) for _ in range(3000)])
+    error = drawn.std(axis=0) / np.sqrt(len(drawn)) + 1e-12
+    assert (np.abs(drawn.mean(axis=0) - exact) < 5 * error).all()
