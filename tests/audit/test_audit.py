@@ -122,7 +122,7 @@ def test_bad_input_is_refused_by_name(noisy):
         nw.audit_labels(X, np.arange(len(X)), task="regression", pred_probs=np.ones((len(X), 1)))
     with pytest.raises(ValueError, match="task"):
         nw.audit_labels(X, y, task="ranking")
-    with pytest.raises(ValueError, match="without y_val"):
+    with pytest.raises(ValueError, match="X_val and y_val go together"):
         nw.audit_labels(X, y, X_val=X)
     audit = nw.audit_labels(X, y)
     with pytest.raises(ValueError, match="fraction and max_fdr"):

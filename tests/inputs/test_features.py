@@ -223,7 +223,7 @@ def test_sparse_metrics():
 
 
 def test_self_valuation_of_one_point():
-    with pytest.raises(ValueError, match="needs 2 training points or more. Give X_val and y_val"):
+    with pytest.raises(ValueError, match="needs at least 2 training points. Give X_val and y_val"):
         nw.KNNShapley().fit(X[:1], Y[:1]).value()
 
 

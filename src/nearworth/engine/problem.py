@@ -194,9 +194,9 @@ class TrainingSet:
             raise ValueError("X_val and y_val go together: give both, or neither to value the training set on itself.")
         if X_val is None:
             if self.features is None:
-                raise ValueError("value() without X_val needs distances training x training: fit(D, y).")
+                raise ValueError("value() without X_val needs distances between training points: fit(D, y).")
             if self.n_rows == 1:
-                raise ValueError("value() without X_val needs 2 training points or more. Give X_val and y_val.")
+                raise ValueError("value() without X_val needs at least 2 training points. Give X_val and y_val.")
             queries, labels = self.features, self.labels
         else:
             X_val, y_val = _opened(X_val, y_val, ("X_val", "y_val"), parameters)

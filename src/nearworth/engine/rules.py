@@ -211,7 +211,8 @@ class OwnedRule(Rule):
     def values(self, problem: Problem, query: int, rows: IntVector, keys: FloatVector) -> FloatVector:
         label, values = problem.query_labels[query], np.zeros(problem.n_train)
         if self.is_local:
-            near = keys <= _kth(keys[self.owned[rows]], self.game.n_neighbors)
+            k = self.game.n_neighbors - 1
+            near = keys <= np.partition(keys[self.owned[rows]], k)[k]
             rows, keys = rows[near], keys[near]
         else:  # any candidate may be in a small coalition, however far it is
             matches = problem.labels == label
@@ -223,18 +224,14 @@ class OwnedRule(Rule):
         return values
 
     def bound(self, problem: Problem, block: QuantisedKeys, query: int) -> float:  # noqa: ARG002
-        kth = _kth(block.qkeys[query, self._some_owned], self.game.n_neighbors)
-        return float(kth) + float(block.tolerance[query])
+        k = self.game.n_neighbors - 1
+        return float(np.partition(block.qkeys[query, self._some_owned], k)[k]) + float(block.tolerance[query])
 
     @cached_property
     def _some_owned(self) -> IntVector:
         """The K-th nearest of them is not nearer than that of all."""
         rows = np.flatnonzero(self.owned)
         return rows[:: max(1, len(rows) // max(SOME, self.game.n_neighbors))]
-
-
-def _kth(keys: Any, k: int) -> Any:
-    return np.partition(keys, k - 1)[k - 1]
 
 
 @dataclass(frozen=True)
