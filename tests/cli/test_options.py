@@ -33,7 +33,7 @@ def test_config_sets_what_the_command_line_does_not(command, tmp_path, rng):
         ("target = 3\n", "must be text"),
         ("ignore = 4\n", "must be text"),
         ("quiet = 'yes'\n", "must be true or false"),
-        ("missing = 'mean'\n", "'mean'"),
+        ("rule = 'mean'\n", "'mean'"),
         ("k = [1, 2]\n", "must be one integer"),
         ("semivalue = 'owen'\n", "'owen'"),
         ("[detcet]\nk = 3\n", "no command 'detcet'"),
