@@ -117,7 +117,7 @@ def test_no_permission(tmp_path):
     (tmp_path / "secret.csv").chmod(0)
     done = without_power("value", "secret.csv", "-t", "label", cwd=tmp_path)
     assert done.returncode == 2
-    assert "secret.csv: no permission to read" in one_line(done.stderr)
+    assert "secret.csv: is not a CSV file that can be read: Permission denied" in one_line(done.stderr)
     (tmp_path / "closed").mkdir(mode=0o500)
     done = without_power("value", "good.csv", "-t", "label", "-o", "closed/v.csv", cwd=tmp_path)
     assert done.returncode == 2

@@ -43,9 +43,9 @@ def check_output(
     target = Path(path)
     folder = target.absolute().parent
     is_input = target.exists() and any(name and os.path.exists(name) and target.samefile(name) for name in inputs)
-    ending = target.suffix or "a file without extension"
     problems = {
-        f"cannot write {ending!r}; use {', '.join(formats)}": target.suffix.lower() not in formats,
+        f"cannot write {target.suffix!r}; use {', '.join(formats)}": target.suffix.lower() not in formats,
+        "is a directory; name a file in it": target.is_dir(),
         f"there is no folder {str(target.parent)!r} to write to": not folder.is_dir(),
         f"no permission to write to the folder {str(folder)!r}": not os.access(folder, os.W_OK),
         "is one of the files that data are read from. Give the output another name": is_input,
