@@ -18,13 +18,6 @@ typedef struct {
     int64_t run_end;             /* its last rank; 0 if none is under way */
 } Scan;
 
-static inline Scan begin_scan(const double *worth, const double *loss, double for_match, double for_other,
-                              bool one_by_one, int64_t n_players)
-{
-    Scan scan = {worth, loss, for_match, for_other, one_by_one, n_players, 0.0, 0.0, 0};
-    return scan;
-}
-
 static inline void end_run(Scan *scan)
 {
     if (scan->run_end && !scan->one_by_one)
