@@ -2,7 +2,6 @@
  *
  *     sort_items       items with a whole number in their upper half, a digit at a time from the last to the first
  *     sort_pairs       few pairs of a key and a point, in place
- *     select_nearest   the k first of many pairs
  *     order_points     all points of a query in the order of their exact keys
  *
  * For order_points a key becomes a cell: the leading bits of the difference between its bits and those of the smallest
@@ -16,7 +15,6 @@ enum {
     MANY = 4096,           /* items from which on long digits pay */
     SHORT = 8, LONG = 11,  /* bits of a digit */
     FEW = 24,              /* pairs up to which plain insertion is the fastest sort */
-    ROUNDS = 64,           /* of partitioning, after which a list in a hostile order is sorted instead */
 };
 
 static void sort_by_digit(const uint64_t *items, uint64_t *sorted, int64_t n, int shift, int bits)
@@ -53,14 +51,6 @@ static inline bool before(double a, int32_t point_a, double b, int32_t point_b)
     return a < b || (a == b && point_a < point_b);
 }
 
-static void swap(double *keys, int32_t *points, int64_t i, int64_t j)
-{
-    double key = keys[i];
-    int32_t point = points[i];
-    keys[i] = keys[j], points[i] = points[j];
-    keys[j] = key, points[j] = point;
-}
-
 /* Insertion over shrinking gaps, plain insertion for a few. */
 void sort_pairs(double *keys, int32_t *points, int64_t size)
 {
@@ -78,38 +68,6 @@ void sort_pairs(double *keys, int32_t *points, int64_t size)
         }
         if (gap == 1)
             return;
-    }
-}
-
-/* Partition pairs low..high around the one in the middle; returns where that ends up. */
-static int64_t partition(double *keys, int32_t *points, int64_t low, int64_t high)
-{
-    swap(keys, points, low + (high - low) / 2, high);
-    int64_t end = low;
-    for (int64_t i = low; i < high; i++) {
-        bool nearer = before(keys[i], points[i], keys[high], points[high]);
-        swap(keys, points, i, end);
-        end += nearer; /* no branch: which are nearer cannot be predicted */
-    }
-    swap(keys, points, end, high);
-    return end;
-}
-
-void select_nearest(double *keys, int32_t *points, int64_t size, int64_t k)
-{
-    int64_t low = 0, high = size - 1;
-    for (int round = 0; low < high; round++) {
-        if (high - low < FEW || round == ROUNDS) {
-            sort_pairs(keys + low, points + low, high - low + 1);
-            return;
-        }
-        int64_t end = partition(keys, points, low, high);
-        if (end == k - 1)
-            return;
-        if (end < k - 1)
-            low = end + 1;
-        else
-            high = end - 1;
     }
 }
 
