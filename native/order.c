@@ -71,12 +71,6 @@ void sort_pairs(double *keys, int32_t *points, int64_t size)
     }
 }
 
-/* The map from keys to cells. */
-struct cells {
-    uint64_t low;
-    int shift;
-};
-
 /* A whole number that compares as the key does; both zeros have the same. */
 static inline uint64_t sortable(double key)
 {
@@ -84,25 +78,6 @@ static inline uint64_t sortable(double key)
     key += 0.0;
     memcpy(&bits, &key, sizeof bits);
     return bits ^ (bits >> 63 ? UINT64_MAX : UINT64_C(1) << 63);
-}
-
-static inline uint64_t cell_of(struct cells cells, double key)
-{
-    return (sortable(key) - cells.low) >> cells.shift;
-}
-
-static struct cells make_cells(const double *keys, int64_t n)
-{
-    uint64_t low = UINT64_MAX, high = 0;
-    for (int64_t i = 0; i < n; i++) {
-        uint64_t bits = sortable(keys[i]);
-        low = !isnan(keys[i]) && bits < low ? bits : low;
-        high = !isnan(keys[i]) && bits > high ? bits : high;
-    }
-    struct cells cells = {low, 0};
-    while ((high - low) >> cells.shift >> CELL_BITS)
-        cells.shift++;
-    return cells;
 }
 
 /* Order the points of the cell that begins at rank `start`, and find ties; returns where the cell ends. */
@@ -122,9 +97,17 @@ int64_t order_points(const double *keys, int64_t n, bool by_index, uint64_t *ite
                      uint8_t *first)
 {
     int64_t m = 0;
-    struct cells cells = make_cells(keys, n);
+    uint64_t low = UINT64_MAX, high = 0;
     for (int64_t i = 0; i < n; i++) {
-        items[m] = cell_of(cells, keys[i]) << 32 | (uint64_t)i;
+        uint64_t bits = sortable(keys[i]);
+        low = !isnan(keys[i]) && bits < low ? bits : low;
+        high = !isnan(keys[i]) && bits > high ? bits : high;
+    }
+    int shift = 0;
+    while ((high - low) >> shift >> CELL_BITS)
+        shift++;
+    for (int64_t i = 0; i < n; i++) {
+        items[m] = (sortable(keys[i]) - low) >> shift << 32 | (uint64_t)i;
         m += !isnan(keys[i]);
     }
     uint64_t *sorted = sort_items(items, spare, m, 32);
