@@ -168,17 +168,21 @@ static void put_in_cells(const Query *query, uint16_t *cell, uint32_t *counts)
 static void find_mixed(Query *query, Scratch *s)
 {
     const uint32_t *matches = s->counts[MATCH], *others = s->counts[OTHER];
+    uint8_t *pair = s->mixed + query->n_cells; /* by cell: whether it and the next hold both statuses */
+    uint32_t listed = 0;
     memset(s->mixed, 0, (size_t)(2 * query->n_cells + 1));
-    query->n_items = query->end_mixed = 0;
-    for (int64_t c = 0; c < query->cut; c++) {
-        int64_t next = c + 1 < query->cut ? c + 1 : c;
-        bool mixed = (matches[c] || matches[next]) && (others[c] || others[next]);
-        s->mixed[c] |= mixed;
-        s->mixed[next] |= mixed;
-        query->n_items += s->mixed[c] ? matches[c] + others[c] : 0;
-        query->end_mixed = s->mixed[c] ? c + 1 : query->end_mixed;
-    }
-    memcpy(s->mixed + query->n_cells, s->mixed, (size_t)query->cut);
+    for (int64_t c = 0; c + 1 < query->cut; c++)
+        pair[c] = ((matches[c] | matches[c + 1]) != 0) & ((others[c] | others[c + 1]) != 0);
+    if (query->cut > 0)
+        s->mixed[0] = pair[0] | (matches[0] && others[0]);
+    for (int64_t c = 1; c < query->cut; c++)
+        s->mixed[c] = pair[c - 1] | pair[c];
+    for (int64_t c = 0; c < query->cut; c++)
+        listed += s->mixed[c] ? matches[c] + others[c] : 0;
+    for (query->end_mixed = query->cut; query->end_mixed > 0 && !s->mixed[query->end_mixed - 1];)
+        query->end_mixed--;
+    query->n_items = listed;
+    memcpy(pair, s->mixed, (size_t)query->cut);
 }
 
 /* ------------------------------------------------------------------------------------------------------- listed points */
@@ -207,7 +211,7 @@ static void list_items(Query *query, const uint16_t *cell, Scratch *s)
             count += s->mixed[cell[i]];
         }
     }
-    for (query->needless = 0; query->tolerance >> (query->needless + 5);)
+    for (query->needless = 0; query->tolerance >> (query->needless + 4);)
         query->needless++;
     uint64_t *sorted = sort_items(s->items, s->spare, count, 32 + query->needless);
     s->spare = sorted == s->items ? s->spare : s->items;
@@ -427,15 +431,6 @@ static double cut_cells(Scan *scan, Query *query, double max_error, int64_t cert
     return result[1];
 }
 
-/* Multiply all values by the weight of the query. */
-static void weigh(double weight, const Query *query, double *const table[2], Scratch *s)
-{
-    for (int64_t c = 0; c < 2 * query->n_cells; c++)
-        table[OTHER][c] *= weight;
-    for (int64_t i = 0; i < query->n_items; i++)
-        s->value[i] *= weight;
-}
-
 /* Look-ups are faster one by one than as gathered vectors. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define ONE_BY_ONE __attribute__((optimize("no-tree-vectorize")))
@@ -495,11 +490,13 @@ EXPORT int64_t classify_block(const int32_t *qkeys, const int32_t *tolerances, c
         if (source.failed)
             return -1;
         scan_cells(&scan, &query, table, &s);
-        weigh(values ? 1.0 : weights[q], &query, table, &s);
+        double weight = values ? 1.0 : weights[q];
+        for (int64_t c = 0; c < 2 * n_cells; c++)
+            table[OTHER][c] *= weight;
         if (number == 1 || values || q + 1 == n_queries)
             fold(out, &s, n, number == 1);
         for (int64_t i = 0; i < query.n_items; i++)
-            out[position_of(s.items[i])] += s.value[i];
+            out[position_of(s.items[i])] += weight * s.value[i];
     }
     return taken;
 }

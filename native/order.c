@@ -13,7 +13,7 @@
 enum {
     CELL_BITS = 27,
     MANY = 4096,           /* items from which on long digits pay */
-    SHORT = 8, LONG = 11,  /* bits of a digit */
+    SHORT = 8, LONG = 12,  /* bits of a digit */
     FEW = 24,              /* pairs up to which plain insertion is the fastest sort */
 };
 
@@ -36,8 +36,9 @@ uint64_t *sort_items(uint64_t *items, uint64_t *spare, int64_t n, int shift)
     uint64_t differ = 0;
     for (int64_t i = 1; i < n; i++)
         differ |= items[i] ^ items[0];
-    int bits = n < MANY ? SHORT : LONG;
-    for (; shift < 64 && differ >> shift; shift += bits) {
+    int total = differ >> shift ? 64 - shift - __builtin_clzll(differ) : 0, most = n < MANY ? SHORT : LONG;
+    int digits = (total + most - 1) / most, bits = digits ? (total + digits - 1) / digits : 0;
+    for (; digits > 0; digits--, shift += bits) {
         sort_by_digit(items, spare, n, shift, bits);
         uint64_t *sorted = spare;
         spare = items;
