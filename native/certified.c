@@ -9,43 +9,46 @@
  * worth[l] is c_l for ranks 0..N+1 (worth[0] = worth[1], worth[N+1] is read, not used), total[l] = c_1 + ... + c_l. */
 #include "nearworth.h"
 
-/* What is known around the cut before `cell`. Of each cut near it, entry AT(cell) has the numbers of matches and of all
- * points before it, and what matches behind it take at most and at least (P and B of the theorem). `lost` is what they
- * take from a point before the cut at hand if cells are ties. */
+/* What is known around the cut at hand, by its distance in cells from -1 to 3, the first entry being -1: the numbers of
+ * matches and of all points before it, and what matches behind it take at most and at least (P and B of the theorem).
+ * `lost` is what they take from a point before the cut if cells are ties. */
 typedef struct {
-    int64_t cell, matches[8], ranks[8];
-    double most[8], least[8], lost;
+    int64_t matches[5], ranks[5];
+    double most[5], least[5], lost;
 } Around;
 
-#define AT(i) ((s->cell + (i)) & 7)
+enum { FRONT, HERE, NEXT, SECOND, THIRD };
 
 static inline double larger(double a, double b)
 {
     return a > b ? a : b;
 }
 
-/* Matches before one cut and other points before another, so many cells behind the cut at hand. */
+/* Matches before one cut and other points before another. */
 static inline int64_t mixed(const Around *s, int of_matches, int of_others)
 {
-    return s->matches[AT(of_matches)] + s->ranks[AT(of_others)] - s->matches[AT(of_others)];
+    return s->matches[of_matches] + s->ranks[of_others] - s->matches[of_others];
 }
 
 /* Moves the cut one cell nearer; then `matches` of `points` are in the cell in front of it. */
 static inline void advance(Around *s, int64_t matches, int64_t points, const double *worth)
 {
-    s->cell--;
-    s->matches[AT(-1)] = s->matches[AT(0)] - matches;
-    s->ranks[AT(-1)] = s->ranks[AT(0)] - points;
-    s->most[AT(0)] = s->most[AT(1)] + worth[mixed(s, 0, -1)] - worth[mixed(s, 1, -1)];
-    s->least[AT(0)] = s->least[AT(1)] + worth[mixed(s, 0, 2)] - worth[mixed(s, 1, 2)];
+    for (int i = THIRD; i > FRONT; i--) {
+        s->matches[i] = s->matches[i - 1], s->ranks[i] = s->ranks[i - 1];
+        s->most[i] = s->most[i - 1], s->least[i] = s->least[i - 1];
+    }
+    s->matches[FRONT] -= matches;
+    s->ranks[FRONT] -= points;
+    s->most[HERE] = s->most[NEXT] + worth[mixed(s, HERE, FRONT)] - worth[mixed(s, NEXT, FRONT)];
+    s->least[HERE] = s->least[NEXT] + worth[mixed(s, HERE, SECOND)] - worth[mixed(s, NEXT, SECOND)];
 }
 
 /* Values of a match and of another point in the cell behind the cut, as a tie; adds to what nearer points lose. Without
  * branches, because statuses of small cells cannot be predicted. */
 static inline void tie(Around *s, const double *worth, const double *total, double *match, double *other)
 {
-    int64_t start = s->ranks[AT(0)], end = s->ranks[AT(1)];
-    double n = (double)(end - start), matches = (double)(s->matches[AT(1)] - s->matches[AT(0)]), last = worth[end];
+    int64_t start = s->ranks[HERE], end = s->ranks[NEXT];
+    double n = (double)(end - start), matches = (double)(s->matches[NEXT] - s->matches[HERE]), last = worth[end];
     double one_less = larger(n - 1.0, 1.0), each = 1.0 / (larger(n, 1.0) * one_less);
     double beyond = (total[end] - total[start] - n * last) * each;
     *match = last - s->lost + (n - matches) * beyond;
@@ -56,24 +59,24 @@ static inline void tie(Around *s, const double *worth, const double *total, doub
 /* The largest error of a point of the cell behind the cut, whose values are given. */
 static inline double error_inside(const Around *s, const double *worth, double match, double other)
 {
-    double first = worth[s->ranks[AT(-1)] + 1];
-    double lowest = worth[mixed(s, 3, 2)] - s->most[AT(3)];
-    double highest = first - worth[mixed(s, -1, 1) + 1] + worth[mixed(s, 0, 1)] - s->least[AT(0)];
-    double loss = first - worth[mixed(s, 1, -1) + 1] + s->most[AT(1)];
-    double of_match = larger(highest - match, match - lowest), of_other = larger(other + loss, -s->least[AT(2)] - other);
-    int64_t matches = s->matches[AT(1)] - s->matches[AT(0)], points = s->ranks[AT(1)] - s->ranks[AT(0)];
+    double first = worth[s->ranks[FRONT] + 1];
+    double lowest = worth[mixed(s, THIRD, SECOND)] - s->most[THIRD];
+    double highest = first - worth[mixed(s, FRONT, NEXT) + 1] + worth[mixed(s, HERE, NEXT)] - s->least[HERE];
+    double loss = first - worth[mixed(s, NEXT, FRONT) + 1] + s->most[NEXT];
+    double of_match = larger(highest - match, match - lowest), of_other = larger(other + loss, -s->least[SECOND] - other);
+    int64_t matches = s->matches[NEXT] - s->matches[HERE], points = s->ranks[NEXT] - s->ranks[HERE];
     return larger(matches > 0 ? of_match : 0.0, points > matches ? of_other : 0.0);
 }
 
 /* The largest error of a resolved point, if this is the cut. */
 static inline double error_before(const Around *s, const double *worth)
 {
-    int64_t matches = s->matches[AT(0)] - s->matches[AT(-1)], front = s->ranks[AT(-1)], here = s->ranks[AT(0)], next = s->ranks[AT(1)];
+    int64_t matches = s->matches[HERE] - s->matches[FRONT], front = s->ranks[FRONT], here = s->ranks[HERE], next = s->ranks[NEXT];
     bool match_near = matches > 0, other_near = here - front > matches;
     double pushed = worth[front] - worth[here] - worth[front + next - here] + worth[next];
-    double lost = s->lost - (other_near ? s->least[AT(1)] : s->least[AT(0)]);
+    double lost = s->lost - (other_near ? s->least[NEXT] : s->least[HERE]);
     double kept = worth[here] - s->lost;
-    kept -= match_near ? worth[mixed(s, 2, 1)] - s->most[AT(2)] : worth[mixed(s, 1, 0)] - s->most[AT(1)];
+    kept -= match_near ? worth[mixed(s, SECOND, NEXT)] - s->most[SECOND] : worth[mixed(s, NEXT, HERE)] - s->most[NEXT];
     return here == 0 ? 0.0 : larger(lost + (match_near ? pushed : 0.0), kept + (other_near ? pushed : 0.0));
 }
 
@@ -82,41 +85,25 @@ static inline double error_before(const Around *s, const double *worth)
  * an other point loses to matches there, or what a match gains from others (P - B, or the same with exchanged roles). */
 static inline double crude_error(const Around *s, const double *worth)
 {
-    double lost = s->most[AT(1)] - s->least[AT(1)];
-    double gained = worth[mixed(s, 0, 1)] - s->least[AT(0)] - worth[mixed(s, 2, 1)] + s->most[AT(2)];
-    return worth[s->ranks[AT(-1)]] - worth[s->ranks[AT(2)]] + larger(lost, gained);
-}
-
-/* The cut behind the last cell; -1 if the cells do not hold N points. */
-static int64_t begin(Around *s, const uint32_t *matches, const uint32_t *others, int64_t n_cells, int64_t n_players)
-{
-    int64_t n_matches = 0, n_others = 0;
-    for (int64_t cell = 0; cell < n_cells; cell++) {
-        n_matches += matches[cell];
-        n_others += others[cell];
-    }
-    for (int i = 0; i < 8; i++) {
-        s->matches[i] = n_matches;
-        s->ranks[i] = n_matches + n_others;
-        s->most[i] = s->least[i] = 0.0;
-    }
-    s->lost = 0.0;
-    s->cell = n_cells;
-    if (n_cells > 0) {
-        s->matches[AT(-1)] -= matches[n_cells - 1];
-        s->ranks[AT(-1)] -= (int64_t)matches[n_cells - 1] + others[n_cells - 1];
-    }
-    return n_matches + n_others == n_players ? n_cells : -1;
+    double lost = s->most[NEXT] - s->least[NEXT];
+    double gained = worth[mixed(s, HERE, NEXT)] - s->least[HERE] - worth[mixed(s, SECOND, NEXT)] + s->most[SECOND];
+    return worth[s->ranks[FRONT]] - worth[s->ranks[SECOND]] + larger(lost, gained);
 }
 
 EXPORT int64_t certified_cut(const uint32_t *matches, const uint32_t *others, const double *total, const double *worth,
                              double max_error, int64_t certain, double *of_match, double *of_other, double *result,
                              int64_t n_cells, int64_t n_ranks)
 {
-    Around around, *s = &around;
+    int64_t n_matches = 0, n_points = 0, cut = n_cells;
+    for (int64_t cell = 0; cell < n_cells; cell++)
+        n_matches += matches[cell], n_points += (int64_t)matches[cell] + others[cell];
+    Around around = {.lost = 0.0}, *s = &around;
+    for (int i = FRONT; i <= THIRD; i++)
+        s->matches[i] = n_matches, s->ranks[i] = n_points;
+    if (n_cells > 0)
+        s->matches[FRONT] -= matches[n_cells - 1], s->ranks[FRONT] -= (int64_t)matches[n_cells - 1] + others[n_cells - 1];
     double largest = 0.0;
     result[0] = result[1] = 0.0;
-    int64_t cut = begin(s, matches, others, n_cells, n_ranks - 1);
     while (cut > 0) {
         int64_t cell = cut - 1, front = cell > 0 ? matches[cell - 1] : 0;
         advance(s, front, cell > 0 ? front + others[cell - 1] : 0, worth);
@@ -128,11 +115,11 @@ EXPORT int64_t certified_cut(const uint32_t *matches, const uint32_t *others, co
         }
         largest = larger(largest, inside);
         error = larger(largest, error);
-        if (!(error <= max_error) || s->ranks[AT(-1)] < certain)
+        if (!(error <= max_error) || s->ranks[FRONT] < certain)
             break;
         result[0] = s->lost;
         result[1] = error;
         cut = cell;
     }
-    return cut;
+    return n_points == n_ranks - 1 ? cut : -1;
 }

@@ -143,39 +143,21 @@ EXPORT void all_pairs(const double *queries, const void *points, int32_t type, i
         }
 }
 
-/* One sparse row: `count` sorted columns and their values. */
-struct sparse_row {
-    const int32_t *column;
-    const double *value;
-    int64_t count;
-};
-
-INLINE void add_difference(double *sums, int32_t column, double difference, int32_t power)
-{
-    if (power == 2)
-        sums[column % LANES] += difference * difference;
-    else
-        sums[0] += fabs(difference);
-}
-
-/* The sum of |difference|^power. Squares go to eight sums, as those of dense rows do; absolute differences are added in
- * the order of the columns, as scipy adds those of dense rows. */
-INLINE double merge(struct sparse_row q, struct sparse_row x, int32_t power)
+/* The sum of |difference|^power of two sparse rows, `n` and `m` sorted columns with their values. Squares go to eight
+ * sums, as those of dense rows do; absolute differences are added in the order of the columns, as scipy adds those of
+ * dense rows. Whose turn it is cannot be predicted, so nothing branches on it. */
+INLINE double merge(const int32_t *q_column, const double *q_value, int64_t n, const int32_t *x_column,
+                    const double *x_value, int64_t m, int32_t power)
 {
     double sums[LANES] = {0};
-    int64_t i = 0, j = 0;
-    while (i < q.count && j < x.count) { /* whose turn it is cannot be predicted, so nothing here branches on it */
-        int32_t left = q.column[i], right = x.column[j];
-        double of_query = q.value[i], of_point = x.value[j];
-        double difference = (left <= right ? of_query : 0.0) - (right <= left ? of_point : 0.0);
-        add_difference(sums, left < right ? left : right, difference, power);
-        i += left <= right;
-        j += right <= left;
+    for (int64_t i = 0, j = 0; i < n || j < m;) {
+        int32_t left = i < n ? q_column[i] : INT32_MAX, right = j < m ? x_column[j] : INT32_MAX;
+        int32_t column = left < right ? left : right;
+        double difference = (left == column ? q_value[i] : 0.0) - (right == column ? x_value[j] : 0.0);
+        sums[power == 2 ? column % LANES : 0] += power == 2 ? difference * difference : fabs(difference);
+        i += left == column;
+        j += right == column;
     }
-    for (; i < q.count; i++)
-        add_difference(sums, q.column[i], q.value[i], power);
-    for (; j < x.count; j++)
-        add_difference(sums, x.column[j], x.value[j], power);
     return TREE(sums);
 }
 
@@ -184,11 +166,10 @@ EXPORT void sparse_distances(double *out, const int64_t *q_start, const int32_t 
                              int64_t n_queries, int64_t n, int64_t q_size, int64_t x_size)
 {
     (void)q_size, (void)x_size;
-    for (int64_t a = 0; a < n_queries; a++) {
-        struct sparse_row q = {q_column + q_start[a], q_value + q_start[a], q_start[a + 1] - q_start[a]};
+    for (int64_t a = 0; a < n_queries; a++)
         for (int64_t b = 0; b < n; b++) {
-            struct sparse_row x = {x_column + x_start[b], x_value + x_start[b], x_start[b + 1] - x_start[b]};
-            out[a * n + b] = power == 2 ? merge(q, x, 2) : merge(q, x, 1);
+            int64_t i = q_start[a], j = x_start[b], q_count = q_start[a + 1] - i, x_count = x_start[b + 1] - j;
+            out[a * n + b] = power == 2 ? merge(q_column + i, q_value + i, q_count, x_column + j, x_value + j, x_count, 2)
+                                        : merge(q_column + i, q_value + i, q_count, x_column + j, x_value + j, x_count, 1);
         }
-    }
 }

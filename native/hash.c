@@ -6,7 +6,7 @@
 
 enum { PIECE = 256 }; /* numbers converted at a time */
 
-static inline uint64_t halves_multiplied(uint64_t word) { return (word & 0xFFFFFFFFu) * (word >> 32); }
+static inline uint64_t halves_multiplied(uint64_t word) { return (word & UINT32_MAX) * (word >> 32); }
 
 /* Numbers from place `start` on, with keys for two sums of a block. */
 EXPORT void hash_numbers(const void *numbers, int32_t type, int64_t start, const uint64_t *keys, uint64_t *sums, int64_t n,

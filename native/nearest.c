@@ -41,7 +41,7 @@ static int64_t kth_smallest(const int32_t *numbers, int64_t n, int64_t k)
 int64_t bound_of_kth(const int32_t *qkeys, int64_t n, int64_t k, int32_t *lowest)
 {
     int64_t width = GROUPS * k;
-    if (n < 2 * width || n == 0)
+    if (n < 2 * width || n == 0 || !lowest)
         return kth_smallest(qkeys, n, k);
     memcpy(lowest, qkeys, (size_t)width * sizeof *lowest);
     for (int64_t start = width; start + width <= n; start += width)
@@ -83,15 +83,13 @@ int64_t list_up_to(const int32_t *qkeys, int64_t n, int64_t limit, const int32_t
     return count;
 }
 
-/* Sorts the first of all candidates by key and hash; returns how many belong to the list. */
+/* Sorts the candidates by key and hash; returns how many belong to the list. */
 static int64_t cut_list(double *keys, int32_t *hashes, int64_t count, int64_t size, int64_t least)
 {
-    int64_t first = size + 1 < count ? size + 1 : count, before = size;
-    if (first < count)
-        select_nearest(keys, hashes, count, first);
-    sort_pairs(keys, hashes, first);
-    if (first <= size)
-        return first;
+    int64_t before = size;
+    sort_pairs(keys, hashes, count);
+    if (count <= size)
+        return count;
     while (before > 0 && keys[before - 1] == keys[size])
         before--;
     return before >= least ? before : size;

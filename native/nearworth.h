@@ -53,10 +53,7 @@ uint64_t *sort_items(uint64_t *items, uint64_t *spare, int64_t n, int shift);
 /* Pairs in place by key, then by point. */
 void sort_pairs(double *keys, int32_t *points, int64_t size);
 
-/* Move the k nearest of `size` pairs to the front, the k-th to place k - 1. */
-void select_nearest(double *keys, int32_t *points, int64_t size, int64_t k);
-
-/* A qkey that k of n points are not beyond; `lowest` has room for n. */
+/* A qkey that k of n points are not beyond; `lowest` has room for n, or is NULL: then it is the k-th smallest. */
 int64_t bound_of_kth(const int32_t *qkeys, int64_t n, int64_t k, int32_t *lowest);
 
 /* Rows of the points up to a limit, but for excluded positions; returns how many there are. */

@@ -2,7 +2,6 @@
  *
  *     sort_items       items with a whole number in their upper half, a digit at a time from the last to the first
  *     sort_pairs       few pairs of a key and a point, in place
- *     select_nearest   the k first of many pairs
  *     order_points     all points of a query in the order of their exact keys
  *
  * For order_points a key becomes a cell: the leading bits of the difference between its bits and those of the smallest
@@ -14,9 +13,8 @@
 enum {
     CELL_BITS = 27,
     MANY = 4096,           /* items from which on long digits pay */
-    SHORT = 8, LONG = 11,  /* bits of a digit */
+    SHORT = 8, LONG = 12,  /* bits of a digit */
     FEW = 24,              /* pairs up to which plain insertion is the fastest sort */
-    ROUNDS = 64,           /* of partitioning, after which a list in a hostile order is sorted instead */
 };
 
 static void sort_by_digit(const uint64_t *items, uint64_t *sorted, int64_t n, int shift, int bits)
@@ -38,8 +36,9 @@ uint64_t *sort_items(uint64_t *items, uint64_t *spare, int64_t n, int shift)
     uint64_t differ = 0;
     for (int64_t i = 1; i < n; i++)
         differ |= items[i] ^ items[0];
-    int bits = n < MANY ? SHORT : LONG;
-    for (; shift < 64 && differ >> shift; shift += bits) {
+    int total = differ >> shift ? 64 - shift - __builtin_clzll(differ) : 0, most = n < MANY ? SHORT : LONG;
+    int digits = (total + most - 1) / most, bits = digits ? (total + digits - 1) / digits : 0;
+    for (; digits > 0; digits--, shift += bits) {
         sort_by_digit(items, spare, n, shift, bits);
         uint64_t *sorted = spare;
         spare = items;
@@ -51,14 +50,6 @@ uint64_t *sort_items(uint64_t *items, uint64_t *spare, int64_t n, int shift)
 static inline bool before(double a, int32_t point_a, double b, int32_t point_b)
 {
     return a < b || (a == b && point_a < point_b);
-}
-
-static void swap(double *keys, int32_t *points, int64_t i, int64_t j)
-{
-    double key = keys[i];
-    int32_t point = points[i];
-    keys[i] = keys[j], points[i] = points[j];
-    keys[j] = key, points[j] = point;
 }
 
 /* Insertion over shrinking gaps, plain insertion for a few. */
@@ -81,44 +72,6 @@ void sort_pairs(double *keys, int32_t *points, int64_t size)
     }
 }
 
-/* Partition pairs low..high around the one in the middle; returns where that ends up. */
-static int64_t partition(double *keys, int32_t *points, int64_t low, int64_t high)
-{
-    swap(keys, points, low + (high - low) / 2, high);
-    int64_t end = low;
-    for (int64_t i = low; i < high; i++) {
-        bool nearer = before(keys[i], points[i], keys[high], points[high]);
-        swap(keys, points, i, end);
-        end += nearer; /* no branch: which are nearer cannot be predicted */
-    }
-    swap(keys, points, end, high);
-    return end;
-}
-
-void select_nearest(double *keys, int32_t *points, int64_t size, int64_t k)
-{
-    int64_t low = 0, high = size - 1;
-    for (int round = 0; low < high; round++) {
-        if (high - low < FEW || round == ROUNDS) {
-            sort_pairs(keys + low, points + low, high - low + 1);
-            return;
-        }
-        int64_t end = partition(keys, points, low, high);
-        if (end == k - 1)
-            return;
-        if (end < k - 1)
-            low = end + 1;
-        else
-            high = end - 1;
-    }
-}
-
-/* The map from keys to cells. */
-struct cells {
-    uint64_t low;
-    int shift;
-};
-
 /* A whole number that compares as the key does; both zeros have the same. */
 static inline uint64_t sortable(double key)
 {
@@ -126,25 +79,6 @@ static inline uint64_t sortable(double key)
     key += 0.0;
     memcpy(&bits, &key, sizeof bits);
     return bits ^ (bits >> 63 ? UINT64_MAX : UINT64_C(1) << 63);
-}
-
-static inline uint64_t cell_of(struct cells cells, double key)
-{
-    return (sortable(key) - cells.low) >> cells.shift;
-}
-
-static struct cells make_cells(const double *keys, int64_t n)
-{
-    uint64_t low = UINT64_MAX, high = 0;
-    for (int64_t i = 0; i < n; i++) {
-        uint64_t bits = sortable(keys[i]);
-        low = !isnan(keys[i]) && bits < low ? bits : low;
-        high = !isnan(keys[i]) && bits > high ? bits : high;
-    }
-    struct cells cells = {low, 0};
-    while ((high - low) >> cells.shift >> CELL_BITS)
-        cells.shift++;
-    return cells;
 }
 
 /* Order the points of the cell that begins at rank `start`, and find ties; returns where the cell ends. */
@@ -164,9 +98,17 @@ int64_t order_points(const double *keys, int64_t n, bool by_index, uint64_t *ite
                      uint8_t *first)
 {
     int64_t m = 0;
-    struct cells cells = make_cells(keys, n);
+    uint64_t low = UINT64_MAX, high = 0;
     for (int64_t i = 0; i < n; i++) {
-        items[m] = cell_of(cells, keys[i]) << 32 | (uint64_t)i;
+        uint64_t bits = sortable(keys[i]);
+        low = !isnan(keys[i]) && bits < low ? bits : low;
+        high = !isnan(keys[i]) && bits > high ? bits : high;
+    }
+    int shift = 0;
+    while ((high - low) >> shift >> CELL_BITS)
+        shift++;
+    for (int64_t i = 0; i < n; i++) {
+        items[m] = (sortable(keys[i]) - low) >> shift << 32 | (uint64_t)i;
         m += !isnan(keys[i]);
     }
     uint64_t *sorted = sort_items(items, spare, m, 32);

@@ -6,11 +6,11 @@
  *                   product of factors; without one factor it tells what that owner's presence takes away
  *
  * Owners outside of the block with equally many nearer rows are one factor: a power, from the table of binomial
- * probabilities. Laws are arrays of [rows][nodes]; loops over nodes are the inner ones. */
+ * probabilities, whose first entry is the law of no rows. Laws are arrays of [rows][nodes]. */
 #include "nearworth.h"
 
-/* Owners that act alike. `but_one` is the factor without one of them, NULL for 1; powers are multiples of `step`.
- * tail[j] is the probability that one of them, if present, has j or more rows before the row in question. */
+/* Owners that act alike: the factor of all of them and of all but one, in powers of `step`. tail[j] is the probability
+ * that one of them, if present, has j or more rows before the row in question. */
 typedef struct {
     const double *all, *but_one;
     int64_t step;
@@ -18,11 +18,11 @@ typedef struct {
 } Factor;
 
 typedef struct {
-    int64_t k, n_owners, n_nodes, size; /* size: numbers of a law */
+    int64_t k, n_owners, n_nodes, size;   /* size: numbers of a law */
     const double *t, *weights, *binomial; /* binomial: [m owners][j present][node] */
     int32_t *nearer, *tied, *factor_of;   /* of each owner: rows nearer than the block, rows in it, its factor */
     double *matches, *values;             /* of each owner: matches in the block; its value */
-    double *before, *after, *next, *rest, *lost, *own, *tails, *laws; /* scratch */
+    double *before, *after, *next, *rest, *tails, *laws; /* scratch */
     Factor *factors;
 } Game;
 
@@ -66,84 +66,65 @@ static double legendre(int64_t i, int64_t n, double *weight)
     return 0.5 * (1.0 - z);
 }
 
-/* The factor of an owner in the block, at time x. */
-static void tied_factor(const Game *g, Factor *factor, double *all, int64_t owner, double x, int64_t length)
+/* Factor number n, of `alike` owners with so many nearer rows, or of one that has rows in the block too, at time x. */
+static void make_factor(const Game *g, int64_t n, int64_t alike, int64_t nearer, int64_t tied, double x, int64_t length)
 {
-    int64_t nearer = g->nearer[owner];
-    double *law = factor->tail, more = 1.0;
-    memset(law, 0, (size_t)(g->k + 1) * sizeof *law);
+    double *tail = g->tails + n * (g->k + 1), *all = g->laws + n * g->size, more = 1.0;
+    memset(tail, 0, (size_t)(g->k + 1) * sizeof *tail);
     if (nearer < length)
-        successes(law + nearer, g->tied[owner], x, length - nearer);
-    for (int64_t j = 0; j < length; j++)
-        for (int64_t node = 0; node < g->n_nodes; node++)
-            all[j * g->n_nodes + node] = g->t[node] * law[j] + (j ? 0.0 : 1.0 - g->t[node]);
-    for (int64_t j = 0; j <= length; j++) {
-        double here = law[j];
-        law[j] = more;
+        successes(tail + nearer, tied, x, length - nearer);
+    for (int64_t i = 0; tied && i < length * g->n_nodes; i++)
+        all[i] = g->t[i % g->n_nodes] * tail[i / g->n_nodes] + (i < g->n_nodes ? 1.0 - g->t[i] : 0.0);
+    for (int64_t j = 0; j <= length; j++) { /* the law becomes its tail */
+        double here = tail[j];
+        tail[j] = more;
         more -= here;
     }
-    factor->all = all, factor->but_one = NULL, factor->step = 1;
+    const double *power = g->binomial + alike * g->size;
+    g->factors[n] = (Factor){tied ? all : power, power - g->size, tied ? 1 : nearer, tail, 0.0};
 }
 
-/* Lists the factors of all owners but this one; returns how many there are. */
-static int64_t list_factors(const Game *g, int64_t owner, double x, int64_t length)
+/* Makes the factors of all owners but this one; returns how many there are. */
+static int64_t make_factors(const Game *g, int64_t owner, double x, int64_t length)
 {
-    int64_t n = 0, alike;
-    for (int64_t c = 1; c <= g->k; c++, n += alike > 0) {
-        Factor *f = g->factors + n;
-        *f = (Factor){.step = c, .tail = g->tails + n * (g->k + 1)};
-        alike = 0;
+    int64_t n = 0;
+    for (int64_t c = 1; c <= g->k; c++) {
+        int64_t alike = 0;
         for (int64_t o = 0; o < g->n_owners; o++)
-            if (g->nearer[o] == c && !g->tied[o]) {
-                g->factor_of[o] = (int32_t)n;
-                alike++;
-            }
-        if (!alike)
-            continue;
-        f->all = g->binomial + alike * g->size, f->but_one = f->all - g->size;
-        for (int64_t j = 0; j <= g->k; j++)
-            f->tail[j] = j <= c;
+            if (g->nearer[o] == c && !g->tied[o])
+                g->factor_of[o] = (int32_t)n, alike++;
+        if (alike)
+            make_factor(g, n++, alike, c, 0, x, length);
     }
     for (int64_t o = 0; o < g->n_owners; o++)
         if (g->tied[o] && o != owner) {
-            g->factor_of[o] = (int32_t)n;
-            g->factors[n].tail = g->tails + n * (g->k + 1);
-            tied_factor(g, g->factors + n, g->laws + n * g->size, o, x, length);
-            n++;
+            make_factor(g, n, 1, g->nearer[o], g->tied[o], x, length);
+            g->factor_of[o] = (int32_t)n++;
         } else if (!g->nearer[o] || o == owner)
             g->factor_of[o] = -1;
     return n;
 }
 
-/* What the presence of one owner of a factor takes away, given the law of all other owners' rows. */
+/* What the presence of one owner of a factor takes away, given the law of the rows of the owners of all others. */
 static double loss_of(const Game *g, const Factor *f, int64_t length)
 {
-    double total = 0.0, one = 1.0;
-    memset(g->lost, 0, (size_t)g->n_nodes * sizeof *g->lost);
-    for (int64_t j = 0; j * f->step < length && (f->but_one || j == 0); j++)
-        for (int64_t k = 0; k + j * f->step < length; k++) {
-            double tail = f->tail[length - k - j * f->step], *rest = g->rest + k * g->n_nodes;
-            const double *present = f->but_one ? f->but_one + j * g->n_nodes : &one;
-            if (tail != 0.0)
-                for (int64_t node = 0; node < g->n_nodes; node++)
-                    g->lost[node] += rest[node] * tail * present[f->but_one ? node : 0];
-        }
-    for (int64_t node = 0; node < g->n_nodes; node++)
-        total += g->lost[node] * g->weights[node] * g->t[node];
+    double total = 0.0;
+    multiply(g->next, g->rest, f->but_one, f->step, length, g->n_nodes);
+    for (int64_t k = 0; k < length; k++)
+        for (int64_t node = 0; node < g->n_nodes && f->tail[length - k] != 0.0; node++)
+            total += g->next[k * g->n_nodes + node] * f->tail[length - k] * g->weights[node] * g->t[node];
     return total;
 }
 
 /* Adds what rows of `owner` at time x among their ties give and take; `gain` is what they count together. */
 static void add_rows(const Game *g, int64_t owner, double x, double gain)
 {
-    int64_t length = g->k - g->nearer[owner], size = g->size, n_nodes = g->n_nodes;
-    int64_t n = list_factors(g, owner, x, length);
-    double total = 0.0;
-    successes(g->own, g->tied[owner] - 1, x, length);
-    for (int64_t i = 0; i < length * n_nodes; i++) {
-        g->before[i] = g->own[i / n_nodes];
-        g->after[i] = i < n_nodes;
-    }
+    int64_t length = g->k - g->nearer[owner], size = g->size, n_nodes = g->n_nodes, n = make_factors(g, owner, x, length);
+    double total = 0.0, *own = g->tails + n * (g->k + 1);
+    successes(own, g->tied[owner] - 1, x, length);
+    for (int64_t i = 0; i < length * n_nodes; i++)
+        g->before[i] = own[i / n_nodes];
+    memcpy(g->after, g->binomial, (size_t)size * sizeof *g->after);
     for (int64_t f = 0; f < n; f++)
         multiply(g->before + (f + 1) * size, g->before + f * size, g->factors[f].all, g->factors[f].step, length, n_nodes);
     for (int64_t i = 0; i < length * n_nodes; i++)
@@ -160,8 +141,8 @@ static void add_rows(const Game *g, int64_t owner, double x, double gain)
             g->values[o] -= gain * g->factors[g->factor_of[o]].loss;
 }
 
-/* A block of n_rows tied rows, counted in `tied` and `matches`. Those of a single owner may come in any order, one after
- * the other, each with its share of the matches. */
+/* A block of n_rows tied rows, counted in `tied` and `matches`; times are nodes over which ties are averaged. Rows of a
+ * single owner may come in any order: one after the other, each with its share of the matches. */
 static void add_block(const Game *g, int64_t n_rows, int64_t owner)
 {
     int64_t alone = g->tied[owner] == n_rows, n_times = (n_rows + 1) / 2;
@@ -187,8 +168,23 @@ static void add_block(const Game *g, int64_t n_rows, int64_t owner)
 EXPORT int64_t owners_space(int64_t k, int64_t n_owners, int64_t n_nodes)
 {
     int64_t factors = k + n_owners + 1;
-    return (2 * factors + 3) * k * n_nodes + n_nodes + k + factors * (k + 1) + 2 * n_owners +
-           factors * (int64_t)(sizeof(Factor) / sizeof(double)) + 2 * n_owners;
+    return (2 * factors + 3) * k * n_nodes + factors * (k + 1) + n_owners + factors * (int64_t)(sizeof(Factor) / 8) + 2 * n_owners;
+}
+
+/* Lists candidates of one query in `near`; returns how many there are. Their qkeys tell; excluded ones are overwritten. */
+static int64_t list_candidates(const Game *g, int32_t *qkeys, int64_t tolerance, const int32_t *excluded, int64_t n_excluded,
+                               const int64_t *starts, const int32_t *row_of, int32_t *near)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < n_excluded; i++)
+        qkeys[excluded[i]] = INT32_MAX;
+    for (int64_t o = 0; o < g->n_owners; o++) {
+        int64_t first = starts[o], rows = starts[o + 1] - first;
+        int64_t limit = bound_of_kth(qkeys + first, rows, g->k < rows ? g->k : rows, near + count) + tolerance;
+        limit = limit < INT32_MAX ? limit : INT32_MAX - 1; /* without excluded ones */
+        count += list_up_to(qkeys + first, rows, limit, NULL, 0, row_of + first, near + count);
+    }
+    return count;
 }
 
 /* Values of all owners for a block of queries, without what the soft utility adds. Positions starts[o] .. starts[o+1] - 1
@@ -201,25 +197,16 @@ EXPORT void value_owners(int32_t *qkeys, const int32_t *tolerances, const int32_
                          int64_t n_excluded, int64_t n, int64_t width, int64_t n_points, int64_t n_nodes,
                          int64_t n_owners, int64_t n_space)
 {
+    int64_t factors = k + n_owners + 1;
     Game g = {k, n_owners, n_nodes, k * n_nodes, t, weights, binomial, .before = space};
-    g.laws = g.before + (k + n_owners + 1) * g.size, g.after = g.laws + (k + n_owners + 1) * g.size;
-    g.next = g.after + g.size, g.rest = g.next + g.size, g.lost = g.rest + g.size, g.own = g.lost + n_nodes;
-    g.tails = g.own + k, g.matches = g.tails + (k + n_owners + 1) * (k + 1), g.factors = (Factor *)(g.matches + n_owners);
-    g.nearer = (int32_t *)(g.factors + k + n_owners + 1), g.tied = g.nearer + n_owners, g.factor_of = g.tied + n_owners;
-    if (n_space < owners_space(k, n_owners, n_nodes))
-        return;
-    for (int64_t q = 0; q < n_queries; q++) {
-        int32_t *own = qkeys + q * stride;
-        int64_t count = 0;
-        for (int64_t i = 0; i < n_excluded; i++)
-            own[excluded[q * n_excluded + i]] = INT32_MAX;
-        for (int64_t o = 0; o < n_owners; o++) {
-            int64_t first = starts[o], rows = starts[o + 1] - first;
-            int64_t limit = bound_of_kth(own + first, rows, k < rows ? k : rows, near + count) + tolerances[q];
-            limit = limit < INT32_MAX ? limit : INT32_MAX - 1; /* without excluded ones */
-            count += list_up_to(own + first, rows, limit, NULL, 0, row_of + first, near + count);
-        }
+    g.laws = g.before + factors * g.size, g.after = g.laws + factors * g.size, g.next = g.after + g.size;
+    g.rest = g.next + g.size, g.tails = g.rest + g.size, g.matches = g.tails + factors * (k + 1);
+    g.factors = (Factor *)(g.matches + n_owners), g.nearer = (int32_t *)(g.factors + factors);
+    g.tied = g.nearer + n_owners, g.factor_of = g.tied + n_owners;
+    for (int64_t q = 0; q < n_queries && n_space >= owners_space(k, n_owners, n_nodes); q++) {
         Source source = {points, type, width, queries ? queries + q * width : NULL, given ? given + q * n : NULL, ask, q, false};
+        int64_t count = list_candidates(&g, qkeys + q * stride, tolerances[q], excluded + q * n_excluded, n_excluded, starts,
+                                        row_of, near);
         exact_distances(&source, near, exact, points ? n_points : n, count);
         if (source.failed)
             return;

@@ -76,12 +76,6 @@ typedef struct {
     int64_t n_rows, n_queries, width, stride;
 } Product;
 
-/* Rows `first`.. of the list, or fewer than ROWS at its end. */
-static int64_t rows_from(const Product *product, int64_t first)
-{
-    return product->n_rows - first < ROWS ? product->n_rows - first : ROWS;
-}
-
 /* A listed row from some column on. */
 static const void *find_row(const Product *p, int64_t number, int64_t column)
 {

@@ -105,7 +105,7 @@ static void NAME(multiply)(const Product *p, const double *factors, REAL *space)
                 NAME(read_centred)(p, first + i, start, columns, points + i * columns);
             NAME(add_columns)(p, first, points, queries + start * LANES, columns, sums);
         }
-        int64_t count = rows_from(p, first);
+        int64_t count = p->n_rows - first < ROWS ? p->n_rows - first : ROWS;
         for (int64_t i = 0; i < count; i++)
             NAME(quantise)(sums + i * pitch, (REAL)p->norms[first + i], scales, offsets, pitch, made + i * pitch);
         write_qkeys(p, made, first, count);

@@ -413,7 +413,12 @@ def nearest_colliding(rng):
     unsorted = rng.integers(0, buckets, (n_tables, n)).astype(np.uint64)
     order = np.argsort(unsorted, axis=1, kind="stable")
     hashes, row_of = np.take_along_axis(unsorted, order, axis=1), order.astype(np.int32)
-    scratch = np.full(n, -1, np.int32), Space((n,), np.int32, scratch=True), Space((n,), scratch=True)
+    ends = [
+        np.array([each.searchsorted(own, side) for each, own in zip(hashes, codes, strict=True)], np.int64)
+        for side in ("left", "right")
+    ]
+    ends = [end.reshape(n_tables, n_queries) for end in ends]
+    scratch = np.full(n, -1, np.int32), *[Space((n,), np.int32, scratch=True)] * 2, Space((n,), scratch=True)
     found = np.full((n_queries, k), -1), np.full((n_queries, k), np.inf)
 
     def check(result, arrays):
@@ -426,26 +431,7 @@ def nearest_colliding(rng):
             np.testing.assert_array_equal(arrays["squares"][q, : len(nearest)], squares[nearest])
             assert (arrays["indices"][q, len(nearest) :] == -1).all()
 
-    return Case([queries, codes, points, hashes, row_of, *scratch, *found], check)
-
-
-# fold.c
-
-
-@case
-def add_with_spread(rng):
-    n, weight, fresh = size(rng), float(rng.choice([0.0, 1.0, rng.random()])), int(rng.integers(2))
-    total, shift, first, second, values = numbers(rng, (5, n))
-    arguments = [part.copy() for part in (total, shift, first, second, values)]
-
-    def check(result, arrays):
-        near = values if fresh else shift
-        away, square = values - near, weight * weight
-        expected = total + weight * values, near, first + square * away, second + square * away * away
-        for name, array in zip(("total", "shift", "first", "second"), expected, strict=True):
-            np.testing.assert_array_equal(arrays[name], array)
-
-    return Case([*arguments, weight, fresh], check)
+    return Case([queries, points, row_of, *ends, *scratch, *found], check)
 
 
 # nearest.c

@@ -58,15 +58,12 @@ sparse_distances(out:f8[q,n]! q_start:i8[q+1] q_column:i4[a] q_value:f8[a] x_sta
     x_value:f8[b] power:i4)
 
 # search.c
-nearest_colliding(queries:f8[q,d] codes:u8[t,q] points:any[n,d] hashes:u8[t,n] rows:i4[t,n] seen:i4[n]!
-    candidates:i4[n]! distances:f8[n]! indices:i8[q,k]! squares:f8[q,k]!)
+nearest_colliding(queries:f8[q,d] points:any[n,d] rows:i4[t,n] first:i8[t,q] end:i8[t,q] seen:i4[n]! candidates:i4[n]!
+    halves:i4[n]! distances:f8[n]! indices:i8[q,k]! squares:f8[q,k]!)
 
 # certified.c
 certified_cut(matches:u4[c] others:u4[c] total:f8[t] worth:f8[t+1] max_error:f8 certain:i8 of_match:f8[c]!
     of_other:f8[c]! result:f8[2]!) -> i8
-
-# fold.c
-add_with_spread(total:f8[n]! shift:f8[n]! first:f8[n]! second:f8[n]! values:f8[n] weight:f8 fresh:i4)
 
 # hash.c
 hash_numbers(numbers:any[n] start:i8 keys:u8[2,b] sums:u8[c,2]!)

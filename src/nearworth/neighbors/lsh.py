@@ -186,13 +186,15 @@ class HashTables:
     def nearest(self, queries: FloatMatrix, k: int) -> Neighbours:
         """Of the points that collide with each query, the k nearest, with squared distances."""
         found, n_train, codes = Neighbours.empty(len(queries), k), len(self._points), self.codes(queries)
+        pairs = list(zip(self.hashes, codes, strict=True))
+        ends = [np.array([hashes.searchsorted(own, side) for hashes, own in pairs]) for side in ("left", "right")]
         if native.available():
-            seen, candidates = np.full(n_train, -1, dtype=np.int32), np.empty(n_train, dtype=np.int32)
-            scratch = seen, candidates, np.empty(n_train)
-            native.call("nearest_colliding", queries, codes, self._points, self.hashes, self.rows, *scratch, *found)
+            seen, candidates, halves = np.full((3, n_train), -1, dtype=np.int32)
+            scratch = seen, candidates, halves, np.empty(n_train)
+            native.call("nearest_colliding", queries, self._points, self.rows, *ends, *scratch, *found)
             return found
-        for query, own, indices, squares in zip(queries, codes.T, *found, strict=True):
-            buckets = [rows[hashes == code] for rows, hashes, code in zip(self.rows, self.hashes, own, strict=True)]
+        for query, first, end, indices, squares in zip(queries, *(side.T for side in ends), *found, strict=True):
+            buckets = [rows[a:b] for rows, a, b in zip(self.rows, first, end, strict=True)]
             rows = np.unique(np.concatenate(buckets))
             size = min(k, len(rows))
             if size:

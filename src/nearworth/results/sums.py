@@ -23,7 +23,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._common import native
 from nearworth._common.files import Arrays, check_arrays, read_archive, write_archive
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.inputs.features import fingerprint
@@ -147,15 +146,12 @@ class Leaf:
             self.total[:] += weight * values
             return
         total, shift, first, second = (self.arrays[name] for name in WITH_SPREAD)
-        if native.available():
-            native.call("add_with_spread", total, shift, first, second, np.ascontiguousarray(values), weight, fresh)
-        else:
-            if fresh:
-                shift[:] = values
-            away, square = values - shift, weight * weight
-            total += weight * values
-            first += square * away
-            second += square * away * away
+        if fresh:
+            shift[:] = values
+        away = values - shift
+        total += weight * values
+        first += (some := weight * weight * away)
+        second += np.multiply(some, away, out=some)
 
     def count(self, weights: FloatVector, errors: FloatVector | None = None) -> None:
         """Count validation points whose values are summed elsewhere, with the errors of their values."""
