@@ -33,7 +33,6 @@ def test_exactly_so_many_labels_change_and_all_are_wrong(kind, fraction, rng):
         np.array([True, False, True, False, True, False]),
         np.array([3.0, 7.0, 3.0, 7.0, 3.0, 9.0]),
         np.array([0, 255, 0, 255, 7, 7], dtype=np.uint8),
-        np.array([b"a", b"bb", b"a", b"bb"]),
     ],
     ids=lambda y: str(y.dtype),
 )
