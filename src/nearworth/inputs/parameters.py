@@ -34,6 +34,12 @@ def did_you_mean(value: str, options: list[str]) -> str:
     return f"Did you mean {near[0]!r}?" if near else "Use one of " + ", ".join(map(repr, options)) + "."
 
 
+def brief(value: Any) -> str:
+    """A value in a message: the shape of an array or frame, else as much as a line or two hold."""
+    shape = getattr(value, "shape", ())
+    return f"{type(value).__name__} of shape {tuple(shape)}" if shape else reprlib.repr(value)
+
+
 def parse_bytes(name: str, value: Any) -> int:
     """Bytes from a number or from text such as "2GB" (10^9) or "2GiB" (2^30)."""
     if is_whole(value) and value > 0:
@@ -57,7 +63,7 @@ def condition(holds: Callable[[Any], bool], what: str, error: type[Exception] = 
 
     def check(name: str, value: Any) -> None:
         if not holds(value):
-            raise error(f"{name} must be {what}; got {reprlib.repr(value)}.")
+            raise error(f"{name} must be {what}; got {brief(value)}.")
 
     return check
 
@@ -65,7 +71,7 @@ def condition(holds: Callable[[Any], bool], what: str, error: type[Exception] = 
 def one_of(*options: str) -> Check:
     def check(name: str, value: Any) -> None:
         if not isinstance(value, str):
-            raise TypeError(f"{name} must be one of {', '.join(map(repr, options))}; got {reprlib.repr(value)}.")
+            raise TypeError(f"{name} must be one of {', '.join(map(repr, options))}; got {brief(value)}.")
         if value not in options:
             raise ValueError(f"{name}={value!r} is not known. {did_you_mean(value, list(options))}")
 
@@ -78,7 +84,7 @@ def whole_number(minimum: int, *, or_none: bool = False) -> Check:
             return
         if not is_whole(value):
             least = f"{minimum} or more{' (or None)' * or_none}"
-            raise TypeError(f"{name} must be a whole number, {least}; got {reprlib.repr(value)}.")
+            raise TypeError(f"{name} must be a whole number, {least}; got {brief(value)}.")
         if not minimum <= value < 2**63:
             raise ValueError(f"{name} must be {minimum} or more (and a 64-bit number); got {value!r}.")
 
