@@ -6,10 +6,10 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import astuple, dataclass
 from functools import lru_cache
 from operator import add
 from pathlib import Path
+from typing import NamedTuple
 
 BUDGET_SHARE = 0.25  # of the free memory, unless max_memory says otherwise
 FALLBACK_BUDGET = 10**9
@@ -55,8 +55,7 @@ def free_memory(proc: Path = PROC, groups: Path = GROUPS) -> int | None:
     return min([*machine, *_free_in_groups(proc, groups)], default=None)
 
 
-@dataclass(frozen=True)
-class Memory:
+class Memory(NamedTuple):
     """Bytes that some arrays take: while they are prepared, once for all threads, in each thread, for each query."""
 
     preparing: int = 0
@@ -64,8 +63,8 @@ class Memory:
     per_thread: int = 0
     per_query: int = 0
 
-    def __add__(self, other: Memory) -> Memory:
-        return Memory(*map(add, astuple(self), astuple(other)))
+    def __add__(self, other: Memory) -> Memory:  # type: ignore[override]
+        return Memory(*map(add, self, other))
 
     def total(self, threads: int = 1, batch: int = 1) -> int:
         """With so many threads, each at work on so many queries at a time."""
