@@ -24,15 +24,12 @@ _held: set[Path] = set()  # locks of this process, to which the system grants th
 
 @contextmanager
 def checkpointed(
-    folder: str | os.PathLike[str] | None, beginning: Partial, interval: float
+    folder: str | os.PathLike[str], beginning: Partial, interval: float
 ) -> Iterator[tuple[Partial, Callable[[Partial], object]]]:
     """Sums to go on with, and what to call after each leaf, to write them every `interval` seconds and at the end.
 
-    Sums are those of the folder if it has some, else the beginning. Without a folder, nothing is written.
+    Sums are those of the folder if it has some, else the beginning.
     """
-    if folder is None:
-        yield beginning, lambda _partial: None
-        return
     place = Path(folder)
     if place.exists() and not place.is_dir():
         raise ValueError(f"checkpoint must be a folder; {str(folder)!r} is a file.")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from numbers import Integral
 from pathlib import Path
@@ -203,7 +203,10 @@ class _ValuationRun:
     def sum_up(self, request: Request) -> tuple[Partial, int]:
         """Sums over the validation points, and how many of these came from a checkpoint."""
         base, opened, offset = self._beginning()
-        with checkpointed(self.options.checkpoint, base, float(self.options.checkpoint_interval)) as (summed, on_leaf):
+        folder, sums = self.options.checkpoint, nullcontext((base, lambda _partial: None))
+        if folder is not None:
+            sums = checkpointed(folder, base, float(self.options.checkpoint_interval))  # type: ignore[assignment]
+        with sums as (summed, on_leaf):
             if self.source is not None:  # what it failed on goes into the checkpoint too
                 summed.attach({"failed": self.source.failed, "excess": request.excess})
             span = Span.of(self.problem.n_val, summed, offset, opened)
