@@ -54,3 +54,25 @@ def test_row_numbers_are_those_of_the_file(tmp_path, rng):
     found = json.loads(installed("scan", "train.csv", "-t", "species", "--json", cwd=tmp_path).stdout)
     assert found["duplicates"] == [0, 90, 1, 91, 2, 92]
     assert np.isin(50, found["outliers"])
+
+
+def test_rows_of_a_group_do_not_judge_each_other(tmp_path, rng):
+    """Five frames of each of 40 videos, all frames of one wrongly labelled: only other videos can tell."""
+    video = np.repeat(np.arange(40), 5)
+    kind = video % 2
+    X = 6.0 * kind[:, None] + rng.normal(size=(40, 3))[video] + 0.3 * rng.normal(size=(200, 3))
+    label = np.where(video == 7, 1 - kind, kind)
+    columns = {"a": X[:, 0].tolist(), "b": X[:, 1].tolist(), "c": X[:, 2].tolist()}
+    write_csv(tmp_path / "train.csv", columns | {"video": [f"v{v}" for v in video], "label": label.tolist()})
+    wrong = set(np.flatnonzero(video == 7).tolist())
+
+    def worst(*options):
+        run = installed("detect", "train.csv", "-t", "label", "-k", "4", "--fraction", "0.025", *options, cwd=tmp_path)
+        return {row["row"] for row in json.loads(run.stdout)["rows"]}
+
+    assert worst("--groups", "video", "--json") == wrong
+    assert worst("--features", "a,b,c", "--json") != wrong  # each frame has four of its own video around it
+    assert installed("scan", "train.csv", "-t", "label", "--groups", "video", cwd=tmp_path).returncode == 0
+    refused = installed("scan", "train.csv", "-t", "label", "--groups", "film", "-q", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "'film'" in one_line(refused.stderr)

@@ -20,7 +20,7 @@ import nearworth as nw
 from nearworth.cli.data import Data, prepare
 from nearworth.cli.decisions import row_keys
 from nearworth.cli.options import pop_model, print_message
-from nearworth.tables import InputError
+from nearworth.tables import InputError, number_of
 from nearworth.tables.write import write_bytes
 
 FAILED = 3
@@ -107,7 +107,9 @@ def _read(path: Path) -> tuple[dict[str, str], set[str]]:
 
 def _text(found: list[New], verdict: str, line: str = "{:10}{:10}{}", head: tuple[str, ...] = ()) -> str:
     lines = [line.format(new.kind, "" if new.row is None else f"row {new.row}", new.message) for new in found]
-    return "\n".join([*(head if found else ()), *lines, "", f"{verdict}, {len(found):,} new findings"]).lstrip()
+    return "\n".join(
+        [*(head if found else ()), *lines, "", f"{verdict}, {number_of('new finding', len(found))}"]
+    ).lstrip()
 
 
 def _markdown(found: list[New], verdict: str) -> str:

@@ -90,6 +90,7 @@ def report() -> None:
 @command(
     "detect:scan",
     *options.data(n_neighbors=10),
+    options.GROUPS,
     *options.IMAGES,
     *options.output("The page to write, .html, with a tab for each kind of finding.", default=""),
     options.OPEN,

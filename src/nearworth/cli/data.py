@@ -46,6 +46,7 @@ class Data:
     rows: Rows
     columns: list[str]  # "name: treatment" for each column of the file
     source: DataFile  # all rows of the file
+    groups: list[Any] | None = None  # of the rows with a label, if a column names them
 
     @property
     def unlabelled(self) -> IntVector:
@@ -57,9 +58,11 @@ class Data:
         return {"row": rows} | ids
 
 
-def prepare(dry_run: bool, **given: Any) -> Data:
-    """Load the data and say what becomes of each column; a dry run ends here."""
-    data = load(**given)
+def prepare(dry_run: bool, groups: str | None = None, **given: Any) -> Data:
+    """Load the data and say what becomes of each column; a dry run ends here. Groups are no feature."""
+    data = load(**given | ({} if groups is None else {"ignore": (*given["ignore"], groups)}))
+    if groups is not None:
+        data = replace(data, groups=data.source.table[groups].take(data.rows.numbers).to_pylist())
     notes, compared = data.rows.notes, number_of("number", data.X.shape[1])
     more = [f"and {len(notes) - MOST_LINES:,} lines more"] if len(notes) > MOST_LINES else []
     print_message("\n  ".join([f"{len(data.y):,} rows; each is compared by {compared}:", *notes[:MOST_LINES], *more]))

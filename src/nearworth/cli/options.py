@@ -75,6 +75,9 @@ SELECTION = [
     Option(["--max-fdr"], type=FloatRange(0, 1), help="At most this share of false positives."),
     Option(["--ask-again"], is_flag=True, help="Also list rows judged before (nearworth-decisions.json)."),
 ]
+GROUPS = Option(
+    ["--groups"], metavar="COL", help="Column with the group of each row (a patient): its rows do not judge each other."
+)
 REVIEW = Option(["--review"], multiple=True, type=PATH, metavar="FILE", help="Decisions of a review (repeatable).")
 IMAGES = [
     Option(["--image-shape"], metavar="HxW", help="Rows are images: 28x28, or 32x32x3 in colour."),
@@ -123,7 +126,7 @@ def data(n_neighbors: int, search: str = "exact") -> list[click.Parameter]:
 
 def audit() -> list[click.Parameter]:
     """The options of every command that audits labels."""
-    return [*data(n_neighbors=10, search="auto"), CHECKPOINT, REVIEW]
+    return [*data(n_neighbors=10, search="auto"), GROUPS, CHECKPOINT, REVIEW]
 
 
 def output(what: str, default: str | None = None) -> list[click.Parameter]:
