@@ -14,7 +14,7 @@ The layout. There are no import cycles between folders: `tests/test_architecture
     engine/         TrainingSet -> Problem -> Method -> Plan -> run -> Valuation: engine/value.py has that sequence,
                     engine/classify.py shows how one query is valued
     games/          what a rank is worth: coefficients, closed forms, ties; numpy only
-    neighbors/      which points are near: keys, distances, products, exact search, indexes; never sees a label
+    neighbors/      which points are near: keys, distances, exact search, indexes; never sees a label
     results/        what a run gives: sums, Partial, Valuation, Detection, owners, plots
 
     audit/          which labels are wrong: votes, a model of noise, LabelAudit; scan: duplicates, outliers, leaks

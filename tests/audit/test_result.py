@@ -81,3 +81,42 @@ def test_why_a_row_is_listed(rng):
     assert audit.why(1).startswith("of its 4 nearest rows ")
     targets = nw.audit_labels(X, X[:, 0], n_neighbors=4, task="regression")
     assert targets.why(0).startswith("rows like it are mostly between ")
+
+
+@pytest.mark.parametrize(
+    ("metric", "scale"),
+    [
+        ("euclidean", 1.0),
+        ("euclidean", 1e-200),
+        ("sqeuclidean", 1.0),
+        ("cosine", 1.0),
+        ("correlation", 1.0),
+        ("manhattan", 1.0),
+    ],
+)
+@pytest.mark.parametrize("whole", [False, True])
+def test_nearest_rows_have_the_distances_of_the_metric(rng, metric, scale, whole, tmp_path):
+    """Also for whole numbers, whose cosines are fractions, and for tiny ones, which are scaled; after save and load."""
+    from sklearn.metrics import pairwise_distances
+
+    X = rng.integers(1, 30, (60, 5)).astype(float) if whole else rng.normal(size=(60, 5))
+    y = (X[:, 0] > np.median(X[:, 0])).astype(int)
+    audit = nw.audit_labels(X * scale, y, 4, metric=metric)
+    audit.save(tmp_path / "audit.npz")
+    new = audit.check(X[:9] * scale + (0 if whole else 1e-3 * scale), y[:9])
+    true = scale * pairwise_distances(X, metric=metric)
+    for one in (audit, nw.LabelAudit.load(tmp_path / "audit.npz")):
+        for row in (0, 17, 59):
+            near = one.nearest(row)
+            expected = [true[row, neighbour.row] for neighbour in near]
+            np.testing.assert_allclose([n.distance for n in near], expected, rtol=1e-9, atol=1e-10 * scale)
+    assert all(np.isfinite(n.distance) and n.distance >= 0 for n in new.nearest(3))
+
+
+def test_near_copies_of_whole_numbers_are_found_by_angles(rng):
+    X = rng.integers(1, 400, (200, 8)).astype(float)
+    X[199] = 100 * X[0]
+    X[199, 0] += 1  # nearly the same direction
+    copies = nw.audit_labels(X, rng.integers(0, 2, 200), metric="cosine").copies
+    assert copies is not None
+    assert [group.tolist() for group in copies.groups] == [[0, 199]]

@@ -95,7 +95,7 @@ def test_damaged_files_are_refused(audit, tmp_path):
         ("agreement", lambda a: a.astype(np.float32)),
         ("rows", lambda a: a + 10**6),
         ("rows", lambda a: a[1:]),
-        ("keys", lambda a: a[:, 1:]),
+        ("distances", lambda a: a[:, 1:]),
         ("order", lambda a: a * 0),
         ("strata", lambda a: a - 5),
         ("judged", lambda a: a[1:]),

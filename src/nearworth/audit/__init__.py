@@ -12,7 +12,7 @@
     result.py            LabelAudit, the answer
       export.py            the answer in files: tasks for other tools and answers back, and an archive of all of it
       explain.py           Explanation: a row's neighbours, what it does to others, its value under other labels
-    scan.py              what the lists of neighbours tell beside: copies, contradictions, outliers, leaks, imbalance
+    scan.py              what else the lists of neighbours show: copies, contradictions, outliers, leaks, imbalance
 
 The evidence of a row never holds its own label, so it is fair to judge that label by it.
 """

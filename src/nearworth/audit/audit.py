@@ -233,13 +233,14 @@ def _neighbourhood(
         size = max(1, min(size, int(room / ((LIST_BYTES + COUNTING_BYTES) * training.n_rows))))
     in_engine = joined(named, same) if exact else None  # an index finds copies too: they are taken out below
     valuation, voters = _value_and_voters(estimator, size, groups=in_engine, folder=folder)
-    copies = near_copies(voters.rows, voters.distances(estimator.metric), same)
+    copies = near_copies(voters.rows, voters.lengths(estimator.metric), same)
     group = joined(named, copies)
     if exact and copies is not None and copies.are_many_beyond(same):
         in_engine, then = group, folder and folder / "without-copies"
         valuation, voters = _value_and_voters(estimator, size, groups=in_engine, folder=then)
     if group is not None:
-        voters = voters.without_own_group(group, k)
+        points = None if training.features is None else training.features.data
+        voters = voters.without_own_group(group, k).measured(training.keys, points, k)
     if copies is not None:
         voters = voters.with_one_vote_per_group(copies.group, k)
     trusted = None
@@ -258,7 +259,11 @@ def _value_and_voters(
     """Values of the rows, on each other or on a validation set, and the nearest rows of each point, in one pass."""
     problem = estimator.training_set_.problem(X_val, y_val, None, estimator.get_params(deep=False), groups)
     valuation, lists = value_and_nearest(problem, size, folder)
-    return valuation, Voters.of(lists.rows, lists.keys, estimator.n_neighbors)
+    return valuation, _measured(problem, lists, estimator.n_neighbors)
+
+
+def _measured(problem: Problem, lists: Neighbours, n_neighbors: int) -> Voters:
+    return Voters.of(lists.rows, lists.keys, n_neighbors).measured(problem.keys, problem.queries, n_neighbors)
 
 
 def _warn_of_scales(estimator: KNNShapley) -> None:
@@ -326,7 +331,7 @@ def check_rows(audit: LabelAudit, X_new: Any, y_new: Any) -> LabelAudit:
             raise ValueError(f"y_new has labels that no audited row carries ({named}). Audit all rows again.")
     problem = estimator.training_set_.problem(X_new, y_new, None, exact)
     _, lists = value_and_nearest(problem, audit._voters.rows.shape[1])
-    voters = Voters.of(lists.rows, lists.keys, estimator.n_neighbors)
+    voters = _measured(problem, lists, estimator.n_neighbors)
     if isinstance(model, TargetModel):
         near = model.ground.near
         total, weight = (voters.weights * near[voters.rows]).sum(axis=1), voters.weights.sum(axis=1)
@@ -397,7 +402,7 @@ def place_in_frame(audit: LabelAudit, frame: LabelledFrame) -> LabelAudit:
     return replace(audit, **arrays, copies=audit.copies and audit.copies.among(some))
 
 
-def suggest(audit: LabelAudit, X: Any) -> tuple[Any, FloatVector, Neighbours]:
+def suggest(audit: LabelAudit, X: Any) -> tuple[Any, FloatVector, Voters]:
     """Labels for rows that have none, by what the audit says of their nearest rows; how likely they are; these rows.
 
     That is a mean of probabilities. For regression: the median of near targets, NaN.
@@ -405,10 +410,11 @@ def suggest(audit: LabelAudit, X: Any) -> tuple[Any, FloatVector, Neighbours]:
     training, k = audit._estimator.training_set_, min(audit._estimator.n_neighbors, len(audit))
     parameters = {**audit._estimator.get_params(deep=False), "search": "exact", "max_error": None}
     none = np.zeros(len(X), dtype=training.labels.dtype)
-    nearest = value_and_nearest(training.problem_of(X, none, np.ones(len(X)), parameters), k)[1]
+    problem = training.problem_of(X, none, np.ones(len(X)), parameters)
+    nearest = _measured(problem, value_and_nearest(problem, k)[1], k)
     rows, probabilities = nearest.rows, audit.label_probabilities
     if probabilities is None or audit.classes is None:
         return np.quantile(audit.given[rows], 0.5, axis=1, method="lower"), np.full(len(X), np.nan), nearest
-    shares = sum(probabilities[rows[:, i]] for i in range(k)) + 1.0 / len(audit.classes)
+    shares: Any = sum(probabilities[rows[:, i]] for i in range(k)) + 1.0 / len(audit.classes)
     shares /= k + 1  # a few neighbours never make it certain
     return audit.classes[shares.argmax(axis=1)], shares.max(axis=1), nearest

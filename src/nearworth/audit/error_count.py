@@ -203,7 +203,7 @@ class Stratified(NamedTuple):
 
 
 def _last(start: int, end: int, holds: Callable[[int], bool]) -> int:
-    """The last number on the way from start to end for which something holds, found by halving; not below by more."""
+    """The last number from start to end for which something holds: by bisection, in long ranges to a thousandth."""
     near = max(1, abs(end - start) // 1000)
     while abs(end - start) > near:
         middle = (start + end) // 2

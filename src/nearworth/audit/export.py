@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -124,7 +124,8 @@ def pack(audit: LabelAudit) -> tuple[dict[str, Any], dict[str, Any]]:
     if not {type(label) for label in labels["suggested"].tolist()} <= {str, int, float, bool}:
         raise ValueError("Only labels that are text or numbers can be saved. Audit str(label) of each instead.")
     arrays = {name: array for name, array in audit.by_row.items() if name in FLOATS} | index_to_bytes(audit.index)
-    arrays |= {name: getattr(audit._voters, name)[:, : estimator.n_neighbors] for name in ("rows", "keys")}
+    rows, distances = (lists[:, : estimator.n_neighbors] for lists in audit._voters.nearest)
+    arrays |= {"rows": rows, "distances": distances}
     arrays |= {f"{VALUATION}{name}": array for name, array in values.items()}
     arrays |= {} if audit.copies is None else {"copies": audit.copies.group}
     arrays |= {} if audit._review is None else vars(audit._review)
@@ -147,7 +148,7 @@ def unpack(description: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
     n_rows, n_known = len(arrays["quality"]), len(valuation)
     labels = {n: np.array(entries, dtype=kind) for n, (kind, entries) in description["labels"].items()}
     floats = {name: (n_rows, *shape) for name, shape in FLOATS.items() if name in arrays}
-    check_arrays(arrays, floats | {"keys": arrays["rows"].shape})
+    check_arrays(arrays, floats | {"distances": arrays["rows"].shape})
     review = Review(**{part.name: arrays[part.name] for part in fields(Review)}) if "order" in arrays else None
     fits = [
         n_rows - np.isnan(arrays["quality"]).sum() == n_known,
@@ -162,7 +163,7 @@ def unpack(description: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
         fits += [review.judged.shape == review.wrong.shape == (n_known,)]
     if not all(fits):
         raise ValueError("its parts are not those of its rows.")
-    estimator = KNNShapley(**description["estimator"])
+    estimator, distances = KNNShapley(**description["estimator"]), arrays["distances"]
     return {name: arrays[name] for name in floats} | {
         **labels,
         "n_errors": ErrorCount(**description["n_errors"]),
@@ -170,7 +171,7 @@ def unpack(description: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
         "copies": Copies(arrays["copies"], description["threshold"]) if "copies" in arrays else None,
         "index": index_from_bytes(arrays, n_rows),
         "notes": tuple(description["notes"]),
-        "_voters": Voters.of(arrays["rows"], arrays["keys"], estimator.n_neighbors),
+        "_voters": replace(Voters.of(arrays["rows"], distances, estimator.n_neighbors), distances=distances),
         "_estimator": estimator,
         "_review": review,
     }

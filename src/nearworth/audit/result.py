@@ -358,11 +358,9 @@ class LabelAudit:
     def nearest(self, row: int) -> list[Neighbour]:
         """The K nearest other rows of a row, nearest first."""
         place = self._entries(row)
-        rows, keys = (lists[place, : self._estimator.n_neighbors] for lists in (self._voters.rows, self._voters.keys))
-        squared = self._estimator.metric in ("euclidean", "l2")
-        distances = (np.sqrt(keys) if squared else keys).tolist()
+        rows, distances = (lists[place, : self._estimator.n_neighbors] for lists in self._voters.nearest)
         voters = self._audited or self
-        found = zip(voters._rows[rows].tolist(), distances, rows.tolist(), strict=True)
+        found = zip(voters._rows[rows].tolist(), distances.tolist(), rows.tolist(), strict=True)
         return [Neighbour(number, plain(voters.given[number]), d) for number, d, place in found if place >= 0]
 
     @staticmethod
@@ -373,7 +371,7 @@ class LabelAudit:
 
     @staticmethod
     def explain_empty(selection: Mapping[str, Any]) -> str:
-        """Why an empty list may be empty: nothing, or for its promise."""
+        """Why a list may be empty: no list keeps the promise that was asked for. Nothing if none was."""
         if (max_fdr := selection.get("max_fdr")) is None:
             return ""
         return f"No list can promise at most {100 * max_fdr:.3g} % false alarms here; try without --max-fdr."

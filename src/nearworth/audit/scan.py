@@ -136,12 +136,12 @@ def find_leakage(audit: LabelAudit) -> Finding:
     trusted, metric, n_train = audit._trusted, audit._estimator.metric, len(audit)
     if trusted is None:
         return Finding(joined([]), np.zeros(0), "no validation set was given")
-    distances, nearest = trusted.distances(metric), trusted.rows[:, 0].astype(np.intp)
+    distances, nearest = trusted.lengths(metric), trusted.rows[:, 0].astype(np.intp)
     first = np.arange(n_train + len(nearest))
     if metric != "precomputed":
         first = first_copies(audit._features.data, check_features(audit._validation[0], "X_val").data)
     exact = first[n_train:] < n_train
-    among_rows = audit._voters.distances(metric)
+    among_rows = audit._voters.lengths(metric)
     scale, threshold = np.minimum(around(distances), around(among_rows)[nearest]), near_threshold(among_rows)
     nearness = np.clip(1.0 - distances[:, 0] / np.maximum(scale, 1e-300), 0.0, 1.0)
     found = exact | ((nearness >= 1.0 - threshold) & (scale > 0) & (distances[:, 0] >= 0))
@@ -168,7 +168,8 @@ def find_outliers(audit: LabelAudit) -> Finding:
     than three quarters of the rows are no outliers whatever their angles.
     """
     voters, metric, k = audit._voters, audit._estimator.metric, audit._estimator.n_neighbors
-    distances, present = voters.distances(metric), voters.rows >= 0
+    distances = voters.lengths(metric)
+    present = voters.rows[:, : distances.shape[1]] >= 0
     limit = np.log10(2 * len(audit) / EXPECTED)
     if len(audit) < FEWEST_ROWS or (distances[present] < 0).any():  # inner products are no distances
         scores, is_far = np.zeros(len(audit)), np.zeros(len(audit), dtype=bool)

@@ -30,8 +30,10 @@ from scipy.sparse.csgraph import connected_components
 
 from nearworth._common.types import BoolMatrix, FloatMatrix, FloatVector, IntMatrix, IntVector
 from nearworth.neighbors.distances import Converted, blocks, first_duplicates
+from nearworth.neighbors.keys import Keys
 
-SQUARED = ("euclidean", "l2", "cosine", "correlation")  # metrics whose keys grow with the square of a small distance
+ANGULAR = ("cosine", "correlation")  # metrics that grow with the square of a small difference
+MEASURED = 2**22  # numbers of queries looked at together
 SMOOTHING = 1.0  # votes added to every row, shared out as the classes are; K nearest neighbours together have one
 MOST_COLUMNS = 64  # classes up to which each has one
 N_COLUMNS = 32  # else: so many, the last for all others
@@ -56,6 +58,7 @@ class Voters:
     keys: FloatMatrix
     weights: FloatMatrix
     first: npt.NDArray[np.bool_] | None = None  # of its group in the list; None where each row is a group of its own
+    distances: FloatMatrix | None = None  # to the nearest of them, as far as anything reads them: see `measured`
 
     @classmethod
     def of(cls, rows: npt.NDArray[np.int32], keys: FloatMatrix, n_neighbors: int) -> Voters:
@@ -63,9 +66,26 @@ class Voters:
         weights[rows < 0] = 0.0
         return cls(rows, keys, weights)
 
-    def distances(self, metric: Any) -> FloatMatrix:
-        """Distances to the voters, or what grows with them like a distance."""
-        return np.sqrt(self.keys) if metric in SQUARED else self.keys
+    def measured(self, keys: Keys, queries: Any, n_neighbors: int) -> Voters:
+        """With the distances of the metric to the nearest voters; inner products have none, and stay keys."""
+        near = self.keys[:, : max(AROUND, n_neighbors)]
+        if keys.has_distances:
+            step = max(1, MEASURED // max(1, keys.width))
+            starts = range(0, len(near), step)
+            parts = [keys.as_distances(near[s : s + step], queries[s : s + step]) for s in starts]
+            near = np.concatenate(parts)
+        return replace(self, distances=near)
+
+    @property
+    def nearest(self) -> tuple[npt.NDArray[np.int32], FloatMatrix]:
+        """The nearest voters and their distances."""
+        assert self.distances is not None
+        return self.rows[:, : self.distances.shape[1]], self.distances
+
+    def lengths(self, metric: Any) -> FloatMatrix:
+        """Distances to the nearest voters, in proportion to small differences."""
+        distances = self.nearest[1]
+        return np.sqrt(distances) if metric in ANGULAR else distances
 
     def without_own_group(self, group: IntVector, n_neighbors: int) -> Voters:
         """Without voters of the query's own group; the others move up."""
@@ -91,7 +111,7 @@ class Voters:
         ranks = np.cumsum(first, axis=1)
         weights = np.take_along_axis(rank_weights(self.keys, n_neighbors), ranks - 1, 1) * shared
         weights[self.rows < 0] = 0.0
-        return Voters(self.rows, self.keys, weights, first)
+        return Voters(self.rows, self.keys, weights, first, self.distances)
 
     def with_equal_weights(self, counts: IntMatrix) -> FloatMatrix:
         """Votes of the same total weight, shared equally: far neighbours count as near ones, chance matters less."""
@@ -325,6 +345,7 @@ def near_copies(rows: npt.NDArray[np.integer[Any]], distances: FloatMatrix, exac
     Exact copies must not be among the nearest.
     """
     n_rows, size = distances.shape
+    rows = rows[:, :size]
     if size < 2 or (distances < 0).any():  # inner products are no distances
         return exact
     found = np.where(rows >= 0, distances, np.inf)

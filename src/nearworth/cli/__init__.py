@@ -9,7 +9,7 @@
       decisions.py    apply; decisions as exported, answers of reviews, and what is kept so as not to ask again
       bench.py        bench speed
 
-    value, detect, report and plan read files with data.py (files to arrays; labels are in tables/labels.py).
+    All that read the user's data do so with data.py (files to arrays; labels are in tables/labels.py).
 
 Exit codes: 0 done, 1 an internal error, 2 bad input or usage, 3 check found something new, 130 interrupted.
 """

@@ -26,7 +26,19 @@ from nearworth.tables.read import DataFile, read
 from nearworth.tables.readers import kind_of
 from nearworth.tables.write import STDOUT, records, write_columns
 
-RESERVED = ("row", "value", "standard_error", "rank", "lower", "upper", "given", "suggested", "quality", "why")
+RESERVED = (
+    "row",
+    "value",
+    "standard_error",
+    "rank",
+    "lower",
+    "upper",
+    "given",
+    "suggested",
+    "quality",
+    "why",
+    "status",
+)
 MOST_LINES = 40  # about labels, columns and their treatment
 LONG_RUN = 6  # this many neighbouring columns with the same treatment become one line
 MOST_NAMES = 12  # of columns in messages

@@ -28,7 +28,7 @@ from nearworth.tables.readers import kind_of
 from nearworth.tables.write import STDOUT, check_output, write_bytes, write_columns
 
 MANY_ROWS = 50_000  # from here on an index finds neighbours sooner than all distances are computed
-INDEX_ERROR = 0.05  # any: an audit lists so many neighbours that much less is certain
+INDEX_ERROR = 0.05  # faiss needs some limit; audits list so many neighbours that the certified error is far smaller
 LOOKED_AT = 1_000  # names of images
 TITLE = b"nearworth</title>"  # every page has it
 DEMO = ("nearworth-demo-train.csv", "nearworth-demo-values.csv", "nearworth-demo-report.html")
@@ -59,7 +59,7 @@ def review(*, number: int, seed: int, blind: bool, output: str, force: bool, **g
     from nearworth.report.page import render_review
 
     _check_page(output, force, given)
-    data, audit = audited(given)
+    data, audit = run_audit(given)
     drawn = audit.review_sample(number, random_state=seed)
     _write_page(output, render_review(audit, data.rows, drawn, seed, blind=blind))
     print_message(f"{number:,} of {len(audit):,} rows to judge: open {output} in a browser, judge, and export.")
@@ -122,10 +122,10 @@ class Audited(NamedTuple):
 
     @classmethod
     def make(cls, given: dict[str, Any]) -> Audited:
-        selection, ask_again, metric = _pop_selection(given), given.pop("ask_again"), given["metric"]
+        selection, ask_again = _pop_selection(given), given.pop("ask_again")
         kept = KeptDecisions(None if ask_again else Path(given["train"]).absolute().parent)
-        data, audit = audited(given)
-        suspects, found = audit.suspects(**selection), _suggestions(audit, data, metric)
+        data, audit = run_audit(given)
+        suspects, found = audit.suspects(**selection), _suggestions(audit, data)
         texts = [id_text(label) for label in audit.given[suspects].tolist()]
         known = kept.judged(data, data.rows.numbers[suspects], texts)
         if found is not None:
@@ -182,11 +182,11 @@ class Audited(NamedTuple):
         }
 
 
-def audited(given: dict[str, Any]) -> tuple[Data, nw.LabelAudit]:
+def run_audit(given: dict[str, Any]) -> tuple[Data, nw.LabelAudit]:
     """The data and their audit, with the answers of reviews."""
     model, reviews, checkpoint = pop_model(given), given.pop("review"), given.pop("checkpoint")
     data = _with_images(given)
-    model = with_index(model, len(data.y), data.task)
+    model = resolve_search(model, len(data.y), data.task)
     audit = nw.audit_labels(
         data.X, data.y, X_val=data.X_val, y_val=data.y_val, groups=data.groups, task=data.task, **model,
         progress=progress, checkpoint=checkpoint,
@@ -196,7 +196,7 @@ def audited(given: dict[str, Any]) -> tuple[Data, nw.LabelAudit]:
     return data, answered(audit, data, reviews)
 
 
-def with_index(model: dict[str, Any], n_rows: int, task: str) -> dict[str, Any]:
+def resolve_search(model: dict[str, Any], n_rows: int, task: str) -> dict[str, Any]:
     """The model with what "auto" stands for in an audit: an index if there are many rows, else every distance."""
     if model["search"] != "auto" or model["max_error"] is not None:
         return model
@@ -208,7 +208,7 @@ def with_index(model: dict[str, Any], n_rows: int, task: str) -> dict[str, Any]:
     return model | {"search": "faiss", "max_error": INDEX_ERROR}
 
 
-def _suggestions(audit: nw.LabelAudit, data: Data, metric: str) -> Suggestions | None:
+def _suggestions(audit: nw.LabelAudit, data: Data) -> Suggestions | None:
     """Labels for the rows that have none, if there are any, surest first."""
     from nearworth.audit.audit import suggest
 
@@ -216,8 +216,7 @@ def _suggestions(audit: nw.LabelAudit, data: Data, metric: str) -> Suggestions |
     if not len(rows):
         return None
     suggested, certainty, nearest = suggest(audit, data.rows.X[rows])
-    distances = np.sqrt(nearest.keys) if metric in ("euclidean", "l2") else nearest.keys  # keys are squares
-    found, order = (rows, suggested, certainty, nearest.rows, distances), np.argsort(-certainty, kind="stable")
+    found, order = (rows, suggested, certainty, *nearest.nearest), np.argsort(-certainty, kind="stable")
     return Suggestions._make(part[order] for part in found)
 
 

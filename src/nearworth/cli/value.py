@@ -146,13 +146,13 @@ def plan(*, purpose: str, validation: str | None, **given: Any) -> None:
 
 def plan_audit(data: Data, model: dict[str, Any]) -> None:
     """Print how long an audit takes by each way to find neighbours, from the first seconds of one."""
-    from nearworth.cli.detect import INDEX_ERROR, MANY_ROWS, with_index
+    from nearworth.cli.detect import INDEX_ERROR, MANY_ROWS, resolve_search
     from nearworth.engine.plan import readable_time
 
     n_rows, task, ways = len(data.y), data.task, {"every distance": dict[str, Any](search="exact")}
     if task == "classification" and model["metric"] == "euclidean":
         ways["an index (faiss)"] = {"search": "faiss", "max_error": INDEX_ERROR}
-    taken = with_index(model | {"search": "auto"}, n_rows, task)["search"]
+    taken = resolve_search(model | {"search": "auto"}, n_rows, task)["search"]
     click.echo(f"An audit of {n_rows:,} rows of {data.X.shape[1]:,} numbers, from its first seconds on this machine:")
     for name, search in ways.items():
         if search["search"] == "faiss" and not find_spec("faiss"):

@@ -69,7 +69,7 @@ class Problem:
     leave_one_out: bool = False
     rows: IntVector | None = None
     groups: Groups | None = None
-    rule: Any = None  # another game than that of all rows by rank; see Rule in plan.py
+    rule: Any = None  # another game than that of all rows by rank; see Rule in rules.py
 
     @property
     def keys(self) -> Keys:

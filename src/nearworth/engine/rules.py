@@ -70,7 +70,7 @@ class Rule:
         raise NotImplementedError
 
     def certain(self, problem: Problem, block: QuantisedKeys, query: int) -> float:  # noqa: ARG002
-        """Rows with smaller qkeys are near enough, whatever their keys are, which are 0 then."""
+        """Rows with smaller qkeys surely count; their exact keys are not computed, and are passed as 0."""
         return -np.inf
 
     def evaluators(self, problem: Problem, plan: Plan, shared: SharedTraining | None) -> Callable[[], Evaluator]:
@@ -229,7 +229,7 @@ class OwnedRule(Rule):
 
     @cached_property
     def _some_owned(self) -> IntVector:
-        """The K-th nearest of them is not nearer than that of all."""
+        """A sample: its K-th nearest is at least as far as the K-th nearest of all, so it serves as a bound."""
         rows = np.flatnonzero(self.owned)
         return rows[:: max(1, len(rows) // max(SOME, self.game.n_neighbors))]
 

@@ -33,7 +33,7 @@ from nearworth.results.typical_error import TypicalError, estimate_error, sample
 from nearworth.results.valuation import Valuation
 
 CHECKPOINT_INTERVAL = 30.0
-# Parameters that the numbers do not depend on: valuations to be combined may differ in them.
+# Valuations to be combined may differ in these: numbers do not depend on them, or Origin has what they led to.
 IGNORED_WHEN_COMBINED = (
     "max_memory", "n_jobs", "progress", "random_state", "standard_errors", "search", "max_error", "tail",
 )  # fmt: skip
@@ -93,7 +93,7 @@ class Options:
                 raise ValueError(f"{name} keeps sums, not single values: leave contributions=None.")
 
     def check(self, problem: Problem, method: Method) -> None:
-        """Refuse what cannot be done with this problem by this method, before any work is."""
+        """Refuse what cannot be done with this problem by this method, before any work is done."""
         if self.continue_from is not None and problem.leave_one_out:
             raise ValueError("continue_from needs X_val and y_val: a training set valued on itself has no more points.")
         searcher = method.searcher

@@ -2,8 +2,8 @@
 
     keys.py       what rank keys are: a batch of queries -> (Q, N), smaller is nearer, equal is a tie; the keys of
                   every metric
-    quantised.py  keys as whole numbers with a tolerance, as the compiled kernels read them: from a matrix product,
-                  with bounds of its errors, or from exact keys
+    quantised.py  keys as whole numbers with a tolerance, as the compiled kernels read them: from a matrix product
+                  (with the centred float32 copy that it reads), with bounds of its errors, or from exact keys
     distances.py  training rows as kernels read them, and which of them are identical; exact distances and inner
                   products of all pairs, or of a few
 

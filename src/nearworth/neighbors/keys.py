@@ -107,6 +107,8 @@ class Keys:
         """Exact keys of a batch of queries."""
         raise NotImplementedError
 
+    has_distances = True
+
     def as_distances(self, keys: FloatMatrix, queries: Any) -> FloatMatrix:  # noqa: ARG002
         """Distances of the metric, from exact keys of these queries."""
         return keys
@@ -242,6 +244,8 @@ class InnerProductKeys(Keys):
     def __call__(self, queries: Any) -> FloatMatrix:
         return all_pairs(-self._scaled(queries, PRODUCT_TOP), self._points, product=True)
 
+    has_distances = False
+
     def as_distances(self, keys: FloatMatrix, queries: Any) -> FloatMatrix:  # noqa: ARG002
         raise ValueError("metric='inner_product' has no distances, which radius and weights need. Use 'cosine'.")
 
@@ -302,7 +306,7 @@ class CosineKeys(Keys):
     def as_distances(self, keys: FloatMatrix, queries: Any) -> FloatMatrix:
         rows = self._convert(queries)
         cosines = -np.sign(keys) * np.sqrt(np.abs(keys) / np.where(self._is_exact(rows), _squares(rows), 1.0)[:, None])
-        return np.where(self._is_exact(rows)[:, None], 1.0 - cosines, keys / 2.0)
+        return np.where(self._is_exact(rows)[:, None], np.maximum(1.0 - cosines, 0.0), keys / 2.0)
 
     def products(self, *, single: bool) -> Products:
         # Rounding to the grid moves a squared distance by up to 2 GRID, two by 4; once more, to be safe.

@@ -31,7 +31,9 @@ from nearworth.tables.readers import kind_of
 
 FORMATS = (".csv", ".tsv", ".parquet", ".feather", ".json")
 STDOUT = "-"
-NUMBER = re.compile(r"[+-](?:(?:\d+(?:[.,]\d*)*|[.,]\d+)(?:[eE][+-]?\d+)?%?|[iI]nf(?:inity)?)?")  # as in page.js
+NUMBER = re.compile(
+    r"[+-](?:(?:\d+(?:[.,]\d*)*|[.,]\d+)(?:[eE][+-]?\d+)?%?|[iI]nf(?:inity)?)?"
+)  # as in report/web/files.js
 
 
 def check_output(
