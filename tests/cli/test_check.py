@@ -216,3 +216,23 @@ def test_pre_commit_runs_the_hook(data, command, tmp_path):
     stopped = subprocess.run(run, env=environment(), check=False, capture_output=True, text=True)
     assert stopped.returncode == 1
     assert "row 40" in stopped.stdout
+
+
+@pytest.mark.skipif(shutil.which("dvc") is None, reason="needs dvc")
+def test_a_dvc_stage_stops_at_a_new_wrong_label(data, command, tmp_path):
+    """The stage of docs/howto/gate.md, in this folder and with this Python."""
+    page = (ROOT / "docs/howto/gate.md").read_text()
+    stage = (
+        page[page.index("stages:") :].partition("```")[0].replace("data/", "").replace("target label", "target species")
+    )
+    (tmp_path / "dvc.yaml").write_text(stage.replace("cmd: nearworth", f"cmd: {sys.executable} -m nearworth"))
+    accepted(command)
+    git("init")
+    for arguments in (["init", "-q"], ["repro"]):
+        subprocess.run(["dvc", *arguments], env=environment(), check=True)
+    assert "passed" in (tmp_path / "check.md").read_text()
+    data(species=with_wrong(data(), 40))
+    stopped = subprocess.run(["dvc", "repro"], env=environment(), check=False, capture_output=True, text=True)
+    assert stopped.returncode != 0
+    assert "exited with 3" in stopped.stderr
+    assert "| suspect | row 40 |" in (tmp_path / "check.md").read_text()

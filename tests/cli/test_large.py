@@ -12,7 +12,7 @@ import pytest
 import nearworth as nw
 from cli.command_line import one_line
 from nearworth.cli import detect, options, value
-from nearworth.cli.detect import INDEX_ERROR, with_index
+from nearworth.cli.detect import INDEX_ERROR, resolve_search
 from nearworth.engine.run import NearestLists
 
 AUTO = {"search": "auto", "max_error": None, "metric": "euclidean"}
@@ -35,12 +35,12 @@ def arrays(tmp_path, rng):
 
 
 def test_an_index_only_where_it_pays():
-    assert with_index(AUTO, 100_000, "classification") == AUTO | {"search": "faiss", "max_error": INDEX_ERROR}
-    assert with_index(AUTO, 1_000, "classification")["search"] == "exact"
-    assert with_index(AUTO, 100_000, "regression")["search"] == "exact"
-    assert with_index(AUTO | {"metric": "cosine"}, 100_000, "classification")["search"] == "exact"
+    assert resolve_search(AUTO, 100_000, "classification") == AUTO | {"search": "faiss", "max_error": INDEX_ERROR}
+    assert resolve_search(AUTO, 1_000, "classification")["search"] == "exact"
+    assert resolve_search(AUTO, 100_000, "regression")["search"] == "exact"
+    assert resolve_search(AUTO | {"metric": "cosine"}, 100_000, "classification")["search"] == "exact"
     for asked in ({"search": "exact"}, {"max_error": 0.1}, {"search": "lsh", "max_error": 0.1}):
-        assert with_index(AUTO | asked, 100_000, "classification") == AUTO | asked
+        assert resolve_search(AUTO | asked, 100_000, "classification") == AUTO | asked
 
 
 def test_detect_finds_the_same_by_an_index(command, few, arrays):
@@ -52,6 +52,13 @@ def test_detect_finds_the_same_by_an_index(command, few, arrays):
     exact = nw.audit_labels(*arrays, 10).suspects()
     assert len({row["row"] for row in summary["rows"]} ^ set(exact.tolist())) <= 2
     assert json.loads(command("detect", "t.npz", "--json", "--search", "exact")[1])["error_bound"] == 0
+
+
+def test_scan_finds_the_same_by_an_index(command, few, arrays):
+    by_index, exact = (json.loads(command("scan", "t.npz", "--json", *more)[1]) for more in ([], ["--search", "exact"]))
+    for kind in ("labels", "duplicates", "outliers"):
+        assert len(set(by_index[kind]) ^ set(exact[kind])) <= 2
+    assert len(by_index["labels"]) > 10
 
 
 def test_without_faiss_it_says_what_to_install(command, few, arrays, monkeypatch):

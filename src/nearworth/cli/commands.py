@@ -89,7 +89,7 @@ def report() -> None:
 
 @command(
     "detect:scan",
-    *options.data(n_neighbors=10),
+    *options.data(n_neighbors=10, search="auto"),
     options.GROUPS,
     *options.IMAGES,
     *options.output("The page to write, .html, with a tab for each kind of finding.", default=""),

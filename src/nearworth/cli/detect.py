@@ -72,6 +72,7 @@ def scan(*, output: str, force: bool, as_json: bool, show: bool, **given: Any) -
         _check_page(output, force, given)
     model = pop_model(given)
     data = _with_images(given)
+    model = resolve_search(model, len(data.y), data.task)
     found = nw.scan(data.X, data.y, data.X_val, data.y_val, data.groups, task=data.task, **model)
     if output:
         _write_page(output, render_report(found.labels, data.rows, {}, found.findings()), show)
