@@ -11,7 +11,7 @@ import numpy as np
 import nearworth as nw
 from nearworth.audit.error_count import ErrorCount
 from nearworth.audit.result import LabelAudit
-from nearworth.audit.votes import Voters
+from nearworth.audit.votes import Voters, rank_weights
 
 
 def made_up(rng, n, n_suspects, labels):
@@ -21,7 +21,7 @@ def made_up(rng, n, n_suspects, labels):
     quality = rng.uniform(0.5, 1.0, n)
     suspects = rng.choice(n, n_suspects, replace=False)
     quality[suspects] = np.sort(rng.uniform(0.0, 0.4, n_suspects))
-    near = rng.integers(0, n, (n, 10)).astype(np.int32)
+    near, distances = rng.integers(0, n, (n, 10)).astype(np.int32), np.tile(np.arange(10.0), (n, 1))
     return LabelAudit(
         given=labels[codes],
         quality=quality,
@@ -31,7 +31,7 @@ def made_up(rng, n, n_suspects, labels):
         n_errors=ErrorCount(n_suspects, n_suspects / 2, n_suspects * 2),
         valuation=SimpleNamespace(values=rng.normal(size=n) / n, error_bound=0.0),
         classes=labels,
-        _voters=Voters.of(near, np.tile(np.arange(10.0), (n, 1)), 10),
+        _voters=Voters(near, distances, rank_weights(distances, 10), distances=distances),
         _estimator=nw.KNNShapley(10),
     )
 

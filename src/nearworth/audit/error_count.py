@@ -62,10 +62,11 @@ class ErrorCount:
     assumption: str = "right targets scatter like those of their neighbours"
 
     def __str__(self) -> str:
+        low, high = math.floor(self.lower), math.ceil(self.upper)  # whole numbers, on the safe side
         if self.basis == "review":
-            limits = f"{self.lower:,.0f} to {self.upper:,.0f} ({self.level:.0%} interval, by review)"
+            limits = f"{low:,} to {high:,} ({self.level:.0%} interval, by review)"
             return f"about {self.estimate:,.0f}, {limits}"
-        ends = f"at least {self.lower:,.0f}; at most {self.upper:,.0f} if {self.assumption}"
+        ends = f"at least {low:,}; at most {high:,} if {self.assumption}"
         return ends if self.estimate is None else f"about {self.estimate:,.0f} ({ends})"
 
 
