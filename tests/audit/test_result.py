@@ -120,3 +120,15 @@ def test_near_copies_of_whole_numbers_are_found_by_angles(rng):
     copies = nw.audit_labels(X, rng.integers(0, 2, 200), metric="cosine").copies
     assert copies is not None
     assert [group.tolist() for group in copies.groups] == [[0, 199]]
+
+
+@pytest.mark.parametrize(("part", "is_copy"), [(0.01, True), (0.1, False)])
+def test_a_near_copy_by_angles_is_one_by_its_angle(rng, part, is_copy):
+    """Cosine distances grow with the square of the angle: a tenth of it is a hundredth of them."""
+    X = rng.normal(size=(300, 12))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    usual = np.sort(np.arccos(np.clip(X @ X[0], -1, 1)))[20]
+    aside = np.linalg.qr(np.stack([X[0], rng.normal(size=12)]).T)[0][:, 1]
+    X[299] = np.cos(part * usual) * X[0] + np.sin(part * usual) * aside
+    copies = nw.audit_labels(X, rng.integers(0, 2, 300), metric="cosine").copies
+    assert (copies is not None and copies.group[0] == copies.group[299]) == is_copy

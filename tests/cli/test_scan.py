@@ -58,7 +58,7 @@ def test_row_numbers_are_those_of_the_file(tmp_path, rng):
 
 def test_rows_of_a_group_do_not_judge_each_other(tmp_path, rng):
     """Five frames of each of 40 videos, all frames of one wrongly labelled: only other videos can tell."""
-    video = np.repeat(np.arange(40), 5)
+    video = rng.permutation(np.repeat(np.arange(40), 5))
     kind = video % 2
     X = 6.0 * kind[:, None] + rng.normal(size=(40, 3))[video] + 0.3 * rng.normal(size=(200, 3))
     label = np.where(video == 7, 1 - kind, kind)

@@ -162,6 +162,19 @@ def test_rows_certainly_within_the_radius_need_no_exact_distance(rng, monkeypatc
     np.testing.assert_allclose(found, precomputed.values, rtol=0, atol=1e-15)
 
 
+def test_rows_at_the_edge_of_a_radius_are_told_apart(rng):
+    """Far more closely than products in single precision can: by exact distances."""
+    X, y = rng.normal(size=(2000, 8)), rng.integers(0, 2, 2000)
+    radius = 4.0
+    X[:1000] *= radius / np.linalg.norm(X[:1000], axis=1, keepdims=True)
+    X[:500] *= 1 - 1e-9
+    X[500:1000] *= 1 + 1e-9
+    Q = np.zeros((10, 8))
+    found = nw.KNNShapley(radius=radius).fit(X, y).value(Q, np.zeros(10, dtype=int)).values
+    assert (found[:500] != 0).all()
+    assert (found[500:1000] == 0).all()
+
+
 def test_radius_without_a_validation_set_groups_checkpoints_and_executors(rng, tmp_path):
     X, y, groups = rng.normal(size=(200, 2)), rng.integers(0, 2, 200), rng.integers(0, 40, 200)
     est = nw.KNNShapley(radius=0.7).fit(X, y)

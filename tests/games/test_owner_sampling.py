@@ -66,3 +66,15 @@ def test_means_over_orders_come_near_to_exact_values(rng, tied, n_classes):
     drawn = np.array([sampled_values(owners, gains, first, **about, rng=rng) for _ in range(3000)])
     error = drawn.std(axis=0) / np.sqrt(len(drawn)) + 1e-12
     assert (np.abs(drawn.mean(axis=0) - exact) < 5 * error).all()
+
+
+def test_the_variance_falls_as_the_number_of_orders_rises(rng):
+    n, n_owners, k = 60, 20, 3
+    owners, gains, first = rng.integers(0, n_owners, n), rng.integers(0, 2, n).astype(float), np.ones(n, dtype=bool)
+    about = {"n_owners": n_owners, "n_neighbors": k, "n_classes": None}
+
+    def variance(n_orders):
+        drawn = [sampled_values(owners, gains, first, **about, n_orders=n_orders, rng=rng) for _ in range(400)]
+        return np.var(drawn, axis=0).sum()
+
+    assert variance(16) < 0.08 * variance(1)

@@ -2,8 +2,7 @@
 
 In an order, an owner gains what it adds to those before it; the mean over all orders is the Shapley value. A row votes
 from the arrival of its owner until K nearer rows have arrived: its owner gains the vote, and the owner of the K-th of
-these rows loses it. Few rows ever vote, so that an order takes one look at the arrivals of all rows. Every order is
-also taken backwards, which makes the mean more precise.
+these rows loses it. Few rows ever vote, so that an order takes one look at the arrivals of all rows.
 """
 
 from __future__ import annotations
@@ -31,9 +30,8 @@ def sampled_values(
     """Unbiased values: rows by rank, `first` begins blocks of ties, `n_classes` of the soft utility or None."""
     values, blocks, tied = np.zeros(n_owners), np.cumsum(first), not first.all()
     n_rows, n_matches = np.bincount(owners, minlength=n_owners), np.bincount(owners, gains, n_owners).astype(float)
-    arrivals = np.empty(0)
-    for number in range(n_orders):
-        arrivals = 1.0 - arrivals if number % 2 else rng.random(n_owners)
+    for _ in range(n_orders):
+        arrivals = rng.random(n_owners)
         ranked = np.lexsort((rng.random(len(owners)), blocks)) if tied else slice(None)
         _add_votes(values, owners[ranked], gains[ranked] / n_neighbors, arrivals, n_neighbors)
         if n_classes is not None:
