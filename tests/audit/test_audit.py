@@ -200,10 +200,11 @@ def test_warnings_and_refusals_are_about_the_call(rng):
     with pytest.warns(UserWarning, match="y_val has 1 label that no training point carries") as caught:
         nw.audit_labels(X, y, 3, X[:5], [0, 1, 0, 1, 7])
     assert {warning.filename for warning in caught} == {__file__}
-    for given, shown in ((X, r"ndarray of shape \(30, 2\)\.$"), (X.tolist(), r"\[\[")):
-        with pytest.raises(TypeError, match=rf"n_neighbors must be a whole number, 1 or more; got {shown}") as refused:
-            nw.audit_labels(X, y, given, y)
-        assert len(str(refused.value)) < 400
+    with pytest.raises(TypeError, match=r"n_neighbors must be a whole number, .* got ndarray of shape \(30, 2\)\.$"):
+        nw.audit_labels(X, y, X, y)
+    with pytest.raises(TypeError, match=r"got \[\[.* \.\.\. \(list\)\.$") as refused:
+        nw.audit_labels(X, y, X.tolist(), y)
+    assert len(str(refused.value)) < 200
 
 
 def two_classes(rng, n=800, noise=0.15, apart=2.0):

@@ -14,6 +14,7 @@ import numpy as np
 
 Check: TypeAlias = Callable[[str, Any], Any]  # takes the name of a parameter and its value; raises if it is wrong
 
+BRIEF = 80
 SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:(?:([kmgt])(i?))?b)?\s*", re.IGNORECASE)
 
 
@@ -35,9 +36,11 @@ def did_you_mean(value: str, options: list[str]) -> str:
 
 
 def brief(value: Any) -> str:
-    """A value in a message: the shape of an array or frame, else as much as a line or two hold."""
-    shape = getattr(value, "shape", ())
-    return f"{type(value).__name__} of shape {tuple(shape)}" if shape else reprlib.repr(value)
+    """A value in a message: the shape of an array or frame, else as much of it as a line holds."""
+    if shape := getattr(value, "shape", ()):
+        return f"{type(value).__name__} of shape {tuple(shape)}"
+    text = reprlib.repr(value)
+    return text if len(text) <= BRIEF else f"{text[:BRIEF]} ... ({type(value).__name__})"
 
 
 def parse_bytes(name: str, value: Any) -> int:
