@@ -7,9 +7,12 @@
  *                  No cell is narrower than the tolerance, so points two cells apart are in the right order
  *   find_mixed     where two neighbouring cells hold both statuses their order matters, and their points are listed;
  *                  elsewhere one value for each cell is enough
- *   list_items     the listed points, sorted by qkey
- *   resolve        listed points within tolerance of a pivot: runs of them are ordered by exact distances
- *   scan           far to near, a value for each cell and each listed point
+ *   make_gaps      the listed pivots, sorted by qkey, and the gaps between them; each run of mixed cells begins and ends
+ *                  with a gap
+ *   find_gaps      the gap of every other listed point: by the pivots of a finer cell, and a look at the next pivots on
+ *                  either side. The few that are within tolerance of one, or have not found their gap yet, are left open
+ *   resolve        open points, and pivots within tolerance of them, in the order of their exact distances
+ *   scan           far to near, a value for each cell, each gap and each of its pivots
  *   fold           sums: one look-up for each point
  *
  * Exact distances decide wherever qkeys are too close to tell, so order, ties and every bit of the result are those of
@@ -19,44 +22,65 @@
 #include "nearworth.h"
 
 #define SAMPLE 128
-#define FINE 0.3f /* share of the cells that lie where matches are, at least */
-#define STRETCH 256 /* points looked at together */
-#define TIED (UINT64_C(1) << 63) /* in an item as far as the one before */
+#define FINE 0.3f /* share of the cells that lie where pivots are, at least */
+enum {
+    STRETCH = 256, /* points looked at together */
+    MOST_BITS = 5, /* a cell has up to 32 finer ones, so that few of these hold several pivots */
+};
 
-enum status { MATCH, OTHER };
+enum status { OTHER, MATCH };
 
 /* The map from qkeys to cells: the lower of two lines. */
 typedef struct {
     float slope1, offset1, slope2, offset2, top;
 } Map;
 
-/* Listed points whose order qkeys leave open: items start..end-1, and the number of the first pivot among them. */
+/* A gap: the qkeys of the pivots in front of it and behind it, the points in it, and the position of the pivot behind it,
+ * -1 at the end of a run of mixed cells. In one place, because a look into memory is what finding a gap costs. */
 typedef struct {
-    int64_t start, end, pivot;
+    int32_t lower, upper;
+    uint32_t count;
+    int32_t behind;
+} Gap;
+
+/* Points whose order qkeys leave open: the pivots behind the gaps first..end-1, and the open points start..stop-1. */
+typedef struct {
+    int64_t first, end, start, stop;
 } Run;
 
-/* Working arrays of one thread. An item is a listed point: its qkey, and in the lower half its position. */
+/* Points equally far, of both statuses: so many pivots, the first of them behind this gap, and so many others. */
+typedef struct {
+    int64_t gap, n_pivots, n_others;
+} Tie;
+
+/* Working arrays of one thread. An item is a point: its qkey, and in the lower half its position or its number. */
 typedef struct {
     uint16_t *cell[2];       /* of each point, of two queries: cells of others, of matches, of excluded points */
-    double *table[2][2];     /* value of each cell, of two queries, by status; matches stand behind others */
-    uint32_t *counts[2];     /* by status and cell; in the same way */
+    double *table[2];        /* value of each cell, of two queries, in the same way */
+    uint32_t *counts;        /* by cell; in the same way */
     uint8_t *mixed;          /* by cell: whether its points are listed; in the same way */
-    uint64_t *items, *spare; /* near to far once they are sorted */
-    int32_t *pivots;         /* which items are pivots, near to far */
-    double *value;           /* of each item */
+    int32_t *gap_of;         /* by fine cell: the gap in front of its first pivot */
+    Gap *gaps;
+    int32_t *listed, *entry; /* points of mixed cells other than pivots: positions, and gaps or, behind these, ties */
+    int32_t *number;         /* by position: the number in this list, where a point is ambiguous */
+    uint64_t *items, *spare; /* being sorted: pivots, open points */
+    double *value, *of_pivot; /* by gap, and then by tie; of the pivot behind each gap */
     Run *runs;
-    int32_t *rows;           /* of the items of all runs, with their exact distances */
+    Tie *ties;
+    int32_t *rows;           /* of the points of all runs, with their exact distances */
     double *exact;
 } Scratch;
 
 typedef struct {
     const int32_t *qkeys, *excluded; /* excluded: positions that take no part, the query itself or rows of its group */
     int64_t n, n_excluded, first_match, end_match; /* points, and the slice of matches */
-    enum status pivots;
+    enum status pivots, others;
     bool by_index;
     int32_t tolerance;
-    int64_t n_cells, cut, end_mixed, n_items, n_pivots; /* cut: the first cell that is not resolved; end_mixed: behind the last mixed */
-    int needless; /* last bits of qkeys by which items are not sorted */
+    int64_t n_cells, cut, end_mixed; /* cut: the first cell that is not resolved; end_mixed: behind the last mixed */
+    int bits; /* of the number of fine cells in a cell */
+    int64_t n_listed, n_gaps, n_open, n_ties;
+    Map map; /* to fine cells */
 } Query;
 
 static inline enum status status_of(const Query *query, int64_t position)
@@ -64,6 +88,9 @@ static inline enum status status_of(const Query *query, int64_t position)
     /* One comparison: which side of the slice a point is on cannot be predicted. */
     return (uint64_t)(position - query->first_match) < (uint64_t)(query->end_match - query->first_match) ? MATCH : OTHER;
 }
+
+static inline int64_t position_of(uint64_t item) { return (int64_t)(item & UINT32_MAX); }
+static inline int32_t qkey_of(uint64_t item) { return (int32_t)(item >> 32); }
 
 /* ---------------------------------------------------------------------------------------------------- scratch memory */
 
@@ -74,22 +101,28 @@ static void *take(char **memory, int64_t count, int64_t size)
     return start;
 }
 
+/* At most half of the points are pivots; each run of mixed cells, at most one in two cells, has a gap more than pivots. */
 static int64_t lay_out(char *memory, Scratch *s, int64_t n, int64_t n_cells)
 {
     char *start = memory;
+    int64_t pivots = n / 2 + 1, gaps = pivots + n_cells / 2 + 1;
     for (int i = 0; i < 2; i++) {
         s->cell[i] = take(&memory, n + 64, sizeof(uint16_t));
-        s->table[i][OTHER] = take(&memory, 2 * n_cells + 1, sizeof(double));
-        s->table[i][MATCH] = s->table[i][OTHER] + n_cells;
+        s->table[i] = take(&memory, 2 * n_cells + 1, sizeof(double));
     }
-    s->counts[OTHER] = take(&memory, 2 * n_cells + 1, sizeof(uint32_t));
-    s->counts[MATCH] = s->counts[OTHER] + n_cells;
+    s->counts = take(&memory, 2 * n_cells + 1, sizeof(uint32_t));
     s->mixed = take(&memory, 2 * n_cells + 1, sizeof(uint8_t));
+    s->gap_of = take(&memory, n_cells << MOST_BITS, sizeof(int32_t));
+    s->gaps = take(&memory, gaps, sizeof(Gap));
+    s->listed = take(&memory, n, sizeof(int32_t));
+    s->entry = take(&memory, n, sizeof(int32_t));
+    s->number = take(&memory, n, sizeof(int32_t));
     s->items = take(&memory, n + 1, sizeof(uint64_t));
     s->spare = take(&memory, n + 1, sizeof(uint64_t));
-    s->pivots = take(&memory, n + 1, sizeof(int32_t));
-    s->value = take(&memory, n, sizeof(double));
-    s->runs = take(&memory, n / 2 + 1, sizeof(Run));
+    s->value = take(&memory, gaps + pivots, sizeof(double));
+    s->of_pivot = take(&memory, gaps, sizeof(double));
+    s->runs = take(&memory, pivots, sizeof(Run));
+    s->ties = take(&memory, pivots, sizeof(Tie));
     s->rows = take(&memory, n, sizeof(int32_t));
     s->exact = take(&memory, n, sizeof(double));
     return memory - start;
@@ -104,18 +137,18 @@ EXPORT int64_t classify_scratch(int64_t n, int64_t n_cells)
 
 /* ------------------------------------------------------------------------------------------------------------- cells */
 
-static inline uint16_t cell_of(const Map *map, int32_t qkey)
+static inline int32_t fine_cell(const Map *map, int32_t qkey)
 {
     float key = (float)qkey, a = key * map->slope1 + map->offset1, b = key * map->slope2 + map->offset2;
     float place = a < b ? a : b;
     place = place > 0.0f ? place : 0.0f;
-    return (uint16_t)(int32_t)(place < map->top ? place : map->top);
+    return (int32_t)(place < map->top ? place : map->top);
 }
 
 /* Cells are fine as far as pivots reach, by a sample, and coarse beyond: order matters only where both statuses are. */
-static Map make_map(const Query *query)
+static void make_map(Query *query)
 {
-    int64_t step = query->n > SAMPLE ? query->n / SAMPLE : 1;
+    int64_t step = query->n > SAMPLE ? query->n / SAMPLE : 1, matches = query->end_match - query->first_match;
     int32_t nearest = INT32_MAX, farthest = 0, last = 0, second = 0;
     for (int64_t i = step / 2; i < query->n; i += step) {
         int32_t qkey = query->qkeys[i], of_pivot = status_of(query, i) == query->pivots ? qkey : 0;
@@ -124,40 +157,44 @@ static Map make_map(const Query *query)
         second = of_pivot > last ? last : of_pivot > second ? of_pivot : second;
         last = of_pivot > last ? of_pivot : last;
     }
-    float span = farthest - nearest > 64 ? (float)(farthest - nearest) : 64.0f, cells = (float)query->n_cells;
+    query->bits = 1;
+    while (query->bits < MOST_BITS && query->n_cells << query->bits < 3 * (query->pivots == MATCH ? matches : query->n - matches))
+        query->bits++;
+    float span = farthest - nearest > 64 ? (float)(farthest - nearest) : 64.0f, cells = (float)(query->n_cells << query->bits);
     float low = (float)nearest - 0.05f * span, high = (float)farthest + 0.02f * span;
     float bend = fminf(fmaxf((float)second, low + 0.05f * span), high - 0.02f * span);
     float fine = fmaxf((bend - low) / (high - low), FINE);
-    float steepest = 1.0f / (1.01f * (float)query->tolerance + 200.0f); /* 200 covers roundings to single precision */
-    Map map;
-    map.slope1 = fminf(fine * cells / (bend - low), steepest);
-    map.offset1 = -map.slope1 * low;
-    map.slope2 = fminf((1.0f - fine) * cells / (high - bend), steepest);
-    map.offset2 = (map.slope1 - map.slope2) * bend + map.offset1;
-    map.top = cells - 1.0f;
-    return map;
+    /* No steeper than a cell for each tolerance; 200 covers roundings to single precision. */
+    float steepest = (float)(1 << query->bits) / (1.01f * (float)query->tolerance + 200.0f);
+    Map *map = &query->map;
+    map->slope1 = fminf(fine * cells / (bend - low), steepest);
+    map->offset1 = -map->slope1 * low;
+    map->slope2 = fminf((1.0f - fine) * cells / (high - bend), steepest);
+    map->offset2 = (map->slope1 - map->slope2) * bend + map->offset1;
+    map->top = cells - 1.0f;
 }
 
-static void count_cells(const int32_t *qkeys, const Map *map, int64_t start, int64_t stop, int64_t before, uint16_t *cell,
-                        uint32_t *counts)
+static void count_cells(const Query *query, int64_t start, int64_t stop, enum status status, uint16_t *cell, uint32_t *counts)
 {
+    const Map map = query->map;
+    int64_t before = status * query->n_cells;
     for (; start < stop; start += STRETCH) {
         int64_t end = start + STRETCH < stop ? start + STRETCH : stop;
         for (int64_t i = start; i < end; i++)
-            cell[i] = (uint16_t)(cell_of(map, qkeys[i]) + before);
+            cell[i] = (uint16_t)((fine_cell(&map, query->qkeys[i]) >> query->bits) + before);
         for (int64_t i = start; i < end; i++)
             counts[cell[i]]++;
     }
 }
 
 /* Excluded points go to a cell of their own behind the last, which counts for nothing and has the value 0. */
-static void put_in_cells(const Query *query, uint16_t *cell, uint32_t *counts)
+static void put_in_cells(Query *query, uint16_t *cell, uint32_t *counts)
 {
-    Map map = make_map(query);
+    make_map(query);
     memset(counts, 0, (size_t)(2 * query->n_cells + 1) * sizeof *counts);
-    count_cells(query->qkeys, &map, 0, query->first_match, 0, cell, counts);
-    count_cells(query->qkeys, &map, query->first_match, query->end_match, query->n_cells, cell, counts);
-    count_cells(query->qkeys, &map, query->end_match, query->n, 0, cell, counts);
+    count_cells(query, 0, query->first_match, OTHER, cell, counts);
+    count_cells(query, query->first_match, query->end_match, MATCH, cell, counts);
+    count_cells(query, query->end_match, query->n, OTHER, cell, counts);
     for (int64_t e = 0; e < query->n_excluded; e++) {
         counts[cell[query->excluded[e]]]--;
         cell[query->excluded[e]] = (uint16_t)(2 * query->n_cells);
@@ -167,9 +204,8 @@ static void put_in_cells(const Query *query, uint16_t *cell, uint32_t *counts)
 /* Mark cells that are mixed, alone or with a neighbour; what the cut separates is part of the certificate. */
 static void find_mixed(Query *query, Scratch *s)
 {
-    const uint32_t *matches = s->counts[MATCH], *others = s->counts[OTHER];
+    const uint32_t *others = s->counts, *matches = s->counts + query->n_cells;
     uint8_t *pair = s->mixed + query->n_cells; /* by cell: whether it and the next hold both statuses */
-    uint32_t listed = 0;
     memset(s->mixed, 0, (size_t)(2 * query->n_cells + 1));
     for (int64_t c = 0; c + 1 < query->cut; c++)
         pair[c] = ((matches[c] | matches[c + 1]) != 0) & ((others[c] | others[c + 1]) != 0);
@@ -177,17 +213,12 @@ static void find_mixed(Query *query, Scratch *s)
         s->mixed[0] = pair[0] | (matches[0] && others[0]);
     for (int64_t c = 1; c < query->cut; c++)
         s->mixed[c] = pair[c - 1] | pair[c];
-    for (int64_t c = 0; c < query->cut; c++)
-        listed += s->mixed[c] ? matches[c] + others[c] : 0;
     for (query->end_mixed = query->cut; query->end_mixed > 0 && !s->mixed[query->end_mixed - 1];)
         query->end_mixed--;
-    query->n_items = listed;
     memcpy(pair, s->mixed, (size_t)query->cut);
 }
 
-/* ------------------------------------------------------------------------------------------------------- listed points */
-
-static inline int64_t position_of(uint64_t item) { return (int64_t)(item & UINT32_MAX); }
+/* --------------------------------------------------------------------------------------------------- pivots and gaps */
 
 /* Whether any of these points may be in a mixed cell. */
 static bool any_mixed(const uint16_t *cell, int64_t count, uint16_t n_cells, uint16_t end_mixed)
@@ -198,81 +229,187 @@ static bool any_mixed(const uint16_t *cell, int64_t count, uint16_t n_cells, uin
     return any;
 }
 
-/* List the points of mixed cells, near to far but for bits of qkeys that are far below the tolerance. */
-static void list_items(Query *query, const uint16_t *cell, Scratch *s)
+/* List the points of mixed cells among positions start..end-1, at most STRETCH of them; returns how many are listed. */
+static inline int64_t list_points(const Query *query, const uint16_t *cell, int64_t start, int64_t end, uint64_t *items,
+                                  const Scratch *s)
 {
     int64_t count = 0;
-    for (int64_t start = 0; start < query->n; start += STRETCH) {
-        int64_t end = start + STRETCH < query->n ? start + STRETCH : query->n;
-        if (!any_mixed(cell + start, end - start, (uint16_t)query->n_cells, (uint16_t)query->end_mixed))
-            continue;
-        for (int64_t i = start; i < end; i++) {
-            s->items[count] = (uint64_t)query->qkeys[i] << 32 | (uint64_t)i;
-            count += s->mixed[cell[i]];
-        }
+    if (!any_mixed(cell + start, end - start, (uint16_t)query->n_cells, (uint16_t)query->end_mixed))
+        return 0;
+    for (int64_t i = start; i < end; i++) {
+        items[count] = (uint64_t)query->qkeys[i] << 32 | (uint64_t)i;
+        count += s->mixed[cell[i]];
     }
-    for (query->needless = 0; query->tolerance >> (query->needless + 4);)
-        query->needless++;
-    uint64_t *sorted = sort_items(s->items, s->spare, count, 32 + query->needless);
+    return count;
+}
+
+/* The next stretch of points of one status from `start` on; returns its end, or 0 if there is none. */
+static inline int64_t next_stretch(const Query *query, enum status status, int64_t *start)
+{
+    int64_t stop = status == MATCH ? query->end_match : *start < query->first_match ? query->first_match : query->n;
+    if (status == MATCH && *start < query->first_match)
+        *start = query->first_match;
+    if (status == OTHER && *start >= query->first_match && *start < query->end_match)
+        *start = query->end_match, stop = query->n;
+    return *start >= stop ? 0 : *start + STRETCH < stop ? *start + STRETCH : stop;
+}
+
+static void sort_by_qkey(Scratch *s, int64_t count)
+{
+    uint64_t *sorted = sort_items(s->items, s->spare, count, 32);
     s->spare = sorted == s->items ? s->spare : s->items;
     s->items = sorted;
-    for (int64_t i = 0; i < count; i++) {
-        s->pivots[query->n_pivots] = (int32_t)i;
-        query->n_pivots += status_of(query, position_of(sorted[i])) == query->pivots;
-    }
 }
 
-/* Runs of items that are within tolerance of pivots: what is between two runs is surely before or behind their pivots.
- * Two pivots belong to one run if an item between them is within tolerance of both. Returns the number of runs that hold
- * both statuses. */
-static int64_t find_runs(const Query *query, Scratch *s)
+/* Gaps first..end between the given pivots, which are all of a run of mixed cells. */
+static void make_run(const uint64_t *pivots, int64_t first, int64_t end, Scratch *s)
 {
-    const uint64_t *items = s->items;
-    int shift = 32 + query->needless;
-    uint64_t tolerance = ((uint64_t)query->tolerance >> query->needless) + 1;
-    int64_t n_runs = 0;
-    Run run = {0, 0, 0};
-    for (int64_t k = 0; k < query->n_pivots; k++) {
-        int64_t i = s->pivots[k], start = i;
-        uint64_t qkey = items[i] >> shift;
-        while (start > run.end && qkey - (items[start - 1] >> shift) <= tolerance)
-            start--;
-        if (i >= run.end && !(start == run.end && start > 0 && qkey - (items[start - 1] >> shift) <= tolerance)) {
-            s->runs[n_runs] = run;
-            n_runs += run.end - run.start > k - run.pivot;
-            run.start = start, run.end = i + 1, run.pivot = k;
+    int32_t lower = INT32_MIN;
+    for (int64_t gap = first; gap < end; gap++, pivots++) {
+        s->gaps[gap] = (Gap){lower, qkey_of(*pivots), 0, (int32_t)position_of(*pivots)};
+        lower = qkey_of(*pivots);
+    }
+    s->gaps[end] = (Gap){lower, INT32_MAX, 0, -1};
+}
+
+/* List the pivots of mixed cells, near to far, and the gaps between them, by fine cell. */
+static void make_gaps(Query *query, const uint16_t *cell, Scratch *s)
+{
+    int64_t n_pivots = 0, first = 0, gap = 0;
+    for (int64_t start = 0, end; (end = next_stretch(query, query->pivots, &start)); start = end)
+        n_pivots += list_points(query, cell, start, end, s->items + n_pivots, s);
+    sort_by_qkey(s, n_pivots);
+    memset(s->gap_of, 0, (size_t)(query->end_mixed << query->bits) * sizeof *s->gap_of);
+    for (int64_t i = 0; i < n_pivots; i++)
+        s->gap_of[fine_cell(&query->map, qkey_of(s->items[i]))]++;
+    const uint64_t *pivots = s->items;
+    for (int64_t c = 0; c < query->end_mixed; c++) {
+        int32_t *gap_of = s->gap_of + (c << query->bits);
+        for (int f = 0; f < 1 << query->bits && s->mixed[c]; f++) {
+            int32_t count = gap_of[f];
+            gap_of[f] = (int32_t)gap;
+            gap += count;
         }
-        run.end = run.end > i ? run.end : i + 1;
-        while (run.end < query->n_items && (items[run.end] >> shift) - qkey <= tolerance)
-            run.end++;
+        if (s->mixed[c] && (c + 1 == query->end_mixed || !s->mixed[c + 1])) {
+            make_run(pivots, first, gap, s);
+            pivots += gap - first;
+            first = ++gap;
+        }
     }
-    s->runs[n_runs] = run;
-    return n_runs + (run.end - run.start > query->n_pivots - run.pivot);
+    query->n_gaps = gap;
 }
 
-/* Put the items of one run in the order of exact distances, then of rows. */
-static void order_run(const Query *query, Run run, const int32_t *place_of, int32_t *rows, double *exact, Scratch *s)
+/* The gaps of some points. Two steps over the pivots of a fine cell are enough for most. Short loops keep many look-ups
+ * under way. */
+static inline void look_up(Query *query, const uint64_t *items, int64_t count, Scratch *s)
 {
-    sort_pairs(exact, rows, run.end - run.start);
-    for (int64_t i = run.start; i < run.end; i++, rows++, exact++) {
-        bool tied = !query->by_index && i > run.start && exact[0] == exact[-1];
-        s->items[i] = (uint64_t)place_of[*rows] | (tied ? TIED : 0);
-        if (status_of(query, place_of[*rows]) == query->pivots)
-            s->pivots[run.pivot++] = (int32_t)i;
+    const Map map = query->map;
+    int32_t found[STRETCH], *entry = s->entry + query->n_listed, *listed = s->listed + query->n_listed;
+    int64_t tolerance = query->tolerance, n_open = query->n_open;
+    for (int64_t i = 0; i < count; i++)
+        found[i] = s->gap_of[fine_cell(&map, qkey_of(items[i]))];
+    for (int64_t i = 0; i < count; i++)
+        found[i] += s->gaps[found[i]].upper < qkey_of(items[i]);
+    for (int64_t i = 0; i < count; i++)
+        found[i] += s->gaps[found[i]].upper < qkey_of(items[i]);
+    for (int64_t i = 0; i < count; i++) {
+        Gap *gap = s->gaps + found[i];
+        int64_t qkey = qkey_of(items[i]);
+        bool open = (gap->lower + tolerance >= qkey) | (gap->upper - tolerance <= qkey);
+        s->items[n_open] = (uint64_t)qkey << 32 | (uint64_t)(query->n_listed + i);
+        n_open += open;
+        gap->count += !open;
+        entry[i] = found[i];
+        listed[i] = (int32_t)position_of(items[i]);
+    }
+    query->n_open = n_open;
+    query->n_listed += count;
+}
+
+/* The gaps of all other points of mixed cells. */
+static void find_gaps(Query *query, const uint16_t *cell, Scratch *s)
+{
+    uint64_t items[STRETCH];
+    for (int64_t start = 0, end; (end = next_stretch(query, query->others, &start)); start = end)
+        look_up(query, items, list_points(query, cell, start, end, items, s), s);
+}
+
+/* ------------------------------------------------------------------------------------------------- ambiguous points */
+
+/* Sorts open points into their gaps; those within tolerance of pivots are collected in runs. Two points belong to one run
+ * if a pivot is within tolerance of both. From point to point pivots are looked at once. Returns the number of runs. */
+static int64_t find_runs(Query *query, Scratch *s)
+{
+    int64_t n_runs = 0, ambiguous = 0, low = 0, high = -1, tolerance = query->tolerance;
+    Run run = {0, 0, 0, 0};
+    for (int64_t i = 0; i < query->n_open; i++) {
+        int64_t number = position_of(s->items[i]), qkey = qkey_of(s->items[i]), gap = s->entry[number];
+        for (gap = gap <= high ? low : gap; s->gaps[gap].lower >= qkey - tolerance;)
+            gap--;
+        while (s->gaps[gap].upper < qkey - tolerance)
+            gap++;
+        low = gap;
+        high = high > low ? high : low;
+        while (s->gaps[high].upper <= qkey + tolerance)
+            high++;
+        if (low == high) {
+            s->entry[number] = (int32_t)gap;
+            s->gaps[gap].count++;
+            continue;
+        }
+        s->items[ambiguous++] = s->items[i];
+        if (low >= run.end)
+            run = (Run){low, high, ambiguous - 1, ambiguous}, n_runs++;
+        run.end = high, run.stop = ambiguous;
+        s->runs[n_runs - 1] = run;
+    }
+    return n_runs;
+}
+
+/* Put the points of one run in the order of exact distances, then of rows. */
+static void order_run(Query *query, Run run, const int32_t *place_of, int32_t *rows, double *exact, Scratch *s)
+{
+    int64_t size = run.end - run.first + run.stop - run.start, gap = run.first;
+    sort_pairs(exact, rows, size);
+    for (int64_t start = 0, end; start < size; start = end) {
+        int64_t n_pivots = 0, before = gap;
+        for (end = start; end == start || (end < size && exact[end] == exact[start] && !query->by_index); end++)
+            n_pivots += status_of(query, place_of[rows[end]]) == query->pivots;
+        bool tied = n_pivots > 0 && n_pivots < end - start;
+        for (int64_t i = start; i < end; i++) {
+            int32_t position = place_of[rows[i]];
+            if (status_of(query, position) == query->pivots) {
+                s->gaps[gap++].behind = position;
+            } else {
+                s->entry[s->number[position]] = (int32_t)(tied ? query->n_gaps + query->n_ties : gap);
+                s->gaps[gap].count += !tied;
+            }
+        }
+        if (tied)
+            s->ties[query->n_ties++] = (Tie){before, n_pivots, end - start - n_pivots};
     }
 }
 
-/* Put all items in the order of exact distances, where it matters; returns how many distances were taken. */
-static int64_t resolve(const Query *query, Source *source, const int32_t *row_of, const int32_t *place_of, Scratch *s)
+/* Put open points in the order of exact distances, where it matters; returns how many distances were taken. */
+static int64_t resolve(Query *query, Source *source, const int32_t *row_of, const int32_t *place_of, Scratch *s)
 {
+    sort_by_qkey(s, query->n_open);
     int64_t n_runs = find_runs(query, s), count = 0, done = 0;
-    for (int64_t r = 0; r < n_runs; r++)
-        for (int64_t i = s->runs[r].start; i < s->runs[r].end; i++)
-            s->rows[count++] = row_of[position_of(s->items[i])];
+    for (Run *run = s->runs; run < s->runs + n_runs; run++) {
+        for (int64_t gap = run->first; gap < run->end; gap++)
+            s->rows[count++] = row_of[s->gaps[gap].behind];
+        for (int64_t i = run->start; i < run->stop; i++) {
+            int64_t number = position_of(s->items[i]);
+            s->number[s->listed[number]] = (int32_t)number;
+            s->rows[count++] = row_of[s->listed[number]];
+        }
+    }
     if (count > 0)
         exact_distances(source, s->rows, s->exact, query->n, count);
-    for (int64_t r = 0; r < n_runs; done += s->runs[r].end - s->runs[r].start, r++)
-        order_run(query, s->runs[r], place_of, s->rows + done, s->exact + done, s);
+    for (Run *run = s->runs; run < s->runs + n_runs; run++) {
+        order_run(query, *run, place_of, s->rows + done, s->exact + done, s);
+        done += run->end - run->first + run->stop - run->start;
+    }
     return count;
 }
 
@@ -343,72 +480,44 @@ static inline double next_points(Scan *scan, enum status status, int64_t count)
     return status == MATCH ? next_matches(scan, count) : next_others(scan, count);
 }
 
-/* Values of tied items up to end-1, of either status or both; returns the first of them. */
-static int64_t scan_ties(Scan *scan, const Query *query, int64_t end, Scratch *s)
+/* Values of the gaps and pivots of a run of mixed cells, far to near, from the gap in front of `end`; returns the first gap. */
+static int64_t scan_gaps(Scan *scan, Query *query, int64_t end, Scratch *s)
 {
-    int64_t first = end, matches = 0;
-    do
-        matches += status_of(query, position_of(s->items[--first])) == MATCH;
-    while (s->items[first] & TIED);
-    double of[2];
-    if (matches == 0 || matches == end - first)
-        of[MATCH] = of[OTHER] = next_points(scan, matches ? MATCH : OTHER, end - first);
-    else
-        next_ties(scan, end - first, matches, of);
-    for (int64_t i = first; i < end; i++)
-        s->value[i] = of[status_of(query, position_of(s->items[i]))];
-    return first;
-}
-
-/* The value of items that all have one status. */
-static void scan_alike(Scan *scan, enum status status, int64_t start, int64_t end, Scratch *s)
-{
-    if (start == end)
-        return;
-    double value = next_points(scan, status, end - start);
-    for (int64_t i = start; i < end; i++)
-        s->value[i] = value;
-}
-
-/* Values of the items start..end-1, far to near, from pivot to pivot: points between two pivots have one value. */
-static void scan_items(Scan *scan, Query *query, int64_t start, int64_t end, Scratch *s)
-{
-    enum status between = query->pivots == MATCH ? OTHER : MATCH;
-    while (query->n_pivots > 0 && s->pivots[query->n_pivots - 1] >= start) {
-        int64_t pivot = s->pivots[query->n_pivots - 1], after = pivot + 1;
-        while (after < end && s->items[after] & TIED)
-            after++;
-        scan_alike(scan, between, after, end, s);
-        if (after > pivot + 1 || s->items[pivot] & TIED) {
-            end = scan_ties(scan, query, after, s);
-        } else {
-            scan_alike(scan, query->pivots, pivot, after, s);
-            end = pivot;
+    for (int64_t gap = end - 1;; gap--) {
+        uint32_t count = s->gaps[gap].count;
+        s->value[gap] = count ? next_points(scan, query->others, count) : 0.0;
+        if (s->gaps[gap].lower == INT32_MIN)
+            return gap;
+        Tie tie = query->n_ties ? s->ties[query->n_ties - 1] : (Tie){0, 0, 0};
+        if (tie.gap + tie.n_pivots != gap) {
+            s->of_pivot[gap - 1] = next_points(scan, query->pivots, 1);
+            continue;
         }
-        while (query->n_pivots > 0 && s->pivots[query->n_pivots - 1] >= end)
-            query->n_pivots--;
+        double of[2];
+        next_ties(scan, tie.n_pivots + tie.n_others, query->pivots == MATCH ? tie.n_pivots : tie.n_others, of);
+        s->value[query->n_gaps + --query->n_ties] = of[query->others];
+        for (int64_t pivot = tie.gap; pivot < gap; pivot++)
+            s->of_pivot[pivot] = of[query->pivots];
+        gap = tie.gap + 1;
     }
-    scan_alike(scan, between, start, end, s);
 }
 
 /* Values of all cells before the cut and of everything listed, far to near. */
-static void scan_cells(Scan *scan, Query *query, double *const table[2], Scratch *s)
+static void scan_cells(Scan *scan, Query *query, double *table, Scratch *s)
 {
-    const uint32_t *matches = s->counts[MATCH], *others = s->counts[OTHER];
-    int64_t end = query->n_items, start = end;
-    table[MATCH][query->n_cells] = 0.0; /* of excluded points */
+    const uint32_t *others = s->counts, *matches = s->counts + query->n_cells;
+    double *of_other = table, *of_match = table + query->n_cells;
+    int64_t gap = query->n_gaps;
+    of_match[query->n_cells] = 0.0; /* of excluded points */
     for (int64_t c = query->cut - 1; c >= 0; c--) {
-        table[MATCH][c] = table[OTHER][c] = 0.0;
-        if (s->mixed[c]) { /* its points are listed, and may have changed places with those of mixed neighbours */
-            start -= matches[c] + others[c];
-            if (c == 0 || !s->mixed[c - 1]) {
-                scan_items(scan, query, start, end, s);
-                end = start;
-            }
+        of_match[c] = of_other[c] = 0.0;
+        if (s->mixed[c]) { /* its points are listed, with those of mixed neighbours */
+            if (c == 0 || !s->mixed[c - 1])
+                gap = scan_gaps(scan, query, gap, s);
         } else if (matches[c]) {
-            table[MATCH][c] = next_matches(scan, matches[c]);
+            of_match[c] = next_matches(scan, matches[c]);
         } else if (others[c]) {
-            table[OTHER][c] = next_others(scan, others[c]);
+            of_other[c] = next_others(scan, others[c]);
         }
     }
 }
@@ -416,16 +525,17 @@ static void scan_cells(Scan *scan, Query *query, double *const table[2], Scratch
 /* ------------------------------------------------------------------------------------------------------ one query, sums */
 
 /* Values of the cells that need not be resolved for this error, and where they begin. Returns the certified error. */
-static double cut_cells(Scan *scan, Query *query, double max_error, int64_t certain, const double *total,
-                        double *const table[2], const Scratch *s)
+static double cut_cells(Scan *scan, Query *query, double max_error, int64_t certain, const double *total, double *table,
+                        const Scratch *s)
 {
-    double result[2];
-    query->cut = certified_cut(s->counts[MATCH], s->counts[OTHER], total, scan->worth, max_error, certain, table[MATCH],
-                               table[OTHER], result, query->n_cells, scan->position + 1);
+    double result[2], *of_other = table, *of_match = table + query->n_cells;
+    const uint32_t *others = s->counts, *matches = s->counts + query->n_cells;
+    query->cut = certified_cut(matches, others, total, scan->worth, max_error, certain, of_match, of_other, result,
+                               query->n_cells, scan->position + 1);
     for (int64_t c = query->cut; c < query->n_cells; c++) {
-        scan->position -= s->counts[MATCH][c] + s->counts[OTHER][c];
-        table[MATCH][c] += scan->for_match;
-        table[OTHER][c] += scan->for_other;
+        scan->position -= matches[c] + others[c];
+        of_match[c] += scan->for_match;
+        of_other[c] += scan->for_other;
     }
     scan->lost = result[0];
     return result[1];
@@ -442,13 +552,23 @@ static double cut_cells(Scan *scan, Query *query, double max_error, int64_t cert
 ONE_BY_ONE static void fold(double *restrict out, const Scratch *s, int64_t n, bool two)
 {
     const uint16_t *restrict cell0 = s->cell[0], *restrict cell1 = s->cell[1];
-    const double *table0 = s->table[0][OTHER], *table1 = s->table[1][OTHER];
+    const double *table0 = s->table[0], *table1 = s->table[1];
     if (two)
         for (int64_t i = 0; i < n; i++)
             out[i] = (out[i] + table0[cell0[i]]) + table1[cell1[i]];
     else
         for (int64_t i = 0; i < n; i++)
             out[i] += table0[cell0[i]];
+}
+
+/* Add the values of listed points. */
+static void fold_listed(double *restrict out, double weight, const Query *query, const Scratch *s)
+{
+    for (int64_t i = 0; i < query->n_listed; i++)
+        out[s->listed[i]] += weight * s->value[s->entry[i]];
+    for (int64_t gap = 0; gap < query->n_gaps; gap++)
+        if (s->gaps[gap].behind >= 0)
+            out[s->gaps[gap].behind] += weight * s->of_pivot[gap];
 }
 
 /* A block of queries. `total` gets weight * value added, query after query; or `values`, where given, each query's values.
@@ -473,30 +593,28 @@ EXPORT int64_t classify_block(const int32_t *qkeys, const int32_t *tolerances, c
     lay_out(memory + (64 - (uintptr_t)memory % 64) % 64, &s, n, n_cells);
     for (int64_t q = 0; q < n_queries; q++) {
         int number = values ? 0 : (int)(q & 1);
-        double *const *table = s.table[number], *out = values ? memset(values + q * n, 0, (size_t)n * sizeof *values) : total;
+        double *table = s.table[number], *out = values ? memset(values + q * n, 0, (size_t)n * sizeof *values) : total;
         int64_t first = labels[q] < 0 ? 0 : starts[labels[q]], end = labels[q] < 0 ? 0 : starts[labels[q] + 1];
         bool few = 2 * (end - first) <= n; /* matches are the rarer status */
-        Query query = {qkeys + q * stride, excluded + q * n_excluded, n, n_excluded, first, end, few ? MATCH : OTHER, by_index,
-                       tolerances[q], n_cells, .cut = n_cells};
+        Query query = {qkeys + q * stride, excluded + q * n_excluded, n, n_excluded, first, end, few ? MATCH : OTHER,
+                       few ? OTHER : MATCH, by_index, tolerances[q], n_cells, .cut = n_cells};
         Source source = {points, type, width, queries ? queries + q * width : NULL, given ? given + q * n : NULL, ask, q, false};
         Scan scan = {worth, loss, constants[2 * q], constants[2 * q + 1], few, .position = n - n_excluded};
-        put_in_cells(&query, s.cell[number], s.counts[OTHER]);
+        put_in_cells(&query, s.cell[number], s.counts);
         errors[q] = max_error > 0.0 ? cut_cells(&scan, &query, max_error, certain, cumulative, table, &s) : 0.0;
         find_mixed(&query, &s);
-        if (query.n_items) {
-            list_items(&query, s.cell[number], &s);
-            taken += resolve(&query, &source, row_of, place_of, &s);
-        }
+        make_gaps(&query, s.cell[number], &s);
+        find_gaps(&query, s.cell[number], &s);
+        taken += resolve(&query, &source, row_of, place_of, &s);
         if (source.failed)
             return -1;
         scan_cells(&scan, &query, table, &s);
         double weight = values ? 1.0 : weights[q];
         for (int64_t c = 0; c < 2 * n_cells; c++)
-            table[OTHER][c] *= weight;
+            table[c] *= weight;
         if (number == 1 || values || q + 1 == n_queries)
             fold(out, &s, n, number == 1);
-        for (int64_t i = 0; i < query.n_items; i++)
-            out[position_of(s.items[i])] += weight * s.value[i];
+        fold_listed(out, weight, &query, &s);
     }
     return taken;
 }

@@ -177,8 +177,8 @@ def _sequences(game: ClassificationGame) -> tuple[FloatVector, FloatVector, Floa
 
 
 def n_cells(n_train: int) -> int:
-    """Cells of a query: a sixteenth of the points, within limits."""
-    return min(MOST_CELLS, max(LEAST_CELLS, 1 << (n_train // 16).bit_length()))
+    """Cells of a query: a thirty-second of the points, within limits."""
+    return min(MOST_CELLS, max(LEAST_CELLS, 1 << (n_train // 32).bit_length()))
 
 
 class ClassOrder:

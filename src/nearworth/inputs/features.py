@@ -6,7 +6,7 @@ import hashlib
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -244,19 +244,19 @@ def fingerprint(*parts: Any) -> str:
         elif isinstance(part, np.ndarray | FileRows) and part.dtype.kind in "biuf":
             digest.update(f"dense{part.shape}".encode())
             matrix = part if isinstance(part, FileRows) else part.reshape(*((len(part), -1) if part.size else (0, 1)))
-            digest.update(_sums_of_blocks(matrix).astype("<u8").tobytes())
+            digest.update(hash_blocks(matrix, BLOCK).astype("<u8").tobytes())
         else:
             digest.update(repr(part.tolist() if isinstance(part, np.ndarray) else part).encode())
     return digest.hexdigest()
 
 
-def _sums_of_blocks(matrix: Any) -> npt.NDArray[np.uint64]:
-    """Two sums of 64 bits for every block of a matrix: a hash about as fast as memory is read.
+def hash_blocks(matrix: Any, size: int) -> npt.NDArray[np.uint64]:
+    """Two sums of 64 bits for every block of so many numbers: a hash about as fast as memory is read.
 
     Each number is mixed with keys of its position, so that equal sums of different blocks are as good as impossible.
     """
-    sums = np.zeros((-(-matrix.shape[0] * matrix.shape[1] // BLOCK), 2), dtype=np.uint64)
-    add, keys, start = partial(native.call, "hash_numbers") if native.available() else hash_numbers, _hash_keys(), 0
+    sums = np.zeros((-(-matrix.shape[0] * matrix.shape[1] // size), 2), dtype=np.uint64)
+    add, keys, start = partial(native.call, "hash_numbers") if native.available() else hash_numbers, _hash_keys(size), 0
     dtype = np.float32 if matrix.dtype == np.float32 and native.available() else np.float64
     for _, chunk in row_chunks(matrix, CACHED):
         numbers: npt.NDArray[Any] = np.ascontiguousarray(chunk, dtype=dtype).reshape(-1)
@@ -269,17 +269,18 @@ def hash_numbers(
     numbers: npt.NDArray[np.float64], start: int, keys: npt.NDArray[np.uint64], sums: npt.NDArray[np.uint64]
 ) -> None:
     """native/hash.c in numpy, for one number or more."""
-    position = start % BLOCK
-    firsts = np.maximum(np.arange(-position, len(numbers), BLOCK), 0)  # of each block
+    size = keys.shape[1]
+    position = start % size
+    firsts = np.maximum(np.arange(-position, len(numbers), size), 0)  # of each block
     words = (numbers + 0.0).view(np.uint64)  # -0.0 is 0.0
     words ^= words >> 32  # whole numbers have nothing in their lower half
     for number in (0, 1):
         mixed = words ^ np.resize(np.roll(keys[number], -position), len(words))
         added = np.add.reduceat((mixed & 0xFFFFFFFF) * (mixed >> 32), firsts)
-        sums[start // BLOCK :][: len(added), number] += added
+        sums[start // size :][: len(added), number] += added
 
 
-@cache
-def _hash_keys() -> npt.NDArray[np.uint64]:
-    stream = hashlib.shake_128(b"nearworth").digest(2 * BLOCK * 8)
-    return np.frombuffer(stream, dtype="<u8").astype(np.uint64).reshape(2, BLOCK)
+@lru_cache(2)
+def _hash_keys(size: int) -> npt.NDArray[np.uint64]:
+    stream = hashlib.shake_128(b"nearworth").digest(2 * size * 8)
+    return np.frombuffer(stream, dtype="<u8").astype(np.uint64).reshape(2, size)

@@ -43,10 +43,20 @@ def check_classes(y: Any, name: str, n_rows: int | None = None) -> Classes:
     """Labels for classification: whole numbers, booleans, or text."""
     values, kind = _labels(y, name, n_rows)
     if kind == NUMBER:
-        labels, codes = np.unique(values, return_inverse=True)
-        return Classes(labels, kind, codes.astype(np.intp))
+        labels, codes = _distinct(values)
+        return Classes(labels, kind, codes)
     distinct = sorted(set(values.tolist()))
     return Classes(np.array(distinct, dtype=object), kind, _codes(values, distinct))
+
+
+def _distinct(numbers: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.intp]]:
+    """The distinct numbers and the place of each among them; whole numbers of a small range are counted, not sorted."""
+    low, high = (int(numbers.min()), int(numbers.max())) if numbers.dtype.kind in "iu" else (0, 2**62)
+    if high - low > len(numbers) or high > 2**62:
+        labels, codes = np.unique(numbers, return_inverse=True)
+        return labels, codes.astype(np.intp)
+    there = np.bincount(offsets := numbers.astype(np.int64) - low) > 0
+    return (np.flatnonzero(there) + low).astype(numbers.dtype), (np.cumsum(there) - 1)[offsets]
 
 
 def are_amounts(values: npt.NDArray[Any]) -> bool:

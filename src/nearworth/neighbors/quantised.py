@@ -165,14 +165,14 @@ class Products:
         return np.asarray(centre.astype(np.float32) if sample.dtype == np.float32 else centre, dtype=np.float64)
 
     @cached_property
-    def _norms(self) -> tuple[FloatVector, float, float]:
-        """Squared lengths around the centre, minus a level in their middle; the level; the longest length."""
+    def _norms(self) -> tuple[FloatVector, float, float, float]:
+        """Squared lengths around the centre, minus a level in their middle; the level; the longest length; the spread."""
         norms = squared_distances(self._centre[None, :], self._points)[0]
         if self._inner:
             norms[:] = norms.max()  # equal norms drop out
         level, longest = float(np.median(norms)), float(np.sqrt(norms.max()))
         norms -= level
-        return norms, level, longest
+        return norms, level, longest, max(float(norms.max()), -float(norms.min()))
 
     @property
     def single_precision(self) -> bool:
@@ -193,7 +193,7 @@ class Products:
         self, queries: FloatMatrix, order: IntVector32, positions: IntVector32, space: IntMatrix32, *, single: bool
     ) -> QuantisedKeys:
         """The qkeys of a batch of queries, in `space`; order[i] is the training row at position i."""
-        queries, (_, level, longest) = self._prepare(queries), self._norms
+        queries, (_, level, longest, _) = self._prepare(queries), self._norms
         usable = np.maximum(queries.max(axis=1), -queries.min(axis=1)) < LARGEST_64
         centred = queries - self._centre
         centred[~usable] = 0.0
@@ -231,10 +231,9 @@ class Products:
 
     def _error(self, lengths: FloatVector, *, single: bool) -> FloatVector:
         """How far a key may be off, for queries of these lengths: by the product, and by double precision before it."""
-        (norms, _, longest), width = self._norms, len(self._centre)
+        (_, _, longest, spread), width = self._norms, len(self._centre)
         both = longest + lengths
         roundings = native.call("product_roundings", width) + 3  # of a sum; of the point, the query and the last sum
-        spread = max(float(norms.max()), -float(norms.min()))
         unit = UNIT_32 if single else UNIT_64
         product = unit * (2.0 * roundings * longest * lengths + 2.0 * spread)
         offset = np.abs(self._centre).max(initial=0.0) + both  # coordinates before they are centred
