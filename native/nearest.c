@@ -4,11 +4,13 @@
  *   2. candidates  points not beyond the bound by more than the tolerance: the nearest are among them
  *   3. list        candidates in the order of their exact keys
  *
+ * For games in which only near points count: their rows, how many there are, and sums of what they are worth.
+ *
  * Points equally far are in the order of a hash of query and row, which is unrelated to the order of the rows. Where
  * the list has room for only some of them, it ends before them, unless it would be shorter than `least`. */
 #include "nearworth.h"
 
-enum { GROUPS = 8, BLOCK = 32 }; /* groups per neighbour whose minima are taken; qkeys looked at together */
+enum { GROUPS = 8, BLOCK = 32, STRETCH = 1024 }; /* groups per neighbour whose minima are taken; qkeys looked at together */
 static const uint32_t MIX_ROW = 0x9E3779B1u, UNMIX_ROW = 0x0E8B2F51u, MIX_QUERY = 0x85EBCA77u, SIGN = 0x80000000u;
 
 static int32_t count_up_to(const int32_t *numbers, int64_t n, int64_t limit)
@@ -41,7 +43,7 @@ static int64_t kth_smallest(const int32_t *numbers, int64_t n, int64_t k)
 int64_t bound_of_kth(const int32_t *qkeys, int64_t n, int64_t k, int32_t *lowest)
 {
     int64_t width = GROUPS * k;
-    if (n < 2 * width || n == 0 || !lowest)
+    if (n < 2 * width || n == 0)
         return kth_smallest(qkeys, n, k);
     memcpy(lowest, qkeys, (size_t)width * sizeof *lowest);
     for (int64_t start = width; start + width <= n; start += width)
@@ -50,11 +52,11 @@ int64_t bound_of_kth(const int32_t *qkeys, int64_t n, int64_t k, int32_t *lowest
     return kth_smallest(lowest, width, k);
 }
 
-static bool any_up_to(const int32_t *numbers, int32_t limit)
+static bool any_between(const int32_t *numbers, int32_t low, int32_t high)
 {
     int32_t any = 0;
     for (int i = 0; i < BLOCK; i++)
-        any |= numbers[i] <= limit;
+        any |= (numbers[i] >= low) & (numbers[i] <= high);
     return any;
 }
 
@@ -67,17 +69,17 @@ static bool is_in(int64_t position, const int32_t *list, int64_t size)
     return found;
 }
 
-int64_t list_up_to(const int32_t *qkeys, int64_t n, int64_t limit, const int32_t *excluded, int64_t n_excluded,
-                          const int32_t *row_of, int32_t *rows)
+int64_t list_between(const int32_t *qkeys, int64_t n, int64_t from, int64_t to, const int32_t *excluded, int64_t n_excluded,
+                     const int32_t *row_of, int32_t *rows)
 {
     int64_t count = 0;
-    int32_t last = limit < INT32_MAX ? (int32_t)limit : INT32_MAX;
+    int32_t low = from > 0 ? (int32_t)from : 0, high = to < INT32_MAX ? (int32_t)to : INT32_MAX;
     for (int64_t start = 0; start < n; start += BLOCK) {
         int64_t stop = start + BLOCK < n ? start + BLOCK : n;
-        if (stop - start == BLOCK && !any_up_to(qkeys + start, last))
+        if (stop - start == BLOCK && !any_between(qkeys + start, low, high))
             continue;
         for (int64_t i = start; i < stop; i++)
-            if (qkeys[i] <= last && !is_in(i, excluded, n_excluded))
+            if (qkeys[i] >= low && qkeys[i] <= high && !is_in(i, excluded, n_excluded))
                 rows[count++] = row_of[i];
     }
     return count;
@@ -110,7 +112,7 @@ EXPORT void nearest_lists(const int32_t *qkeys, const int32_t *tolerances, const
         const int32_t *own = qkeys + q * stride;
         int64_t wanted = size + (n_excluded ? n_excluded : 1); /* excluded points may be among the nearest */
         int64_t bound = bound_of_kth(own, n, wanted < n ? wanted : n, near);
-        int64_t count = list_up_to(own, n, bound + tolerances[q], excluded + q * n_excluded, n_excluded, row_of, near);
+        int64_t count = list_between(own, n, 0, bound + tolerances[q], excluded + q * n_excluded, n_excluded, row_of, near);
         exact_distances(&source, near, exact, points ? n_points : n, count);
         if (source.failed)
             return;
@@ -121,6 +123,43 @@ EXPORT void nearest_lists(const int32_t *qkeys, const int32_t *tolerances, const
         for (int64_t i = 0; i < size; i++) {
             rows[i] = i < listed ? (int32_t)(((uint32_t)near[i] ^ mixed) * unmix) : -1;
             keys[i] = i < listed ? exact[i] : INFINITY;
+        }
+    }
+}
+
+/* The same for one query, without any excluded. */
+EXPORT int64_t near_rows(const int32_t *qkeys, int64_t low, int64_t high, const int32_t *row_of, int32_t *rows, int64_t n)
+{
+    return list_between(qkeys, n, low, high, NULL, 0, row_of, rows);
+}
+
+/* How many points have qkeys below the limit of a query, and how many of these have its label. */
+EXPORT void count_votes(const int32_t *qkeys, const int32_t *limits, const int32_t *labels, const int32_t *of_query,
+                        int64_t *counts, int64_t n_queries, int64_t n)
+{
+    for (int64_t q = 0; q < n_queries; q++) {
+        const int32_t *own = qkeys + q * n, limit = limits[q], label = of_query[q];
+        int32_t votes = 0, matches = 0;
+        for (int64_t i = 0; i < n; i++) {
+            int32_t inside = own[i] < limit;
+            votes += inside;
+            matches += inside & (labels[i] == label);
+        }
+        counts[2 * q] = votes, counts[2 * q + 1] = matches;
+    }
+}
+
+/* Adds to their sums what these points are worth: the first number of a query for its label, the second for others. */
+EXPORT void add_votes(const int32_t *qkeys, const int32_t *limits, const int32_t *labels, const int32_t *of_query,
+                      const double *worth, double *restrict total, int64_t n_queries, int64_t n)
+{
+    for (int64_t start = 0, end; start < n; start = end) {
+        end = start + STRETCH < n ? start + STRETCH : n;
+        for (int64_t q = 0; q < n_queries; q++) {
+            const int32_t *own = qkeys + q * n, limit = limits[q], label = of_query[q];
+            double of_match = worth[2 * q], of_other = worth[2 * q + 1];
+            for (int64_t i = start; i < end; i++)
+                total[i] += own[i] >= limit ? 0.0 : labels[i] == label ? of_match : of_other;
         }
     }
 }

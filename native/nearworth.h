@@ -53,12 +53,12 @@ uint64_t *sort_items(uint64_t *items, uint64_t *spare, int64_t n, int shift);
 /* Pairs in place by key, then by point. */
 void sort_pairs(double *keys, int32_t *points, int64_t size);
 
-/* A qkey that k of n points are not beyond; `lowest` has room for n, or is NULL: then it is the k-th smallest. */
+/* A qkey that k of n points are not beyond; `lowest` has room for n. */
 int64_t bound_of_kth(const int32_t *qkeys, int64_t n, int64_t k, int32_t *lowest);
 
-/* Rows of the points up to a limit, but for excluded positions; returns how many there are. */
-int64_t list_up_to(const int32_t *qkeys, int64_t n, int64_t limit, const int32_t *excluded, int64_t n_excluded,
-                   const int32_t *row_of, int32_t *rows);
+/* Rows of the points whose qkeys are in a range, but for excluded positions; returns how many there are. */
+int64_t list_between(const int32_t *qkeys, int64_t n, int64_t from, int64_t to, const int32_t *excluded, int64_t n_excluded,
+                     const int32_t *row_of, int32_t *rows);
 
 /* The points of a query by exact key, then by row, without those whose key is NaN; returns how many there are. `first`
  * says where a block of ties begins: at every rank if they are broken by index. All arrays have n entries. */

@@ -250,6 +250,52 @@ def classify_block(rng):
     return Case([qkeys, np.full(n_queries, 2 * noise, np.int32), *common, max_error, *ends], check)
 
 
+@case
+def near_rows(rng):
+    n, most = size(rng), int(rng.choice([3, 2**30]))
+    qkeys, row_of = rng.integers(0, most, n).astype(np.int32), rng.permutation(n).astype(np.int32)
+    low, high = (int(limit) for limit in rng.integers(-1, most + 1, 2))
+
+    def check(count, arrays):
+        expected = row_of[(qkeys >= low) & (qkeys <= high)]
+        assert arrays["rows"][:count].tolist() == expected.tolist()
+
+    return Case([qkeys, low, high, row_of, np.full(n, -1, np.int32)], check)
+
+
+def votes(rng):
+    n, n_queries, n_labels = size(rng), size(rng, 33), int(rng.integers(1, 4))
+    qkeys, limits = (rng.integers(-1, 5, shape).astype(np.int32) for shape in ((n_queries, n), n_queries))
+    labels, of_query = (rng.integers(0, n_labels, count).astype(np.int32) for count in (n, n_queries))
+    inside, matches = qkeys < limits[:, None], labels == of_query[:, None]
+    return [qkeys, limits, labels, of_query], inside, matches
+
+
+@case
+def count_votes(rng):
+    arguments, inside, matches = votes(rng)
+
+    def check(result, arrays):
+        expected = np.stack([inside.sum(axis=1), (inside & matches).sum(axis=1)], axis=1)
+        np.testing.assert_array_equal(arrays["counts"], expected)
+
+    return Case([*arguments, Space((len(inside), 2), np.int64)], check)
+
+
+@case
+def add_votes(rng):
+    arguments, inside, matches = votes(rng)
+    worth, total = numbers(rng, (len(inside), 2)), numbers(rng, inside.shape[1])
+    expected = total.copy()
+    for each, match, (of_match, of_other) in zip(inside, matches, worth, strict=True):
+        expected += np.where(each, np.where(match, of_match, of_other), 0.0)
+
+    def check(result, arrays):
+        np.testing.assert_array_equal(arrays["total"], expected)
+
+    return Case([*arguments, worth, total], check)
+
+
 # owners.c
 
 
@@ -399,39 +445,6 @@ def sparse_distances(rng):
 def sparse_rows(rng: np.random.Generator, n: int, width: int) -> scipy.sparse.csr_array:
     dense = numbers(rng, (n, width)) * (rng.random((n, width)) < rng.choice([0.0, 0.05, 0.9, 1.0]))
     return scipy.sparse.csr_array(dense)
-
-
-# search.c
-
-
-@case
-def nearest_colliding(rng):
-    n, width, n_queries, n_tables, k = size(rng, least=1), size(rng, 33), size(rng, 33), size(rng, 9), size(rng, 33)
-    points, queries = rows(rng, n, width), numbers(rng, (n_queries, width))
-    buckets = int(rng.choice([1, 5, 1000]))
-    codes = rng.integers(0, buckets, (n_tables, n_queries)).astype(np.uint64)
-    unsorted = rng.integers(0, buckets, (n_tables, n)).astype(np.uint64)
-    order = np.argsort(unsorted, axis=1, kind="stable")
-    hashes, row_of = np.take_along_axis(unsorted, order, axis=1), order.astype(np.int32)
-    ends = [
-        np.array([each.searchsorted(own, side) for each, own in zip(hashes, codes, strict=True)], np.int64)
-        for side in ("left", "right")
-    ]
-    ends = [end.reshape(n_tables, n_queries) for end in ends]
-    scratch = np.full(n, -1, np.int32), *[Space((n,), np.int32, scratch=True)] * 2, Space((n,), scratch=True)
-    found = np.full((n_queries, k), -1), np.full((n_queries, k), np.inf)
-
-    def check(result, arrays):
-        for q in range(n_queries):
-            near = np.flatnonzero((unsorted == codes[:, q, None]).any(axis=0))
-            with numpy_forms():
-                squares = distances.pairs_with(queries[q], points, near)
-            nearest = np.lexsort((near, squares))[:k]
-            assert arrays["indices"][q, : len(nearest)].tolist() == near[nearest].tolist()
-            np.testing.assert_array_equal(arrays["squares"][q, : len(nearest)], squares[nearest])
-            assert (arrays["indices"][q, len(nearest) :] == -1).all()
-
-    return Case([queries, points, row_of, *ends, *scratch, *found], check)
 
 
 # nearest.c

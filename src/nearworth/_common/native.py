@@ -57,10 +57,6 @@ all_pairs(queries:f8[q,d] points:any[m,d] first:i8 product:i4 out:f8[q,n]!)
 sparse_distances(out:f8[q,n]! q_start:i8[q+1] q_column:i4[a] q_value:f8[a] x_start:i8[n+1] x_column:i4[b]
     x_value:f8[b] power:i4)
 
-# search.c
-nearest_colliding(queries:f8[q,d] points:any[n,d] rows:i4[t,n] first:i8[t,q] end:i8[t,q] seen:i4[n]! candidates:i4[n]!
-    halves:i4[n]! distances:f8[n]! indices:i8[q,k]! squares:f8[q,k]!)
-
 # certified.c
 certified_cut(matches:u4[c] others:u4[c] total:f8[t] worth:f8[t+1] max_error:f8 certain:i8 of_match:f8[c]!
     of_other:f8[c]! result:f8[2]!) -> i8
@@ -71,6 +67,9 @@ hash_numbers(numbers:any[n] start:i8 keys:u8[2,b] sums:u8[c,2]!)
 # nearest.c
 nearest_lists(qkeys:i4[q,s] tolerances:i4[q] excluded:i4[q,e] row_of:i4[n] queries:f8?[q,d] points:any?[m,d]
     given:f8?[q,n] ask:function? first:i8 hashed:i4 least:i8 rows:i4[q,k]! keys:f8[q,k]! near:i4[n]! exact:f8[n]!)
+near_rows(qkeys:i4[n] low:i8 high:i8 row_of:i4[n] rows:i4[n]!) -> i8
+count_votes(qkeys:i4[q,n] limits:i4[q] labels:i4[n] of_query:i4[q] counts:i8[q,2]!)
+add_votes(qkeys:i4[q,n] limits:i4[q] labels:i4[n] of_query:i4[q] worth:f8[q,2] total:f8[n]!)
 
 # owners.c
 owners_space(k:i8 n_owners:i8 n_nodes:i8) -> i8

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 from zlib import crc32
@@ -33,7 +33,7 @@ from nearworth._common.warnings import warn_user
 from nearworth.engine.classify import ClassificationEvaluator, ClassOrder, SharedTraining
 from nearworth.engine.problem import Problem
 from nearworth.engine.run import Evaluator, Request
-from nearworth.games.coefficients import ClassificationCorrection, Presence, classification_correction
+from nearworth.games.coefficients import Presence, classification_correction
 from nearworth.games.owner_game import QUADRATURE_ERROR, Nodes, OwnedGame, SmallCoalitions, owner_values
 from nearworth.games.owner_sampling import sampled_values
 from nearworth.games.ties import TieBlocks
@@ -47,7 +47,8 @@ from nearworth.results.sums import Leaf
 if TYPE_CHECKING:
     from nearworth.engine.plan import Plan
 
-MANY_COUNTS = 2**14
+
+FAR = 2**31 - 1  # the qkey of a row that takes no part
 SOME = 2048  # owned rows that tell how far near ones are, about
 MOST_OWNERS, MANY_ORDERS = 5_000, 32  # about a second for each validation point; random orders for more owners
 INTERRUPT_EVERY = 2**20  # owners times numbers of scratch after which a run looks whether it should stop
@@ -61,8 +62,8 @@ class Rule:
     is_exact: ClassVar[bool] = True  # else values are unbiased estimates, and standard errors say how good
     identity: Mapping[str, Any] = MappingProxyType({})  # what must be equal where sums are combined
 
-    def values(self, problem: Problem, query: int, rows: IntVector, keys: FloatVector) -> FloatVector:
-        """Values of all players, from the rows that take part and are not beyond the bound, and their exact keys."""
+    def values(self, problem: Problem, query: int, rows: IntVector, keys: FloatVector) -> tuple[Any, FloatVector]:
+        """Some players and their values; others have 0. From rows that count, not beyond the bound, and exact keys."""
         raise NotImplementedError
 
     def bound(self, problem: Problem, block: QuantisedKeys, query: int) -> float:
@@ -74,11 +75,16 @@ class Rule:
         return -np.inf
 
     def evaluators(self, problem: Problem, plan: Plan, shared: SharedTraining | None) -> Callable[[], Evaluator]:
+        return self._evaluators(problem, plan, shared, RuleEvaluator)
+
+    def _evaluators(
+        self, problem: Problem, plan: Plan, shared: SharedTraining | None, kind: Any
+    ) -> Callable[[], Evaluator]:
         products = None
         if self.is_local and plan.products and isinstance(problem.keys, EuclideanKeys) and native.available():
             products = (shared or SharedTraining(problem.keys, problem.labels)).products()
         single = products is not None and plan.single and products.single_precision
-        return lambda: RuleEvaluator(problem, plan.batch, self, products, single=single)
+        return lambda: kind(problem, plan.batch, self, products, single=single)
 
     def memory(self, n_train: int, *, by_product: bool) -> Memory:  # noqa: ARG002
         return Memory(per_thread=16 * 8 * n_train, per_query=(8 + 8) * n_train)
@@ -100,7 +106,8 @@ class RuleEvaluator:
 
     def __init__(self, problem: Problem, batch: int, rule: Rule, products: Products | None, *, single: bool) -> None:
         self._problem, self._batch, self._rule, self._products, self._single = problem, batch, rule, products, single
-        self._every: IntVector = np.arange(problem.n_train)
+        self._every: Any = np.arange(problem.n_train, dtype=np.int32)
+        self._rows, self._labels = np.empty_like(self._every), problem.labels.astype(np.int32)
 
     def add(self, leaf: Leaf, start: int, stop: int, request: Request) -> Iterator[int]:
         problem = self._problem
@@ -111,8 +118,14 @@ class RuleEvaluator:
                 rows, keys = rows[there], keys[there]
             if request.nearest is not None:
                 request.nearest.keep(query, rows, keys)
-            values = self._rule.values(problem, query, rows, keys)
-            request.add(leaf, query, float(problem.weights[query]), values)
+            players, values = self._rule.values(problem, query, rows, keys)
+            if request.needs_every_value:
+                every = np.zeros(self._rule.n_values or problem.n_train)
+                every[players] = values
+                request.add(leaf, query, float(problem.weights[query]), every)
+            else:
+                leaf.total[players] += problem.weights[query] * values
+                leaf.count(problem.weights[query : query + 1])
             yield 1
 
     def _near(self, start: int, stop: int) -> Iterator[tuple[int, IntVector, FloatVector]]:
@@ -122,20 +135,66 @@ class RuleEvaluator:
             for query, keys in problem.exact_keys(start, stop, self._batch):
                 yield query, every, keys
             return
-        assert isinstance(problem.keys, EuclideanKeys)
-        order = every.astype(np.int32)
-        space = np.empty((min(self._batch, stop - start), len(every)), dtype=np.int32)
+        for query, block, q in self._blocks(start, stop):
+            rows, open_rows = every, slice(None)
+            if block.usable[q]:
+                rows = self._between(block.qkeys[q], 0, self._rule.bound(problem, block, q))
+                open_rows = block.qkeys[q, rows] >= self._rule.certain(problem, block, q)
+            keys = np.zeros(len(rows))
+            keys[open_rows] = self._exact(query, rows[open_rows])
+            yield query, rows, keys
+
+    def _blocks(self, start: int, stop: int) -> Iterator[tuple[int, QuantisedKeys, int]]:
+        """Each query, with the block of qkeys that it is in and its number there."""
+        assert self._products is not None
+        space = np.empty((min(self._batch, stop - start), len(self._every)), dtype=np.int32)
         for a in range(start, stop, self._batch):
-            queries = np.ascontiguousarray(problem.queries[a : min(a + self._batch, stop)], dtype=np.float64)
-            block = self._products(queries, order, order, space, single=self._single)
-            for q, point in enumerate(queries[:, None]):
-                rows, open_rows = every, slice(None)
-                if block.usable[q]:
-                    rows = np.flatnonzero(block.qkeys[q] <= self._rule.bound(problem, block, q))
-                    open_rows = block.qkeys[q, rows] >= self._rule.certain(problem, block, q)
-                keys = np.zeros(len(rows))
-                keys[open_rows] = problem.keys.listed(point, rows[None, open_rows])[0]
-                yield a + q, rows, keys
+            queries = np.ascontiguousarray(self._problem.queries[a : min(a + self._batch, stop)], dtype=np.float64)
+            block = self._products(queries, self._every, self._every, space, single=self._single)
+            yield from ((a + q, block, q) for q in range(len(queries)))
+
+    def _between(self, qkeys: Any, low: float, high: float) -> IntVector:
+        """Rows whose qkeys are in a range."""
+        limits = (int(np.ceil(np.clip(low, 0, FAR))), int(np.clip(high, -1, FAR)))
+        count = native.call("near_rows", qkeys, *limits, self._every, self._rows)
+        return self._rows[:count].astype(np.intp)
+
+    def _exact(self, query: int, rows: IntVector) -> FloatVector:
+        keys = self._problem.keys
+        assert isinstance(keys, EuclideanKeys)
+        point = np.ascontiguousarray(self._problem.queries[query : query + 1], dtype=np.float64)
+        return np.asarray(keys.listed(point, rows[None])[0])
+
+
+class RadiusEvaluator(RuleEvaluator):
+    """Sums within a radius, a block of queries at a time: counts, then what a match and another row are worth."""
+
+    def add(self, leaf: Leaf, start: int, stop: int, request: Request) -> Iterator[int]:
+        if self._products is None or request.needs_every_value or request.nearest is not None:
+            yield from super().add(leaf, start, stop, request)
+            return
+        problem, rule, first = self._problem, self._rule, start
+        assert isinstance(rule, RadiusRule)
+        for query, block, q in self._blocks(start, stop):
+            qkeys, rows = block.qkeys[q], self._every
+            if block.usable[q]:
+                rows = self._between(qkeys, rule.certain(problem, block, q), rule.bound(problem, block, q))
+            qkeys[rows] = np.where(rule.inside(problem, query, self._exact(query, rows)), -1, FAR)
+            qkeys[problem.excluded(query)] = FAR
+            if q + 1 == len(block.qkeys):
+                self._add_block(leaf, block, slice(first, query + 1), rule)
+                yield query + 1 - first
+                first = query + 1
+
+    def _add_block(self, leaf: Leaf, block: QuantisedKeys, part: slice, rule: RadiusRule) -> None:
+        problem = self._problem
+        of_query = np.ascontiguousarray(problem.query_labels[part], dtype=np.int32)
+        limits = [rule.certain(problem, block, q) if usable else 0 for q, usable in enumerate(block.usable)]
+        votes = block.qkeys, np.ceil(np.clip(limits, 0, FAR - 1)).astype(np.int32), self._labels, of_query
+        native.call("count_votes", *votes, counts := np.empty((len(of_query), 2), dtype=np.int64))
+        worth = np.array([rule.worth(problem, part.start + q, *both) for q, both in enumerate(counts.tolist())])
+        native.call("add_votes", *votes, worth * problem.weights[part, None], leaf.total)
+        leaf.count(problem.weights[part])
 
 
 def by_rank(problem: Problem, rows: IntVector, keys: FloatVector) -> tuple[IntVector, FloatMatrix, BoolVector]:
@@ -154,17 +213,15 @@ class RankRule(Rule):
     def __str__(self) -> str:
         return "all neighbours ranked; votes weighed by distance"
 
-    def values(self, problem: Problem, query: int, rows: IntVector, keys: FloatVector) -> FloatVector:
+    def values(self, problem: Problem, query: int, rows: IntVector, keys: FloatVector) -> tuple[Any, FloatVector]:
         ranked, keys_by_rank, first = by_rank(problem, rows, keys)
         labels, label, ties = problem.labels[None, ranked], problem.query_labels[query : query + 1], TieBlocks(first)
-        game, values = problem.game_without(problem.n_train - len(rows)), np.zeros(problem.n_train)
+        game = problem.game_without(problem.n_train - len(rows))
         if self.weights is None:
-            values[ranked] = game.values(labels, label, ties)[0]
-        else:
-            distances = problem.keys.as_distances(keys_by_rank, problem.queries[query : query + 1])
-            gains = np.where(labels == label, self._weigh(distances[0]), 0.0)
-            values[ranked] = game.gain_values(gains, ties)[0]
-        return values
+            return ranked, game.values(labels, label, ties)[0]
+        distances = problem.keys.as_distances(keys_by_rank, problem.queries[query : query + 1])
+        gains = np.where(labels == label, self._weigh(distances[0]), 0.0)
+        return ranked, game.gain_values(gains, ties)[0]
 
     def _weigh(self, distances: FloatVector) -> FloatVector:
         if isinstance(self.weights, str):
@@ -208,20 +265,20 @@ class OwnedRule(Rule):
     def is_local(self) -> bool:  # type: ignore[override]
         return int(self.owned.sum()) >= self.game.n_neighbors
 
-    def values(self, problem: Problem, query: int, rows: IntVector, keys: FloatVector) -> FloatVector:
-        label, values = problem.query_labels[query], np.zeros(problem.n_train)
+    def values(self, problem: Problem, query: int, rows: IntVector, keys: FloatVector) -> tuple[Any, FloatVector]:
+        label = problem.query_labels[query]
         if self.is_local:
             k = self.game.n_neighbors - 1
             near = keys <= np.partition(keys[self.owned[rows]], k)[k]
             rows, keys = rows[near], keys[near]
-        else:  # any candidate may be in a small coalition, however far it is
-            matches = problem.labels == label
-            added = self.game.added(int((matches & ~self.owned).sum()), int((matches & self.owned).sum()))
-            values[~self.owned] = np.where(matches[~self.owned], *added)
         ranked, _, first = by_rank(problem, rows, keys)
-        gains = (problem.labels[ranked] == label).astype(np.float64)
-        values[ranked] += self.game.values(self.owned[ranked], gains, first[0])
-        return values
+        matches = problem.labels[ranked] == label
+        values = self.game.values(self.owned[ranked], matches.astype(np.float64), first[0])
+        if not self.is_local:  # any candidate may be in a small coalition, however far it is
+            candidates = ~self.owned[ranked]
+            added = self.game.added(int((matches & candidates).sum()), int((matches & ~candidates).sum()))
+            values[candidates] += np.where(matches[candidates], *added)
+        return ranked, values
 
     def bound(self, problem: Problem, block: QuantisedKeys, query: int) -> float:  # noqa: ARG002
         k = self.game.n_neighbors - 1
@@ -253,20 +310,33 @@ class RadiusRule(Rule):
         )
         return f"every row within {self.radius:g} votes; no ranks{private}"
 
-    def values(self, problem: Problem, query: int, rows: IntVector, keys: FloatVector) -> FloatVector:
+    def values(self, problem: Problem, query: int, rows: IntVector, keys: FloatVector) -> tuple[Any, FloatVector]:
+        rows = rows[self.inside(problem, query, keys)]
+        matches = problem.labels[rows] == problem.query_labels[query]
+        return rows, np.where(matches, *self.worth(problem, query, len(rows), int(matches.sum())))
+
+    def inside(self, problem: Problem, query: int, keys: FloatVector) -> BoolVector:
         distances = problem.keys.as_distances(keys[None], problem.queries[query : query + 1])[0]
-        rows = rows[distances <= self.radius]
-        matches, n = problem.labels[rows] == problem.query_labels[query], float(len(rows))
-        n_matches = float(matches.sum())
+        return np.asarray(distances <= self.radius)
+
+    def worth(self, problem: Problem, query: int, n_votes: float, n_matches: float) -> tuple[float, float]:
+        """Values of a match and of another row, if so many rows vote and so many of them match."""
         if self.noise:
-            n, n_matches = np.array([n, n_matches]) + self.noise * _generator(self.seed, problem, query).normal(size=2)
-        n_voters, presence = max(1, round(n)), Presence.of(problem.parameters["semivalue"])
-        added, n_classes = _all_vote(presence, n_voters), problem.training.n_classes(problem.parameters["n_classes"])
-        others = np.clip(n_matches - matches, 0.0, n_voters - 1.0)  # what a row knows of the others
-        values = np.zeros(problem.n_train)
-        own = np.where(matches, added.own + presence.mass / n_voters, 0.0)
-        values[rows] = added.other * others - added.empty / n_classes + own
-        return values
+            noise = self.noise * _generator(self.seed, problem, query).normal(size=2)
+            n_votes, n_matches = n_votes + float(noise[0]), n_matches + float(noise[1])
+        n, presence = max(1, round(n_votes)), Presence.of(problem.parameters["semivalue"])
+        added, n_classes = (
+            classification_correction(presence, n, n),
+            problem.training.n_classes(problem.parameters["n_classes"]),
+        )
+        # What a row knows of the others is how many of them match.
+        of_match, of_other = (
+            added.other * min(max(n_matches - own, 0.0), n - 1.0) - added.empty / n_classes for own in (1, 0)
+        )
+        return of_match + (added.own + presence.mass / n), of_other
+
+    def evaluators(self, problem: Problem, plan: Plan, shared: SharedTraining | None) -> Callable[[], Evaluator]:
+        return self._evaluators(problem, plan, shared, RadiusEvaluator)
 
     def bound(self, problem: Problem, block: QuantisedKeys, query: int) -> float:
         return self._qkey(problem, block, query) + float(block.tolerance[query])
@@ -298,11 +368,6 @@ def _generator(seed: int, problem: Problem, query: int) -> np.random.Generator:
     point = problem.queries[query : query + 1]
     content = np.ascontiguousarray(point.toarray() if hasattr(point, "toarray") else point, dtype=np.float64)
     return np.random.default_rng([seed, crc32(content.tobytes()), crc32(str(problem.query_labels[query]).encode())])
-
-
-@lru_cache(MANY_COUNTS)
-def _all_vote(presence: Presence, n: int) -> ClassificationCorrection:
-    return classification_correction(presence, n, n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -339,13 +404,13 @@ class OwnerRule(Rule):
         options = {"batch": plan.batch, "products": plan.products, "single": plan.single}
         return lambda: OwnersEvaluator(problem, shared, rule, binomial, **options)
 
-    def values(self, problem: Problem, query: int, rows: IntVector, keys: FloatVector) -> FloatVector:
+    def values(self, problem: Problem, query: int, rows: IntVector, keys: FloatVector) -> tuple[Any, FloatVector]:
         """The same without compiled code."""
         ranked, _, first = by_rank(problem, rows, keys)
         gains = (problem.labels[ranked] == problem.query_labels[query]).astype(np.float64)
         values = owner_values(self.codes[ranked], gains, first[0], self.n_counted, self.nodes)
         added = self.added(query, problem.excluded(query))
-        return np.asarray(values * (self.n_counted / self.n_neighbors) + added)
+        return slice(None), np.asarray(values * (self.n_counted / self.n_neighbors) + added)
 
     def memory(self, n_train: int, *, by_product: bool) -> Memory:
         if not native.available():
@@ -378,16 +443,17 @@ class SampledOwnerRule(Rule):
         orders = f"{self.n_orders} random orders of them for each validation point"
         return f"{self.n_owners:,} owners as players; not exact: {orders}, whose error is in the standard errors"
 
-    def values(self, problem: Problem, query: int, rows: IntVector, keys: FloatVector) -> FloatVector:
+    def values(self, problem: Problem, query: int, rows: IntVector, keys: FloatVector) -> tuple[Any, FloatVector]:
         ranked, _, first = by_rank(problem, rows, keys)
         gains = (problem.labels[ranked] == problem.query_labels[query]).astype(np.float64)
         parameters, training = problem.parameters, problem.training
         soft = parameters["utility"] == "soft"
-        return sampled_values(
+        values = sampled_values(
             self.codes[ranked], gains, first[0], n_owners=self.n_owners, n_neighbors=int(parameters["n_neighbors"]),
             n_classes=training.n_classes(parameters["n_classes"]) if soft else None, n_orders=self.n_orders,
             rng=_generator(self.seed, problem, query),
         )  # fmt: skip
+        return slice(None), values
 
 
 def owner_rule(codes: IntVector, n_owners: int, parameters: Mapping[str, Any], n_orders: int | None = None) -> Rule:

@@ -14,6 +14,7 @@ overflows, nothing cancels, and what underflows is negligible.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -201,6 +202,7 @@ class ClassificationCorrection:
     empty: float
 
 
+@lru_cache(2**14)  # radius games ask for every count
 def classification_correction(presence: Presence, n_players: int, n_neighbors: int) -> ClassificationCorrection:
     """Such coalitions all vote with weight 1/s instead of 1/m, m = min(K, N): no distance enters."""
     m = min(n_neighbors, n_players)

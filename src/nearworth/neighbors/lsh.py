@@ -26,7 +26,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._common import native
 from nearworth._common.types import FloatMatrix, FloatVector
 from nearworth.inputs.features import fingerprint
 from nearworth.inputs.parameters import as_generator, positive_or_none, seed, whole_number
@@ -185,14 +184,9 @@ class HashTables:
 
     def nearest(self, queries: FloatMatrix, k: int) -> Neighbours:
         """Of the points that collide with each query, the k nearest, with squared distances."""
-        found, n_train, codes = Neighbours.empty(len(queries), k), len(self._points), self.codes(queries)
+        found, codes = Neighbours.empty(len(queries), k), self.codes(queries)
         pairs = list(zip(self.hashes, codes, strict=True))
         ends = [np.array([hashes.searchsorted(own, side) for hashes, own in pairs]) for side in ("left", "right")]
-        if native.available():
-            seen, candidates, halves = np.full((3, n_train), -1, dtype=np.int32)
-            scratch = seen, candidates, halves, np.empty(n_train)
-            native.call("nearest_colliding", queries, self._points, self.rows, *ends, *scratch, *found)
-            return found
         for query, first, end, indices, squares in zip(queries, *(side.T for side in ends), *found, strict=True):
             buckets = [rows[a:b] for rows, a, b in zip(self.rows, first, end, strict=True)]
             rows = np.unique(np.concatenate(buckets))

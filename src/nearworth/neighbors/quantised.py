@@ -166,7 +166,7 @@ class Products:
 
     @cached_property
     def _norms(self) -> tuple[FloatVector, float, float, float]:
-        """Squared lengths around the centre, minus a level in their middle; the level; the longest length; the spread."""
+        """Squared lengths around the centre minus a level in their middle; level, longest length, largest deviation."""
         norms = squared_distances(self._centre[None, :], self._points)[0]
         if self._inner:
             norms[:] = norms.max()  # equal norms drop out
