@@ -173,7 +173,7 @@ def test_votes_that_were_read_backwards_leave_the_ranking_to_predictions(rng):
     predicted[np.arange(200), codes], predicted[np.arange(200), 1 - codes] = own, 1 - own
     right = np.vstack([rng.uniform(0.1, 0.9, 200)] * 2)
     for weight, same in ((-0.5, True), (0.5, False)):
-        models = [NoiseModel(np.full(3, weight), *[np.zeros(2)] * 4)] * 2
+        models = [NoiseModel(np.full(3, weight), *[np.zeros(2)] * 3, np.array([[0.7, 0.3], [0.3, 0.7]]))] * 2
         found = Posterior([], models, np.array([0.75, 0.25]), right, evidence, evidence)
         quality = judge(found, found, codes, [predicted], None)[0]
         for label in (0, 1):
@@ -195,6 +195,20 @@ def test_a_prediction_counts_beside_votes_where_noise_makes_all_labels_hard_to_p
     found = [wrong[order[:300]].mean() for order in (alone.ranking(), np.argsort(own), helped.ranking())]
     assert found[0] < 0.9 < found[1]
     assert found[2] >= found[1] - 0.02
+
+
+def test_where_one_class_loses_most_labels_the_model_of_wrong_labels_keeps_its_weight(rng):
+    """The class tells more than the prediction does: those of one class are nearly all right, others not."""
+    true = np.arange(1200) % 2
+    X = rng.normal(size=(1200, 4))
+    X[:, 0] += 1.7 * (2 * true - 1)
+    wrong = rng.random(1200) < np.where(true == 1, 0.4, 0.02)
+    y = np.where(wrong, 1 - true, true)
+    towards = 0.3 + 0.55 / (1 + np.exp(-3.4 * X[:, 0]))  # as a model learns it from such labels
+    one = np.clip(towards + 0.02 * rng.normal(size=1200) - 0.28, 0.02, 0.98)
+    alone, helped = nw.audit_labels(X, y), nw.audit_labels(X, y, pred_probs=np.column_stack([1 - one, one]))
+    found = [wrong[audit.ranking()[: wrong.sum()]].mean() for audit in (alone, helped)]
+    assert found[1] >= found[0] - 0.01
 
 
 @pytest.mark.parametrize("kind", ["useless", "constant", "certain", "uniform"])

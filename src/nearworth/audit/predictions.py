@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
-from scipy.special import log_softmax, logit, softmax
+from scipy.special import expit, log_softmax, logit, softmax
 
 from nearworth._common.memory import usable_threads
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector, Task
@@ -45,7 +45,7 @@ AS_GOOD = 1.25  # times as many rows against predictions as against votes, at mo
 LEAST_TRUST = 0.25  # weight of what includes predictions; the rest, as far as they explain labels without votes
 IDLE = 2.0  # nats by which they must do so to count half of that rest
 FEW, MOST = 0.25, 0.4  # share of those rows that are wrong labels to the model: from none to all of its weight
-BESIDE_PREDICTIONS = 0.5  # weight of the model of wrong labels with predictions: of two classes at most, else at least
+SEVERAL_CLASSES = 0.5  # least weight of the model of wrong labels with predictions and three classes or more
 LEANING = 2.0  # times the concentration of preferences: where wrong labels prefer classes, only the model sees it
 SHARPER = 2.0  # power of the weights of levels, for lists with a promise: see decision 19
 
@@ -184,9 +184,8 @@ def predict_given(kinds: list[FloatMatrix], codes: IntVector, part: Any = 1.0, p
     probabilities[:, -1] *= part
     most = probabilities >= (1.0 - SAME) * probabilities.max(axis=1, keepdims=True)
     rows = np.arange(n_rows)
-    against = 1.0 - most[rows, codes] / most.sum(axis=1)
-    without_prior = float(found.fun) + prior * float(np.log(np.maximum(found.x[:n_kinds], SAME)).sum())
-    return GivenLabels(probabilities, probabilities[rows, codes], against, float(against.sum()), without_prior)
+    against, of_given = 1.0 - most[rows, codes] / most.sum(axis=1), probabilities[rows, codes]
+    return GivenLabels(probabilities, of_given, against, float(against.sum()), -float(np.log(of_given + TINY).sum()))
 
 
 def judge(
@@ -216,24 +215,26 @@ def judge(
         trust = LEAST_TRUST + (1.0 - LEAST_TRUST) * they_add / (they_add + votes_add + IDLE)
     plain = _logit(everything.of_given)
     share = float((1.0 - votes.quality).sum()) / max(1.0, everything.n_against)
-    usual = 1.0 if helped is None else BESIDE_PREDICTIONS
-    weight = 0.0 if backwards else max((share - FEW) / (MOST - FEW), 0.0)
+    weight = max((share - FEW) / (MOST - FEW), 0.0)
     if several:
+        least = 1.0 if helped is None else SEVERAL_CLASSES
         leaning = LEANING * concentration(votes.labels, codes) if columns is None else 0.0
-        weight = max(weight, usual, leaning)
-    weight = min(weight, 1.0 if several else usual)
+        weight = max(weight, least, leaning)
+    elif helped is not None:  # how likely the model is, if it or the plain prediction is how given labels come about
+        confusion = np.tensordot(votes.weights, [model.confusion for model in votes.models], 1)
+        better = by_votes.loss + float(np.log((votes.evidence * confusion.T[codes]).sum(axis=1) + TINY).sum())
+        weight = 0.0 if backwards else min(weight, float(expit(better)))
+    weight = min(weight, 1.0)
     found = []
     for weights in (votes.weights, sharper(votes.weights)):
-        alone_right = np.minimum(weights @ votes.right, 1.0)
-        if helped is None and weight >= 1.0:
-            found.append(alone_right)
-            continue
-        score = (1.0 - trust) * _logit(alone_right)
+        right = np.minimum(weights @ votes.right, 1.0)
+        score = (1.0 - trust) * _logit(right)
         if helped is not None:
             score += trust * _logit(np.minimum(weights @ helped.right, 1.0))
             # Noise makes given labels hard to predict: their logits are near 0, and would not count beside these.
             plain *= float(score.std()) / max(float(plain.std()), CERTAIN)
-        found.append(with_sum(weight * score + (1.0 - weight) * plain, float(alone_right.sum())))
+        as_is = helped is None and weight == 1.0
+        found.append(right if as_is else with_sum(weight * score + (1.0 - weight) * plain, float(right.sum())))
     return found[0], found[1], most_errors(n_against)
 
 
@@ -268,10 +269,8 @@ def concentration(labels: FloatMatrix, codes: IntVector) -> float:
     Kullback-Leibler divergence of expected wrong labels from the class shares, over the logarithm of their number.
     """
     n_classes = labels.shape[1]
-    order = np.argsort(codes, kind="stable")
-    present, starts = np.unique(codes[order], return_index=True)
     expected = np.zeros((n_classes, n_classes))  # true labels in rows
-    expected[:, present] = np.add.reduceat(labels[order], starts, axis=0).T
+    np.add.at(expected.T, codes, labels)
     np.fill_diagonal(expected, 0.0)
     shares = np.tile(np.bincount(codes, minlength=n_classes) / len(codes), (n_classes, 1))
     np.fill_diagonal(shares, 0.0)
