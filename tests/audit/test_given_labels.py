@@ -7,6 +7,7 @@ import pytest
 
 import nearworth as nw
 from nearworth.audit.noise_level import Posterior
+from nearworth.audit.noise_model import NoiseModel
 from nearworth.audit.predictions import concentration, judge, predict_given
 from noisy_labels import blobs, pick
 
@@ -109,6 +110,105 @@ def test_a_good_model_narrows_the_range_and_shortens_no_list(rng):
     assert wrong.sum() <= helped.n_errors.upper < 1.3 * wrong.sum() < alone.n_errors.upper
     assert len(helped.suspects(max_fdr=0.2)) >= len(alone.suspects(max_fdr=0.2))
     assert wrong[helped.suspects(fraction=0.1)].mean() > 0.95 > wrong[alone.suspects(fraction=0.1)].mean()
+
+
+@pytest.mark.parametrize("direction", [1.0, -1.0])
+def test_evidence_that_labels_hardly_confirm_is_not_left_out(rng, direction):
+    """Weak evidence seems to speak against its label by chance. It still orders rows, and costs next to nothing."""
+    towards = rng.normal(size=600)
+    codes = (rng.random(600) < 1 / (1 + np.exp(-0.02 * direction * towards))).astype(int)
+    weak = 1 / (1 + np.exp(-np.column_stack([-towards, towards])))
+    free, kept = (predict_given([weak], codes, prior=prior) for prior in (0.0, 1.0))
+    assert free.loss <= kept.loss + 1e-6 < free.loss + 2.0  # the loss is that of the labels, without the prior
+    ones = codes == 1
+    order = np.argsort(towards[ones])
+    assert (np.diff(kept.of_given[ones][order]) > 0).all()
+
+
+def several(rng, n=1600, n_classes=4, share=0.2):
+    """Classes that overlap, with wrong labels of all kinds, and a model that sees other things than the neighbours."""
+    true = rng.integers(0, n_classes, n)
+    X = rng.normal(size=(n, 6)) + 2.4 * np.eye(6)[true]
+    seen = rng.normal(size=(n, n_classes)) + 2.4 * np.eye(n_classes)[true]
+    probabilities = np.exp(1.5 * seen) / np.exp(1.5 * seen).sum(axis=1, keepdims=True)
+    y = nw.add_label_noise(true, share, random_state=rng)
+    return X, y, y != true, probabilities
+
+
+def test_wrong_labels_of_several_classes_have_votes_and_model_against_them(rng):
+    X, y, wrong, probabilities = several(rng)
+    alone, helped = nw.audit_labels(X, y), nw.audit_labels(X, y, pred_probs=probabilities)
+    both = nw.audit_labels(np.hstack([X, np.log(probabilities)]), y).n_errors.upper
+    assert wrong.sum() <= helped.n_errors.upper <= 1.3 * wrong.sum()
+    assert helped.n_errors.upper < min(alone.n_errors.upper, both)
+
+
+@pytest.mark.parametrize("kind", ["useless", "constant", "weak"])
+def test_predictions_worse_than_votes_leave_errors_within_the_range(rng, kind):
+    X, y, wrong, good = several(rng, share=0.3)
+    probabilities = {
+        "useless": rng.dirichlet(np.ones(4), len(y)),
+        "constant": np.tile([0.7, 0.1, 0.1, 0.1], (len(y), 1)),
+        "weak": 0.2 * good + 0.8 * rng.dirichlet(np.ones(4), len(y)),
+    }[kind]
+    alone, helped = nw.audit_labels(X, y).n_errors, nw.audit_labels(X, y, pred_probs=probabilities).n_errors
+    assert helped.lower <= wrong.sum() <= helped.upper
+    assert helped.upper >= (0.9 if kind == "weak" else 0.98) * alone.upper  # weak ones help votes a little
+
+
+def test_of_two_classes_the_upper_end_is_the_lowest_of_one_kind(rng):
+    """A model that errs names the wrong label, as the given one does: rows against all kinds would be too few."""
+    X, true = overlapping(rng, apart=1.0)
+    wrong = rng.random(len(true)) < 0.35
+    y = np.where(wrong, 1 - true, true)
+    towards = rng.normal(size=len(y)) + 1.0 * (2 * true - 1)
+    probabilities = 1 / (1 + np.exp(-np.column_stack([-towards, towards])))
+    assert nw.audit_labels(X, y, pred_probs=probabilities).n_errors.upper >= wrong.sum()
+
+
+def test_votes_that_were_read_backwards_leave_the_ranking_to_predictions(rng):
+    codes = rng.integers(0, 2, 200)
+    own = rng.uniform(0.1, 0.9, 200)
+    predicted, evidence = np.empty((200, 2)), rng.dirichlet([1, 1], 200)
+    predicted[np.arange(200), codes], predicted[np.arange(200), 1 - codes] = own, 1 - own
+    right = np.vstack([rng.uniform(0.1, 0.9, 200)] * 2)
+    for weight, same in ((-0.5, True), (0.5, False)):
+        models = [NoiseModel(np.full(3, weight), *[np.zeros(2)] * 3, np.array([[0.7, 0.3], [0.3, 0.7]]))] * 2
+        found = Posterior([], models, np.array([0.75, 0.25]), right, evidence, evidence)
+        quality = judge(found, found, codes, [predicted], None)[0]
+        for label in (0, 1):
+            ranks = np.argsort(quality[codes == label]), np.argsort(own[codes == label])
+            assert (ranks[0] == ranks[1]).all() == same
+
+
+def test_a_prediction_counts_beside_votes_where_noise_makes_all_labels_hard_to_predict(rng):
+    """With 35 % wrong the probability of a given label is near a half, whatever its logit of being right is."""
+    n = 1200
+    X = rng.normal(size=(n, 12))
+    true = (X[:, :3].sum(axis=1) > 0).astype(int)
+    wrong = rng.random(n) < 0.35
+    y = np.where(wrong, 1 - true, true)
+    one = 0.65 - 0.3 / (1 + np.exp(2.0 * X[:, :3].sum(axis=1)))  # as a model learns it from such labels
+    probabilities = np.column_stack([1 - one, one])
+    alone, helped = nw.audit_labels(X, y), nw.audit_labels(X, y, pred_probs=probabilities)
+    own = probabilities[np.arange(n), y]
+    found = [wrong[order[:300]].mean() for order in (alone.ranking(), np.argsort(own), helped.ranking())]
+    assert found[0] < 0.9 < found[1]
+    assert found[2] >= found[1] - 0.02
+
+
+def test_where_one_class_loses_most_labels_the_model_of_wrong_labels_keeps_its_weight(rng):
+    """The class tells more than the prediction does: those of one class are nearly all right, others not."""
+    true = np.arange(1200) % 2
+    X = rng.normal(size=(1200, 4))
+    X[:, 0] += 1.7 * (2 * true - 1)
+    wrong = rng.random(1200) < np.where(true == 1, 0.4, 0.02)
+    y = np.where(wrong, 1 - true, true)
+    towards = 0.3 + 0.55 / (1 + np.exp(-3.4 * X[:, 0]))  # as a model learns it from such labels
+    one = np.clip(towards + 0.02 * rng.normal(size=1200) - 0.28, 0.02, 0.98)
+    alone, helped = nw.audit_labels(X, y), nw.audit_labels(X, y, pred_probs=np.column_stack([1 - one, one]))
+    found = [wrong[audit.ranking()[: wrong.sum()]].mean() for audit in (alone, helped)]
+    assert found[1] >= found[0] - 0.01
 
 
 @pytest.mark.parametrize("kind", ["useless", "constant", "certain", "uniform"])

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
-from scipy.special import log_softmax, logit, softmax
+from scipy.special import expit, log_softmax, logit, softmax
 
 from nearworth._common.memory import usable_threads
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector, Task
@@ -41,7 +41,8 @@ SHIFT_SPREAD = 2.0  # shifts a are normal before looking
 TINY = 1e-12
 SAME = 1e-6  # probabilities that differ by less are equal
 CHANCE = 2.0  # square roots of the number of rows against their surroundings, on top of it: the upper end
-LEAST_TRUST = 0.5  # weight of what includes predictions; the rest, as far as they explain labels without votes
+AS_GOOD = 1.25  # times as many rows against predictions as against votes, at most, for both to be a bound together
+LEAST_TRUST = 0.25  # weight of what includes predictions; the rest, as far as they explain labels without votes
 IDLE = 2.0  # nats by which they must do so to count half of that rest
 FEW, MOST = 0.25, 0.4  # share of those rows that are wrong labels to the model: from none to all of its weight
 SEVERAL_CLASSES = 0.5  # least weight of the model of wrong labels with predictions and three classes or more
@@ -143,21 +144,23 @@ def _predict(model: Any, X: Any, y: npt.NDArray[Any], held_out: Any, n_classes: 
 
 
 class GivenLabels(NamedTuple):
-    """Probability of each label to be the given one, those of the given labels, and how many rows have another label.
+    """Probability of each label to be the given one, those of the given labels, which rows have another and how many.
 
     Another than the most probable one; of several such, any may be it. `loss` is minus the logarithm of the likelihood.
     """
 
     probabilities: FloatMatrix
     of_given: FloatVector
+    against: FloatVector
     n_against: float
     loss: float
 
 
-def predict_given(kinds: list[FloatMatrix], codes: IntVector, part: FloatVector | float = 1.0) -> GivenLabels:
+def predict_given(kinds: list[FloatMatrix], codes: IntVector, part: Any = 1.0, prior: float = 0.0) -> GivenLabels:
     """Weights and shifts that make the given labels most likely, learnt from some rows and applied to all.
 
-    If the last column stands for several labels, the given one is a `part` of it.
+    If the last column stands for several labels, the given one is a `part` of it. Weights have a density proportional
+    to this power of them before looking: where labels say little, no kind of evidence is then left out.
     """
     layers = np.stack([np.log(np.maximum(kind, FLOOR)) for kind in kinds])
     layers -= layers.mean(axis=2, keepdims=True)
@@ -169,8 +172,9 @@ def predict_given(kinds: list[FloatMatrix], codes: IntVector, part: FloatVector 
         logs, rows = log_softmax(np.tensordot(at[:n_kinds], fitted, 1) + at[n_kinds:], axis=1), np.arange(len(given))
         excess, pull = np.exp(logs), at[n_kinds:] / SHIFT_SPREAD**2
         excess[rows, given] -= 1.0
-        slope = np.concatenate([np.tensordot(fitted, excess, 2), excess.sum(axis=0) + pull])
-        return float(pull @ at[n_kinds:] / 2.0 - logs[rows, given].sum()), slope
+        weights = np.maximum(at[:n_kinds], SAME)
+        slope = np.concatenate([np.tensordot(fitted, excess, 2) - prior / weights, excess.sum(axis=0) + pull])
+        return float(pull @ at[n_kinds:] / 2.0 - logs[rows, given].sum() - prior * np.log(weights).sum()), slope
 
     start = np.concatenate([np.full(n_kinds, 1.0 / n_kinds), np.zeros(n_classes)])
     # Never a negative weight: a row sees one label of its class less than others do, which would tell its label.
@@ -180,8 +184,8 @@ def predict_given(kinds: list[FloatMatrix], codes: IntVector, part: FloatVector 
     probabilities[:, -1] *= part
     most = probabilities >= (1.0 - SAME) * probabilities.max(axis=1, keepdims=True)
     rows = np.arange(n_rows)
-    n_against = n_rows - float((most[rows, codes] / most.sum(axis=1)).sum())
-    return GivenLabels(probabilities, probabilities[rows, codes], n_against, float(found.fun))
+    against, of_given = 1.0 - most[rows, codes] / most.sum(axis=1), probabilities[rows, codes]
+    return GivenLabels(probabilities, of_given, against, float(against.sum()), -float(np.log(of_given + TINY).sum()))
 
 
 def judge(
@@ -192,35 +196,45 @@ def judge(
     The model of wrong labels joined with what predicts the given ones. `votes` is that model without what other models
     `predicted`, `helped` with it: the number of errors is that of the votes alone, whatever is predicted.
     """
-    part = 1.0 if columns is None else columns.part
+    part, several = 1.0 if columns is None else columns.part, votes.labels.shape[1] > 2
     by_votes = predict_given([votes.evidence], codes, part)
-    everything, trust, bounds = by_votes, 0.0, [by_votes]
+    everything, trust, n_against = by_votes, 0.0, by_votes.n_against
+    # Where votes say nothing, the model may count them against their labels: a row sees one of its own label less.
+    backwards = helped is not None and float(votes.weights @ [model.weights.sum() for model in votes.models]) < 0.0
     if helped is not None:
-        everything = predict_given([votes.evidence, *predicted], codes, part)
-        alone = predict_given(predicted, codes, part)
-        bounds = [by_votes, everything, alone]
+        alone = predict_given(predicted, codes, part, prior=1.0)
+        everything = alone if backwards else predict_given([votes.evidence, *predicted], codes, part, prior=1.0)
+        fits = [by_votes, everything, alone]
+        n_against = min(fit.n_against for fit in fits)
+        # A wrong label has all of them against it, also those that err, unless they name just that label: of two
+        # classes they always do, and predictions much worse than votes may.
+        if several and alone.n_against <= AS_GOOD * by_votes.n_against:
+            n_against = float(np.min([fit.against for fit in fits], axis=0).sum())
         # The more of what both explain together predictions explain alone, the more they count.
         they_add, votes_add = (max(without.loss - everything.loss, 0.0) for without in (by_votes, alone))
         trust = LEAST_TRUST + (1.0 - LEAST_TRUST) * they_add / (they_add + votes_add + IDLE)
-    n_against = min(fit.n_against for fit in bounds)
-    plain = trust * _logit(everything.of_given) + (1.0 - trust) * _logit(by_votes.of_given)
+    plain = _logit(everything.of_given)
     share = float((1.0 - votes.quality).sum()) / max(1.0, everything.n_against)
     weight = max((share - FEW) / (MOST - FEW), 0.0)
-    if votes.labels.shape[1] > 2:
+    if several:
         least = 1.0 if helped is None else SEVERAL_CLASSES
         leaning = LEANING * concentration(votes.labels, codes) if columns is None else 0.0
         weight = max(weight, least, leaning)
+    elif helped is not None:  # how likely the model is, if it or the plain prediction is how given labels come about
+        confusion = np.tensordot(votes.weights, [model.confusion for model in votes.models], 1)
+        better = by_votes.loss + float(np.log((votes.evidence * confusion.T[codes]).sum(axis=1) + TINY).sum())
+        weight = 0.0 if backwards else min(weight, float(expit(better)))
+    weight = min(weight, 1.0)
     found = []
     for weights in (votes.weights, sharper(votes.weights)):
-        alone_right = np.minimum(weights @ votes.right, 1.0)
-        if helped is None and weight >= 1.0:
-            found.append(alone_right)
-            continue
-        score = (1.0 - trust) * _logit(alone_right)
+        right = np.minimum(weights @ votes.right, 1.0)
+        score = (1.0 - trust) * _logit(right)
         if helped is not None:
             score += trust * _logit(np.minimum(weights @ helped.right, 1.0))
-        score = min(weight, 1.0) * score + (1.0 - min(weight, 1.0)) * plain
-        found.append(with_sum(score, float(alone_right.sum())))
+            # Noise makes given labels hard to predict: their logits are near 0, and would not count beside these.
+            plain *= float(score.std()) / max(float(plain.std()), CERTAIN)
+        as_is = helped is None and weight == 1.0
+        found.append(right if as_is else with_sum(weight * score + (1.0 - weight) * plain, float(right.sum())))
     return found[0], found[1], most_errors(n_against)
 
 
@@ -255,10 +269,8 @@ def concentration(labels: FloatMatrix, codes: IntVector) -> float:
     Kullback-Leibler divergence of expected wrong labels from the class shares, over the logarithm of their number.
     """
     n_classes = labels.shape[1]
-    order = np.argsort(codes, kind="stable")
-    present, starts = np.unique(codes[order], return_index=True)
     expected = np.zeros((n_classes, n_classes))  # true labels in rows
-    expected[:, present] = np.add.reduceat(labels[order], starts, axis=0).T
+    np.add.at(expected.T, codes, labels)
     np.fill_diagonal(expected, 0.0)
     shares = np.tile(np.bincount(codes, minlength=n_classes) / len(codes), (n_classes, 1))
     np.fill_diagonal(shares, 0.0)
