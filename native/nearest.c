@@ -73,7 +73,7 @@ int64_t list_between(const int32_t *qkeys, int64_t n, int64_t from, int64_t to, 
                      const int32_t *row_of, int32_t *rows)
 {
     int64_t count = 0;
-    int32_t low = from > 0 ? (int32_t)from : 0, high = to < INT32_MAX ? (int32_t)to : INT32_MAX;
+    int32_t low = from > INT32_MIN ? (int32_t)from : INT32_MIN, high = to < INT32_MAX ? (int32_t)to : INT32_MAX;
     for (int64_t start = 0; start < n; start += BLOCK) {
         int64_t stop = start + BLOCK < n ? start + BLOCK : n;
         if (stop - start == BLOCK && !any_between(qkeys + start, low, high))
@@ -112,7 +112,7 @@ EXPORT void nearest_lists(const int32_t *qkeys, const int32_t *tolerances, const
         const int32_t *own = qkeys + q * stride;
         int64_t wanted = size + (n_excluded ? n_excluded : 1); /* excluded points may be among the nearest */
         int64_t bound = bound_of_kth(own, n, wanted < n ? wanted : n, near);
-        int64_t count = list_between(own, n, 0, bound + tolerances[q], excluded + q * n_excluded, n_excluded, row_of, near);
+        int64_t count = list_between(own, n, INT32_MIN, bound + tolerances[q], excluded + q * n_excluded, n_excluded, row_of, near);
         exact_distances(&source, near, exact, points ? n_points : n, count);
         if (source.failed)
             return;

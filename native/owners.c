@@ -182,7 +182,7 @@ static int64_t list_candidates(const Game *g, int32_t *qkeys, int64_t tolerance,
         int64_t first = starts[o], rows = starts[o + 1] - first;
         int64_t limit = bound_of_kth(qkeys + first, rows, g->k < rows ? g->k : rows, near + count) + tolerance;
         limit = limit < INT32_MAX ? limit : INT32_MAX - 1; /* without excluded ones */
-        count += list_between(qkeys + first, rows, 0, limit, NULL, 0, row_of + first, near + count);
+        count += list_between(qkeys + first, rows, INT32_MIN, limit, NULL, 0, row_of + first, near + count);
     }
     return count;
 }
