@@ -6,7 +6,9 @@ c with probability
     p = inflow + (1 - inflow - error rate) * eta,        eta ~ Beta(mean * size, (1 - mean) * size) over the rows
 
 where eta is the share of the true class c around the row. Noise moves both ends of its distribution inwards and leaves
-a sharp edge; classes that overlap fill the middle.
+a sharp edge; classes that overlap fill the middle. Where outcomes are drawn by lot, overlap has other shapes. So of two
+classes no noise and any distribution of p is one more explanation, at a price. Not of more: most noise that goes from
+each class to one other looks like it.
 """
 
 from __future__ import annotations
@@ -43,6 +45,10 @@ OFFSETS, OFFSET_SPREAD = np.array([-3.0, -2.25, -1.5, -0.75, 0.0, 0.75, 1.5, 2.2
 INFLOWS, INFLOW_SPREAD = np.array([0.4, 1.0, 2.5]), 0.7  # times the error rate shared out among all wrong classes
 TRICKLE = 0.05  # share of an even inflow that still comes from the others if nearly all comes from one
 MOST_INFLOW, MOST_TILT = 0.49, 1e6
+# What overlap of any shape costs, in nats: so many, and a part of what it gains on a Beta distribution without noise.
+# That grows with the rows, none of whose shapes is quite a Beta distribution: noise has to explain most of it.
+ANY_SHAPE, PART_OF_GAIN = 6.0, 0.2
+ROUNDS = 200  # of the fit of any shape: more change hundredths
 MOST_CLASSES = 20  # the largest; they tell enough, and each takes time
 AT_ONCE = 18  # error rates: arrays then stay in the processor's cache
 _EVEN: FloatVector = np.linspace(0.0, 1.0, 49)
@@ -188,8 +194,10 @@ def _of_two(tallies: list[FloatMatrix], shares: FloatVector) -> tuple[FloatVecto
     """From the tallies of the first of two classes: what flows into it is what the other one loses."""
     rates = [_rates(OFFSETS * side) for side in (shares[1], -shares[0])]
     fits = _likelihoods(tallies, rates[0], [(1.0, rates[1])], WORTH)[0] + _normal_logs(OFFSETS / OFFSET_SPREAD)
-    expected = _expected_offset(fits)
-    return _log_sum(fits, 1), np.stack([shares[1] * expected, -shares[0] * expected], axis=1)
+    expected, likelihood = _expected_offset(fits), _log_sum(fits, 1)
+    gain = WORTH * float(np.mean([_any_shape(tally[0]) for tally in tallies])) - likelihood[0]
+    likelihood[0] += np.logaddexp(0.0, (1.0 - PART_OF_GAIN) * gain - ANY_SHAPE)
+    return likelihood, np.stack([shares[1] * expected, -shares[0] * expected], axis=1)
 
 
 def _of_many(tallies: list[FloatMatrix], shares: FloatVector, n_classes: int) -> tuple[FloatVector, FloatMatrix]:
@@ -279,6 +287,17 @@ def _tally_likelihoods(tallies: FloatMatrix, rates: FloatVector, flows: Flows) -
             joined = found[0] if len(found) == 1 else _log_sum(np.stack(found), 0)
             fits[number, part] = np.einsum("k,pks->ps", rows, joined)
     return np.asarray(fits / trials)
+
+
+def _any_shape(tally: FloatVector) -> float:
+    """Logarithm of the likelihood of a tally, per trial, with the distribution of chances that fits best: by EM."""
+    trials = len(tally) - 1
+    counted = np.arange(trials + 1)[:, None]
+    chances = np.exp(np.log(CENTRES) * counted + np.log1p(-CENTRES) * (trials - counted))
+    parts = np.full(len(CENTRES), 1.0 / len(CENTRES))
+    for _ in range(ROUNDS):
+        parts *= tally / (chances @ parts) @ chances / tally.sum()
+    return float(tally @ np.log(chances @ parts)) / trials
 
 
 def _cells(means: FloatVector) -> FloatMatrix:
