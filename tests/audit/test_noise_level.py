@@ -70,7 +70,7 @@ def lot(rng, n=6000, scales=(10, 30)):
 
 
 def test_outcomes_drawn_by_lot_are_not_noise(rng, monkeypatch):
-    """No Beta distribution has two humps of such widths. Noise explains them in part, overlap of another shape fully."""
+    """No Beta distribution has such humps. Noise explains them in part, overlap of another shape fully."""
     votes, codes = lot(rng)
     likelihood = level_likelihood(votes, codes).likelihood
     assert likelihood[0] - likelihood[1:].max() > 2

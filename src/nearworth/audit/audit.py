@@ -23,7 +23,7 @@ from nearworth.audit.noise_model import make_features
 from nearworth.audit.predictions import class_answers, judge, most_errors, out_of_fold, sharper, worthwhile
 from nearworth.audit.result import BY_ROW, LabelAudit
 from nearworth.audit.target_model import LISTED_FOR_TARGETS, Space, TargetModel, fit_targets
-from nearworth.audit.votes import Voters, Votes, exact_copies, first_copies, joined, near_copies, vote_evidence
+from nearworth.audit.votes import Voters, Votes, agree, exact_copies, first_copies, joined, near_copies, vote_evidence
 from nearworth.engine.problem import Problem, make_training_set
 from nearworth.engine.run import LIST_BYTES, one_blas_thread
 from nearworth.engine.value import value, value_and_nearest
@@ -103,8 +103,8 @@ def audit_labels(
         predict like `pred_probs` or `predictions`: better on tables, for seconds to minutes of time. On more than 256
         columns, where neighbours do as well, and on huge sets it does nothing.
     groups : array, optional
-        A group for each row (a patient, a speaker, a video): rows of one group do not vote for each other. Rows that
-        are copies of each other, exactly or nearly, do not either: see `LabelAudit.copies`.
+        A group for each row (a patient, a speaker, a video): rows of one group do not vote for each other, and if most
+        groups have one label, their rows share one vote. Copies, exact or near, do both: see `LabelAudit.copies`.
     metric, metric_params, n_jobs, max_memory, progress
         As in `KNNShapley`.
     checkpoint : path, optional
@@ -241,8 +241,9 @@ def _neighbourhood(
     if group is not None:
         points = None if training.features is None else training.features.data
         voters = voters.without_own_group(group, k).measured(training.keys, points, k)
-    if copies is not None:
-        voters = voters.with_one_vote_per_group(copies.group, k)
+    witness = group if named is not None and agree(named, training.labels) else joined(None, copies)
+    if witness is not None:
+        voters = voters.with_one_vote_per_group(witness, k)
     trusted = None
     if X_val is not None or y_val is not None:
         in_engine, then = None, folder and folder / "validation"

@@ -6,9 +6,8 @@ c with probability
     p = inflow + (1 - inflow - error rate) * eta,        eta ~ Beta(mean * size, (1 - mean) * size) over the rows
 
 where eta is the share of the true class c around the row. Noise moves both ends of its distribution inwards and leaves
-a sharp edge; classes that overlap fill the middle. Where outcomes are drawn by lot, overlap has other shapes. So of two
-classes no noise and any distribution of p is one more explanation, at a price. Not of more: most noise that goes from
-each class to one other looks like it.
+a sharp edge; classes that overlap fill the middle. Outcomes drawn by lot have other shapes: of two classes no noise and
+any distribution of p is one more explanation, at a price. Of more, noise from each class to one other looks like it.
 """
 
 from __future__ import annotations
@@ -47,8 +46,7 @@ TRICKLE = 0.05  # share of an even inflow that still comes from the others if ne
 MOST_INFLOW, MOST_TILT = 0.49, 1e6
 # What overlap of any shape costs, in nats: so many, and a part of what it gains on a Beta distribution without noise.
 # That grows with the rows, none of whose shapes is quite a Beta distribution: noise has to explain most of it.
-ANY_SHAPE, PART_OF_GAIN = 6.0, 0.2
-ROUNDS = 200  # of the fit of any shape: more change hundredths
+ANY_SHAPE, PART_OF_GAIN, ROUNDS = 6.0, 0.2, 200  # more rounds of the fit change hundredths
 MOST_CLASSES = 20  # the largest; they tell enough, and each takes time
 AT_ONCE = 18  # error rates: arrays then stay in the processor's cache
 _EVEN: FloatVector = np.linspace(0.0, 1.0, 49)
@@ -176,9 +174,9 @@ def level_likelihood(votes: Sequence[IntMatrix], codes: IntVector) -> LevelFit:
     # By size, and classes of a size by how their votes are spread: what a class is called does not matter.
     order = np.lexsort((-np.einsum("ij,ij->j", votes[-1], votes[-1]), -shares))
     common = order[: max(2, int((shares >= RARE / len(shares)).sum()))]
-    very_many = len(common) > MOST_COLUMNS  # few rows each: a twentieth of them at a time lose alike
-    parts = [common[number :: MOST_CLASSES if very_many else len(common)] for number in range(MOST_CLASSES)]
-    parts = [part for part in parts if len(part)]
+    # Very many have few rows each: a twentieth of them at a time lose alike.
+    step = MOST_CLASSES if len(common) > MOST_COLUMNS else len(common)
+    parts = [part for number in range(MOST_CLASSES) if len(part := common[number::step])]
     two = len(common) == 2
     tallies = [_tallies(v, codes, parts[:1] if two else parts) for v in votes]
     weights = np.array([shares[part].sum() for part in parts])
@@ -291,8 +289,7 @@ def _tally_likelihoods(tallies: FloatMatrix, rates: FloatVector, flows: Flows) -
 
 def _any_shape(tally: FloatVector) -> float:
     """Logarithm of the likelihood of a tally, per trial, with the distribution of chances that fits best: by EM."""
-    trials = len(tally) - 1
-    counted = np.arange(trials + 1)[:, None]
+    counted, trials = np.arange(len(tally))[:, None], len(tally) - 1
     chances = np.exp(np.log(CENTRES) * counted + np.log1p(-CENTRES) * (trials - counted))
     parts = np.full(len(CENTRES), 1.0 / len(CENTRES))
     for _ in range(ROUNDS):

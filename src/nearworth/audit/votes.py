@@ -375,6 +375,13 @@ def joined(groups: IntVector | None, copies: Copies | None) -> IntVector | None:
     return together if together.any() else groups  # one group of all rows says nothing
 
 
+def agree(groups: IntVector, labels: npt.NDArray[Any]) -> bool:
+    """Whether most groups of several rows have one label: then these were labelled, and are wrong, as a whole."""
+    several = np.bincount(groups) > 1
+    n_labels = np.bincount(np.unique(np.stack([groups, labels]), axis=1)[0].astype(np.intp))
+    return bool((n_labels[several] == 1).sum() > several.sum() / 2)
+
+
 def near_threshold(distances: FloatMatrix) -> float:
     """t, from lists of distances in order (infinity where there are fewer)."""
     last = min(AROUND, distances.shape[1])
