@@ -10,7 +10,7 @@ from sklearn.metrics import average_precision_score
 from sklearn.neighbors import NearestNeighbors
 
 import nearworth as nw
-from nearworth.audit.votes import Copies, agree, exact_copies, joined, near_copies
+from nearworth.audit.votes import Copies, exact_copies, joined, near_copies
 from nearworth.neighbors.distances import first_duplicates
 
 
@@ -153,10 +153,10 @@ def test_rows_of_a_group_have_votes_of_their_own_if_their_labels_differ(rng):
     X, kinds, video = videos(rng, n_videos=60)
     rows = np.arange(len(X))
     whole, mixed = kinds[video], np.where(rows % 3 == 0, 1 - kinds[video], kinds[video])
-    assert agree(video, whole)
-    assert not agree(video, mixed)
-    assert not agree(rows, whole)  # groups of one row say nothing
-    assert agree(np.arange(4) // 2, np.array([0.5, 0.5, 2.5, 2.5]))  # targets
+    assert Copies(video).agree(whole)
+    assert not Copies(video).agree(mixed)
+    assert not Copies(rows).agree(whole)  # groups of one row say nothing
+    assert Copies(np.arange(4) // 2).agree(np.array([0.5, 0.5, 2.5, 2.5]))  # targets
     for labels, n_votes in ((whole, 1), (mixed, 8)):
         weights, lists = (getattr(nw.audit_labels(X, labels, groups=video)._voters, n) for n in ("weights", "rows"))
         nearest = video[lists[:, :8]]

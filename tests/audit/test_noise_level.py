@@ -69,22 +69,23 @@ def lot(rng, n=6000, scales=(10, 30)):
     return [np.stack([m - ones, ones], axis=1) for m, ones in zip(scales, seen, strict=True)], codes
 
 
-def test_outcomes_drawn_by_lot_are_not_noise(rng, monkeypatch):
+def test_outcomes_drawn_by_lot_are_not_noise(rng):
     """No Beta distribution has such humps. Noise explains them in part, overlap of another shape fully."""
-    votes, codes = lot(rng)
-    likelihood = level_likelihood(votes, codes).likelihood
-    assert likelihood[0] - likelihood[1:].max() > 2
-    monkeypatch.setattr(noise_level, "ANY_SHAPE", np.inf)
-    assert LEVELS[level_likelihood(votes, codes).likelihood.argmax()] > 0.1
+    found = level_likelihood(*lot(rng))
+    assert found.by_lot - found.likelihood.max() > 2
+    assert LEVELS[found.likelihood.argmax()] > 0.1
+
+
+def test_more_classes_have_no_such_explanation(rng):
+    assert level_likelihood(*drawn_votes(rng, 0.5, uniform_noise(0.1, 3), n=300)).by_lot == -np.inf
 
 
 @pytest.mark.parametrize(("level", "size"), [(0.1, 0.5), (0.1, 1.5), (0.25, 0.5)])
 @pytest.mark.parametrize("n", [1000, 6000])
 def test_noise_is_not_taken_for_overlap_of_any_shape(rng, level, size, n):
     votes, codes = drawn_votes(rng, size, uniform_noise(level, 2), n)
-    likelihood = level_likelihood(votes, codes).likelihood
-    assert level / 1.7 <= LEVELS[likelihood.argmax()] <= 1.7 * level
-    assert likelihood.max() - likelihood[0] > 2
+    found = level_likelihood(votes, codes)
+    assert found.likelihood.max() - found.by_lot > 2
 
 
 @pytest.mark.parametrize("chances", [[0.5], [0.3, 0.7], [0.0, 0.12, 0.9], np.linspace(0.05, 0.6, 30)])

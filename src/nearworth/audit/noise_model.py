@@ -102,9 +102,8 @@ class NoiseFit:
             by_score.sum(axis=0) + shifts / SHIFT_SPREAD**2,
             by_rate - self.class_shares * by_rate.sum() + surprise / RATE_SPREAD**2,
         ]
-        spreads = WEIGHT_SPREAD, MEAN_SPREAD, SHIFT_SPREAD, RATE_SPREAD
-        normal = zip((contrast, np.array([mean]), shifts, surprise), spreads, strict=True)
-        value = sum(float(off @ off) / (2.0 * spread**2) for off, spread in normal)
+        spreads = (contrast, WEIGHT_SPREAD), (mean[None], MEAN_SPREAD), (shifts, SHIFT_SPREAD), (surprise, RATE_SPREAD)
+        value = sum(float(off @ off) / (2.0 * spread**2) for off, spread in spreads)
         if len(preference_logs):
             by_preference = _with_diagonal(wrong[:, None] * preferences - counts, 0.0).ravel()
             scale = 3.0 * PREFERENCE_SPREAD**2  # of Student's t with 3 degrees of freedom, which allows large values

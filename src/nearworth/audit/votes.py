@@ -62,9 +62,7 @@ class Voters:
 
     @classmethod
     def of(cls, rows: npt.NDArray[np.int32], keys: FloatMatrix, n_neighbors: int) -> Voters:
-        weights = rank_weights(keys, n_neighbors)
-        weights[rows < 0] = 0.0
-        return cls(rows, keys, weights)
+        return cls(rows, keys, np.where(rows < 0, 0.0, rank_weights(keys, n_neighbors)))
 
     def measured(self, keys: Keys, queries: Any, n_neighbors: int) -> Voters:
         """With the distances of the metric to the nearest voters; inner products have none, and stay keys."""
@@ -298,6 +296,10 @@ class Copies:
         """Groups whose rows have different labels: at least one of them is wrong."""
         return [rows for rows in self.groups if (labels[rows] != labels[rows[0]]).any()]
 
+    def agree(self, labels: npt.NDArray[Any]) -> bool:
+        """Whether most groups have one label: then these were labelled, and are wrong, as a whole."""
+        return 2 * len(self.contradictions(labels)) < len(self.groups)
+
     def are_many_beyond(self, exact: Copies | None) -> bool:
         """Whether many rows have more copies here than there are exact ones."""
         sizes = np.bincount(self.group)[self.group]
@@ -373,13 +375,6 @@ def joined(groups: IntVector | None, copies: Copies | None) -> IntVector | None:
     edges = coo_array((np.ones(len(groups)), (groups, n_groups + copies.group)), shape=(size, size))
     together = np.unique(connected_components(edges, directed=False)[1][groups], return_inverse=True)[1]
     return together if together.any() else groups  # one group of all rows says nothing
-
-
-def agree(groups: IntVector, labels: npt.NDArray[Any]) -> bool:
-    """Whether most groups of several rows have one label: then these were labelled, and are wrong, as a whole."""
-    several = np.bincount(groups) > 1
-    n_labels = np.bincount(np.unique(np.stack([groups, labels]), axis=1)[0].astype(np.intp))
-    return bool((n_labels[several] == 1).sum() > several.sum() / 2)
 
 
 def near_threshold(distances: FloatMatrix) -> float:
