@@ -6,10 +6,11 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from scipy.stats import beta
 from sklearn.metrics import average_precision_score
 
 import nearworth as nw
-from nearworth.audit import votes
+from nearworth.audit import noise_level, votes
 from nearworth.audit.noise_level import fitted_rows
 from noisy_labels import blobs
 
@@ -290,3 +291,29 @@ def test_votes_of_very_many_classes_take_little_memory():
     new = audit.check(X[:5] + 0.01, y[:5])
     assert new.label_probabilities.shape == (5, 1000)
     assert len(audit.explain(0).value_under) == 1000
+
+
+def defaults(rng, n=3000):
+    """Rows of two classes drawn by lot: a chance of 0.2 to 0.6 for most, of 0.9 for a corner."""
+    X = rng.random(size=(n, 2))
+    chances = np.where(X[:, 0] > 0.85, beta.ppf(X[:, 1], 12, 1.5), beta.ppf(X[:, 1], 5, 8))
+    return X, (rng.random(n) < chances).astype(int)
+
+
+def test_outcomes_drawn_by_lot_are_not_counted_as_wrong(rng, monkeypatch):
+    """The ranking is the one there would be without this explanation; only how sure it is changes."""
+    X, y = defaults(rng)
+    audit = nw.audit_labels(X, y)
+    assert audit._model.by_lot > 0.9
+    assert audit.n_errors.estimate is None
+    assert audit.n_errors.lower < 10
+    assert not len(audit.suspects())
+    assert not len(audit.suspects(max_fdr=0.2))
+    monkeypatch.setattr(noise_level, "ANY_SHAPE", np.inf)
+    sure = nw.audit_labels(X, y)
+    assert sure._model.by_lot == 0
+    assert len(sure.suspects()) > 100
+    np.testing.assert_array_equal(audit.ranking(), sure.ranking())
+    checked, sure_checked = (a.check(X[:300] + 0.01, y[:300]) for a in (audit, sure))
+    assert checked.n_errors.lower < 1 <= sure_checked.n_errors.lower
+    np.testing.assert_allclose(1 - checked.quality, (1 - audit._model.by_lot) * (1 - sure_checked.quality), atol=1e-12)

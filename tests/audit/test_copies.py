@@ -122,6 +122,49 @@ def test_groups_do_not_vote_for_each_other(rng):
     assert grouped.explain(3).value == pytest.approx(grouped.value[3])
 
 
+def videos(rng, n_videos=300, size=8, n_classes=2):
+    """Frames near each other, the class of each video, and the videos."""
+    kinds = rng.integers(0, n_classes, n_videos)
+    centres = 1.6 * rng.normal(size=(n_classes, 3, 8))[kinds, rng.integers(0, 3, n_videos)]
+    centres += rng.normal(size=(n_videos, 8))
+    frames = np.repeat(centres, size, axis=0) + 0.15 * rng.normal(size=(n_videos * size, 8))
+    return frames, kinds, np.repeat(np.arange(n_videos), size)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_groups_that_are_wrong_as_a_whole_are_counted(n_classes, rng):
+    """If each frame had a vote, the eight of a video would agree, right or wrong: nothing would look like noise."""
+    X, kinds, video = videos(rng, n_classes=n_classes)
+    given = nw.add_label_noise(kinds, 0.15, "uniform", 1)[video]
+    wrong = given != kinds[video]
+    audit = nw.audit_labels(X, given, groups=video)
+    assert 0.5 * wrong.sum() < (1 - audit.quality).sum() < 1.5 * wrong.sum()
+    assert audit.n_errors.lower < wrong.sum() < audit.n_errors.upper
+    listed = audit.suspects()
+    assert wrong[listed].sum() > 0.4 * wrong.sum()
+    assert wrong[listed].mean() > 0.75
+    assert len(audit.suspects(max_fdr=0.1))
+    none = nw.audit_labels(X, kinds[video], groups=video)
+    assert none.n_errors.lower < 0.02 * len(X)
+    assert not len(none.suspects(max_fdr=0.1))
+
+
+def test_rows_of_a_group_have_votes_of_their_own_if_their_labels_differ(rng):
+    X, kinds, video = videos(rng, n_videos=60)
+    rows = np.arange(len(X))
+    whole, mixed = kinds[video], np.where(rows % 3 == 0, 1 - kinds[video], kinds[video])
+    assert Copies(video).agree(whole)
+    assert not Copies(video).agree(mixed)
+    assert not Copies(rows).agree(whole)  # groups of one row say nothing
+    assert Copies(np.arange(4) // 2).agree(np.array([0.5, 0.5, 2.5, 2.5]))  # targets
+    for labels, n_votes in ((whole, 1), (mixed, 8)):
+        weights, lists = (getattr(nw.audit_labels(X, labels, groups=video)._voters, n) for n in ("weights", "rows"))
+        nearest = video[lists[:, :8]]
+        together = (nearest == nearest[:, :1]).all(axis=1)  # all frames of one other video come first
+        np.testing.assert_allclose(weights[together, :8].sum(axis=1), n_votes / 10)
+        assert together.sum() > 100
+
+
 def test_groups_and_copies_are_joined():
     copies = Copies(np.array([0, 1, 1, 2, 3, 4]))
     assert joined(None, None) is None

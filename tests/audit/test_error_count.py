@@ -77,3 +77,12 @@ def test_caution_survives_rounding():
     np.testing.assert_allclose(cautious(np.array([1 - 1e-16, 1 + 2.3e-16]), np.array([0, 1])), 1.0)
     lonely = cautious(np.array([1e-30]), np.array([0]))
     assert 0.3 < lonely[0] < 0.7  # one row of its class, whatever is thought of it
+
+
+def test_a_chance_that_nothing_is_wrong():
+    right, weights = np.full((1, 1000), 0.8), np.ones(1)
+    counts = [count_errors(right, weights, 300.0, none=none) for none in (0.0, 0.01, 0.3, 1.0)]
+    assert [count.estimate for count in counts[:3]] == pytest.approx([200.0, 198.0, None])
+    lower = [count.lower for count in counts]
+    assert lower[0] > lower[1] > 80
+    assert lower[2:] == [0, 0]  # more than one chance in forty

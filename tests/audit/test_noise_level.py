@@ -61,6 +61,46 @@ def test_overlap_is_not_noise(rng, size):
     assert likelihood.max() - likelihood[LEVELS >= 0.1].max() > 3
 
 
+def lot(rng, n=6000, scales=(10, 30)):
+    """Votes and labels drawn by lot, like credit card defaults: most rows have a chance of 0.2 to 0.6, some of 0.9."""
+    chances = np.where(rng.random(n) < 0.85, rng.beta(7, 11.5, n), rng.beta(12, 1.5, n))
+    codes = (rng.random(n) < chances).astype(int)
+    seen = [rng.binomial(m, chances) for m in scales]
+    return [np.stack([m - ones, ones], axis=1) for m, ones in zip(scales, seen, strict=True)], codes
+
+
+def test_outcomes_drawn_by_lot_are_not_noise(rng):
+    """No Beta distribution has such humps. Noise explains them in part, overlap of another shape fully."""
+    found = level_likelihood(*lot(rng))
+    assert found.by_lot - found.likelihood.max() > 2
+    assert LEVELS[found.likelihood.argmax()] > 0.1
+
+
+def test_more_classes_have_no_such_explanation(rng):
+    assert level_likelihood(*drawn_votes(rng, 0.5, uniform_noise(0.1, 3), n=300)).by_lot == -np.inf
+
+
+@pytest.mark.parametrize(("level", "size"), [(0.1, 0.5), (0.1, 1.5), (0.25, 0.5)])
+@pytest.mark.parametrize("n", [1000, 6000])
+def test_noise_is_not_taken_for_overlap_of_any_shape(rng, level, size, n):
+    votes, codes = drawn_votes(rng, size, uniform_noise(level, 2), n)
+    found = level_likelihood(votes, codes)
+    assert found.likelihood.max() - found.by_lot > 2
+
+
+@pytest.mark.parametrize("chances", [[0.5], [0.3, 0.7], [0.0, 0.12, 0.9], np.linspace(0.05, 0.6, 30)])
+def test_no_distribution_of_chances_fits_better_than_any_shape(rng, chances):
+    trials, n = 31, 400
+    tally = np.bincount(rng.binomial(trials, rng.choice(chances, n)), minlength=trials + 1).astype(float)
+    best = noise_level._any_shape(tally) * trials
+    rates = np.repeat([0.0, 0.1, 0.3], 3)
+    inflows = np.tile([0.0, 0.1, 0.3], 3)
+    assert best > noise_level._tally_likelihoods(tally[None], rates, [(1.0, inflows)]).max() * trials - 1.0
+    counts = np.arange(trials + 1)
+    choose = gammaln(trials + 1) - gammaln(counts + 1) - gammaln(trials - counts + 1)
+    assert best <= tally @ np.log(np.maximum(tally, 1) / n) - tally @ choose  # the shares themselves
+
+
 def test_two_classes_that_lose_unequally(rng):
     votes, codes = drawn_votes(rng, 0.4, [[0.97, 0.03], [0.27, 0.73]])
     found = level_likelihood(votes, codes)

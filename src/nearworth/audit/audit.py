@@ -23,7 +23,7 @@ from nearworth.audit.noise_model import make_features
 from nearworth.audit.predictions import class_answers, judge, most_errors, out_of_fold, sharper, worthwhile
 from nearworth.audit.result import BY_ROW, LabelAudit
 from nearworth.audit.target_model import LISTED_FOR_TARGETS, Space, TargetModel, fit_targets
-from nearworth.audit.votes import Voters, Votes, exact_copies, first_copies, joined, near_copies, vote_evidence
+from nearworth.audit.votes import Copies, Voters, Votes, exact_copies, first_copies, joined, near_copies, vote_evidence
 from nearworth.engine.problem import Problem, make_training_set
 from nearworth.engine.run import LIST_BYTES, one_blas_thread
 from nearworth.engine.value import value, value_and_nearest
@@ -103,8 +103,8 @@ def audit_labels(
         predict like `pred_probs` or `predictions`: better on tables, for seconds to minutes of time. On more than 256
         columns, where neighbours do as well, and on huge sets it does nothing.
     groups : array, optional
-        A group for each row (a patient, a speaker, a video): rows of one group do not vote for each other. Rows that
-        are copies of each other, exactly or nearly, do not either: see `LabelAudit.copies`.
+        A group for each row (a patient, a speaker, a video): rows of one group do not vote for each other, and if most
+        groups have one label, their rows share one vote. Copies, exact or near, do both: see `LabelAudit.copies`.
     metric, metric_params, n_jobs, max_memory, progress
         As in `KNNShapley`.
     checkpoint : path, optional
@@ -162,8 +162,7 @@ def _audit_classes(near: dict[str, Any], predicted: FloatMatrix | None, predict:
     voters, copies, trusted = near["_voters"], near["copies"], near["_trusted"]
     of_classes = near["_estimator"].training_set_.classes
     codes, labels = of_classes.codes, of_classes.labels
-    n_rows, n_classes = len(codes), len(labels)
-    priors = np.bincount(codes) / n_rows
+    n_rows, n_classes, priors = len(codes), len(labels), np.bincount(codes) / len(codes)
     if trusted is not None:
         trusted = trusted, of_classes.encode(near["_validation"][1], "y_val", len(trusted.rows))[0]
     predictions = ([] if predicted is None else [predicted]) + ([] if predict is None else predict(codes))
@@ -173,24 +172,30 @@ def _audit_classes(near: dict[str, Any], predicted: FloatMatrix | None, predict:
     own, taken = (codes, priors) if columns is None else (columns.given, columns.rows)
     if columns is not None:
         predictions = [columns.take(p) for p in predictions]
-    some = fitted_rows(n_rows)
     near_by = max(1, min(SCALES[0], n_rows // (WITHIN * n_classes)))
     sizes = [min(near_by * size // SCALES[0], n_rows - 1) for size in SCALES]
-    counts = [voters.label_counts(some, codes, n_classes, size) for size in sizes]
+    counts = [voters.label_counts(fitted_rows(n_rows), codes, n_classes, size) for size in sizes]
     mixed = [(p + PROBABILITY_FLOOR * taken) / (1.0 + PROBABILITY_FLOOR) for p in predictions]
     with one_blas_thread():  # many small products: threads would only wait for each other
         votes, helped = label_posterior(make_features(shares, squared=shares[2]), own, counts, columns), None
         if predictions:
             helped = with_more_evidence(votes, make_features([*shares, *mixed], squared=shares[2]), own, columns)
-        quality, for_lists, at_most = judge(votes, helped, own, predictions, columns)
+        *judged, most = judge(votes, helped, own, predictions, columns)
+    quality, for_lists = unless_by_lot(votes.by_lot, *judged)
     return LabelAudit(
         **class_answers(labels, codes, columns, shares, helped or votes, quality),
-        n_errors=count_errors(votes.right, votes.weights, at_most, copies and copies.fewest_errors(codes)),
+        n_errors=count_errors(votes.right, votes.weights, most, copies and copies.fewest_errors(codes), votes.by_lot),
         classes=labels,
         _for_lists=for_lists,
         _model=votes if trusted is None else None,
         **near,
     )
+
+
+def unless_by_lot(by_lot: float, *right: FloatVector) -> list[FloatVector]:
+    """P(right), and the same for lists, which weigh hypotheses more sharply, if all may be right: with P `by_lot`."""
+    chances = by_lot, sharper(np.array([by_lot, 1.0 - by_lot]))[0]
+    return [chance + (1.0 - chance) * p for chance, p in zip(chances, right, strict=True)]
 
 
 def _audit_targets(near: dict[str, Any], predicted: FloatVector | None, predict: Predict | None) -> LabelAudit:
@@ -241,8 +246,9 @@ def _neighbourhood(
     if group is not None:
         points = None if training.features is None else training.features.data
         voters = voters.without_own_group(group, k).measured(training.keys, points, k)
-    if copies is not None:
-        voters = voters.with_one_vote_per_group(copies.group, k)
+    witness = group if named is not None and Copies(named).agree(training.labels) else joined(None, copies)
+    if witness is not None:
+        voters = voters.with_one_vote_per_group(witness, k)
     trusted = None
     if X_val is not None or y_val is not None:
         in_engine, then = None, folder and folder / "validation"
@@ -352,10 +358,11 @@ def check_rows(audit: LabelAudit, X_new: Any, y_new: Any) -> LabelAudit:
         shares, columns = vote_evidence(voters, given, problem.labels, audit._voters, reverse_of)
         own = given if columns is None else columns.given
         found = model.judge(make_features(shares, squared=shares[2]), own)
-        answers = class_answers(audit.classes, given, columns, shares, found, found.quality)
-        n_against = float((answers["suggested"] != answers["given"]).sum())
-        answers["n_errors"] = count_errors(found.right, found.weights, most_errors(n_against))
-        answers["_for_lists"] = np.minimum(sharper(found.weights) @ found.right, 1.0)
+        sharp = np.minimum(sharper(found.weights) @ found.right, 1.0)
+        quality, for_lists = unless_by_lot(found.by_lot, found.quality, sharp)
+        answers = class_answers(audit.classes, given, columns, shares, found, quality) | {"_for_lists": for_lists}
+        most = most_errors(float((answers["suggested"] != answers["given"]).sum()))
+        answers["n_errors"] = count_errors(found.right, found.weights, most, none=found.by_lot)
     # What new rows are worth for predicting the audited ones, whose labels need not be among the new ones.
     training, audited = make_training_set(X_new, y_new, exact), audit._features.data
     labels = audit.given if training.classes is None else training.classes.encode(audit.given, "y", len(audit))[0]

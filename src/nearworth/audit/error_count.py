@@ -70,17 +70,18 @@ class ErrorCount:
         return ends if self.estimate is None else f"about {self.estimate:,.0f} ({ends})"
 
 
-def count_errors(right: FloatMatrix, weights: FloatVector, most: float, fewest: int | None = None) -> ErrorCount:
+def count_errors(right: FloatMatrix, weights: Any, most: float, fewest: Any = None, none: float = 0.0) -> ErrorCount:
     """The number of wrong labels, given how likely each is right under each model, and weights of the models.
 
     The lower end joins three uncertainties: which model holds, which labels are wrong if it does (a sum of independent
     events), and that models are only models. It is that of a mixture of normal distributions, one per model. The upper
     end is `most`, which rests on no model of how labels get wrong. Between the two, only where the expected number is
-    near `most` do the data tell it. At least `fewest` are known to be wrong, of copies that contradict each other.
+    near `most` do the data tell it. At least `fewest` are wrong: contradictory copies. P(no errors) is `none`.
     """
     n = right.shape[1]
     means = n - right.sum(axis=1)
     spreads = np.sqrt((right * (1.0 - right)).sum(axis=1) + (MISFIT * means) ** 2 + 1.0)
+    means, spreads, weights = np.append(means, 0.0), np.append(spreads, 1.0), np.append((1 - none) * weights, none)
     ends = float((means - 9 * spreads).min()), float((means + 9 * spreads).max())
     low = brentq(lambda count: weights @ ndtr((count - means) / spreads) - (1 - LEVEL) / 2, *ends)
     estimate = float(np.clip(weights @ means, 0.0, n))

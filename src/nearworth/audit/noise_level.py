@@ -6,18 +6,18 @@ c with probability
     p = inflow + (1 - inflow - error rate) * eta,        eta ~ Beta(mean * size, (1 - mean) * size) over the rows
 
 where eta is the share of the true class c around the row. Noise moves both ends of its distribution inwards and leaves
-a sharp edge; classes that overlap fill the middle.
+a sharp edge; classes that overlap fill the middle. Outcomes drawn by lot have any shape: see `ANY_SHAPE`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import betainc, softmax
+from scipy.special import betainc, expit, logsumexp, softmax
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix, IntVector
 from nearworth.audit.noise_model import MANY_CLASSES, RARE, NoiseFit, NoiseModel
@@ -43,6 +43,9 @@ OFFSETS, OFFSET_SPREAD = np.array([-3.0, -2.25, -1.5, -0.75, 0.0, 0.75, 1.5, 2.2
 INFLOWS, INFLOW_SPREAD = np.array([0.4, 1.0, 2.5]), 0.7  # times the error rate shared out among all wrong classes
 TRICKLE = 0.05  # share of an even inflow that still comes from the others if nearly all comes from one
 MOST_INFLOW, MOST_TILT = 0.49, 1e6
+# Of two classes p may have any distribution, without noise, for so many nats and a part of what it gains on a Beta
+# distribution: no data have quite that. Of more classes, noise from each class to one other would look like it.
+ANY_SHAPE, PART_OF_GAIN, ROUNDS = 6.0, 0.2, 200  # more rounds of the fit change hundredths
 MOST_CLASSES = 20  # the largest; they tell enough, and each takes time
 AT_ONCE = 18  # error rates: arrays then stay in the processor's cache
 _EVEN: FloatVector = np.linspace(0.0, 1.0, 49)
@@ -72,11 +75,10 @@ class Posterior:
     right: FloatMatrix  # P(given label is right), one line per hypothesis
     evidence: FloatMatrix  # P(true label | evidence without the given label)
     labels: FloatMatrix  # P(true label | evidence and given label)
+    by_lot: float = 0.0  # P(all labels are right, outcomes drawn by lot); apart from the above: ranks stay the same
 
     @classmethod
-    def of(
-        cls, hypotheses: Any, models: Any, weights: FloatVector, features: FloatMatrix, codes: IntVector
-    ) -> Posterior:
+    def of(cls, hypotheses: Any, models: Any, weights: Any, features: FloatMatrix, codes: IntVector) -> Posterior:
         _, n_rows, n_classes = features.shape
         evidence, labels = np.zeros((n_rows, n_classes)), np.zeros((n_rows, n_classes))
         right = np.empty((len(models), n_rows))
@@ -89,7 +91,7 @@ class Posterior:
 
     def judge(self, features: FloatMatrix, codes: IntVector) -> Posterior:
         """What they make of other rows."""
-        return Posterior.of(self.hypotheses, self.models, self.weights, features, codes)
+        return replace(Posterior.of(self.hypotheses, self.models, self.weights, features, codes), by_lot=self.by_lot)
 
     @property
     def quality(self) -> FloatVector:
@@ -101,6 +103,7 @@ class LevelFit(NamedTuple):
 
     likelihood: FloatVector  # logarithm, up to a constant
     offsets: FloatMatrix  # levels x classes: how far the error rate of each class is off it, in the logit of 2 e
+    by_lot: float = -np.inf  # the same logarithm without noise and with overlap of any shape
 
 
 def fitted_rows(n_rows: int) -> IntVector:
@@ -134,7 +137,8 @@ def label_posterior(
     weights = softmax(prior - losses)
     chosen = np.flatnonzero(weights > NEGLIGIBLE).tolist()
     kept = [hypotheses[number] for number in chosen], [models[number] for number in chosen]
-    return Posterior.of(*kept, weights[chosen] / weights[chosen].sum(), features, codes)
+    by_lot = expit(counted.by_lot - losses[0] - logsumexp(prior - losses))  # labels are as likely as with least noise
+    return replace(Posterior.of(*kept, weights[chosen] / weights[chosen].sum(), features, codes), by_lot=by_lot)
 
 
 def with_more_evidence(
@@ -170,18 +174,19 @@ def level_likelihood(votes: Sequence[IntMatrix], codes: IntVector) -> LevelFit:
     # By size, and classes of a size by how their votes are spread: what a class is called does not matter.
     order = np.lexsort((-np.einsum("ij,ij->j", votes[-1], votes[-1]), -shares))
     common = order[: max(2, int((shares >= RARE / len(shares)).sum()))]
-    very_many = len(common) > MOST_COLUMNS  # few rows each: a twentieth of them at a time lose alike
-    parts = [common[number :: MOST_CLASSES if very_many else len(common)] for number in range(MOST_CLASSES)]
-    parts = [part for part in parts if len(part)]
+    step = MOST_CLASSES if len(common) > MOST_COLUMNS else len(common)  # very many have few rows: twentieths lose alike
+    parts = [part for number in range(MOST_CLASSES) if len(part := common[number::step])]
     two = len(common) == 2
     tallies = [_tallies(v, codes, parts[:1] if two else parts) for v in votes]
     weights = np.array([shares[part].sum() for part in parts])
     weights /= weights.sum()
     likelihood, found = _of_two(tallies, weights) if two else _of_many(tallies, weights, len(common))
+    gain = WORTH * float(np.mean([_any_shape(tally[0]) for tally in tallies])) - likelihood[0]
+    by_lot = likelihood[0] + (1.0 - PART_OF_GAIN) * gain - ANY_SHAPE if two else -np.inf
     offsets = np.zeros((len(LEVELS), len(shares)))
     for part, off in zip(parts, found.T, strict=True):
         offsets[:, part] = off[:, None]
-    return LevelFit(likelihood, offsets)
+    return LevelFit(likelihood, offsets, by_lot)
 
 
 def _of_two(tallies: list[FloatMatrix], shares: FloatVector) -> tuple[FloatVector, FloatMatrix]:
@@ -279,6 +284,16 @@ def _tally_likelihoods(tallies: FloatMatrix, rates: FloatVector, flows: Flows) -
             joined = found[0] if len(found) == 1 else _log_sum(np.stack(found), 0)
             fits[number, part] = np.einsum("k,pks->ps", rows, joined)
     return np.asarray(fits / trials)
+
+
+def _any_shape(tally: FloatVector) -> float:
+    """Logarithm of the likelihood of a tally, per trial, with the distribution of chances that fits best: by EM."""
+    counted, trials = np.arange(len(tally))[:, None], len(tally) - 1
+    chances = np.exp(np.log(CENTRES) * counted + np.log1p(-CENTRES) * (trials - counted))
+    parts = np.full(len(CENTRES), 1.0 / len(CENTRES))
+    for _ in range(ROUNDS):
+        parts *= tally / (chances @ parts) @ chances / tally.sum()
+    return float(tally @ np.log(chances @ parts)) / trials
 
 
 def _cells(means: FloatVector) -> FloatMatrix:

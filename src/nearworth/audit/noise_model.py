@@ -102,17 +102,11 @@ class NoiseFit:
             by_score.sum(axis=0) + shifts / SHIFT_SPREAD**2,
             by_rate - self.class_shares * by_rate.sum() + surprise / RATE_SPREAD**2,
         ]
-        value = (
-            _normal_loss(contrast, WEIGHT_SPREAD)
-            + _normal_loss(np.array([mean]), MEAN_SPREAD)
-            + _normal_loss(shifts, SHIFT_SPREAD)
-            + _normal_loss(surprise, RATE_SPREAD)
-        )
+        spreads = (contrast, WEIGHT_SPREAD), (mean[None], MEAN_SPREAD), (shifts, SHIFT_SPREAD), (surprise, RATE_SPREAD)
+        value = sum(float(off @ off) / (2.0 * spread**2) for off, spread in spreads)
         if len(preference_logs):
             by_preference = _with_diagonal(wrong[:, None] * preferences - counts, 0.0).ravel()
-            scale = (
-                3.0 * PREFERENCE_SPREAD**2
-            )  # of Student's t with 3 degrees of freedom: large values are not ruled out
+            scale = 3.0 * PREFERENCE_SPREAD**2  # of Student's t with 3 degrees of freedom, which allows large values
             slopes.append(by_preference + price * (4.0 * preference_logs / (scale + preference_logs**2)))
             value += price * (2.0 * float(np.log1p(preference_logs**2 / scale).sum()))
         return value - fit, np.concatenate(slopes)
@@ -163,7 +157,3 @@ def _with_diagonal(matrix: FloatMatrix, diagonal: FloatVector | float) -> FloatM
     """The matrix itself, changed."""
     matrix.reshape(-1)[:: len(matrix) + 1] = diagonal
     return matrix
-
-
-def _normal_loss(off: FloatVector, spread: float) -> float:
-    return float(off @ off) / (2.0 * spread**2)

@@ -62,9 +62,7 @@ class Voters:
 
     @classmethod
     def of(cls, rows: npt.NDArray[np.int32], keys: FloatMatrix, n_neighbors: int) -> Voters:
-        weights = rank_weights(keys, n_neighbors)
-        weights[rows < 0] = 0.0
-        return cls(rows, keys, weights)
+        return cls(rows, keys, np.where(rows < 0, 0.0, rank_weights(keys, n_neighbors)))
 
     def measured(self, keys: Keys, queries: Any, n_neighbors: int) -> Voters:
         """With the distances of the metric to the nearest voters; inner products have none, and stay keys."""
@@ -297,6 +295,10 @@ class Copies:
     def contradictions(self, labels: npt.NDArray[Any]) -> list[IntVector]:
         """Groups whose rows have different labels: at least one of them is wrong."""
         return [rows for rows in self.groups if (labels[rows] != labels[rows[0]]).any()]
+
+    def agree(self, labels: npt.NDArray[Any]) -> bool:
+        """Whether most groups have one label: then these were labelled, and are wrong, as a whole."""
+        return 2 * len(self.contradictions(labels)) < len(self.groups)
 
     def are_many_beyond(self, exact: Copies | None) -> bool:
         """Whether many rows have more copies here than there are exact ones."""
