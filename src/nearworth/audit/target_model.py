@@ -1,10 +1,12 @@
 """Continuous targets: how far each is from what others suggest, and how likely that makes an error.
 
-A row's suggestion is the mean target of its neighbours in both directions, weighted as votes are, joined with the
-predictions of models if there are any. Right targets are Student-t around it, in units of the local scale. Wrong ones
-are anywhere: nine in ten Student-t and wider than the targets themselves, one in ten at any order of magnitude. If many
-are right once divided by 10, 100, 1000, a tenth ... or -1, a slip of that kind is a third possibility. All of this
-holds for targets as they are or for their asinh, around zero or the median, whichever fits best.
+A row's suggestion is the mean target of its neighbours in both directions, weighted as votes are. Neighbours lie
+elsewhere, which is corrected for: differences from their targets are regressed on differences from their features (a
+partially linear model, as Robinson's). Predictions of models, if there are any, are joined with it. Right targets are
+Student-t around it, in units of the local scale. Wrong ones are anywhere: nine in ten Student-t and wider than the
+targets themselves, one in ten at any order of magnitude. If many are right once divided by 10, 100, 1000, a tenth ...
+or -1, a slip of that kind is a third possibility. All of this holds for targets as they are or for their asinh, around
+zero or the median, whichever fits best.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import nnls
+from scipy.sparse import csr_array, diags_array
 from scipy.special import beta
 
 from nearworth._common.types import FloatMatrix, FloatVector
@@ -35,9 +38,15 @@ GAIN = 3.0  # nats by which asinh must fit better, and per row, around zero and 
 GAIN_AROUND_ZERO, GAIN_AROUND_MEDIAN = 0.03, 0.15  # more for the second, whose tails wrong targets can feign
 FACTORS = (10.0, 100.0, 1000.0, 0.1, 0.01, 0.001, -1.0)  # decimal points and signs
 SLIP_GAIN, SLIP_GAIN_EACH, BESIDE = 10.0, 0.2, 2.0  # nats, in all and per slip, beyond half and twice the factor
-MOST_SLIPS = 0.1  # of the rows: more are no slips
-ODD_SHARE = 0.01  # of right targets may look wrong
+MOST_SLIPS, LITTLE = 0.1, 1e-6  # of the rows: more are no slips; rows that a prior of no weight counts for
+ODD_SHARE = 0.02  # of right targets may look wrong
 OVERCOUNT, UNDERCOUNT = 2.0, 4.0  # factors by which the number of wrong targets may be too high beyond these, too low
+KNOTS, ROWS_PER_SLOPE, MOST_NUMBERS = (
+    6,
+    20,
+    2**24,
+)  # per column: pieces of its slope, fewer if rows are few or very many
+RIDGE, ROUNDING = 0.005, 1e-12  # penalties on slopes: of the square sums of differences, and of features
 
 
 class Space(NamedTuple):
@@ -65,14 +74,11 @@ class _Ground(NamedTuple):
 
     space: Space
     targets: FloatVector
-    near: FloatVector  # in the space, drawn in
+    near: FloatVector  # in the space, drawn in, less the trend
     sizes: FloatVector  # of residuals
     width: float  # of right residuals, in units of the local scale
-
-    def scale(self, voters: Voters) -> FloatVector:
-        """How far right targets are from suggestions: half from the neighbours, half from all."""
-        sizes = np.nanmedian(np.where(voters.rows >= 0, self.sizes[voters.rows], np.nan), axis=1)
-        return np.asarray((sizes + _typical(self.sizes)) * self.width)
+    knots: FloatMatrix  # of the trend
+    slopes: FloatVector
 
 
 class _Fit(NamedTuple):
@@ -106,16 +112,60 @@ class TargetModel(NamedTuple):
     factors: list[float]  # of slips
     weights: FloatVector  # shares of right, wrong and slipped targets
 
-    def check(self, targets: FloatVector, voters: Voters, suggested: FloatVector) -> TargetModel:
-        """New targets, from their neighbours among the rows of the fit and what these suggest in its space."""
-        fit = _Fit.of(self.ground, targets, suggested, self.ground.scale(voters))
+    def check(self, targets: FloatVector, voters: Voters, means: FloatVector, columns: FloatMatrix) -> TargetModel:
+        """New targets, from their features, their neighbours among the rows of the fit, and the means of `near`."""
+        ground = self.ground
+        suggested = means + _bent(columns, ground.knots) @ ground.slopes
+        fit = _Fit.of(ground, targets, suggested, _local_scale(ground.sizes, voters) * ground.width)
         return _answer(fit, targets, self.factors, self.weights)
 
 
-def fit_targets(voters: Voters, targets: FloatVector, predict: Predict | None = None) -> TargetModel:
-    """Suggestions in the space that fits best, and a mixture of right, wrong and slipped targets, fitted by EM."""
-    fit = _fit(voters, targets, _best_space(voters, targets), predict)
+def fit_targets(
+    voters: Voters, targets: FloatVector, columns: FloatMatrix, predict: Predict | None = None
+) -> TargetModel:
+    """Suggestions in the space that fits best, and a mixture of right, wrong and slipped targets, fitted by EM.
+
+    Columns are those features, if any, whose trend corrects what neighbours suggest.
+    """
+    around = _Around.of(voters, columns)
+    fit = _fit(around, targets, _best_space(around, targets), predict)
     return _answer(fit, targets, _slips(fit, targets))
+
+
+class _Around(NamedTuple):
+    """Of each row, its neighbours and the rows that have it as one; and how its features differ from theirs."""
+
+    voters: Voters
+    means: Any  # sparse: from targets to weighted means of those around each row
+    knots: FloatMatrix
+    bent: FloatMatrix
+    moved: FloatMatrix
+
+    @classmethod
+    def of(cls, voters: Voters, columns: FloatMatrix) -> _Around:
+        n, size = voters.rows.shape
+        found = voters.weights.ravel(), np.maximum(voters.rows, 0).ravel(), np.arange(0, n * size + 1, size)
+        votes = csr_array(found, shape=(n, n))
+        votes = votes + votes.T
+        means = diags_array(1.0 / votes.sum(axis=1)) @ votes
+        per_column = n // ROWS_PER_SLOPE // max(1, columns.shape[1]), MOST_NUMBERS // max(1, columns.size)
+        n_knots = min(KNOTS, *per_column)
+        columns = columns if n_knots else columns[:, :0]
+        knots = np.quantile(columns, np.arange(max(1, n_knots)) / max(1, n_knots), axis=0)
+        bent = _bent(columns, knots)
+        return cls(voters, means, knots, bent, bent - means @ bent)
+
+    def slopes(self, targets: FloatVector) -> FloatVector:
+        """How targets differ from means around them, by ridge regression on how features do."""
+        gram = self.moved.T @ self.moved
+        penalty = RIDGE * gram.diagonal() + ROUNDING * (self.bent**2).sum(axis=0)
+        gram += np.diag(np.where(penalty > 0.0, penalty, 1.0))
+        return np.linalg.solve(gram, self.moved.T @ (targets - self.means @ targets))
+
+
+def _bent(columns: FloatMatrix, knots: FloatMatrix) -> FloatMatrix:
+    """By how much columns are above each knot: sums of these are piecewise linear in each column."""
+    return np.concatenate([np.maximum(columns[:, : len(knot)] - knot, 0.0) for knot in knots], axis=1)
 
 
 def _answer(fit: _Fit, targets: FloatVector, factors: list[float], weights: FloatVector | None = None) -> TargetModel:
@@ -151,7 +201,7 @@ def _answer(fit: _Fit, targets: FloatVector, factors: list[float], weights: Floa
     return TargetModel(answers, fit.ground, factors, weights)
 
 
-def _best_space(voters: Voters, targets: FloatVector) -> Space:
+def _best_space(around: _Around, targets: FloatVector) -> Space:
     """By the likelihood of the targets given their neighbours, if that is plainly better than as they are."""
     centre, width = _centre_and_width(targets)
     low = float(np.quantile(np.abs(targets), 0.25)) or _typical(np.abs(targets))
@@ -163,31 +213,39 @@ def _best_space(voters: Voters, targets: FloatVector) -> Space:
 
     def gain(candidate: tuple[Space, float]) -> float:
         space, needed = candidate
-        total = _shares(_fit(voters, targets, space).densities, [PRIOR_RIGHT, PRIOR_WRONG])[1]
+        total = _shares(_fit(around, targets, space).densities, [PRIOR_RIGHT, PRIOR_WRONG])[1]
         return float(np.log(total * space.slope(targets)).sum()) - needed
 
     return max(candidates, key=gain)[0]
 
 
-def _fit(voters: Voters, targets: FloatVector, space: Space, predict: Predict | None = None) -> _Fit:
-    points = space.of(targets)
+def _fit(around: _Around, targets: FloatVector, space: Space, predict: Predict | None = None) -> _Fit:
+    points, voters = space.of(targets), around.voters
     centre, width = _centre_and_width(points)
     fence = centre - FENCE * width, centre + FENCE * width
     near = np.clip(points, *fence)
-    first = _suggestions(voters, near)
-    usual = _Ground(space, targets, near, np.abs(near - first), DEVIATION / 2).scale(voters)
+    first = around.means @ near
+    usual = _local_scale(np.abs(near - first), voters) * DEVIATION / 2
     nearer = np.clip(near, first - NEAR_FENCE * usual, first + NEAR_FENCE * usual)
-    suggested = _suggestions(voters, nearer)
+    slopes = around.slopes(nearer)
+    by_trend = around.bent @ slopes
+    suggested = by_trend + around.means @ (nearer - by_trend)
     if predict is not None:
         layers = np.clip(np.stack([suggested, *predict(space, near)], axis=1), *fence) - centre
         weights = nnls(layers, near - centre)[0]  # of the sum that comes nearest to the targets, none negative
         suggested = (layers @ weights if weights.any() else layers.mean(axis=1)) + centre
     sizes = np.abs(points - suggested)
-    ground = _Ground(space, targets, nearer, sizes, 1.0)
+    scale = _local_scale(sizes, voters)
     # The width from the median, which a minority of wrong targets hardly moves.
-    width = max(float(np.median(sizes / ground.scale(voters))), 1e-9) / MEDIAN_SIZE
-    ground = ground._replace(width=width)
-    return _Fit.of(ground, targets, suggested, ground.scale(voters))
+    width = max(float(np.median(sizes / scale)), 1e-9) / MEDIAN_SIZE
+    ground = _Ground(space, targets, nearer - by_trend, sizes, width, around.knots, slopes)
+    return _Fit.of(ground, targets, suggested, scale * width)
+
+
+def _local_scale(sizes: FloatVector, voters: Voters) -> FloatVector:
+    """Typical size of residuals: half from the neighbours, half from all."""
+    near = np.nanmedian(np.where(voters.rows >= 0, sizes[voters.rows], np.nan), axis=1)
+    return np.asarray(near + _typical(sizes))
 
 
 def _student_density(points: FloatVector, freedom: int) -> FloatVector:
@@ -202,12 +260,17 @@ def _slips(fit: _Fit, targets: FloatVector) -> list[float]:
     explained by all three alike.
     """
     total, found = _shares(fit.densities, [PRIOR_RIGHT, PRIOR_WRONG])[1], []
+
+    def gain(factor: float) -> tuple[float, float]:
+        """Nats gained by one more component, and its share."""
+        joint = np.stack([total, _slip_density(fit, targets, factor)])
+        _, with_slips, weights = _shares(joint, [0.99 * LITTLE, 0.01 * LITTLE])
+        return float(np.log(with_slips / total).sum()), float(weights[1])
+
     for factor in FACTORS:
-        (gain, share), *beside = (
-            _gain(_slip_density(fit, targets, factor * by), total) for by in (1.0, BESIDE, 1 / BESIDE)
-        )
+        (gained, share), *beside = (gain(factor * by) for by in (1.0, BESIDE, 1 / BESIDE))
         least = max(SLIP_GAIN, SLIP_GAIN_EACH * share * len(targets))
-        if gain - max(0.0, *(other for other, _ in beside)) > least and share < MOST_SLIPS:
+        if gained - max(0.0, *(other for other, _ in beside)) > least and share < MOST_SLIPS:
             found.append(factor)
     return found
 
@@ -216,14 +279,6 @@ def _slip_density(fit: _Fit, targets: FloatVector, factor: float) -> FloatVector
     meant, space = targets / factor, fit.ground.space
     density = _student_density((space.of(meant) - fit.suggested) / fit.scale, RIGHT_FREEDOM) / fit.scale
     return np.asarray(density * space.slope(meant) / (abs(factor) * space.slope(targets)))
-
-
-def _gain(density: FloatVector, total: FloatVector) -> tuple[float, float]:
-    """Nats gained by one more component, and its share."""
-    share = 0.01
-    for _ in range(ROUNDS // 4):
-        share = max(float((share * density / ((1 - share) * total + share * density)).mean()), 1e-9)
-    return float(np.log1p(share * (density / total - 1.0)).sum()), share
 
 
 def _shares(densities: FloatMatrix, prior: Sequence[float]) -> tuple[FloatMatrix, FloatVector, FloatVector]:
@@ -236,15 +291,6 @@ def _shares(densities: FloatMatrix, prior: Sequence[float]) -> tuple[FloatMatrix
         posterior = joint / total
         weights = (posterior.sum(axis=1) + rows) / (densities.shape[1] + rows.sum())
     return posterior, total, weights
-
-
-def _suggestions(voters: Voters, targets: FloatVector) -> FloatVector:
-    """Weighted mean of the targets of a row's neighbours and of the rows that have it as a neighbour."""
-    rows, weights = np.maximum(voters.rows, 0), voters.weights
-    total = (weights * targets[rows]).sum(axis=1)
-    total += np.bincount(rows.ravel(), weights=(weights * targets[:, None]).ravel(), minlength=len(targets))
-    votes = weights.sum(axis=1) + np.bincount(rows.ravel(), weights=weights.ravel(), minlength=len(targets))
-    return np.asarray(total / votes)
 
 
 def _centre_and_width(points: FloatVector) -> tuple[float, float]:
