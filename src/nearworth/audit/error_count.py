@@ -231,17 +231,12 @@ class Review:
         shares = np.array(SHARES) * (1, min(1.0, n_asked / FULL) ** 2, 1)
         need = np.cumsum(sum(share * kind / kind.sum() for share, kind in zip(shares, kinds, strict=True)))
         edges = np.searchsorted(need, need[-1] * np.arange(1, n_strata) / n_strata)
-        least = -(-n_asked // n_strata)  # no stratum has fewer rows than are to be judged in it
-        for h in range(n_strata - 1):
-            edges[h] = max(edges[h], (edges[h - 1] if h else 0) + least)
-        for h in range(n_strata - 2, -1, -1):
-            edges[h] = max(0, min(edges[h], (edges[h + 1] if h < n_strata - 2 else n_rows) - least))
-        strata = np.empty(n_rows, dtype=np.int64)
-        strata[order] = np.searchsorted(edges, np.arange(n_rows), side="right")
-        by_row = np.empty(n_rows)
-        by_row[order] = doubt
-        nothing = np.zeros(n_rows, dtype=bool)
-        return cls(order, strata, by_row, nothing, nothing)
+        # No stratum has fewer rows than are to be judged in it.
+        least = -(-n_asked // n_strata) * np.arange(1, n_strata)
+        edges = np.maximum.accumulate(np.maximum(edges - least, 0)) + least
+        edges = np.maximum(np.minimum(edges, n_rows - least[::-1]), 0)
+        places, nothing = np.argsort(order), np.zeros(n_rows, dtype=bool)
+        return cls(order, np.searchsorted(edges, places, side="right"), doubt[places], nothing, nothing)
 
     def draw(self, n: int, rng: np.random.Generator) -> IntVector:
         """Rows not judged yet, in random order; after answers, most from strata whose numbers are least certain."""

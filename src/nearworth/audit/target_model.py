@@ -87,7 +87,6 @@ class _Fit(NamedTuple):
     ground: _Ground
     suggested: FloatVector
     scale: FloatVector
-    sizes: FloatVector  # of residuals
     densities: FloatMatrix
 
     @classmethod
@@ -101,7 +100,7 @@ class _Fit(NamedTuple):
         centre, width = _centre_and_width(ground.targets)
         far = 1.0 / (2 * (1 + np.log(FAR_RANGE)) * np.maximum(np.abs(targets - centre), width))
         if_wrong += FAR_SHARE * far / space.slope(targets)
-        return cls(ground, suggested, scale, np.abs(points - suggested), np.stack([if_right, if_wrong]))
+        return cls(ground, suggested, scale, np.stack([if_right, if_wrong]))
 
 
 class TargetModel(NamedTuple):
@@ -120,14 +119,9 @@ class TargetModel(NamedTuple):
         return _answer(fit, targets, self.factors, self.weights)
 
 
-def fit_targets(
-    voters: Voters, targets: FloatVector, columns: FloatMatrix, predict: Predict | None = None
-) -> TargetModel:
-    """Suggestions in the space that fits best, and a mixture of right, wrong and slipped targets, fitted by EM.
-
-    Columns are those features, if any, whose trend corrects what neighbours suggest.
-    """
-    around = _Around.of(voters, columns)
+def fit_targets(voters: Voters, targets: FloatVector, X: FloatMatrix, predict: Predict | None = None) -> TargetModel:
+    """Suggestions in the space that fits best, and a mixture of right, wrong and slipped targets, fitted by EM."""
+    around = _Around.of(voters, X)
     fit = _fit(around, targets, _best_space(around, targets), predict)
     return _answer(fit, targets, _slips(fit, targets))
 
@@ -140,27 +134,22 @@ class _Around(NamedTuple):
     knots: FloatMatrix
     bent: FloatMatrix
     moved: FloatMatrix
+    gram: FloatMatrix  # of `moved`, with a ridge
 
     @classmethod
-    def of(cls, voters: Voters, columns: FloatMatrix) -> _Around:
+    def of(cls, voters: Voters, X: FloatMatrix) -> _Around:
         n, size = voters.rows.shape
         found = voters.weights.ravel(), np.maximum(voters.rows, 0).ravel(), np.arange(0, n * size + 1, size)
         votes = csr_array(found, shape=(n, n))
-        votes = votes + votes.T
-        means = diags_array(1.0 / votes.sum(axis=1)) @ votes
-        per_column = n // ROWS_PER_SLOPE // max(1, columns.shape[1]), MOST_NUMBERS // max(1, columns.size)
-        n_knots = min(KNOTS, *per_column)
-        columns = columns if n_knots else columns[:, :0]
-        knots = np.quantile(columns, np.arange(max(1, n_knots)) / max(1, n_knots), axis=0)
+        means = diags_array(1.0 / (votes + votes.T).sum(axis=1)) @ (votes + votes.T)
+        n_knots = min(KNOTS, n // ROWS_PER_SLOPE // max(1, X.shape[1]), MOST_NUMBERS // max(1, X.size))
+        columns, pieces = (X, n_knots) if n_knots else (X[:, :0], 1)
+        knots = np.quantile(columns, np.arange(pieces) / pieces, axis=0)
         bent = _bent(columns, knots)
-        return cls(voters, means, knots, bent, bent - means @ bent)
-
-    def slopes(self, targets: FloatVector) -> FloatVector:
-        """How targets differ from means around them, by ridge regression on how features do."""
-        gram = self.moved.T @ self.moved
-        penalty = RIDGE * gram.diagonal() + ROUNDING * (self.bent**2).sum(axis=0)
-        gram += np.diag(np.where(penalty > 0.0, penalty, 1.0))
-        return np.linalg.solve(gram, self.moved.T @ (targets - self.means @ targets))
+        moved = bent - means @ bent
+        gram = moved.T @ moved
+        penalty = RIDGE * gram.diagonal() + ROUNDING * (bent**2).sum(axis=0)
+        return cls(voters, means, knots, bent, moved, gram + np.diag(np.where(penalty > 0.0, penalty, 1.0)))
 
 
 def _bent(columns: FloatMatrix, knots: FloatMatrix) -> FloatMatrix:
@@ -186,13 +175,13 @@ def _answer(fit: _Fit, targets: FloatVector, factors: list[float], weights: Floa
         suggested = np.where(sure, mended, suggested)
     # A wide range: tails of right targets look wrong, and wrong targets near the suggested ones look right. At most all
     # of those outside the usual width are wrong, if wrong targets are outside.
-    n, count = len(targets), float((1.0 - posterior[0]).sum())
+    n, count, sizes = len(targets), float((1.0 - posterior[0]).sum()), np.abs(space.of(targets) - fit.suggested)
     lower = max(0.0, count - ODD_SHARE * n) / OVERCOUNT
-    outside = float(np.count_nonzero(fit.sizes > fit.scale))
+    outside = float(np.count_nonzero(sizes > fit.scale))
     answers = {
         "given": targets,
         "quality": posterior[0],
-        "agreement": 1.0 / (1.0 + fit.sizes / fit.scale),
+        "agreement": 1.0 / (1.0 + sizes / fit.scale),
         "suggested": suggested,
         "confidence": np.full(n, 0.9),
         "n_errors": ErrorCount(count, lower, min(float(n), max(1.0 + UNDERCOUNT * count, outside))),
@@ -227,7 +216,7 @@ def _fit(around: _Around, targets: FloatVector, space: Space, predict: Predict |
     first = around.means @ near
     usual = _local_scale(np.abs(near - first), voters) * DEVIATION / 2
     nearer = np.clip(near, first - NEAR_FENCE * usual, first + NEAR_FENCE * usual)
-    slopes = around.slopes(nearer)
+    slopes = np.linalg.solve(around.gram, around.moved.T @ (nearer - around.means @ nearer))
     by_trend = around.bent @ slopes
     suggested = by_trend + around.means @ (nearer - by_trend)
     if predict is not None:
@@ -262,10 +251,9 @@ def _slips(fit: _Fit, targets: FloatVector) -> list[float]:
     total, found = _shares(fit.densities, [PRIOR_RIGHT, PRIOR_WRONG])[1], []
 
     def gain(factor: float) -> tuple[float, float]:
-        """Nats gained by one more component, and its share."""
         joint = np.stack([total, _slip_density(fit, targets, factor)])
         _, with_slips, weights = _shares(joint, [0.99 * LITTLE, 0.01 * LITTLE])
-        return float(np.log(with_slips / total).sum()), float(weights[1])
+        return float(np.log(with_slips / total).sum()), float(weights[1])  # nats gained, and the share
 
     for factor in FACTORS:
         (gained, share), *beside = (gain(factor * by) for by in (1.0, BESIDE, 1 / BESIDE))
