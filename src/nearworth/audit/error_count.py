@@ -37,9 +37,7 @@ LISTED = 2.0  # the worst: times as many as the audit expects to be wrong, which
 LEAST_DOUBT = 1e-4
 DRAWS = 1000
 TAIL = 0.015  # of each limit; 0.025 in name, but the rates are fitted to the same answers
-# Chance that a list breaks its promise, given the answers and the doubts of the audit. Higher than the tenth that is
-# allowed: lists are tried in one order, and most are good enough before the last.
-LIST_RISK, LEAST_JUDGED = 0.15, 10
+LIST_RISK, LEAST_JUDGED = 0.1, 10  # chance that a list breaks its promise; rows judged in the shortest that is tried
 DEVIATION = 0.8  # of a stratum, in logits, from what the doubts of the audit say
 
 

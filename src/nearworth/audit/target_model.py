@@ -41,11 +41,7 @@ SLIP_GAIN, SLIP_GAIN_EACH, BESIDE = 10.0, 0.2, 2.0  # nats, in all and per slip,
 MOST_SLIPS, LITTLE = 0.1, 1e-6  # of the rows: more are no slips; rows that a prior of no weight counts for
 ODD_SHARE = 0.02  # of right targets may look wrong
 OVERCOUNT, UNDERCOUNT = 2.0, 4.0  # factors by which the number of wrong targets may be too high beyond these, too low
-KNOTS, ROWS_PER_SLOPE, MOST_NUMBERS = (
-    6,
-    20,
-    2**24,
-)  # per column: pieces of its slope, fewer if rows are few or very many
+KNOTS, ROWS_PER_SLOPE, MOST_NUMBERS = 6, 20, 2**24  # pieces of slopes, per column; fewer if rows are few, or very many
 RIDGE, ROUNDING = 0.005, 1e-12  # penalties on slopes: of the square sums of differences, and of features
 
 
@@ -142,8 +138,8 @@ class _Around(NamedTuple):
         found = voters.weights.ravel(), np.maximum(voters.rows, 0).ravel(), np.arange(0, n * size + 1, size)
         votes = csr_array(found, shape=(n, n))
         means = diags_array(1.0 / (votes + votes.T).sum(axis=1)) @ (votes + votes.T)
-        n_knots = min(KNOTS, n // ROWS_PER_SLOPE // max(1, X.shape[1]), MOST_NUMBERS // max(1, X.size))
-        columns, pieces = (X, n_knots) if n_knots else (X[:, :0], 1)
+        n_knots = min(KNOTS, n // ROWS_PER_SLOPE // max(1, X.shape[1]) - 1, MOST_NUMBERS // max(1, X.size))
+        columns, pieces = (X, n_knots) if n_knots > 0 else (X[:, :0], 1)
         knots = np.quantile(columns, np.arange(pieces) / pieces, axis=0)
         bent = _bent(columns, knots)
         moved = bent - means @ bent
