@@ -195,9 +195,8 @@ def _audit_classes(near: dict[str, Any], predicted: FloatMatrix | None, predict:
 
 def _audit_targets(near: dict[str, Any], predicted: FloatVector | None, predict: Predict | None) -> LabelAudit:
     voters, training, metric = near["_voters"], near["_estimator"].training_set_, near["_estimator"].metric
-    targets, columns = np.asarray(training.labels, dtype=np.float64), np.empty((training.n_rows, 0))
-    if metric != "precomputed" and training.features is not None and worthwhile(*training.features.data.shape):
-        columns = _dense(training.features.data)
+    trend, targets = metric != "precomputed" and worthwhile(*training.features.data.shape), _dense(training.labels)
+    columns = _dense(training.features.data) if trend else np.empty((len(targets), 0))
 
     def in_space(space: Space, drawn_in: FloatVector) -> list[FloatVector]:
         given = [] if predicted is None else [space.of(predicted)]

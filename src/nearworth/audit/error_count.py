@@ -220,8 +220,7 @@ class Review:
     @classmethod
     def begin(cls, order: IntVector, quality: FloatVector, agreement: FloatVector, n_asked: int) -> Review:
         """Strata that have about equally many of `n_asked` rows to judge coming to them."""
-        n_rows = len(order)
-        n_strata = max(1, min(MOST_STRATA, n_asked // ROWS_PER_STRATUM))
+        n_rows, n_strata = len(order), max(1, min(MOST_STRATA, n_asked // ROWS_PER_STRATUM))
         doubts = [np.sort(1.0 - kind)[::-1].clip(LEAST_DOUBT, 1.0 - LEAST_DOUBT) for kind in (quality, agreement)]
         doubt = expit((logit(doubts[0]) + logit(doubts[1])) / 2)
         ranks, listed = np.arange(n_rows), max(n_asked / 2, min(LISTED * float((1 - quality).sum()), n_rows / 4))
@@ -229,8 +228,7 @@ class Review:
         shares = np.array(SHARES) * (1, min(1.0, n_asked / FULL) ** 2, 1)
         need = np.cumsum(sum(share * kind / kind.sum() for share, kind in zip(shares, kinds, strict=True)))
         edges = np.searchsorted(need, need[-1] * np.arange(1, n_strata) / n_strata)
-        # No stratum has fewer rows than are to be judged in it.
-        least = -(-n_asked // n_strata) * np.arange(1, n_strata)
+        least = -(-n_asked // n_strata) * np.arange(1, n_strata)  # no stratum has fewer rows than are judged in it
         edges = np.maximum.accumulate(np.maximum(edges - least, 0)) + least
         edges = np.maximum(np.minimum(edges, n_rows - least[::-1]), 0)
         places, nothing = np.argsort(order), np.zeros(n_rows, dtype=bool)
@@ -265,11 +263,10 @@ class Review:
     def suspects(self, max_fdr: float) -> BoolVector:
         """All rows judged wrong and the worst of the others: the longest list that probably keeps the promise.
 
-        Strata are added as long as all lists up to then, of which some rows were judged, probably keep it, and are as
-        good as promised by the answers alone. A test in a fixed order needs no allowance for the many lists tried.
+        Strata are added while it probably does, and is as good as promised by the answers alone. Tests in a fixed order
+        that stop at the first failure need no allowance for their number.
         """
-        waiting = self.order[~self.judged[self.order]]
-        n_wrong = int(self.wrong.sum())
+        waiting, n_wrong = self.order[~self.judged[self.order]], int(self.wrong.sum())
         free = n_wrong * max_fdr / (1 - max_fdr) + 1e-9 if max_fdr < 1 else np.inf
         length = int(min(free, len(waiting)))  # even if all of these are right, the rows judged wrong outweigh them
         rates = self._likely_rates()

@@ -1,12 +1,11 @@
 """Continuous targets: how far each is from what others suggest, and how likely that makes an error.
 
-A row's suggestion is the mean target of its neighbours in both directions, weighted as votes are. Neighbours lie
-elsewhere, which is corrected for: differences from their targets are regressed on differences from their features (a
-partially linear model, as Robinson's). Predictions of models, if there are any, are joined with it. Right targets are
-Student-t around it, in units of the local scale. Wrong ones are anywhere: nine in ten Student-t and wider than the
-targets themselves, one in ten at any order of magnitude. If many are right once divided by 10, 100, 1000, a tenth ...
-or -1, a slip of that kind is a third possibility. All of this holds for targets as they are or for their asinh, around
-zero or the median, whichever fits best.
+A row's suggestion is the mean target of its neighbours in both directions, weighted as votes are. They lie elsewhere:
+differences from their targets are regressed on differences from their features (a partially linear model). Predictions
+of models are joined with it. Right targets are Student-t around it, in units of the local scale. Wrong ones are
+anywhere: nine in ten Student-t and wider than the targets themselves, one in ten at any order of magnitude. If many are
+right once divided by 10, 100, 1000, a tenth ... or -1, a slip of that kind is a third possibility. All of this holds
+for targets as they are or for their asinh, around zero or the median, whichever fits best.
 """
 
 from __future__ import annotations
