@@ -23,7 +23,7 @@ def overlapping(rng, n=1500, apart=1.2):
 def told(right, evidence=None):
     """What two hypotheses make of rows of two classes."""
     evidence = np.full((right.shape[1], 2), 0.5) if evidence is None else evidence
-    return Posterior([], [], np.array([0.75, 0.25]), right, evidence, evidence)
+    return Posterior([], [], np.array([0.75, 0.25]), right=right, evidence=evidence, labels=evidence)
 
 
 def test_probabilities_are_calibrated(rng):
@@ -174,7 +174,7 @@ def test_votes_that_were_read_backwards_leave_the_ranking_to_predictions(rng):
     right = np.vstack([rng.uniform(0.1, 0.9, 200)] * 2)
     for weight, same in ((-0.5, True), (0.5, False)):
         models = [NoiseModel(np.full(3, weight), *[np.zeros(2)] * 3, np.array([[0.7, 0.3], [0.3, 0.7]]))] * 2
-        found = Posterior([], models, np.array([0.75, 0.25]), right, evidence, evidence)
+        found = Posterior([], models, np.array([0.75, 0.25]), right=right, evidence=evidence, labels=evidence)
         quality = judge(found, found, codes, [predicted], None)[0]
         for label in (0, 1):
             ranks = np.argsort(quality[codes == label]), np.argsort(own[codes == label])

@@ -199,15 +199,17 @@ def unless_by_lot(by_lot: float, *right: FloatVector) -> list[FloatVector]:
 
 
 def _audit_targets(near: dict[str, Any], predicted: FloatVector | None, predict: Predict | None) -> LabelAudit:
-    voters, targets = near["_voters"], np.asarray(near["_estimator"].training_set_.labels, dtype=np.float64)
+    voters, training, metric = near["_voters"], near["_estimator"].training_set_, near["_estimator"].metric
+    trend, targets = metric != "precomputed" and worthwhile(*training.features.data.shape), _dense(training.labels)
+    columns = _dense(training.features.data) if trend else np.empty((len(targets), 0))
 
     def in_space(space: Space, drawn_in: FloatVector) -> list[FloatVector]:
         given = [] if predicted is None else [space.of(predicted)]
         return given if predict is None else given + predict(drawn_in)
 
-    by_votes = model = fit_targets(voters, targets)
+    by_votes = model = fit_targets(voters, targets, columns)
     if predict is not None or predicted is not None:
-        model = fit_targets(voters, targets, in_space)
+        model = fit_targets(voters, targets, columns, in_space)
     return LabelAudit(**model.answers, _model=by_votes, **near)
 
 
@@ -306,8 +308,7 @@ def _check_predictions(estimator: KNNShapley, pred_probs: Any, predictions: Any)
         raise ValueError(f"y has one class only ({only!r}): there is no other label to suggest. Give two or more.")
     if pred_probs is None:
         return None
-    data = check_features(pred_probs, "pred_probs").data
-    probabilities = np.asarray(data.toarray() if hasattr(data, "toarray") else data, dtype=np.float64)
+    probabilities = _dense(check_features(pred_probs, "pred_probs").data)
     wanted = (training.n_rows, len(labels))
     if probabilities.shape != wanted:
         raise ValueError(
@@ -319,6 +320,10 @@ def _check_predictions(estimator: KNNShapley, pred_probs: Any, predictions: Any)
         row = int(np.argmax(strange))
         raise ValueError(f"pred_probs must be probabilities that sum to 1 in each row; row {row} does not.")
     return probabilities
+
+
+def _dense(data: Any) -> FloatMatrix:
+    return np.asarray(data.toarray() if hasattr(data, "toarray") else data, dtype=np.float64)
 
 
 def check_rows(audit: LabelAudit, X_new: Any, y_new: Any) -> LabelAudit:
@@ -344,7 +349,7 @@ def check_rows(audit: LabelAudit, X_new: Any, y_new: Any) -> LabelAudit:
         for new, by, weights in _reverse(problem, audit, 0, n_new):
             np.add.at(total, new, weights * near[by])
             np.add.at(weight, new, weights)
-        answers = model.check(given, voters, total / weight).answers
+        answers = model.check(given, voters, total / weight, _dense(problem.queries)).answers
     else:
 
         def reverse_of(start: int, stop: int) -> Votes:

@@ -30,19 +30,14 @@ MISFIT = 0.25  # relative standard error of the number of errors from what no mo
 CLOSE = 2.0  # an estimate is given if the upper end is at most so many times as high
 COMMONEST = "the commonest label around a row is right"
 MOST_STRATA, ROWS_PER_STRATUM = 10, 4
-# Where rows to judge go, chosen on the sets of benchmarks/review.py: where the audit is in doubt, among as many of the
-# worst as it expects to be wrong, more to the top at every scale, and to all rows alike.
-# The second share grows with the number of rows to judge up to FULL: few answers are for the count first.
-SHARES, FULL = (0.58, 0.33, 0.05, 0.04), 100
-LISTED = 1.3  # times as many as the audit expects to be wrong: lists mostly end there
-NEAR_TOP = 0.01  # share of the rows within which ranks count about alike
+# Where rows to judge go, chosen on the sets of benchmarks/review.py: where the audit is in doubt, among the worst, and
+# to all alike. The second share grows with the number of rows to judge up to FULL: few answers are for the count.
+SHARES, FULL = (0.63, 0.33, 0.04), 100
+LISTED = 2.0  # the worst: times as many as the audit expects to be wrong, which are fewer than people get wrong
 LEAST_DOUBT = 1e-4
 DRAWS = 1000
 TAIL = 0.015  # of each limit; 0.025 in name, but the rates are fitted to the same answers
-# Chances that a list breaks its promise, by the model and by the answers alone; the longest of many is kept, so that
-# together they are below a tenth.
-LIST_RISK, DESIGN_RISK = 0.05, 0.03
-LENGTHS = 40  # lists that are tried
+LIST_RISK, LEAST_JUDGED = 0.1, 10  # chance that a list breaks its promise; rows judged in the shortest that is tried
 DEVIATION = 0.8  # of a stratum, in logits, from what the doubts of the audit say
 
 
@@ -226,26 +221,19 @@ class Review:
     @classmethod
     def begin(cls, order: IntVector, quality: FloatVector, agreement: FloatVector, n_asked: int) -> Review:
         """Strata that have about equally many of `n_asked` rows to judge coming to them."""
-        n_rows = len(order)
-        n_strata = max(1, min(MOST_STRATA, n_asked // ROWS_PER_STRATUM))
+        n_rows, n_strata = len(order), max(1, min(MOST_STRATA, n_asked // ROWS_PER_STRATUM))
         doubts = [np.sort(1.0 - kind)[::-1].clip(LEAST_DOUBT, 1.0 - LEAST_DOUBT) for kind in (quality, agreement)]
         doubt = expit((logit(doubts[0]) + logit(doubts[1])) / 2)
         ranks, listed = np.arange(n_rows), max(n_asked / 2, min(LISTED * float((1 - quality).sum()), n_rows / 4))
-        kinds = np.sqrt(doubt * (1 - doubt)), ranks < listed, 1 / (ranks + NEAR_TOP * n_rows), np.ones(n_rows)
-        shares = np.array(SHARES) * (1, min(1.0, n_asked / FULL), 1, 1)
+        kinds = np.sqrt(doubt * (1 - doubt)), ranks < listed, np.ones(n_rows)
+        shares = np.array(SHARES) * (1, min(1.0, n_asked / FULL) ** 2, 1)
         need = np.cumsum(sum(share * kind / kind.sum() for share, kind in zip(shares, kinds, strict=True)))
         edges = np.searchsorted(need, need[-1] * np.arange(1, n_strata) / n_strata)
-        least = -(-n_asked // n_strata)  # no stratum has fewer rows than are to be judged in it
-        for h in range(n_strata - 1):
-            edges[h] = max(edges[h], (edges[h - 1] if h else 0) + least)
-        for h in range(n_strata - 2, -1, -1):
-            edges[h] = max(0, min(edges[h], (edges[h + 1] if h < n_strata - 2 else n_rows) - least))
-        strata = np.empty(n_rows, dtype=np.int64)
-        strata[order] = np.searchsorted(edges, np.arange(n_rows), side="right")
-        by_row = np.empty(n_rows)
-        by_row[order] = doubt
-        nothing = np.zeros(n_rows, dtype=bool)
-        return cls(order, strata, by_row, nothing, nothing)
+        least = -(-n_asked // n_strata) * np.arange(1, n_strata)  # no stratum has fewer rows than are judged in it
+        edges = np.maximum.accumulate(np.maximum(edges - least, 0)) + least
+        edges = np.maximum(np.minimum(edges, n_rows - least[::-1]), 0)
+        places, nothing = np.argsort(order), np.zeros(n_rows, dtype=bool)
+        return cls(order, np.searchsorted(edges, places, side="right"), doubt[places], nothing, nothing)
 
     def draw(self, n: int, rng: np.random.Generator) -> IntVector:
         """Rows not judged yet, in random order; after answers, most from strata whose numbers are least certain."""
@@ -274,33 +262,26 @@ class Review:
         return ErrorCount(self.numbers.estimate, *self.numbers.limits(), basis="review")
 
     def suspects(self, max_fdr: float) -> BoolVector:
-        """The longest list, of all rows judged wrong and the worst of the others, that probably keeps the promise.
+        """All rows judged wrong and the worst of the others: the longest list that probably keeps the promise.
 
-        The answers must rule out that it does not, alone or, for whole strata, together with the model; in either case
-        they must be as good as promised.
+        Strata are added while it probably does, and is as good as promised by the answers alone. Tests in a fixed order
+        that stop at the first failure need no allowance for their number.
         """
-        waiting = self.order[~self.judged[self.order]]
-        n_wrong = int(self.wrong.sum())
+        waiting, n_wrong = self.order[~self.judged[self.order]], int(self.wrong.sum())
         free = n_wrong * max_fdr / (1 - max_fdr) + 1e-9 if max_fdr < 1 else np.inf
         length = int(min(free, len(waiting)))  # even if all of these are right, the rows judged wrong outweigh them
         rates = self._likely_rates()
-        totals = self.numbers.rows
-        ends = np.cumsum(np.bincount(self.strata[waiting], minlength=len(totals)))
-        tries = np.geomspace(1, max(1, len(waiting)), LENGTHS).astype(int)
-        for tried in np.union1d(tries, ends[ends > 0])[::-1].tolist():
-            if tried <= length:
-                break
-            numbers = self._count(self._down_to(tried))
-            wanted = int(np.ceil((1 - max_fdr) * (n_wrong + tried) - n_wrong - 1e-9))
-            enough = wanted + int(numbers.wrong.sum())
-            if numbers.estimate < enough:
+        for end in np.cumsum(np.bincount(self.strata[waiting], minlength=rates.shape[1])).tolist():
+            numbers = self._count(self._down_to(end))
+            if end <= length or numbers.judged.sum() < LEAST_JUDGED:
                 continue
+            wanted = int(np.ceil((1 - max_fdr) * (n_wrong + end) - n_wrong - 1e-9))
             expected = rates @ (numbers.rows - numbers.judged)
             spread = np.sqrt((rates * (1 - rates)) @ (numbers.rows - numbers.judged))
-            whole = not np.any((numbers.rows > 0) & (numbers.rows < totals))
-            likely = whole and np.mean(ndtr((wanted - 0.5 - expected) / np.maximum(spread, 1e-9))) <= LIST_RISK
-            if likely or numbers.chance(enough - 1, above=True) <= DESIGN_RISK:
-                length = tried
+            risk = np.mean(ndtr((wanted - 0.5 - expected) / np.maximum(spread, 1e-9)))
+            if risk > LIST_RISK or numbers.estimate < wanted + numbers.wrong.sum():
+                break
+            length = end
         chosen = self.wrong.copy()
         chosen[waiting[:length]] = True
         return chosen

@@ -12,7 +12,7 @@ a sharp edge; classes that overlap fill the middle. Outcomes drawn by lot have a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -72,6 +72,7 @@ class Posterior:
     hypotheses: list[Hypothesis]
     models: list[NoiseModel]  # of the hypotheses
     weights: FloatVector
+    _: KW_ONLY
     right: FloatMatrix  # P(given label is right), one line per hypothesis
     evidence: FloatMatrix  # P(true label | evidence without the given label)
     labels: FloatMatrix  # P(true label | evidence and given label)
@@ -87,7 +88,7 @@ class Posterior:
             right[number] = of_labels[np.arange(n_rows), codes]
             evidence += weight * of_evidence
             labels += weight * of_labels
-        return cls(hypotheses, models, weights, right, evidence, labels)
+        return cls(hypotheses, models, weights, right=right, evidence=evidence, labels=labels)
 
     def judge(self, features: FloatMatrix, codes: IntVector) -> Posterior:
         """What they make of other rows."""

@@ -1,10 +1,11 @@
 """Continuous targets: how far each is from what others suggest, and how likely that makes an error.
 
-A row's suggestion is the mean target of its neighbours in both directions, weighted as votes are, joined with the
-predictions of models if there are any. Right targets are Student-t around it, in units of the local scale. Wrong ones
-are anywhere: nine in ten Student-t and wider than the targets themselves, one in ten at any order of magnitude. If many
-are right once divided by 10, 100, 1000, a tenth ... or -1, a slip of that kind is a third possibility. All of this
-holds for targets as they are or for their asinh, around zero or the median, whichever fits best.
+A row's suggestion is the mean target of its neighbours in both directions, weighted as votes are. They lie elsewhere:
+differences from their targets are regressed on differences from their features (a partially linear model). Predictions
+of models are joined with it. Right targets are Student-t around it, in units of the local scale. Wrong ones are
+anywhere: nine in ten Student-t and wider than the targets themselves, one in ten at any order of magnitude. If many are
+right once divided by 10, 100, 1000, a tenth ... or -1, a slip of that kind is a third possibility. All of this holds
+for targets as they are or for their asinh, around zero or the median, whichever fits best.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import nnls
+from scipy.sparse import csr_array, diags_array
 from scipy.special import beta
 
 from nearworth._common.types import FloatMatrix, FloatVector
@@ -35,9 +37,11 @@ GAIN = 3.0  # nats by which asinh must fit better, and per row, around zero and 
 GAIN_AROUND_ZERO, GAIN_AROUND_MEDIAN = 0.03, 0.15  # more for the second, whose tails wrong targets can feign
 FACTORS = (10.0, 100.0, 1000.0, 0.1, 0.01, 0.001, -1.0)  # decimal points and signs
 SLIP_GAIN, SLIP_GAIN_EACH, BESIDE = 10.0, 0.2, 2.0  # nats, in all and per slip, beyond half and twice the factor
-MOST_SLIPS = 0.1  # of the rows: more are no slips
-ODD_SHARE = 0.01  # of right targets may look wrong
+MOST_SLIPS, LITTLE = 0.1, 1e-6  # of the rows: more are no slips; rows that a prior of no weight counts for
+ODD_SHARE = 0.02  # of right targets may look wrong
 OVERCOUNT, UNDERCOUNT = 2.0, 4.0  # factors by which the number of wrong targets may be too high beyond these, too low
+KNOTS, ROWS_PER_COLUMN, MOST_NUMBERS = 6, 100, 2**24  # pieces of slopes per column; none for few rows, fewer for many
+RIDGE, ROUNDING = 0.005, 1e-12  # penalties on slopes: of the square sums of differences, and of features
 
 
 class Space(NamedTuple):
@@ -65,14 +69,11 @@ class _Ground(NamedTuple):
 
     space: Space
     targets: FloatVector
-    near: FloatVector  # in the space, drawn in
+    near: FloatVector  # in the space, drawn in, less the trend
     sizes: FloatVector  # of residuals
     width: float  # of right residuals, in units of the local scale
-
-    def scale(self, voters: Voters) -> FloatVector:
-        """How far right targets are from suggestions: half from the neighbours, half from all."""
-        sizes = np.nanmedian(np.where(voters.rows >= 0, self.sizes[voters.rows], np.nan), axis=1)
-        return np.asarray((sizes + _typical(self.sizes)) * self.width)
+    knots: FloatMatrix  # of the trend
+    slopes: FloatVector
 
 
 class _Fit(NamedTuple):
@@ -81,7 +82,6 @@ class _Fit(NamedTuple):
     ground: _Ground
     suggested: FloatVector
     scale: FloatVector
-    sizes: FloatVector  # of residuals
     densities: FloatMatrix
 
     @classmethod
@@ -95,7 +95,7 @@ class _Fit(NamedTuple):
         centre, width = _centre_and_width(ground.targets)
         far = 1.0 / (2 * (1 + np.log(FAR_RANGE)) * np.maximum(np.abs(targets - centre), width))
         if_wrong += FAR_SHARE * far / space.slope(targets)
-        return cls(ground, suggested, scale, np.abs(points - suggested), np.stack([if_right, if_wrong]))
+        return cls(ground, suggested, scale, np.stack([if_right, if_wrong]))
 
 
 class TargetModel(NamedTuple):
@@ -106,16 +106,50 @@ class TargetModel(NamedTuple):
     factors: list[float]  # of slips
     weights: FloatVector  # shares of right, wrong and slipped targets
 
-    def check(self, targets: FloatVector, voters: Voters, suggested: FloatVector) -> TargetModel:
-        """New targets, from their neighbours among the rows of the fit and what these suggest in its space."""
-        fit = _Fit.of(self.ground, targets, suggested, self.ground.scale(voters))
+    def check(self, targets: FloatVector, voters: Voters, means: FloatVector, columns: FloatMatrix) -> TargetModel:
+        """New targets, from their features, their neighbours among the rows of the fit, and the means of `near`."""
+        ground = self.ground
+        suggested = means + _bent(columns, ground.knots) @ ground.slopes
+        fit = _Fit.of(ground, targets, suggested, _local_scale(ground.sizes, voters) * ground.width)
         return _answer(fit, targets, self.factors, self.weights)
 
 
-def fit_targets(voters: Voters, targets: FloatVector, predict: Predict | None = None) -> TargetModel:
+def fit_targets(voters: Voters, targets: FloatVector, X: FloatMatrix, predict: Predict | None = None) -> TargetModel:
     """Suggestions in the space that fits best, and a mixture of right, wrong and slipped targets, fitted by EM."""
-    fit = _fit(voters, targets, _best_space(voters, targets), predict)
+    around = _Around.of(voters, X)
+    fit = _fit(around, targets, _best_space(around, targets), predict)
     return _answer(fit, targets, _slips(fit, targets))
+
+
+class _Around(NamedTuple):
+    """Of each row, its neighbours and the rows that have it as one; and how its features differ from theirs."""
+
+    voters: Voters
+    means: Any  # sparse: from targets to weighted means of those around each row
+    knots: FloatMatrix
+    bent: FloatMatrix
+    moved: FloatMatrix
+    gram: FloatMatrix  # of `moved`, with a ridge
+
+    @classmethod
+    def of(cls, voters: Voters, X: FloatMatrix) -> _Around:
+        n, size = voters.rows.shape
+        found = voters.weights.ravel(), np.maximum(voters.rows, 0).ravel(), np.arange(0, n * size + 1, size)
+        votes = csr_array(found, shape=(n, n))
+        means = diags_array(1.0 / (votes + votes.T).sum(axis=1)) @ (votes + votes.T)
+        n_knots = min(KNOTS, MOST_NUMBERS // max(1, X.size)) if n >= ROWS_PER_COLUMN * X.shape[1] else 0
+        columns, pieces = (X, n_knots) if n_knots > 0 else (X[:, :0], 1)
+        knots = np.quantile(columns, np.arange(pieces) / pieces, axis=0)
+        bent = _bent(columns, knots)
+        moved = bent - means @ bent
+        gram = moved.T @ moved
+        penalty = RIDGE * gram.diagonal() + ROUNDING * (bent**2).sum(axis=0)
+        return cls(voters, means, knots, bent, moved, gram + np.diag(np.where(penalty > 0.0, penalty, 1.0)))
+
+
+def _bent(columns: FloatMatrix, knots: FloatMatrix) -> FloatMatrix:
+    """By how much columns are above each knot: sums of these are piecewise linear in each column."""
+    return np.concatenate([np.maximum(columns[:, : len(knot)] - knot, 0.0) for knot in knots], axis=1)
 
 
 def _answer(fit: _Fit, targets: FloatVector, factors: list[float], weights: FloatVector | None = None) -> TargetModel:
@@ -136,13 +170,13 @@ def _answer(fit: _Fit, targets: FloatVector, factors: list[float], weights: Floa
         suggested = np.where(sure, mended, suggested)
     # A wide range: tails of right targets look wrong, and wrong targets near the suggested ones look right. At most all
     # of those outside the usual width are wrong, if wrong targets are outside.
-    n, count = len(targets), float((1.0 - posterior[0]).sum())
+    n, count, sizes = len(targets), float((1.0 - posterior[0]).sum()), np.abs(space.of(targets) - fit.suggested)
     lower = max(0.0, count - ODD_SHARE * n) / OVERCOUNT
-    outside = float(np.count_nonzero(fit.sizes > fit.scale))
+    outside = float(np.count_nonzero(sizes > fit.scale))
     answers = {
         "given": targets,
         "quality": posterior[0],
-        "agreement": 1.0 / (1.0 + fit.sizes / fit.scale),
+        "agreement": 1.0 / (1.0 + sizes / fit.scale),
         "suggested": suggested,
         "confidence": np.full(n, 0.9),
         "n_errors": ErrorCount(count, lower, min(float(n), max(1.0 + UNDERCOUNT * count, outside))),
@@ -151,7 +185,7 @@ def _answer(fit: _Fit, targets: FloatVector, factors: list[float], weights: Floa
     return TargetModel(answers, fit.ground, factors, weights)
 
 
-def _best_space(voters: Voters, targets: FloatVector) -> Space:
+def _best_space(around: _Around, targets: FloatVector) -> Space:
     """By the likelihood of the targets given their neighbours, if that is plainly better than as they are."""
     centre, width = _centre_and_width(targets)
     low = float(np.quantile(np.abs(targets), 0.25)) or _typical(np.abs(targets))
@@ -163,31 +197,39 @@ def _best_space(voters: Voters, targets: FloatVector) -> Space:
 
     def gain(candidate: tuple[Space, float]) -> float:
         space, needed = candidate
-        total = _shares(_fit(voters, targets, space).densities, [PRIOR_RIGHT, PRIOR_WRONG])[1]
+        total = _shares(_fit(around, targets, space).densities, [PRIOR_RIGHT, PRIOR_WRONG])[1]
         return float(np.log(total * space.slope(targets)).sum()) - needed
 
     return max(candidates, key=gain)[0]
 
 
-def _fit(voters: Voters, targets: FloatVector, space: Space, predict: Predict | None = None) -> _Fit:
-    points = space.of(targets)
+def _fit(around: _Around, targets: FloatVector, space: Space, predict: Predict | None = None) -> _Fit:
+    points, voters = space.of(targets), around.voters
     centre, width = _centre_and_width(points)
     fence = centre - FENCE * width, centre + FENCE * width
     near = np.clip(points, *fence)
-    first = _suggestions(voters, near)
-    usual = _Ground(space, targets, near, np.abs(near - first), DEVIATION / 2).scale(voters)
+    first = around.means @ near
+    usual = _local_scale(np.abs(near - first), voters) * DEVIATION / 2
     nearer = np.clip(near, first - NEAR_FENCE * usual, first + NEAR_FENCE * usual)
-    suggested = _suggestions(voters, nearer)
+    slopes = np.linalg.solve(around.gram, around.moved.T @ (nearer - around.means @ nearer))
+    by_trend = around.bent @ slopes
+    suggested = by_trend + around.means @ (nearer - by_trend)
     if predict is not None:
         layers = np.clip(np.stack([suggested, *predict(space, near)], axis=1), *fence) - centre
         weights = nnls(layers, near - centre)[0]  # of the sum that comes nearest to the targets, none negative
         suggested = (layers @ weights if weights.any() else layers.mean(axis=1)) + centre
     sizes = np.abs(points - suggested)
-    ground = _Ground(space, targets, nearer, sizes, 1.0)
+    scale = _local_scale(sizes, voters)
     # The width from the median, which a minority of wrong targets hardly moves.
-    width = max(float(np.median(sizes / ground.scale(voters))), 1e-9) / MEDIAN_SIZE
-    ground = ground._replace(width=width)
-    return _Fit.of(ground, targets, suggested, ground.scale(voters))
+    width = max(float(np.median(sizes / scale)), 1e-9) / MEDIAN_SIZE
+    ground = _Ground(space, targets, nearer - by_trend, sizes, width, around.knots, slopes)
+    return _Fit.of(ground, targets, suggested, scale * width)
+
+
+def _local_scale(sizes: FloatVector, voters: Voters) -> FloatVector:
+    """Typical size of residuals: half from the neighbours, half from all."""
+    near = np.nanmedian(np.where(voters.rows >= 0, sizes[voters.rows], np.nan), axis=1)
+    return np.asarray(near + _typical(sizes))
 
 
 def _student_density(points: FloatVector, freedom: int) -> FloatVector:
@@ -202,12 +244,16 @@ def _slips(fit: _Fit, targets: FloatVector) -> list[float]:
     explained by all three alike.
     """
     total, found = _shares(fit.densities, [PRIOR_RIGHT, PRIOR_WRONG])[1], []
+
+    def gain(factor: float) -> tuple[float, float]:
+        joint = np.stack([total, _slip_density(fit, targets, factor)])
+        _, with_slips, weights = _shares(joint, [0.99 * LITTLE, 0.01 * LITTLE])
+        return float(np.log(with_slips / total).sum()), float(weights[1])  # nats gained, and the share
+
     for factor in FACTORS:
-        (gain, share), *beside = (
-            _gain(_slip_density(fit, targets, factor * by), total) for by in (1.0, BESIDE, 1 / BESIDE)
-        )
+        (gained, share), *beside = (gain(factor * by) for by in (1.0, BESIDE, 1 / BESIDE))
         least = max(SLIP_GAIN, SLIP_GAIN_EACH * share * len(targets))
-        if gain - max(0.0, *(other for other, _ in beside)) > least and share < MOST_SLIPS:
+        if gained - max(0.0, *(other for other, _ in beside)) > least and share < MOST_SLIPS:
             found.append(factor)
     return found
 
@@ -216,14 +262,6 @@ def _slip_density(fit: _Fit, targets: FloatVector, factor: float) -> FloatVector
     meant, space = targets / factor, fit.ground.space
     density = _student_density((space.of(meant) - fit.suggested) / fit.scale, RIGHT_FREEDOM) / fit.scale
     return np.asarray(density * space.slope(meant) / (abs(factor) * space.slope(targets)))
-
-
-def _gain(density: FloatVector, total: FloatVector) -> tuple[float, float]:
-    """Nats gained by one more component, and its share."""
-    share = 0.01
-    for _ in range(ROUNDS // 4):
-        share = max(float((share * density / ((1 - share) * total + share * density)).mean()), 1e-9)
-    return float(np.log1p(share * (density / total - 1.0)).sum()), share
 
 
 def _shares(densities: FloatMatrix, prior: Sequence[float]) -> tuple[FloatMatrix, FloatVector, FloatVector]:
@@ -236,15 +274,6 @@ def _shares(densities: FloatMatrix, prior: Sequence[float]) -> tuple[FloatMatrix
         posterior = joint / total
         weights = (posterior.sum(axis=1) + rows) / (densities.shape[1] + rows.sum())
     return posterior, total, weights
-
-
-def _suggestions(voters: Voters, targets: FloatVector) -> FloatVector:
-    """Weighted mean of the targets of a row's neighbours and of the rows that have it as a neighbour."""
-    rows, weights = np.maximum(voters.rows, 0), voters.weights
-    total = (weights * targets[rows]).sum(axis=1)
-    total += np.bincount(rows.ravel(), weights=(weights * targets[:, None]).ravel(), minlength=len(targets))
-    votes = weights.sum(axis=1) + np.bincount(rows.ravel(), weights=weights.ravel(), minlength=len(targets))
-    return np.asarray(total / votes)
 
 
 def _centre_and_width(points: FloatVector) -> tuple[float, float]:
