@@ -10,6 +10,7 @@
  * the list has room for only some of them, it ends before them, unless it would be shorter than `least`. */
 #include "nearworth.h"
 
+enum { OUTSIDE, MATCH, OTHER }; /* marks of a point */
 enum { GROUPS = 8, BLOCK = 32, STRETCH = 1024 }; /* groups per neighbour whose minima are taken; qkeys looked at together */
 static const uint32_t MIX_ROW = 0x9E3779B1u, UNMIX_ROW = 0x0E8B2F51u, MIX_QUERY = 0x85EBCA77u, SIGN = 0x80000000u;
 
@@ -80,7 +81,7 @@ int64_t list_between(const int32_t *qkeys, int64_t n, int64_t from, int64_t to, 
             continue;
         for (int64_t i = start; i < stop; i++)
             if (qkeys[i] >= low && qkeys[i] <= high && !is_in(i, excluded, n_excluded))
-                rows[count++] = row_of[i];
+                rows[count++] = row_of ? row_of[i] : (int32_t)i;
     }
     return count;
 }
@@ -128,38 +129,57 @@ EXPORT void nearest_lists(const int32_t *qkeys, const int32_t *tolerances, const
 }
 
 /* The same for one query, without any excluded. */
-EXPORT int64_t near_rows(const int32_t *qkeys, int64_t low, int64_t high, const int32_t *row_of, int32_t *rows, int64_t n)
+EXPORT int64_t near_rows(const int32_t *qkeys, int64_t low, int64_t high, int32_t *rows, int64_t n)
 {
-    return list_between(qkeys, n, low, high, NULL, 0, row_of, rows);
+    return list_between(qkeys, n, low, high, NULL, 0, NULL, rows);
 }
 
-/* How many points have qkeys below the limit of a query, and how many of these have its label. */
-EXPORT void count_votes(const int32_t *qkeys, const int32_t *limits, const int32_t *labels, const int32_t *of_query,
-                        int64_t *counts, int64_t n_queries, int64_t n)
+/* Which points are within the radius of a query, and how many of them have its label. Qkeys below `sure` are inside,
+ * those above `possible` are not, and exact keys up to `largest` decide between them. */
+EXPORT void mark_votes(const int32_t *qkeys, const int32_t *sure, const int32_t *possible, const int32_t *excluded,
+                       const int32_t *labels, const int32_t *of_query, const double *queries,
+                       const void *points, int32_t type, const double *given, callback ask, double largest, int32_t *near,
+                       double *exact, uint8_t *marks, int64_t *counts, int64_t n_queries, int64_t n, int64_t n_excluded,
+                       int64_t width, int64_t n_points)
 {
-    for (int64_t q = 0; q < n_queries; q++) {
-        const int32_t *own = qkeys + q * n, limit = limits[q], label = of_query[q];
+    for (int64_t q = 0; q < n_queries; q++, qkeys += n, marks += n, excluded += n_excluded) {
+        Source source = {points, type, width, queries ? queries + q * width : NULL, given ? given + q * n : NULL, ask, q, false};
+        int32_t limit = sure[q], label = of_query[q];
+        int64_t n_open = list_between(qkeys, n, limit, possible[q], NULL, 0, NULL, near);
+        exact_distances(&source, near, exact, points ? n_points : n, n_open);
+        if (source.failed)
+            return;
         int32_t votes = 0, matches = 0;
         for (int64_t i = 0; i < n; i++) {
-            int32_t inside = own[i] < limit;
-            votes += inside;
-            matches += inside & (labels[i] == label);
+            int32_t inside = qkeys[i] < limit, match = inside & (labels[i] == label);
+            votes += inside, matches += match;
+            marks[i] = (uint8_t)(2 * inside - match); /* a mark, computed so that it is vectorised */
+        }
+        for (int64_t i = 0; i < n_open; i++)
+            if (exact[i] <= largest) {
+                bool match = labels[near[i]] == label;
+                votes++, matches += match;
+                marks[near[i]] = match ? MATCH : OTHER;
+            }
+        for (int64_t i = 0; i < n_excluded; i++) {
+            uint8_t *mark = marks + excluded[i];
+            votes -= *mark != OUTSIDE, matches -= *mark == MATCH;
+            *mark = OUTSIDE;
         }
         counts[2 * q] = votes, counts[2 * q + 1] = matches;
     }
 }
 
-/* Adds to their sums what these points are worth: the first number of a query for its label, the second for others. */
-EXPORT void add_votes(const int32_t *qkeys, const int32_t *limits, const int32_t *labels, const int32_t *of_query,
-                      const double *worth, double *restrict total, int64_t n_queries, int64_t n)
+/* Adds to their sums what marked points are worth: two numbers of each query. */
+EXPORT void add_votes(const uint8_t *marks, const double *worth, double *restrict total, int64_t n_queries, int64_t n)
 {
     for (int64_t start = 0, end; start < n; start = end) {
         end = start + STRETCH < n ? start + STRETCH : n;
         for (int64_t q = 0; q < n_queries; q++) {
-            const int32_t *own = qkeys + q * n, limit = limits[q], label = of_query[q];
+            const uint8_t *own = marks + q * n;
             double of_match = worth[2 * q], of_other = worth[2 * q + 1];
             for (int64_t i = start; i < end; i++)
-                total[i] += own[i] >= limit ? 0.0 : labels[i] == label ? of_match : of_other;
+                total[i] += own[i] == OUTSIDE ? 0.0 : own[i] == MATCH ? of_match : of_other;
         }
     }
 }

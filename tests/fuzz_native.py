@@ -253,47 +253,53 @@ def classify_block(rng):
 @case
 def near_rows(rng):
     n, most = size(rng), int(rng.choice([3, 2**30]))
-    qkeys, row_of = rng.integers(0, most, n).astype(np.int32), rng.permutation(n).astype(np.int32)
+    qkeys = rng.integers(0, most, n).astype(np.int32)
     low, high = (int(limit) for limit in rng.integers(-1, most + 1, 2))
 
     def check(count, arrays):
-        expected = row_of[(qkeys >= low) & (qkeys <= high)]
-        assert arrays["rows"][:count].tolist() == expected.tolist()
+        assert arrays["rows"][:count].tolist() == np.flatnonzero((qkeys >= low) & (qkeys <= high)).tolist()
 
-    return Case([qkeys, low, high, row_of, np.full(n, -1, np.int32)], check)
-
-
-def votes(rng):
-    n, n_queries, n_labels = size(rng), size(rng, 33), int(rng.integers(1, 4))
-    qkeys, limits = (rng.integers(-1, 5, shape).astype(np.int32) for shape in ((n_queries, n), n_queries))
-    labels, of_query = (rng.integers(0, n_labels, count).astype(np.int32) for count in (n, n_queries))
-    inside, matches = qkeys < limits[:, None], labels == of_query[:, None]
-    return [qkeys, limits, labels, of_query], inside, matches
+    return Case([qkeys, low, high, np.full(n, -1, np.int32)], check)
 
 
 @case
-def count_votes(rng):
-    arguments, inside, matches = votes(rng)
+def mark_votes(rng):
+    """Rough qkeys decide outside their tolerance, exact keys within it."""
+    n, n_queries, n_labels = size(rng, least=1), size(rng, 33), int(rng.integers(1, 4))
+    keys, noise = rng.integers(0, rng.choice([1, 5, 10**5]), (n_queries, n)), int(rng.choice([0, 1, 1000]))
+    largest = int(rng.integers(-1, keys.max(initial=0) + 2))
+    qkeys = (keys * 7 + rng.integers(-noise, noise + 1, keys.shape)).astype(np.int32)
+    labels, of_query = (rng.integers(0, n_labels, count).astype(np.int32) for count in (n, n_queries))
+    limits = [np.full(n_queries, 7 * largest + by, np.int32) for by in (-noise, noise)]
+    source = [None, None, keys.astype(np.float64), None]
+    if rng.integers(2):
+        source = [None, None, None, lambda query, rows, out: np.copyto(out, keys[query, rows])]
+    excluded = some_excluded(rng, n_queries, n)
+    scratch = Space((n,), np.int32, scratch=True), Space((n,), scratch=True)
+    results = Space((n_queries, n), np.uint8), Space((n_queries, 2), np.int64)
 
     def check(result, arrays):
+        inside, matches = keys <= largest, labels == of_query[:, None]
+        np.put_along_axis(inside, excluded, False, axis=1)
+        np.testing.assert_array_equal(arrays["marks"], np.where(inside, np.where(matches, 1, 2), 0))
         expected = np.stack([inside.sum(axis=1), (inside & matches).sum(axis=1)], axis=1)
         np.testing.assert_array_equal(arrays["counts"], expected)
 
-    return Case([*arguments, Space((len(inside), 2), np.int64)], check)
+    return Case([qkeys, *limits, excluded, labels, of_query, *source, float(largest), *scratch, *results], check)
 
 
 @case
 def add_votes(rng):
-    arguments, inside, matches = votes(rng)
-    worth, total = numbers(rng, (len(inside), 2)), numbers(rng, inside.shape[1])
+    n, n_queries = size(rng), size(rng, 33)
+    marks, worth, total = rng.integers(0, 3, (n_queries, n)), numbers(rng, (n_queries, 2)), numbers(rng, n)
     expected = total.copy()
-    for each, match, (of_match, of_other) in zip(inside, matches, worth, strict=True):
-        expected += np.where(each, np.where(match, of_match, of_other), 0.0)
+    for mark, (of_match, of_other) in zip(marks, worth, strict=True):
+        expected += np.array([0.0, of_match, of_other])[mark]
 
     def check(result, arrays):
         np.testing.assert_array_equal(arrays["total"], expected)
 
-    return Case([*arguments, worth, total], check)
+    return Case([marks.astype(np.uint8), worth, total], check)
 
 
 # owners.c

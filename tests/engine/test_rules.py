@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 import nearworth as nw
 from definition import SEMIVALUES, UTILITIES, defined_values
+from nearworth._common import native
+from nearworth.engine.rules import RadiusRule
+from nearworth.neighbors.keys import EuclideanKeys
 from nearworth.testing import _nearest
 
 
@@ -147,19 +153,57 @@ def test_what_privacy_cannot_have(rng):
         est.partial(rng.normal(size=(3, 2)), [0, 1, 2])
 
 
+@pytest.mark.skipif(not native.available(), reason="needs compiled code")
 def test_rows_certainly_within_the_radius_need_no_exact_distance(rng, monkeypatch):
-    """Of 3,000 rows half are within; exact distances are computed for the few near the edge."""
-    from nearworth.neighbors.keys import EuclideanKeys
-
+    """Of 3,000 rows half are within; exact distances are computed for the few between two limits."""
     X, y = rng.normal(size=(3000, 8)), rng.integers(0, 2, 3000)
-    seen, listed = [], EuclideanKeys.listed
-    monkeypatch.setattr(EuclideanKeys, "listed", lambda self, Q, rows: seen.append(rows.size) or listed(self, Q, rows))
+    n_open, limits = [], RadiusRule.limits
+
+    def counted(self, problem, block):
+        sure, possible = limits(self, problem, block)
+        n_open.append(np.count_nonzero((block.qkeys >= sure[:, None]) & (block.qkeys <= possible[:, None])))
+        return sure, possible
+
+    monkeypatch.setattr(RadiusRule, "limits", counted)
     est = nw.KNNShapley(radius=4.0).fit(X, y)
     found = est.value(X[:20] + 0.01, y[:20]).values
-    assert sum(seen) < 0.05 * 20 * 3000
+    assert n_open
+    assert sum(n_open) < 0.05 * 20 * 3000
     distances = np.sqrt(((X[:20, None] + 0.01 - X) ** 2).sum(axis=2))
     precomputed = nw.KNNShapley(radius=4.0, metric="precomputed").fit(None, y).value(distances, y[:20])
     np.testing.assert_allclose(found, precomputed.values, rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("tiny", [1.0, 1e-160])  # with tiny numbers, exact keys are scaled and come from a function
+@pytest.mark.parametrize("radius", [2.0, 1e200])
+def test_sums_of_blocks_are_those_of_single_queries(rng, tiny, radius):
+    """To the bit, with weights, groups and queries beyond what products serve for."""
+    X, y, groups = rng.normal(size=(700, 3)), rng.integers(0, 3, 700), rng.integers(0, 60, 700)
+    X[0] *= tiny
+    Q, q = X[:150] + 0.1, rng.integers(0, 3, 150)
+    Q[[3, 77]] = 1e95
+    for arguments in (
+        {"X_val": Q, "y_val": q, "sample_weight": rng.random(150)},
+        {"sample_weight": rng.random(700)},
+        {"groups": groups},
+    ):
+        sums, single = (
+            nw.KNNShapley(radius=radius, standard_errors=each).fit(X, y).value(**arguments).values
+            for each in (False, True)
+        )
+        np.testing.assert_array_equal(sums, single)
+        assert sums.any()
+
+
+def test_the_largest_key_within_a_radius(rng):
+    """Keys are squares, scaled where numbers are tiny; the next larger float is beyond the radius."""
+    X = rng.normal(size=(5, 2))
+    for points in (X, X * 1e-170):
+        problem: Any = SimpleNamespace(keys=EuclideanKeys(points), queries=points)
+        for radius in (0.0, 5e-324, 1e-200, 0.1, 3.0, 1e120):
+            found = RadiusRule(radius).largest_key(problem)
+            near = np.array([found, math.nextafter(found, math.inf)])
+            assert RadiusRule(radius).inside(problem, 0, near).tolist() == [True, False]
 
 
 def test_rows_at_the_edge_of_a_radius_are_told_apart(rng):

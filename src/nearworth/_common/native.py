@@ -67,9 +67,11 @@ hash_numbers(numbers:any[n] start:i8 keys:u8[2,b] sums:u8[c,2]!)
 # nearest.c
 nearest_lists(qkeys:i4[q,s] tolerances:i4[q] excluded:i4[q,e] row_of:i4[n] queries:f8?[q,d] points:any?[m,d]
     given:f8?[q,n] ask:function? first:i8 hashed:i4 least:i8 rows:i4[q,k]! keys:f8[q,k]! near:i4[n]! exact:f8[n]!)
-near_rows(qkeys:i4[n] low:i8 high:i8 row_of:i4[n] rows:i4[n]!) -> i8
-count_votes(qkeys:i4[q,n] limits:i4[q] labels:i4[n] of_query:i4[q] counts:i8[q,2]!)
-add_votes(qkeys:i4[q,n] limits:i4[q] labels:i4[n] of_query:i4[q] worth:f8[q,2] total:f8[n]!)
+near_rows(qkeys:i4[n] low:i8 high:i8 rows:i4[n]!) -> i8
+mark_votes(qkeys:i4[q,n] sure:i4[q] possible:i4[q] excluded:i4[q,e] labels:i4[n] of_query:i4[q]
+    queries:f8?[q,d] points:any?[m,d] given:f8?[q,n] ask:function? largest:f8 near:i4[n]! exact:f8[n]! marks:u1[q,n]!
+    counts:i8[q,2]!)
+add_votes(marks:u1[q,n] worth:f8[q,2] total:f8[n]!)
 
 # owners.c
 owners_space(k:i8 n_owners:i8 n_nodes:i8) -> i8

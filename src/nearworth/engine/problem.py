@@ -179,9 +179,13 @@ class TrainingSet:
             return RegressionGame(n_players, k, utility, semivalue)
         return ClassificationGame(n_players, k, self.n_classes(parameters["n_classes"]), utility, semivalue)
 
+    @cached_property
+    def _n_seen(self) -> int:
+        return int(self.labels.max()) + 1
+
     def n_classes(self, given: int | None) -> int:
         """C of the utility: as given, else the number of distinct training labels."""
-        seen = int(self.labels.max()) + 1
+        seen = self._n_seen
         if given is not None and given < seen:
             raise ValueError(f"n_classes={given} is smaller than the {seen} distinct labels in y. Give more, or None.")
         return seen if given is None else int(given)

@@ -17,6 +17,7 @@ matrix product.
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -40,7 +41,7 @@ from nearworth.games.ties import TieBlocks
 from nearworth.inputs.features import fingerprint
 from nearworth.inputs.parameters import as_generator, whole_number
 from nearworth.neighbors.keys import EuclideanKeys
-from nearworth.neighbors.quantised import MARGIN, Products, QuantisedKeys
+from nearworth.neighbors.quantised import MARGIN, TOP, IntVector32, Products, QuantisedKeys
 from nearworth.neighbors.searchers import Neighbours
 from nearworth.results.sums import Leaf
 
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from nearworth.engine.plan import Plan
 
 
-FAR = 2**31 - 1  # the qkey of a row that takes no part
+INFINITY_BITS = 0x7FF << 52  # of a float
 SOME = 2048  # owned rows that tell how far near ones are, about
 MOST_OWNERS, MANY_ORDERS = 5_000, 32  # about a second for each validation point; random orders for more owners
 INTERRUPT_EVERY = 2**20  # owners times numbers of scratch after which a run looks whether it should stop
@@ -58,33 +59,27 @@ class Rule:
     """A game for `Method`, which prints it, asks it for evaluators and sends it to workers."""
 
     n_values: int | None = None  # how many players there are; None: the training rows
-    is_local: ClassVar[bool] = False  # whether `bound` is of use
+    is_local: ClassVar[bool] = False  # whether there are `limits`
     is_exact: ClassVar[bool] = True  # else values are unbiased estimates, and standard errors say how good
     identity: Mapping[str, Any] = MappingProxyType({})  # what must be equal where sums are combined
 
     def values(self, problem: Problem, query: int, rows: IntVector, keys: FloatVector) -> tuple[Any, FloatVector]:
-        """Some players and their values; others have 0. From rows that count, not beyond the bound, and exact keys."""
+        """Some players and their values; others have 0. From rows that count, not beyond the limit, and exact keys."""
         raise NotImplementedError
 
-    def bound(self, problem: Problem, block: QuantisedKeys, query: int) -> float:
-        """Rows with larger qkeys are not needed."""
-        raise NotImplementedError
+    def limits(self, problem: Problem, block: QuantisedKeys) -> tuple[IntVector32, IntVector32]:
+        """For each query: rows with qkeys below the first surely count, with qkeys above the second they do not.
 
-    def certain(self, problem: Problem, block: QuantisedKeys, query: int) -> float:  # noqa: ARG002
-        """Rows with smaller qkeys surely count; their exact keys are not computed, and are passed as 0."""
-        return -np.inf
+        Exact keys of the former are not computed, and are passed as 0. Qkeys that are not usable are all between.
+        """
+        raise NotImplementedError
 
     def evaluators(self, problem: Problem, plan: Plan, shared: SharedTraining | None) -> Callable[[], Evaluator]:
-        return self._evaluators(problem, plan, shared, RuleEvaluator)
-
-    def _evaluators(
-        self, problem: Problem, plan: Plan, shared: SharedTraining | None, kind: Any
-    ) -> Callable[[], Evaluator]:
-        products = None
+        products, evaluator = None, RadiusEvaluator if isinstance(self, RadiusRule) else RuleEvaluator
         if self.is_local and plan.products and isinstance(problem.keys, EuclideanKeys) and native.available():
             products = (shared or SharedTraining(problem.keys, problem.labels)).products()
         single = products is not None and plan.single and products.single_precision
-        return lambda: kind(problem, plan.batch, self, products, single=single)
+        return lambda: evaluator(problem, plan.batch, self, products, single=single)
 
     def memory(self, n_train: int, *, by_product: bool) -> Memory:  # noqa: ARG002
         return Memory(per_thread=16 * 8 * n_train, per_query=(8 + 8) * n_train)
@@ -108,6 +103,8 @@ class RuleEvaluator:
         self._problem, self._batch, self._rule, self._products, self._single = problem, batch, rule, products, single
         self._every: Any = np.arange(problem.n_train, dtype=np.int32)
         self._rows, self._labels = np.empty_like(self._every), problem.labels.astype(np.int32)
+        block = (0 if products is None else batch, problem.n_train)
+        self._qkeys, self._marks = np.empty(block, dtype=np.int32), np.empty(block, dtype=np.uint8)
 
     def add(self, leaf: Leaf, start: int, stop: int, request: Request) -> Iterator[int]:
         problem = self._problem
@@ -135,65 +132,47 @@ class RuleEvaluator:
             for query, keys in problem.exact_keys(start, stop, self._batch):
                 yield query, every, keys
             return
-        for query, block, q in self._blocks(start, stop):
-            rows, open_rows = every, slice(None)
-            if block.usable[q]:
-                rows = self._between(block.qkeys[q], 0, self._rule.bound(problem, block, q))
-                open_rows = block.qkeys[q, rows] >= self._rule.certain(problem, block, q)
-            keys = np.zeros(len(rows))
-            keys[open_rows] = self._exact(query, rows[open_rows])
-            yield query, rows, keys
+        assert isinstance(problem.keys, EuclideanKeys)
+        for first, block in self._blocks(start, stop):
+            sure, possible = self._rule.limits(problem, block)
+            for q, qkeys in enumerate(block.qkeys):
+                rows = self._rows[: native.call("near_rows", qkeys, 0, possible[q], self._rows)].astype(np.intp)
+                query, open_rows, keys = first + q, qkeys[rows] >= sure[q], np.zeros(len(rows))
+                keys[open_rows] = problem.keys.listed(problem.queries[query : query + 1], rows[None, open_rows])[0]
+                yield query, rows, keys
 
-    def _blocks(self, start: int, stop: int) -> Iterator[tuple[int, QuantisedKeys, int]]:
-        """Each query, with the block of qkeys that it is in and its number there."""
+    def _blocks(self, start: int, stop: int) -> Iterator[tuple[int, QuantisedKeys]]:
+        """Blocks of qkeys, and the number of their first query."""
         assert self._products is not None
-        space = np.empty((min(self._batch, stop - start), len(self._every)), dtype=np.int32)
         for a in range(start, stop, self._batch):
             queries = np.ascontiguousarray(self._problem.queries[a : min(a + self._batch, stop)], dtype=np.float64)
-            block = self._products(queries, self._every, self._every, space, single=self._single)
-            yield from ((a + q, block, q) for q in range(len(queries)))
-
-    def _between(self, qkeys: Any, low: float, high: float) -> IntVector:
-        """Rows whose qkeys are in a range."""
-        limits = (int(np.ceil(np.clip(low, 0, FAR))), int(np.clip(high, -1, FAR)))
-        count = native.call("near_rows", qkeys, *limits, self._every, self._rows)
-        return self._rows[:count].astype(np.intp)
-
-    def _exact(self, query: int, rows: IntVector) -> FloatVector:
-        keys = self._problem.keys
-        assert isinstance(keys, EuclideanKeys)
-        point = np.ascontiguousarray(self._problem.queries[query : query + 1], dtype=np.float64)
-        return np.asarray(keys.listed(point, rows[None])[0])
+            yield a, self._products(queries, self._every, self._every, self._qkeys, single=self._single)
 
 
 class RadiusEvaluator(RuleEvaluator):
-    """Sums within a radius, a block of queries at a time: counts, then what a match and another row are worth."""
+    """Sums within a radius, a block of queries at a time: marks and counts, then what a marked row is worth."""
 
     def add(self, leaf: Leaf, start: int, stop: int, request: Request) -> Iterator[int]:
         if self._products is None or request.needs_every_value or request.nearest is not None:
             yield from super().add(leaf, start, stop, request)
             return
-        problem, rule, first = self._problem, self._rule, start
-        assert isinstance(rule, RadiusRule)
-        for query, block, q in self._blocks(start, stop):
-            qkeys, rows = block.qkeys[q], self._every
-            if block.usable[q]:
-                rows = self._between(qkeys, rule.certain(problem, block, q), rule.bound(problem, block, q))
-            qkeys[rows] = np.where(rule.inside(problem, query, self._exact(query, rows)), -1, FAR)
-            qkeys[problem.excluded(query)] = FAR
-            if q + 1 == len(block.qkeys):
-                self._add_block(leaf, block, slice(first, query + 1), rule)
-                yield query + 1 - first
-                first = query + 1
+        for first, block in self._blocks(start, stop):
+            end = first + len(block.qkeys)
+            for a, b, excluded in self._problem.runs(first, end):
+                self._add_votes(leaf, block.some(a - first, b - first), slice(a, b), excluded.astype(np.int32))
+            yield end - first
 
-    def _add_block(self, leaf: Leaf, block: QuantisedKeys, part: slice, rule: RadiusRule) -> None:
-        problem = self._problem
+    def _add_votes(self, leaf: Leaf, block: QuantisedKeys, part: slice, excluded: Any) -> None:
+        problem, rule = self._problem, self._rule
+        assert isinstance(rule, RadiusRule)
         of_query = np.ascontiguousarray(problem.query_labels[part], dtype=np.int32)
-        limits = [rule.certain(problem, block, q) if usable else 0 for q, usable in enumerate(block.usable)]
-        votes = block.qkeys, np.ceil(np.clip(limits, 0, FAR - 1)).astype(np.int32), self._labels, of_query
-        native.call("count_votes", *votes, counts := np.empty((len(of_query), 2), dtype=np.int64))
+        marks, counts = self._marks[: len(of_query)], np.empty((len(of_query), 2), dtype=np.int64)
+        native.call(
+            "mark_votes", block.qkeys, *rule.limits(problem, block), excluded, self._labels, of_query,
+            *block.source, rule.largest_key(problem), self._rows, np.empty(problem.n_train), marks, counts,
+        )  # fmt: skip
         worth = np.array([rule.worth(problem, part.start + q, *both) for q, both in enumerate(counts.tolist())])
-        native.call("add_votes", *votes, worth * problem.weights[part, None], leaf.total)
+        native.call("add_votes", marks, worth * problem.weights[part, None], leaf.total)
         leaf.count(problem.weights[part])
 
 
@@ -280,9 +259,10 @@ class OwnedRule(Rule):
             values[candidates] += np.where(matches[candidates], *added)
         return ranked, values
 
-    def bound(self, problem: Problem, block: QuantisedKeys, query: int) -> float:  # noqa: ARG002
+    def limits(self, problem: Problem, block: QuantisedKeys) -> tuple[IntVector32, IntVector32]:  # noqa: ARG002
         k = self.game.n_neighbors - 1
-        return float(np.partition(block.qkeys[query, self._some_owned], k)[k]) + float(block.tolerance[query])
+        near = np.partition(block.qkeys[:, self._some_owned], k)[:, k] + block.tolerance
+        return np.zeros_like(near), np.where(block.usable, near, TOP)
 
     @cached_property
     def _some_owned(self) -> IntVector:
@@ -305,10 +285,8 @@ class RadiusRule(Rule):
         return {"noise": self.noise} if self.noise else {}
 
     def __str__(self) -> str:
-        private = (
-            f"; normal noise with a deviation of {self.noise:.4g} on both counts of each query" if self.noise else ""
-        )
-        return f"every row within {self.radius:g} votes; no ranks{private}"
+        private = f"; normal noise with a deviation of {self.noise:.4g} on both counts of each query"
+        return f"every row within {self.radius:g} votes; no ranks{private * bool(self.noise)}"
 
     def values(self, problem: Problem, query: int, rows: IntVector, keys: FloatVector) -> tuple[Any, FloatVector]:
         rows = rows[self.inside(problem, query, keys)]
@@ -325,29 +303,27 @@ class RadiusRule(Rule):
             noise = self.noise * _generator(self.seed, problem, query).normal(size=2)
             n_votes, n_matches = n_votes + float(noise[0]), n_matches + float(noise[1])
         n, presence = max(1, round(n_votes)), Presence.of(problem.parameters["semivalue"])
-        added, n_classes = (
-            classification_correction(presence, n, n),
-            problem.training.n_classes(problem.parameters["n_classes"]),
-        )
+        added = classification_correction(presence, n, n)
+        empty = added.empty / problem.training.n_classes(problem.parameters["n_classes"])
         # What a row knows of the others is how many of them match.
-        of_match, of_other = (
-            added.other * min(max(n_matches - own, 0.0), n - 1.0) - added.empty / n_classes for own in (1, 0)
-        )
+        of_match, of_other = (added.other * min(max(n_matches - own, 0.0), n - 1.0) - empty for own in (1, 0))
         return of_match + (added.own + presence.mass / n), of_other
 
-    def evaluators(self, problem: Problem, plan: Plan, shared: SharedTraining | None) -> Callable[[], Evaluator]:
-        return self._evaluators(problem, plan, shared, RadiusEvaluator)
-
-    def bound(self, problem: Problem, block: QuantisedKeys, query: int) -> float:
-        return self._qkey(problem, block, query) + float(block.tolerance[query])
-
-    def certain(self, problem: Problem, block: QuantisedKeys, query: int) -> float:
-        return self._qkey(problem, block, query) - float(block.tolerance[query]) - 1.0
-
-    def _qkey(self, problem: Problem, block: QuantisedKeys, query: int) -> float:
+    def limits(self, problem: Problem, block: QuantisedKeys) -> tuple[IntVector32, IntVector32]:
         assert block.scale is not None
-        square = self.radius if problem.parameters["metric"] == "sqeuclidean" else self.radius**2
-        return MARGIN + square * float(block.scale[query])
+        square = self.radius if problem.parameters["metric"] == "sqeuclidean" else self.radius * self.radius
+        edge = np.minimum(MARGIN + square * block.scale, 2 * TOP)
+        tolerance = np.where(block.usable, block.tolerance, np.inf)
+        low, high = np.ceil(edge - tolerance - 1.0), np.floor(edge + tolerance)
+        return np.clip(low, 0, TOP).astype(np.int32), np.clip(high, 0, TOP).astype(np.int32)
+
+    def largest_key(self, problem: Problem) -> float:
+        """The largest exact key within the radius, found among all floats by bisection of their bits."""
+
+        def beyond(bits: int) -> bool:
+            return not self.inside(problem, 0, np.array([bits]).view(np.float64))[0]
+
+        return float(np.int64(bisect(range(INFINITY_BITS), False, key=beyond) - 1).view(np.float64))
 
 
 def privacy_noise(privacy: tuple[float, float], n_val: int) -> float:

@@ -170,9 +170,10 @@ class Products:
         norms = squared_distances(self._centre[None, :], self._points)[0]
         if self._inner:
             norms[:] = norms.max()  # equal norms drop out
-        level, longest = float(np.median(norms)), float(np.sqrt(norms.max()))
+        least, most = float(norms.min()), float(norms.max())
+        level = least + (most - least) / 2
         norms -= level
-        return norms, level, longest, max(float(norms.max()), -float(norms.min()))
+        return norms, level, float(np.sqrt(most)), 1.001 * (most - level)
 
     @property
     def single_precision(self) -> bool:
