@@ -202,8 +202,9 @@ class Content:
         return [float(exact) if slip else near for exact, near, slip in zip(suggested, shown, slips, strict=True)]
 
     def _finest(self) -> float:
-        """The unit of the targets: 0.01 where they have two decimals."""
-        decimals = [len(id_text(float(y)).partition(".")[2]) for y in self.audit.given[:1_000]]
+        """The unit of the targets: 0.01 where they have two decimals, 100 where all are hundreds."""
+        texts = [id_text(float(y)) for y in self.audit.given[:1_000] if y != 0]
+        decimals = [len(text.partition(".")[2]) or len(text.rstrip("0")) - len(text) for text in texts]
         return float(10.0 ** -min(max(decimals, default=0), MOST_DECIMALS))
 
     def _targets(self) -> dict[str, Any]:
