@@ -301,7 +301,10 @@ def defaults(rng, n=3000):
 
 
 def test_outcomes_drawn_by_lot_are_not_counted_as_wrong(rng, monkeypatch):
-    """The ranking is the one there would be without this explanation; only how sure it is changes."""
+    """The ranking is the one there would be without this explanation; only how sure it is changes.
+
+    No count and no list, but no row is called right either: people who err where classes meet look the same.
+    """
     X, y = defaults(rng)
     audit = nw.audit_labels(X, y)
     assert audit._model.by_lot > 0.9
@@ -316,4 +319,5 @@ def test_outcomes_drawn_by_lot_are_not_counted_as_wrong(rng, monkeypatch):
     np.testing.assert_array_equal(audit.ranking(), sure.ranking())
     checked, sure_checked = (a.check(X[:300] + 0.01, y[:300]) for a in (audit, sure))
     assert checked.n_errors.lower < 1 <= sure_checked.n_errors.lower
-    np.testing.assert_allclose(1 - checked.quality, (1 - audit._model.by_lot) * (1 - sure_checked.quality), atol=1e-12)
+    for doubtful, certain in ((audit, sure), (checked, sure_checked)):
+        np.testing.assert_allclose(1 - doubtful.quality, (1 - certain.quality) / 2, atol=1e-12)

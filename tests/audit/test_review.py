@@ -57,14 +57,25 @@ def test_a_second_draw_leaves_the_estimate_nearly_unbiased(rng):
     assert np.std(estimates) < np.std([judged(review, wrong, 40, rng).numbers.estimate for _ in range(400)])
 
 
-def test_further_rows_go_where_the_number_is_least_certain(rng):
+def test_further_rows_go_where_they_help_most(rng):
+    """To strata that a list may have, in proportion to their rows, and to those whose numbers are least certain."""
     review, wrong = some_review(rng)
     first = judged(review, wrong, 40, rng)
-    numbers = first.numbers
+    numbers, listed = first.numbers, first._likely_listed(0.1)
     rates = (numbers.wrong + 0.5) / (numbers.judged + 1)
     spread = numbers.rows * np.sqrt(rates * (1 - rates)) / numbers.judged
     more = np.bincount(first.strata[first.draw(20, rng)], minlength=len(spread))
-    assert more[np.argmax(spread)] == more.max() > 20 / len(spread)
+    assert 0 < listed.sum() < len(listed)
+    assert more[listed].sum() >= 7
+    assert more[~listed][np.argmax(spread[~listed])] == more[~listed].max() > 20 / len(spread)
+
+
+def test_strata_of_a_list_have_few_right_labels(rng):
+    review, wrong = some_review(rng, n=1500, n_asked=100, worth=2.5)
+    for max_fdr in (0.1, 0.3):
+        listed = judged(review, wrong, 100, rng)._likely_listed(max_fdr)
+        assert (np.diff(listed.astype(int)) <= 0).all()
+        assert 0.8 * max_fdr - 0.1 < 1 - wrong[np.isin(review.strata, np.flatnonzero(listed))].mean() < max_fdr + 0.12
 
 
 def test_the_likeliest_numbers_are_those_of_a_search():

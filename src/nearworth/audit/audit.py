@@ -46,6 +46,7 @@ SCALED = ("euclidean", "l2", "sqeuclidean", "manhattan", "l1", "cityblock", "che
 SCALE_NUMBERS, NO_SPREAD = 2**20, 1e-9  # looked at; share of the widest spread below which a column is constant
 MOST_SPREAD = 100.0  # times the median spread of the columns, from which on we warn
 AT_ONCE = 2**22  # keys of new rows that are looked at together
+EVEN = 0.5  # how sure outcomes drawn by lot make the quality of one row, at most
 PROBABILITY_FLOOR = 0.01  # pred_probs are mixed with so much of the class shares: no model is ever that sure
 
 
@@ -193,8 +194,12 @@ def _audit_classes(near: dict[str, Any], predicted: FloatMatrix | None, predict:
 
 
 def unless_by_lot(by_lot: float, *right: FloatVector) -> list[FloatVector]:
-    """P(right), and the same for lists, which weigh hypotheses more sharply, if all may be right: with P `by_lot`."""
-    chances = by_lot, sharper(np.array([by_lot, 1.0 - by_lot]))[0]
+    """P(right), and the same for lists, which weigh hypotheses more sharply, if all may be right: with P `by_lot`.
+
+    People err where classes meet, and then votes look as if outcomes were drawn by lot: one row's label is not taken
+    for right on that account. A list makes a promise, and does without such rows.
+    """
+    chances = min(by_lot, EVEN), sharper(np.array([by_lot, 1.0 - by_lot]))[0]
     return [chance + (1.0 - chance) * p for chance, p in zip(chances, right, strict=True)]
 
 

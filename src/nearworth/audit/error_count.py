@@ -37,6 +37,7 @@ LISTED = 2.0  # the worst: times as many as the audit expects to be wrong, which
 LEAST_DOUBT = 1e-4
 DRAWS = 1000
 TAIL = 0.015  # of each limit; 0.025 in name, but the rates are fitted to the same answers
+USUAL_FDR = 0.1  # false positives among the rows of a list, for which further rows are judged
 LIST_RISK, LEAST_JUDGED = 0.1, 10  # chance that a list breaks its promise; rows judged in the shortest that is tried
 DEVIATION = 0.8  # of a stratum, in logits, from what the doubts of the audit say
 
@@ -236,11 +237,18 @@ class Review:
         return cls(order, np.searchsorted(edges, places, side="right"), doubt[places], nothing, nothing)
 
     def draw(self, n: int, rng: np.random.Generator) -> IntVector:
-        """Rows not judged yet, in random order; after answers, most from strata whose numbers are least certain."""
+        """Rows not judged yet, in random order; after answers, most from strata where they help most.
+
+        Half of the help is for the count: strata whose numbers are least certain. Half is for lists: the strata that
+        probably belong to one that promises as much as most do.
+        """
         numbers = self.numbers
         left = np.bincount(self.strata[~self.judged], minlength=len(numbers.rows))
-        rates = (numbers.wrong + 0.5) / (numbers.judged + 1.0)
-        weight = numbers.rows**2 * rates * (1.0 - rates) if self.judged.any() else np.ones(len(left))
+        weight = np.ones(len(left))
+        if self.judged.any():
+            rates = (numbers.wrong + 0.5) / (numbers.judged + 1.0)
+            kinds = numbers.rows**2 * np.stack([rates * (1.0 - rates), self._likely_listed(USUAL_FDR)])
+            weight = (kinds / (kinds / np.maximum(numbers.judged, 1)).sum(axis=1, keepdims=True)).sum(axis=0)
         more = np.zeros_like(left)
         for _ in range(n):
             n_judged = numbers.judged + more
@@ -285,6 +293,13 @@ class Review:
         chosen = self.wrong.copy()
         chosen[waiting[:length]] = True
         return chosen
+
+    def _likely_listed(self, max_fdr: float) -> BoolVector:
+        """The strata, one at least, of the longest list that keeps the promise by the mean of the likely rates."""
+        waiting = self.numbers.rows - self.numbers.judged
+        right = np.cumsum(waiting * (1.0 - self._likely_rates().mean(axis=0)))
+        within = np.flatnonzero(right <= max_fdr * (self.wrong.sum() + np.cumsum(waiting)))
+        return np.arange(len(waiting)) <= (within[-1] if len(within) else 0)
 
     def _likely_rates(self) -> FloatMatrix:
         """Shares of wrong labels by stratum, given the answers and the doubts of the audit, one line per draw.

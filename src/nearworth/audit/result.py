@@ -240,7 +240,8 @@ class LabelAudit:
         """Rows to judge, in random order, drawn with known chances: judge all of them and call `reviewed`.
 
         Rows are drawn from up to ten strata by quality, doubtful ones with a higher chance. Of an audit that was
-        reviewed before: further rows, most of them from strata whose number of wrong labels is least certain.
+        reviewed before: further rows, most of them where the number of wrong labels is least certain and among those
+        that a list with `max_fdr=0.1` may have.
         """
         whole_number(1)("n", n)
         known = self._known
