@@ -31,8 +31,9 @@ CLOSE = 2.0  # an estimate is given if the upper end is at most so many times as
 COMMONEST = "the commonest label around a row is right"
 MOST_STRATA, ROWS_PER_STRATUM = 10, 4
 # Where rows to judge go, chosen on the sets of benchmarks/review.py: where the audit is in doubt, among the worst, and
-# to all alike. The second share grows with the number of rows to judge up to FULL: few answers are for the count.
-SHARES, FULL = (0.63, 0.33, 0.04), 100
+# to all, equally many per doubling of the rank beyond RANKS_ALIKE of the rows. The second share grows with the number
+# of rows to judge up to FULL: few answers are for the count.
+SHARES, FULL, RANKS_ALIKE = (0.5, 0.33, 0.17), 100, 0.01
 LISTED = 2.0  # the worst: times as many as the audit expects to be wrong, which are fewer than people get wrong
 LEAST_DOUBT = 1e-4
 DRAWS = 1000
@@ -226,7 +227,7 @@ class Review:
         doubts = [np.sort(1.0 - kind)[::-1].clip(LEAST_DOUBT, 1.0 - LEAST_DOUBT) for kind in (quality, agreement)]
         doubt = expit((logit(doubts[0]) + logit(doubts[1])) / 2)
         ranks, listed = np.arange(n_rows), max(n_asked / 2, min(LISTED * float((1 - quality).sum()), n_rows / 4))
-        kinds = np.sqrt(doubt * (1 - doubt)), ranks < listed, np.ones(n_rows)
+        kinds = np.sqrt(doubt * (1 - doubt)), ranks < listed, 1 / (ranks + RANKS_ALIKE * n_rows)
         shares = np.array(SHARES) * (1, min(1.0, n_asked / FULL) ** 2, 1)
         need = np.cumsum(sum(share * kind / kind.sum() for share, kind in zip(shares, kinds, strict=True)))
         edges = np.searchsorted(need, need[-1] * np.arange(1, n_strata) / n_strata)
