@@ -1,6 +1,7 @@
 """The engine against the float32 product of the same blocks, 64 queries at a time: CPU time of one thread unless said.
 
-    python benchmarks/kernel.py [ROW ...]      rows: exact certified random two wide million self threads regression
+    python benchmarks/kernel.py [ROW ...]
+    rows: exact certified random two wide million self threads regression audit first
 
 Ten Gaussian classes, as in `nearworth bench speed`; `overlap` is the share of the 5 nearest of a query that have
 another label. Ratios are of the best of five, both in turn, so compare ratios rather than nanoseconds.
@@ -12,6 +13,7 @@ import os
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+import subprocess
 import sys
 import time
 
@@ -130,7 +132,43 @@ def regression():
     compare("regression, 10^5 x 32, value of 64", (X, targets, X_val, wanted), lambda: est.value(X_val, wanted))
 
 
+def audit():
+    """What an audit takes besides the valuation that it makes, in all threads."""
+    for n, width in ((20_000, 32), (50_000, 128)):
+        X, y, _, _ = gaussian(n, width, 10, 1)
+        y = nw.add_label_noise(y, 0.1, random_state=0)
+        works = lambda: nw.KNNShapley(10).fit(X, y).value(), lambda: nw.audit_labels(X, y, 10)  # noqa: B023
+        valuation, audited = np.min([[seconds(work) for work in works] for _ in range(2)], axis=0)
+        print(f"audit / valuation, {n:,} x {width}, 10 % of labels wrong: {audited / valuation:.2f}", flush=True)
+
+
+def first():
+    """What the first call in a process takes longer than the second."""
+    for call in ("KNNShapley(5).fit(X, y).value()", "audit_labels(X, y)"):
+        code = f"""
+import time, numpy as np, nearworth as nw
+X, y = np.random.default_rng(0).normal(size=(500, 8)), np.arange(500) % 3
+times = [time.process_time()]
+for _ in range(2):
+    nw.{call}
+    times.append(time.process_time())
+print(2 * times[1] - times[0] - times[2])"""
+        extra = min(float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(3))
+        print(f"first call beyond a later one, {call}: {extra:.2f} s of CPU time", flush=True)
+
+
 if __name__ == "__main__":
     print(f"instructions: {native.variant()}")
-    for row in sys.argv[1:] or ("exact", "certified", "random", "two", "wide", "self", "threads", "regression"):
+    for row in sys.argv[1:] or (
+        "exact",
+        "certified",
+        "random",
+        "two",
+        "wide",
+        "self",
+        "threads",
+        "regression",
+        "audit",
+        "first",
+    ):
         globals()[row]()
