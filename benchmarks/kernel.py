@@ -1,7 +1,7 @@
 """The engine against the float32 product of the same blocks, 64 queries at a time: CPU time of one thread unless said.
 
     python benchmarks/kernel.py [ROW ...]
-    rows: exact certified random two wide million self threads regression audit first
+    rows: exact certified random two wide million self threads regression audit first hostile
 
 Ten Gaussian classes, as in `nearworth bench speed`; `overlap` is the share of the 5 nearest of a query that have
 another label. Ratios are of the best of five, both in turn, so compare ratios rather than nanoseconds.
@@ -130,6 +130,45 @@ def regression():
     targets, wanted = X[:, 0].astype(float), X_val[:, 0].astype(float)
     est = nw.KNNShapley(5, "regression", n_jobs=1).fit(X, targets)
     compare("regression, 10^5 x 32, value of 64", (X, targets, X_val, wanted), lambda: est.value(X_val, wanted))
+
+
+def by_recursion(X, y, X_val, y_val, k):
+    """Values of the original utility as Jia et al. (2019) print them, from a sort of all distances: far to near."""
+    n, total = len(X), np.zeros(len(X))
+    ranks = np.arange(1, n)
+    for query, label in zip(X_val, y_val, strict=True):
+        order = np.argsort(((X - query) ** 2).sum(axis=1), kind="stable")
+        match = (y[order] == label).astype(float)
+        steps = (match[:-1] - match[1:]) / k * np.minimum(k, ranks) / ranks
+        last = match[-1] * min(k, n) / (n * k)
+        total[order] += last + np.append(np.cumsum(steps[::-1])[::-1], 0.0)
+    return total / len(X_val)
+
+
+def hostile():
+    """Sizes at the edge, wall time in all threads, and how far values are from the printed recursion."""
+    cases = {
+        "N = 10, 10^6 validation points": (10, 8, 3, 1_000_000, 5),
+        "N = 10^7, d = 8": (10_000_000, 8, 10, 8, 5),
+        "10,000 classes": (100_000, 16, 10_000, 64, 5),
+        "K = 10^6": (1_000_000, 8, 10, 8, 1_000_000),
+        "d = 10^5": (2_000, 100_000, 10, 100, 5),
+    }
+    for name, (n, width, classes, n_val, k) in cases.items():
+        rng = np.random.default_rng(n)
+        X, X_val = rng.standard_normal((n, width)), rng.standard_normal((n_val, width))
+        y, y_val = rng.integers(0, classes, n), rng.integers(0, classes, n_val)
+        found = []
+        time_taken = seconds(
+            lambda: found.append(nw.knn_shapley(X, y, X_val, y_val, n_neighbors=k, utility="original")),  # noqa: B023
+            time.perf_counter,
+        )
+        some = slice(0, min(n_val, 20_000 if n == 10 else 8))
+        wanted = by_recursion(X, y, X_val[some], y_val[some], k)
+        if some.stop < n_val:
+            found = [nw.knn_shapley(X, y, X_val[some], y_val[some], n_neighbors=k, utility="original")]
+        gap = np.abs(found[0] - wanted).max() / np.abs(wanted).max()
+        print(f"{name:<32} {time_taken:6.1f} s; off by {gap:.0e} of the largest value", flush=True)
 
 
 def audit():
