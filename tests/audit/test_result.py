@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 
 import nearworth as nw
+from nearworth.audit.error_count import ErrorCount
+from nearworth.audit.result import WORTH_A_LOOK
 
 
 def test_suspects_are_in_order_and_within_what_was_asked(noisy):
@@ -64,6 +68,20 @@ def test_selections_in_words(noisy):
     assert audit.describe_selection({}) == "more likely wrong than right"
     assert audit.describe_selection({"rule": "ranking", "fraction": 0.2}) == "rule ranking, fraction 0.2"
     assert audit.describe_selection({"max_fdr": 0.1}) == "max-fdr 0.1"
+
+
+def test_a_page_shows_what_is_worth_a_look():
+    """Where no label is more likely wrong than right, the most doubtful are shown, as many as may be wrong."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(400, 2))
+    y = (X[:, 0] + 0.8 * rng.normal(size=400) > 0).astype(int)
+    audit = nw.audit_labels(X, y)
+    assert len(audit.suspects()) < WORTH_A_LOOK < audit.n_errors.upper
+    np.testing.assert_array_equal(audit.worth_a_look(), audit.ranking()[:WORTH_A_LOOK])
+    few = replace(audit, n_errors=ErrorCount(None, 0.0, 6.2))
+    np.testing.assert_array_equal(few.worth_a_look(), audit.ranking()[: max(7, len(audit.suspects()))])
+    many = replace(audit, quality=np.where(np.arange(400) < 100, 0.1, 0.9))
+    assert set(many.worth_a_look()) == set(range(100))
 
 
 def test_why_a_list_is_empty():

@@ -14,6 +14,7 @@ import pytest
 from cli.command_line import WRONG, flowers, one_line, write_csv
 from nearworth.cli.decisions import KEPT, row_keys, same_label
 from nearworth.tables.read import read
+from report_pages import embedded
 
 
 @pytest.fixture
@@ -70,7 +71,9 @@ def test_the_page_does_not_ask_again_either(command, data):
             "-o", "c.csv")  # fmt: skip
     assert command("report", "c.csv", "-t", "species", "-o", "r.html")[0] == 0
     assert '"nJudged":2' in Path("r.html").read_text()
-    assert f'"row":[{WRONG[2]}]' in Path("r.html").read_text()
+    shown = embedded(Path("r.html").read_text())["row"]
+    assert shown[0] == WRONG[2]
+    assert not {*shown} & {*WRONG[:2]}
 
 
 @pytest.mark.parametrize("output", ["c.csv", "c.parquet", "c.tsv", "c.feather", "c.json"])

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import time
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pandas as pd
 import pytest
 
 import nearworth as nw
+from nearworth.audit.error_count import ErrorCount
 from nearworth.datasets import noisy_digits
 from nearworth.report import content
 from nearworth.report.content import Rows
@@ -142,6 +144,15 @@ def test_columns_of_a_frame_keep_their_names(tmp_path, rng):
     assert shown["cellNames"] == ["height", "width"]
     row = shown["row"][0]
     assert [float(cell) for cell in shown["cells"][0]] == pytest.approx(frame.iloc[row].tolist(), rel=1e-4)
+
+
+def test_doubtful_rows_are_listed_where_labels_may_be_wrong(rng):
+    audit = replace(made_up(rng, 90, 2, ["a", "b"]), n_errors=ErrorCount(None, 0.0, 60.0))
+    page = embedded(render_report(audit, Rows(rng.normal(size=(90, 2)))))
+    assert page["row"] == audit.ranking()[:50].tolist()
+    assert page["nListed"] == 50
+    page = embedded(render_report(audit, Rows(rng.normal(size=(90, 2))), {"max_fdr": 0.0}))
+    assert page["row"] == []
 
 
 @pytest.mark.parametrize("n_suspects", [0, 1])

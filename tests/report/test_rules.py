@@ -6,12 +6,14 @@ import csv
 import json
 import re
 import time
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import nearworth as nw
+from nearworth.audit.error_count import ErrorCount
 from nearworth.cli.decisions import apply
 from nearworth.datasets import noisy_digits
 from nearworth.report.content import Rows, Suggestions
@@ -383,6 +385,14 @@ def test_numbers_as_targets(show, rng):
     assert (made[other]["decision"], made[other]["label"]) == ("relabel", "123.5")
     page.click("#tab-classes")
     assert len(page.all(".card svg")) == 2
+
+
+def test_the_summary_says_how_many_of_those_listed_are_likely_wrong(show, rng):
+    for n_suspects, said in ((0, "None is"), (1, "1 is"), (3, "3 are")):
+        audit = replace(made_up(rng, 90, n_suspects, ["a", "b"]), n_errors=ErrorCount(None, 0.0, 60.0))
+        page = show(audit, Rows(rng.normal(size=(90, 2))))
+        assert page.text("#headline") == "At most 60 of 90 labels look wrong."
+        assert f"{said} more likely wrong than right; the 50 most doubtful are listed." in page.text("#subline")
 
 
 def test_the_sample_is_judged_blind_and_its_range_is_the_headline(images):

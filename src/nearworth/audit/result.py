@@ -5,6 +5,7 @@ A `selection` is what was asked of `LabelAudit.suspects`, as keywords: {} or {"m
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from nearworth.tables.prepare import LabelledFrame
 
 SHOWN = 10  # rows in a notebook
+WORTH_A_LOOK = 50  # rows that a page shows at least, if so many labels may be wrong
 BY_ROW = ("quality", "agreement", "confidence", "suggested_range", "_for_lists", "given", "suggested")
 check_share = condition(lambda share: is_real(share) and 0 <= share <= 1, "a number from 0 to 1", ValueError)
 
@@ -235,6 +237,13 @@ class LabelAudit:
                 return order[: longest_list(self.quality[order], max_fdr, extra=1.0)]
             return order[: longest_list(cautious(self._for_lists[order], self.given[order]), max_fdr)]
         return order[self.is_label_issue[order] if rule is None else detect(self.quality[order], rule).mask]
+
+    def worth_a_look(self) -> IntVector:
+        """The suspects; where they are few, the most doubtful rows as well, as far as there may be wrong labels.
+
+        Errors that people make where classes meet look like overlap, but they are the worst by rank.
+        """
+        return self.ranking()[: max(len(self.suspects()), min(WORTH_A_LOOK, math.ceil(self.n_errors.upper)))]
 
     def review_sample(self, n: int, random_state: Any = 0) -> IntVector:
         """Rows to judge, in random order, drawn with known chances: judge all of them and call `reviewed`.

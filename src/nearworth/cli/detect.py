@@ -48,7 +48,7 @@ def report(*, output: str, force: bool, as_json: bool, show: bool, **given: Any)
         output = f"{Path(given['train']).name.split('.')[0]}-report.html"
         force = force or (Path(output).is_file() and TITLE in Path(output).read_bytes())
     _check_page(output, force, given)
-    audited = Audited.make(given)
+    audited = Audited.make(given, page=True)
     _write_page(output, render_report(audited.audit, audited.data.rows, audited.selection), show)
     if as_json:
         print_json(audited.summary("report") | {"output": output})
@@ -114,26 +114,31 @@ def _with_images(given: dict[str, Any]) -> Data:
 
 
 class Audited(NamedTuple):
-    """The data, their audit, the keywords of `LabelAudit.suspects` and the rows it lists, those judged before aside."""
+    """The data, their audit, the keywords of `LabelAudit.suspects` and the rows listed, those judged before aside."""
 
     data: Data
     audit: nw.LabelAudit
     selection: dict[str, Any]
-    suspects: IntVector
+    listed: IntVector
 
     @classmethod
-    def make(cls, given: dict[str, Any]) -> Audited:
+    def make(cls, given: dict[str, Any], *, page: bool = False) -> Audited:
+        """For a page, with the rows that are worth a look besides the suspects."""
         selection, ask_again = _pop_selection(given), given.pop("ask_again")
         kept = KeptDecisions(None if ask_again else Path(given["train"]).absolute().parent)
         data, audit = run_audit(given)
-        suspects, found = audit.suspects(**selection), _suggestions(audit, data)
-        texts = [id_text(label) for label in audit.given[suspects].tolist()]
-        known = kept.judged(data, data.rows.numbers[suspects], texts)
+        listed = audit.worth_a_look() if page and not selection else audit.suspects(**selection)
+        found, texts = _suggestions(audit, data), [id_text(label) for label in audit.given[listed].tolist()]
+        known = kept.judged(data, data.rows.numbers[listed], texts)
         if found is not None:
             is_open = ~kept.judged(data, found.rows, [""] * len(found.rows))
             found = Suggestions._make(part[is_open] for part in found)
-        rows = replace(data.rows, judged=suspects[known], unlabelled=found)
-        return cls(replace(data, rows=rows), audit, selection, suspects[~known])
+        rows = replace(data.rows, judged=listed[known], unlabelled=found)
+        return cls(replace(data, rows=rows), audit, selection, listed[~known])
+
+    @property
+    def suspects(self) -> IntVector:
+        return self.listed if self.selection else self.listed[self.audit.is_label_issue[self.listed]]
 
     def columns(self) -> Any:
         """The suspects as a table, worst first; then rows without a label, if there are any, surest first."""
@@ -156,6 +161,8 @@ class Audited(NamedTuple):
         text = f"{n_suspects:,} of {len(audit):,} labels {'is' if n_suspects == 1 else 'are'} suspect ({rule})."
         said = [text if n_suspects else f"No suspects among {len(audit):,} labels ({rule}). {empty}".rstrip()]
         said += [f"Wrong in all: {audit.n_errors}.", audit.describe_copies()]
+        if len(self.listed) > n_suspects:
+            said.append(f"Listed: the {len(self.listed):,} most doubtful rows.")
         if len(rows.judged):
             said.append(f"{number_of('row', len(rows.judged))} judged before (listed with --ask-again).")
         if rows.unlabelled is not None:

@@ -71,14 +71,15 @@ class Labels:
 
 
 class Content:
-    """An audit, the rows it lists (suspects, worst first, unless others are given) and the columns of all rows."""
+    """An audit, the rows it lists, worst first unless others are given, and the columns of all rows."""
 
     def __init__(
         self, audit: LabelAudit, rows: Rows, selection: Mapping[str, Any],
         findings: Mapping[str, Finding] | None = None, listed: IntVector | None = None,
     ) -> None:  # fmt: skip
         self.audit, self.rows, self.selection, self.findings = audit, rows, selection, findings or {}
-        suspects = audit.suspects(**selection) if listed is None else listed
+        suspects = audit.suspects(**selection) if selection else audit.worth_a_look()
+        suspects = suspects if listed is None else listed
         self.suspects = suspects[~np.isin(suspects, rows.judged)]
         self.listed = self.suspects[:MOST_SUSPECTS] if listed is None else listed
         self.of_classes = audit.suggested_range is None

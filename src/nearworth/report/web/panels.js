@@ -26,7 +26,10 @@
     const ends = certain ? "" : atLeast ? "At most " + n(high) + " if " + data.assumption + ". " : "That holds if " + data.assumption + ". ";
     $("headline").replaceChildren(...range, " of " + n(data.nRows) + " " + noun + (data.nRows === 1 ? "" : "s") + verb(atLeast ? low : high));
     const surely = data.row.filter((row) => wrong(row) > 0.9).length, more = data.nListed - nListed;
-    $("subline").textContent = ends + (!data.nListed ? "None is listed." : n(data.nListed) + " listed, " + (surely === data.nListed ? "all" : n(surely)) + " with more than 90% certainty." + (more ? " The first " + n(nListed) + " are on this page; nearworth detect writes all." : ""));
+    const likely = data.row.filter((row) => wrong(row) > 0.5).length;
+    const listed = likely < data.nListed && !more ? (likely ? n(likely) + (likely === 1 ? " is" : " are") : "None is") + " more likely wrong than right; the " + n(data.nListed) + " most doubtful are listed."
+      : n(data.nListed) + " listed, " + (surely === data.nListed ? "all" : n(surely)) + " with more than 90% certainty." + (more ? " The first " + n(nListed) + " are on this page; nearworth detect writes all." : "");
+    $("subline").textContent = ends + (data.nListed ? listed : "None is listed.");
     if (data.nJudged) $("subline").append(" " + plural(data.nJudged, "row was", "rows were") + " judged before and " + (data.nJudged === 1 ? "is" : "are") + " not asked again.");
     if (unlabelled.size) $("subline").append(" " + plural(data.unlabelled.count, "row has", "rows have") + " no " + noun + ".");
     if (found.length) $("subline").append(" Also: " + listing(found.map(([id, name]) => plural(lists[id].rows.length, ...{ Duplicates: ["copy", "copies"], Outliers: ["outlier"], Leakage: ["row shared with the validation set", "rows shared with the validation set"] }[name]))) + ".");
