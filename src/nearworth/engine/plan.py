@@ -40,7 +40,7 @@ GOOD_BATCH = 32  # queries from which on a product is efficient
 SHARED_PASS = 8  # queries that must share a pass over a file before a second thread makes passes of its own
 QUERY_COPIES = 6  # of a query, while it is converted, centred and multiplied
 PAIR_WORK, THREAD_WORK = 32, 2**20  # operations: of a pair beside its differences; of a leaf, for threads to help
-TRIAL_POINTS, TRIAL_QUERIES, TRIAL_SECONDS = 32_768, 64, 0.3
+TRIAL_SECONDS = 0.3
 THREAD_GAIN = 0.85  # of what a further thread would add if memory were not shared
 
 

@@ -68,7 +68,8 @@ class Evaluator(Protocol):
     """Values of validation points by one method: what `run` calls, and all that it knows. One evaluator per thread.
 
     ClassificationEvaluator (classify.py) and RegressionEvaluator (regress.py) rank all neighbours, TruncatedEvaluator
-    (truncate.py) a few; RuleEvaluator and OwnersEvaluator (rules.py) play other games. `Method.evaluators` picks one.
+    (truncate.py) a few; RuleEvaluator (rules.py) and OwnersEvaluator (owner_rules.py) play other games, and
+    `Method.evaluators` picks one.
     """
 
     def add(self, leaf: Leaf, start: int, stop: int, request: Request) -> Iterator[int]:

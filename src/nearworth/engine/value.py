@@ -280,7 +280,7 @@ class _ValuationRun:
         ignored = {*IGNORED_WHEN_COMBINED} - ({"max_error"} if method.max_error is not None else set())
         searched = self.source if self.options.checkpoint is not None else None
         groups = {} if problem.groups is None else {"groups": problem.groups.of_training}
-        compared = {**self.parameters, **groups, **(method.rule.identity if method.rule else {})}
+        compared = {**self.parameters, **groups, **(method.rule.identity() if method.rule else {})}
         return Origin(
             version=__version__,
             parameters={name: describe(each) for name, each in compared.items() if name not in ignored},
