@@ -26,19 +26,8 @@ from nearworth.tables.read import DataFile, read
 from nearworth.tables.readers import kind_of
 from nearworth.tables.write import STDOUT, records, write_columns
 
-RESERVED = (
-    "row",
-    "value",
-    "standard_error",
-    "rank",
-    "lower",
-    "upper",
-    "given",
-    "suggested",
-    "quality",
-    "why",
-    "status",
-)
+OF_VALUES = ("row", "value", "standard_error", "rank", "lower", "upper")  # columns of what is written
+OF_SUSPECTS = ("given", "suggested", "quality", "why", "status")
 MOST_LINES = 40  # about labels, columns and their treatment
 LONG_RUN = 6  # this many neighbouring columns with the same treatment become one line
 MOST_NAMES = 12  # of columns in messages
@@ -148,7 +137,7 @@ def _table_features(
     unused = [f"{name}: {roles.get(name, rest)}" for name in columns if name not in used]
     cells = {name: cells for name, cells in columns.items() if name not in (target, id_column)}
     shown = {
-        "id_name": f"id_{id_column}" if id_column in RESERVED else id_column,
+        "id_name": f"id_{id_column}" if id_column in (*OF_VALUES, *OF_SUSPECTS) else id_column,
         "ids": columns.get(id_column),
         "image_names": columns.get(image_column),
         "cells": {name: column for name, column in cells.items() if kind_of(column) != "list"},

@@ -28,10 +28,10 @@ import numpy.typing as npt
 
 from nearworth._common.types import FloatMatrix, FloatVector
 from nearworth.inputs.features import fingerprint
-from nearworth.inputs.parameters import as_generator, positive_or_none, seed, whole_number
+from nearworth.inputs.parameters import as_generator, positive_or_none, seed, share, whole_number
 from nearworth.neighbors.distances import EXTREME, pairs_with, squared_distances
 from nearworth.neighbors.exact import IndexSearch, Sample, Tuning, smallest
-from nearworth.neighbors.searchers import Neighbours, check_share
+from nearworth.neighbors.searchers import Neighbours
 
 # Products are made of panels of one shape: a BLAS rounds other shapes differently, and a hash is a rounded number.
 PANEL = 256
@@ -85,7 +85,7 @@ class LSHSearch(IndexSearch):
         for name in ("n_tables", "n_hashes"):
             whole_number(1, or_none=True)(name, getattr(self, name))
         positive_or_none("width", self.width)
-        check_share("delta", self.delta)
+        share("delta", self.delta)
         seed("random_state", self.random_state)
 
     def predict(self, X: Any, k: int, n_queries: int) -> TableTuning:

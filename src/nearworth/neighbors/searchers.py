@@ -16,12 +16,10 @@ import numpy.typing as npt
 from nearworth._common.types import BoolMatrix, FloatMatrix, IntVector, Ties
 from nearworth._common.warnings import warn_user
 from nearworth.inputs.features import check_features, fingerprint, is_sparse
-from nearworth.inputs.parameters import condition, is_real, whole_number
+from nearworth.inputs.parameters import whole_number
 from nearworth.neighbors.distances import readable
 
 MISSING = -1
-
-check_share = condition(lambda v: is_real(v) and 0 < v < 1, "a number between 0 and 1, such as 0.95", ValueError)
 
 
 class Neighbours(NamedTuple):
