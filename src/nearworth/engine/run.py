@@ -129,16 +129,12 @@ def _mapped(path: Path, empty: npt.NDArray[Any], exists: bool) -> npt.NDArray[An
 
 @dataclass(frozen=True)
 class Span:
-    """Which leaves of all validation points to sum up.
-
-    The first validation point of the problem is number `offset` of all. `opened` holds the sums over earlier points of
-    the leaf that it falls into.
-    """
+    """Which leaves of all validation points to sum up."""
 
     leaves: tuple[int, ...]
     n_val: int
-    offset: int = 0
-    opened: Leaf | None = None
+    offset: int = 0  # number of the problem's first validation point among all
+    opened: Leaf | None = None  # sums over earlier points of the leaf that it falls into
 
     @classmethod
     def of(cls, n_val: int, done: Partial, offset: int = 0, opened: Leaf | None = None) -> Span:

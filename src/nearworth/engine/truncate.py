@@ -62,10 +62,7 @@ class SearchReport:
 
 
 def known_ranks(problem: Problem, k: int, found: Neighbours, *, by_index: bool = False) -> Neighbours:
-    """The first k of what was found, cut before a block of ties that may go on beyond it.
-
-    Ranking by index needs no cut if tied points were also found `by_index`.
-    """
+    """The first k found, cut before ties that may go on beyond them, unless these rank and were found by index."""
     n_found = found.sizes
     sizes = np.minimum(n_found, k)
     if problem.ties == "average" or not by_index:
@@ -97,10 +94,7 @@ class ExactSource:
 
 
 class SearcherSource:
-    """What a searcher finds, in exact order.
-
-    Its recall is measured on a random sample, for which the exact neighbours then stand.
-    """
+    """What a searcher finds, in exact order; exact neighbours for a random sample, on which its recall is measured."""
 
     def __init__(
         self, problem: Problem, searcher: Searcher, k: int, rng: np.random.Generator, listing: NearestLists | None

@@ -119,10 +119,7 @@ class _Layout:
     argument: str
 
     def matrix(self, batch: Any, first: int = 0, width: int = 0) -> npt.NDArray[Any]:
-        """The rows of a table or of a batch of one that begins at row `first`; vectors are as long as before (`width`).
-
-        Missing floats are NaN, which may be refused later.
-        """
+        """The rows of a batch from row `first` on, of vectors as long as before (`width`); missing floats are NaN."""
         if self.names is not None:
             what = "missing values in column {!r}"
             return np.hstack([self._numbers(batch.column(c), len(batch), what.format(c), first) for c in self.columns])

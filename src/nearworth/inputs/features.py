@@ -220,10 +220,8 @@ def check_same_features(fitted: Features, given: Features, name: str) -> None:
 
 
 def row_chunks(data: Any, entries: int = 2**22) -> Iterator[tuple[int, npt.NDArray[Any]]]:
-    """Consecutive rows of any matrix, at most so many entries at a time, each chunk with the number of its first row.
-
-    What is read from disk comes in small pieces, because each is a new array, and in whole chunks of zarr or h5py.
-    """
+    """Consecutive rows of any matrix, at most so many entries at a time, each with the number of its first row."""
+    # What is read from disk comes in small pieces, because each is a new array, and in whole chunks of zarr or h5py.
     entries = entries if isinstance(data, np.ndarray) else min(entries, PIECE // 8)
     chunks = getattr(data, "chunks", None) or [1]
     stored = chunks[0] if isinstance(chunks[0], int) else 1
@@ -233,10 +231,7 @@ def row_chunks(data: Any, entries: int = 2**22) -> Iterator[tuple[int, npt.NDArr
 
 
 def fingerprint(*parts: Any) -> str:
-    """A short hash of matrices, vectors and plain values: the same for equal numbers of any dtype or container.
-
-    Sparse and dense matrices differ even where they hold the same numbers.
-    """
+    """A short hash of arrays and plain values: the same for equal numbers of any dtype, not for sparse and dense."""
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
         if is_sparse(part):
@@ -251,10 +246,7 @@ def fingerprint(*parts: Any) -> str:
 
 
 def hash_blocks(matrix: Any, size: int) -> npt.NDArray[np.uint64]:
-    """Two sums of 64 bits for every block of so many numbers: a hash about as fast as memory is read.
-
-    Each number is mixed with keys of its position, so that equal sums of different blocks are as good as impossible.
-    """
+    """Two sums of 64 bits for each block of numbers, mixed with keys of their positions: as fast as memory is read."""
     sums = np.zeros((-(-matrix.shape[0] * matrix.shape[1] // size), 2), dtype=np.uint64)
     add, keys, start = partial(native.call, "hash_numbers") if native.available() else hash_numbers, _hash_keys(size), 0
     dtype = np.float32 if matrix.dtype == np.float32 and native.available() else np.float64

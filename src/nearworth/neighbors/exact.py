@@ -79,12 +79,8 @@ def search_bytes(n_train: int) -> int:
 def ask(
     searcher: Searcher, distances: EuclideanKeys, numbers: IntVector, queries: Any, k: int, excluded: IntVector | None
 ) -> Neighbours:
-    """The k nearest that a fitted searcher finds, checked and by exact squared distances.
-
-    `numbers` are those of the queries among the validation points. `excluded` names a training point per query that
-    is not wanted, so that the searcher is asked for one more.
-    """
-    k += excluded is not None
+    """The k nearest that a fitted searcher finds for validation points of these numbers, by exact squared distances."""
+    k += excluded is not None  # a training point per query that is not wanted
     answer = searcher.search_numbered(numbers, queries, k)
     found = check_answer(*answer, len(distances.data), k, n_queries=len(queries), searcher=searcher)
     ranked = distances.order(queries, found.rows)
@@ -100,20 +96,14 @@ def recall_by_distance(found: FloatMatrix, exact: FloatMatrix) -> FloatVector:
 
 
 def upper_limit(misses: int, n: int, confidence: float = 0.99) -> float:
-    """Largest share of misses that agrees with so many among n drawn at random (Clopper and Pearson, one-sided).
-
-    With this confidence the true share is not larger. The limit also holds for draws without replacement.
-    """
+    """Largest share of misses that agrees with so many of n drawn, replaced or not (Clopper and Pearson, one-sided)."""
     from scipy.stats import beta
 
     return 1.0 if misses == n else float(beta.ppf(confidence, misses + 1, n - misses))
 
 
 class Sample:
-    """Queries with their exact neighbours, `indices` and squared distances `keys`, (S, k).
-
-    The queries are as given, or the training points in `rows`, each without itself.
-    """
+    """Queries, or the training points in `rows` without themselves; their exact neighbours and squared distances."""
 
     def __init__(self, X: Any, k: int, queries: Any = None, *, rows: IntVector | None = None) -> None:
         self.truth, self.k, self.rows = EuclideanKeys(X), k, rows

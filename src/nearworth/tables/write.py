@@ -131,8 +131,7 @@ def replace_cells(
 ) -> Iterator[bytes]:  # fmt: skip
     """The bytes of a CSV file, record by record, with new cells in one column.
 
-    `change` is called with the row and the text of each cell in `rows`; it returns the new text, or None to leave the
-    row out.
+    `change` makes the new text from the row and the text of each cell in `rows`; None leaves the row out.
     """
     row, n_lines = -1, 0  # the header
     with open_csv(path, dialect.encoding) as file:
