@@ -1,8 +1,4 @@
-"""Method and Plan: how a problem will be solved, decided before any work is done. Both print themselves.
-
-Each owner of arrays states their bytes (`Memory`): the games their coefficients, `Leaf` its sums, the products their
-norms and copies, the evaluators their scratch. Here they are added up.
-"""
+"""Method and Plan: how a problem will be solved, decided before any work is done. Both print themselves."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The one sequence from a problem to a Valuation: method, plan, run, result.
-
-The estimator, the audit and its explanations all come through here.
-"""
+"""The one sequence from a problem to a Valuation, for estimator, audit and explanations: method, plan, run, result."""
 
 from __future__ import annotations
 

@@ -53,15 +53,12 @@ def flat_vectors(table: pa.Table) -> pa.Table:
         if isinstance(flat.type, pa.BaseExtensionType):
             flat = pa.chunked_array([chunk.storage for chunk in flat.chunks], flat.type.storage_type)
         while _is_vector(flat.type) and _is_vector(flat.type.value_type):
-            flat = _without_inner_lists(flat.combine_chunks())
+            lists = flat.combine_chunks()
+            outer = lists.cast(pa.large_list(pa.large_list(lists.type.value_type.value_type)))
+            ends = outer.values.offsets.take(outer.offsets)
+            flat = pa.chunked_array([pa.LargeListArray.from_arrays(ends, outer.values.values, mask=lists.is_null())])
         table = table if flat is column else table.set_column(number, name, flat)
     return table
-
-
-def _without_inner_lists(lists: Any) -> Any:
-    outer = lists.cast(pa.large_list(pa.large_list(lists.type.value_type.value_type)))
-    ends = outer.values.offsets.take(outer.offsets)
-    return pa.chunked_array([pa.LargeListArray.from_arrays(ends, outer.values.values, mask=lists.is_null())])
 
 
 def _blocks(source: Any, layout: _Layout, labels: list[Any]) -> Iterator[npt.NDArray[Any]]:

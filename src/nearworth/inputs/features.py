@@ -61,7 +61,13 @@ def check_features(X: Any, name: str, *, allow_nan: bool = False) -> Features:
         frame = as_narwhals(X, name)
         is_frame = frame is not None and len(frame.shape) == 2
         features = _from_frame(frame, name) if is_frame else Features(_from_array(X, name))
-    _check_shape(features.data, name)
+    shape = features.data.shape
+    if len(shape) != 2:
+        needed = f"{name} must have two dimensions, one row per point; got shape {shape}."
+        raise ValueError(f"{needed} Reshape your data: {name}.reshape(len({name}), -1) makes one row of each point.")
+    if 0 in shape:
+        what = "sample" if shape[0] == 0 else "feature"
+        raise ValueError(f"{name} has 0 {what}(s) (shape={shape}) while a minimum of 1 is required. Give some.")
     _check_numbers(features, name, allow_nan)
     return features
 
@@ -159,15 +165,6 @@ def _check_dtype(dtype: np.dtype[Any], name: str) -> None:
         raise ValueError(f"Complex data not supported: {name} has dtype {dtype}. Split real and imaginary parts.")
     if dtype.kind not in "biuf":
         raise ValueError(f"{name} must hold numbers; got dtype {dtype}. Encode text and dates as numbers first.")
-
-
-def _check_shape(data: Any, name: str) -> None:
-    if data.ndim != 2:
-        needed = f"{name} must have two dimensions, one row per point; got shape {data.shape}."
-        raise ValueError(f"{needed} Reshape your data: {name}.reshape(len({name}), -1) makes one row of each point.")
-    if 0 in data.shape:
-        what = "sample" if data.shape[0] == 0 else "feature"
-        raise ValueError(f"{name} has 0 {what}(s) (shape={data.shape}) while a minimum of 1 is required. Give some.")
 
 
 def _check_numbers(features: Features, name: str, allow_nan: bool) -> None:

@@ -1,8 +1,4 @@
-"""Pictures for notebooks and slides: the one place that knows matplotlib.
-
-Two colours that differ in lightness and for every kind of eye; hatches carry the meaning too, which survives a
-black-and-white printer.
-"""
+"""Pictures for notebooks and slides: the one place that knows matplotlib."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ import numpy as np
 from nearworth._common.types import FloatVector
 
 DARK = "0.15"
-GOOD, BAD = "#8ecae6", "#c1440e"  # light blue and dark orange
+GOOD, BAD = "#8ecae6", "#c1440e"  # light and dark for every kind of eye; hatches too, for black-and-white printers
 
 
 def _make_axes(ax: Any, x: str, y: str) -> Any:
