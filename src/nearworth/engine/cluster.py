@@ -84,10 +84,7 @@ class Job:
 def run_on(
     executor: Any, problem: Problem, method: Method, summed: Partial, span: Span, scratch: str | os.PathLike[str] | None
 ) -> Generator[int, None, None]:
-    """Add the leaves of a span to a part, wherever the executor's workers are; yields numbers of finished points.
-
-    Workers read the training set from the folder `scratch`, a temporary one if it is None.
-    """
+    """Add the leaves of a span to a part; yields numbers of finished points. Workers read the data in `scratch`."""
     workers = _count_workers(executor)
     pool: Executor = executor.get_executor(pure=False) if hasattr(executor, "get_executor") else executor
     waiting: dict[Future[Partial], Span] = {}

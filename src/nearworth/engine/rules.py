@@ -1,13 +1,9 @@
 """Other games of rows than that of all rows by rank, and that one without compiled code.
 
-    RankRule     all rows by rank, by the formulas of `games/`; with weights, votes are weighed by distance, not
-                 normalised: matches become real gains
-    OwnedRule    some rows are always there (games/owner_game.py): a query needs the rows that are not beyond its K-th
-                 nearest owned one
-    RadiusRule   every row within a radius votes: rows beyond it are null players, and the n within are those of the
-                 soft utility with K = N = n. Counts decide, no rank
-
-Rules work query by query. Where only near rows count, those of large Euclidean sets come from one matrix product.
+Votes weighed by distance are not normalised: matches become real gains. Where some rows are always there (see
+games/owner_game.py), a query needs the rows that are not beyond its K-th nearest owned one. Where every row within a
+radius votes, rows beyond it are null players, and the n within are those of the soft utility with K = N = n: counts
+decide, no rank. Where only near rows count, those of large Euclidean sets come from one matrix product.
 """
 
 from __future__ import annotations

@@ -65,12 +65,7 @@ class Request:
 
 
 class Evaluator(Protocol):
-    """Values of validation points by one method: what `run` calls, and all that it knows. One evaluator per thread.
-
-    ClassificationEvaluator (classify.py) and RegressionEvaluator (regress.py) rank all neighbours, TruncatedEvaluator
-    (truncate.py) a few; RuleEvaluator (rules.py) and OwnersEvaluator (owner_rules.py) play other games, and
-    `Method.evaluators` picks one.
-    """
+    """Values of validation points by a method (`Method.evaluators` picks one): all that `run` knows. One per thread."""
 
     def add(self, leaf: Leaf, start: int, stop: int, request: Request) -> Iterator[int]:
         """Add the validation points start..stop-1 to a leaf, as the request says.
@@ -244,10 +239,7 @@ def _threaded(
 def progress_report(
     progress: Any, total: int, resumed: int = 0, unit: str = " rows"
 ) -> Iterator[Callable[[int, int], object]]:
-    """A function to call with (done, total): the user's own, one that moves a bar, or one that does nothing.
-
-    `resumed` of them were done before. `progress=None` shows a bar only in a terminal, and only on long runs.
-    """
+    """A function to call with (done, total): the user's own, one that moves a bar, or one that does nothing."""
     if callable(progress):
         if resumed:
             progress(resumed, total)

@@ -1,8 +1,7 @@
 """What a searcher is: the contract, the form of its answers, the checks that searchers share, and the simplest of them.
 
-A searcher knows the training points and names the nearest of them. Its answers are verified, not trusted:
-`check_answer` refuses what cannot be right, and `exact.py` ranks the points found by exact distances and measures how
-many of the nearest were found. GraphSearch knows answers that were found before.
+Answers are verified, not trusted: `check_answer` refuses what cannot be right, and `exact.py` ranks the points found by
+exact distances and measures how many of the nearest were found.
 """
 
 from __future__ import annotations
