@@ -13,17 +13,10 @@ import numpy as np
 
 from nearworth._common.types import Aggregate, FloatVector, Semivalue, Task, Ties, Utility
 from nearworth._common.warnings import warn_user
-from nearworth.engine.plan import (
-    TRIAL_POINTS,
-    TRIAL_QUERIES,
-    Method,
-    Plan,
-    check_search_parameters,
-    choose_method,
-    make_plan,
-)
+from nearworth.engine.owner_rules import owner_rule
+from nearworth.engine.plan import Method, Plan, check_search_parameters, choose_method, make_plan
 from nearworth.engine.problem import make_training_set
-from nearworth.engine.rules import OwnedRule, owner_rule
+from nearworth.engine.rules import OwnedRule
 from nearworth.engine.value import CHECKPOINT_INTERVAL, Options, partial_sums, value
 from nearworth.games.truncation import Tail
 from nearworth.inputs.parameters import check_parameters, did_you_mean, whole_number
@@ -315,11 +308,11 @@ class KNNShapley:
             labels, codes = check_owners(owner_of_row, training.n_rows)
             rule = owner_rule(codes, len(labels), parameters)
             plan = make_plan(training, parameters | {"max_error": None}, Method(rule=rule), int(n_val))
-            return plan.with_time(replace(training.trial(training.n_rows, TRIAL_QUERIES, parameters), rule=rule))
+            return plan.with_time(replace(training.trial(parameters, training.n_rows), rule=rule))
         method = choose_method(training, parameters, int(n_val), n_train)
         plan = make_plan(training, parameters, method, int(n_val), n_train)
         if method.searcher is None:
-            return plan.with_time(training.trial(TRIAL_POINTS, TRIAL_QUERIES, parameters))
+            return plan.with_time(training.trial(parameters))
         if n_train is not None or training.features is None or method.n_candidates is None:
             return plan
         prediction = method.searcher.predict(training.features.data, method.n_candidates, int(n_val))

@@ -45,9 +45,9 @@ class _Games(NamedTuple):
 class RetrievalValues:
     """Values of the `documents` of all lists, the mean over queries; made by `value_retrieval`.
 
-    They lie between `lower` and `upper`: documents judged relevant that no list has stand somewhere behind it.
-    `n_queries` says how many lists each document is in; single contributions are in `contributions`, of the
-    (query, document) codes in `pairs`.
+    They lie between `lower` and `upper`: documents judged relevant that no list has stand somewhere behind it. The
+    largest possible distance from a value to the true one is `error_bound`, 0.0 when exact. `n_queries` says how many
+    lists each document is in; single contributions are in `contributions`, of the (query, document) codes in `pairs`.
     """
 
     def __init__(
@@ -59,15 +59,11 @@ class RetrievalValues:
         # The losses of all ranks beyond a list add up to what its last rank is worth, at most.
         ends = -games.last_worth * games.beyond
         self.lower, self.upper = (self.values + self._mean(end[pairs[0]]) for end in ends)
+        self.error_bound = float(np.maximum(self.values - self.lower, self.upper - self.values).max())
         self.n_queries = np.bincount(pairs[1], minlength=len(documents))
 
     def _mean(self, numbers: FloatVector) -> FloatVector:
         return np.bincount(self.pairs[1], weights=numbers, minlength=len(self.documents)) / len(self.queries)
-
-    @property
-    def error_bound(self) -> float:
-        """Largest possible distance from a value to the true one; 0.0 when exact."""
-        return float(np.maximum(self.values - self.lower, self.upper - self.values).max())
 
     def harmful(self, n: int = 10) -> dict[Any, dict[Any, float]]:
         """The n documents of lowest value, if negative, each with the queries that it hurts and how much."""

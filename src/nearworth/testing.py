@@ -1,14 +1,8 @@
 """The definition of the values, and checks of code that is not ours against it.
 
-What is a set of training points worth for predicting one validation point (`knn_utility`), and what is each point worth
-in such a game (`exact_shapley`, the sum over all 2^n subsets)? Both are slow on purpose: no closed form, no shortcut,
-any number type (give fractions and get fractions). Nothing is shared with the engine, so that the two can be held
-against each other.
-
-`check_values(your_function)` holds any implementation of K-nearest-neighbour Shapley values against the definition, in
-exact fractions. `check_searcher(lambda: YourSearcher())` asks whether a searcher keeps the contract: an approximate one
-may miss neighbours, but not invent, repeat or disorder them. Both take about a second, need no test runner, and include
-awkward cases: more neighbours than points, duplicates, ties, one point.
+`knn_utility` and `exact_shapley` are slow on purpose: no closed form, no shortcut, any number type (give fractions and
+get fractions). Nothing is shared with the engine, so that the two can be held against each other. `check_values` and
+`check_searcher` take about a second, need no test runner, and include awkward cases.
 """
 
 from __future__ import annotations
@@ -163,6 +157,8 @@ def _rising(x: Fraction, count: int) -> Fraction:
 def check_searcher(make_searcher: Callable[[], Any], *, recall: float = 0.5) -> None:
     """Raise an AssertionError that says what is wrong with the searchers that `make_searcher` makes, if anything is.
 
+    An approximate searcher may miss neighbours, but not invent, repeat or disorder them.
+
     Parameters
     ----------
     make_searcher
@@ -176,14 +172,14 @@ def check_searcher(make_searcher: Callable[[], Any], *, recall: float = 0.5) -> 
     >>> check_searcher(lambda: LSHSearch(random_state=0))
     """
     rng = np.random.default_rng(0)
-    for name, X, Q, k in _questions(rng):
+    for question in _questions(rng):
         searcher = make_searcher()
-        _check_question(name, searcher, X, Q, k)
+        _check_question(searcher, *question)
     # On clusters that are far apart, neighbours are easy to find.
     centres = 20.0 * rng.normal(size=(20, 8))
     X = np.repeat(centres, 50, axis=0) + rng.normal(size=(1000, 8))
     Q = centres + rng.normal(size=(20, 8))
-    _check_question("fitted a second time, to well separated clusters", searcher, X, Q, 10)
+    _check_question(searcher, "fitted a second time, to well separated clusters", X, Q, 10)
     found = float(Sample(X, 10, Q).recall_of(searcher).mean())
     _require(found >= recall, f"{found:.0%} of the neighbours were found on easy data instead of {recall:.0%}")
 
@@ -207,7 +203,7 @@ def _questions(rng: np.random.Generator) -> Iterator[tuple[str, Matrix, Matrix, 
     yield "columns first in memory", np.asfortranarray(X), np.asfortranarray(Q), 10
 
 
-def _check_question(name: str, searcher: Any, X: Matrix, Q: Matrix, k: int) -> None:
+def _check_question(searcher: Any, name: str, X: Matrix, Q: Matrix, k: int) -> None:
     """Any error is a failure of the searcher, reported with the question that caused it."""
     X_before, Q_before = X.copy(), Q.copy()
     try:

@@ -16,10 +16,7 @@ LEFT = " style='text-align:left'"  # in each cell, because notebooks align cells
 
 
 def make_frame(columns: Mapping[str, Any], backend: str | None, preferred: str | None = None, index: Any = None) -> Any:
-    """A frame of the library `backend`; if None, of `preferred` (that of the data) or the first one installed.
-
-    Frames of pandas have the `index`, if there is one.
-    """
+    """A frame of the library `backend` (None: `preferred`, else the first installed), of pandas with the `index`."""
     import narwhals.stable.v2 as nwl
 
     if backend is None:

@@ -7,6 +7,7 @@ time (wall time where threads are the point), and takes the best of each.
 from __future__ import annotations
 
 import time
+import timeit
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -56,15 +57,10 @@ def _print_row(what: str, first: float, second: float, aim: str) -> None:
     click.echo(f"{what:<78} {first:8.2f} {second:8.2f} {first / second:7.2f}   {aim}")
 
 
-def best(work: Callable[[], object], data: Blobs, clock: Callable[[], float] = CPU, repeats: int = 3) -> float:
-    """Shortest time of a few runs, after one that warms up, in nanoseconds per pair of points."""
+def best(work: Callable[[], object], data: Blobs, clock: Callable[[], float] = CPU) -> float:
+    """Shortest time of three runs, after one that warms up, in nanoseconds per pair of points."""
     work()
-    times = []
-    for _ in range(repeats):
-        start = clock()
-        work()
-        times.append(clock() - start)
-    return 1e9 * min(times) / (len(data.X) * len(data.X_val))
+    return 1e9 * min(timeit.repeat(work, timer=clock, number=1, repeat=3)) / (len(data.X) * len(data.X_val))
 
 
 def valuing(data: Blobs, **parameters: Any) -> Callable[[], Any]:

@@ -26,19 +26,8 @@ from nearworth.tables.read import DataFile, read
 from nearworth.tables.readers import kind_of
 from nearworth.tables.write import STDOUT, records, write_columns
 
-RESERVED = (
-    "row",
-    "value",
-    "standard_error",
-    "rank",
-    "lower",
-    "upper",
-    "given",
-    "suggested",
-    "quality",
-    "why",
-    "status",
-)
+OF_VALUES = ("row", "value", "standard_error", "rank", "lower", "upper")  # columns of what is written
+OF_SUSPECTS = ("given", "suggested", "quality", "why", "status")
 MOST_LINES = 40  # about labels, columns and their treatment
 LONG_RUN = 6  # this many neighbouring columns with the same treatment become one line
 MOST_NAMES = 12  # of columns in messages
@@ -137,7 +126,9 @@ def _table_features(
     ignored, patterns = _split(source, ignore, "--ignore"), _split(source, features, "--features") or ["*"] * pixels
     roles = {image_column: "names the images", id_column: "names the rows", target: "the target"}
     compared = _compared(source, roles, ignored, patterns)
-    embedded = bool(patterns) and (strict or _are_parts(source, compared, patterns))
+    numbers = all(kind_of(source.table[name]) == "number" for name in compared)
+    parts = numbers and all(re.search(r"[*?[]", pattern) for pattern in patterns)  # of one embedding: used as they are
+    embedded = bool(patterns) and (strict or parts)
     voids = [value for given in na_values for value in given.split(",")]
     preparer = nw.TablePreparer(max_categories, embedded, strict, voids)  # imports scikit-learn: late
     X, X_val = _prepared(source, compared, preparer, strict, labels), None
@@ -148,7 +139,7 @@ def _table_features(
     unused = [f"{name}: {roles.get(name, rest)}" for name in columns if name not in used]
     cells = {name: cells for name, cells in columns.items() if name not in (target, id_column)}
     shown = {
-        "id_name": f"id_{id_column}" if id_column in RESERVED else id_column,
+        "id_name": f"id_{id_column}" if id_column in (*OF_VALUES, *OF_SUSPECTS) else id_column,
         "ids": columns.get(id_column),
         "image_names": columns.get(image_column),
         "cells": {name: column for name, column in cells.items() if kind_of(column) != "list"},
@@ -184,12 +175,6 @@ def _split(source: DataFile, given: Iterable[str], option: str) -> list[str]:
             longer = next((p for p in (f"{pattern}*", f"*{pattern}*") if any(fnmatchcase(n, p) for n in names)), "")
             raise _not_found(source, f"no column matches {option} {pattern!r}", pattern, longer)
     return patterns
-
-
-def _are_parts(source: DataFile, names: list[str], patterns: list[str]) -> bool:
-    """Whether the columns are numbers chosen by patterns, parts of one embedding: these are used as they are."""
-    by_pattern = all(re.search(r"[*?[]", pattern) for pattern in patterns)
-    return by_pattern and all(kind_of(source.table[name]) == "number" for name in names)
 
 
 def _compared(source: DataFile, roles: dict[str | None, str], ignored: list[str], patterns: list[str]) -> list[str]:

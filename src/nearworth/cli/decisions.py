@@ -1,10 +1,8 @@
 """Decisions about rows: read as a page exports them, carried out by `apply`, kept so that no row is asked about twice.
 
-`apply` checks that decisions and data belong together, and writes the labels in one of two ways: `_write_text` (CSV to
-CSV, TSV to TSV, every other byte as it was) or `_write_typed` (other tables and arrays). Decisions are kept in KEPT, a
-JSON file in the folder of the data, a line for each, in the order of their keys. A key is a hash of the cells of a row
-but for the target, so rows may be sorted and saved in other formats. `detect` and `report` leave out the rows that are
-known there. Answers of a review go to the audit.
+Decisions are kept in KEPT, a JSON file in the folder of the data, a line for each, in the order of their keys. A key is
+a hash of the cells of a row but for the target, so rows may be sorted and saved in other formats. `detect` and `report`
+leave out the rows that are known there. Answers of a review go to the audit.
 """
 
 from __future__ import annotations

@@ -37,21 +37,8 @@ def value(
     if valuation.resumed:
         print_message(f"{valuation.resumed:,} of {valuation.n_val:,} validation points came from {checkpoint}")
     print_message(str(valuation))
-    summary = _summary(valuation) | {"columns": data.columns}
-    write_results(data.names(data.rows.numbers) | value_columns(valuation), summary, output, as_json)
-    if output != STDOUT:
-        print_message(f"Values of {len(data.y):,} rows are in {output}")
-
-
-def value_columns(valuation: nw.Valuation) -> dict[str, Any]:
-    """value, standard_error and rank of every row; certified bounds where values are not exact."""
-    frame, bounds = valuation.to_frame("pyarrow"), ("lower", "upper") if valuation.error_bound > 0 else ()
-    return {name: frame[name] for name in ("value", "standard_error", *bounds, "rank")}
-
-
-def _summary(valuation: nw.Valuation) -> dict[str, Any]:
     made = valuation.origin
-    return {
+    summary = {
         "command": "value",
         "version": made.version,
         "parameters": dict(made.parameters),
@@ -61,7 +48,17 @@ def _summary(valuation: nw.Valuation) -> dict[str, Any]:
         "error_bound": valuation.error_bound,
         "typical_error": valuation.typical_error,
         "negative": int((valuation.values < 0).sum()),
+        "columns": data.columns,
     }
+    write_results(data.names(data.rows.numbers) | value_columns(valuation), summary, output, as_json)
+    if output != STDOUT:
+        print_message(f"Values of {len(data.y):,} rows are in {output}")
+
+
+def value_columns(valuation: nw.Valuation) -> dict[str, Any]:
+    """value, standard_error and rank of every row; certified bounds where values are not exact."""
+    frame, bounds = valuation.to_frame("pyarrow"), ("lower", "upper") if valuation.error_bound > 0 else ()
+    return {name: frame[name] for name in ("value", "standard_error", *bounds, "rank")}
 
 
 @contextmanager

@@ -11,8 +11,9 @@
     regress.py   the evaluator of regression
     truncate.py  the evaluator where few neighbours are ranked: values with certified intervals; candidates for that
                  from exact search or from a searcher, which is evaluated on a sample
-    rules.py     other games: candidates given owned rows, votes within a radius, votes weighed by distance, owners as
-                 players; and all rows by rank without compiled code
+    rules.py     other games of rows: candidates given owned rows, votes within a radius, votes weighed by distance;
+                 and all rows by rank without compiled code
+    owner_rules.py   the game in which owners of rows are the players
 
     checkpoint.py   a folder with the sums so far
     cluster.py      the same sums on any executor, with the training set in files that workers can read

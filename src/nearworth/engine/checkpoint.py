@@ -26,10 +26,7 @@ _held: set[Path] = set()  # locks of this process, to which the system grants th
 def checkpointed(
     folder: str | os.PathLike[str], beginning: Partial, interval: float
 ) -> Iterator[tuple[Partial, Callable[[Partial], object]]]:
-    """Sums to go on with, and what to call after each leaf, to write them every `interval` seconds and at the end.
-
-    Sums are those of the folder if it has some, else the beginning.
-    """
+    """Sums to go on with, of the folder if it has some; and what to call after each leaf, to write at intervals."""
     place = Path(folder)
     if place.exists() and not place.is_dir():
         raise ValueError(f"checkpoint must be a folder; {str(folder)!r} is a file.")

@@ -1,10 +1,7 @@
 """The same sums on any executor (PEP 3148): processes of this machine, or a cluster.
 
-    run_on     cuts the leaves into shards, submits a few at a time, merges what comes back
-    Job        what all shards share: files with the training set, parameters, method
-    work       what a worker does with a shard: the job and some validation points, complete, for any worker to do
-
-Shards are aligned subtrees (see results/sums.py): each comes back as one node.
+Shards are aligned subtrees (see results/sums.py): each comes back as one node. A few at a time are submitted, each
+complete, for any worker to do: the job that all of them share, and some validation points.
 """
 
 from __future__ import annotations
@@ -87,10 +84,7 @@ class Job:
 def run_on(
     executor: Any, problem: Problem, method: Method, summed: Partial, span: Span, scratch: str | os.PathLike[str] | None
 ) -> Generator[int, None, None]:
-    """Add the leaves of a span to a part, wherever the executor's workers are; yields numbers of finished points.
-
-    Workers read the training set from the folder `scratch`, a temporary one if it is None.
-    """
+    """Add the leaves of a span to a part; yields numbers of finished points. Workers read the data in `scratch`."""
     workers = _count_workers(executor)
     pool: Executor = executor.get_executor(pure=False) if hasattr(executor, "get_executor") else executor
     waiting: dict[Future[Partial], Span] = {}
@@ -117,10 +111,7 @@ def run_on(
 
 
 def cut(problem: Problem, span: Span, workers: int) -> Iterator[tuple[Span, dict[str, Any]]]:
-    """Aligned groups of 2^n leaves, some for each worker, and what the problem of a worker lacks.
-
-    That is the weights of all validation points, or only the validation points of these leaves.
-    """
+    """Aligned groups of 2^n leaves, some for each worker, and what it lacks: their validation points, or weights."""
     level = max(1, len(span.leaves) // (SHARDS_PER_WORKER * workers)).bit_length() - 1
     for _, group in groupby(span.leaves, key=lambda leaf: leaf >> level):
         part, points = replace(span, leaves=tuple(group)), {"weights": problem.weights, "groups": problem.groups}

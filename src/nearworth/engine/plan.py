@@ -1,8 +1,4 @@
-"""Method and Plan: how a problem will be solved, decided before any work is done. Both print themselves.
-
-Each owner of arrays states their bytes (`Memory`): the games their coefficients, `Leaf` its sums, the products their
-norms and copies, the evaluators their scratch. Here they are added up.
-"""
+"""Method and Plan: how a problem will be solved, decided before any work is done. Both print themselves."""
 
 from __future__ import annotations
 
@@ -40,7 +36,7 @@ GOOD_BATCH = 32  # queries from which on a product is efficient
 SHARED_PASS = 8  # queries that must share a pass over a file before a second thread makes passes of its own
 QUERY_COPIES = 6  # of a query, while it is converted, centred and multiplied
 PAIR_WORK, THREAD_WORK = 32, 2**20  # operations: of a pair beside its differences; of a leaf, for threads to help
-TRIAL_POINTS, TRIAL_QUERIES, TRIAL_SECONDS = 32_768, 64, 0.3
+TRIAL_SECONDS = 0.3
 THREAD_GAIN = 0.85  # of what a further thread would add if memory were not shared
 
 

@@ -28,6 +28,7 @@ GEOMETRY = ("task", "metric", "metric_params")  # parameters that shape a traini
 NOBODY: IntVector = np.zeros(0, dtype=np.intp)
 FEW_GAMES = 5  # sizes of groups whose games are kept
 INTERRUPT_EVERY = 2**28  # differences after which a run looks whether it should stop
+TRIAL_POINTS, TRIAL_QUERIES = 32_768, 64
 LEAST_TRIAL, TRIAL_ENTRIES = 2048, 2**20  # rows and numbers of a file that a trial reads into memory
 
 
@@ -238,12 +239,12 @@ class TrainingSet:
             leave_one_out=leave_one_out,
         )
 
-    def trial(self, n_points: int, n_queries: int, parameters: Mapping[str, Any]) -> Problem:
+    def trial(self, parameters: Mapping[str, Any], n_points: int = TRIAL_POINTS) -> Problem:
         """A smaller problem of the same kind: some training points as queries against some of all."""
         if self.keys.streamed:
             n_points = min(n_points, max(LEAST_TRIAL, TRIAL_ENTRIES // self.keys.width))
         rows = np.unique(np.linspace(0, self.n_rows - 1, min(n_points, self.n_rows)).astype(np.intp))
-        some = rows[:: max(1, len(rows) // n_queries)][:n_queries]
+        some = rows[:: max(1, len(rows) // TRIAL_QUERIES)][:TRIAL_QUERIES]
         if self.metric == PRECOMPUTED:
             features, queries = None, np.random.default_rng(0).random((len(some), len(rows)))
         else:

@@ -65,11 +65,7 @@ class Request:
 
 
 class Evaluator(Protocol):
-    """Values of validation points by one method: what `run` calls, and all that it knows. One evaluator per thread.
-
-    ClassificationEvaluator (classify.py) and RegressionEvaluator (regress.py) rank all neighbours, TruncatedEvaluator
-    (truncate.py) a few; RuleEvaluator and OwnersEvaluator (rules.py) play other games. `Method.evaluators` picks one.
-    """
+    """Values of validation points by a method (`Method.evaluators` picks one): all that `run` knows. One per thread."""
 
     def add(self, leaf: Leaf, start: int, stop: int, request: Request) -> Iterator[int]:
         """Add the validation points start..stop-1 to a leaf, as the request says.
@@ -128,16 +124,12 @@ def _mapped(path: Path, empty: npt.NDArray[Any], exists: bool) -> npt.NDArray[An
 
 @dataclass(frozen=True)
 class Span:
-    """Which leaves of all validation points to sum up.
-
-    The first validation point of the problem is number `offset` of all. `opened` holds the sums over earlier points of
-    the leaf that it falls into.
-    """
+    """Which leaves of all validation points to sum up."""
 
     leaves: tuple[int, ...]
     n_val: int
-    offset: int = 0
-    opened: Leaf | None = None
+    offset: int = 0  # number of the problem's first validation point among all
+    opened: Leaf | None = None  # sums over earlier points of the leaf that it falls into
 
     @classmethod
     def of(cls, n_val: int, done: Partial, offset: int = 0, opened: Leaf | None = None) -> Span:
@@ -247,10 +239,7 @@ def _threaded(
 def progress_report(
     progress: Any, total: int, resumed: int = 0, unit: str = " rows"
 ) -> Iterator[Callable[[int, int], object]]:
-    """A function to call with (done, total): the user's own, one that moves a bar, or one that does nothing.
-
-    `resumed` of them were done before. `progress=None` shows a bar only in a terminal, and only on long runs.
-    """
+    """A function to call with (done, total): the user's own, one that moves a bar, or one that does nothing."""
     if callable(progress):
         if resumed:
             progress(resumed, total)

@@ -62,10 +62,7 @@ class SearchReport:
 
 
 def known_ranks(problem: Problem, k: int, found: Neighbours, *, by_index: bool = False) -> Neighbours:
-    """The first k of what was found, cut before a block of ties that may go on beyond it.
-
-    Ranking by index needs no cut if tied points were also found `by_index`.
-    """
+    """The first k found, cut before ties that may go on beyond them, unless these rank and were found by index."""
     n_found = found.sizes
     sizes = np.minimum(n_found, k)
     if problem.ties == "average" or not by_index:
@@ -97,10 +94,7 @@ class ExactSource:
 
 
 class SearcherSource:
-    """What a searcher finds, in exact order.
-
-    Its recall is measured on a random sample, for which the exact neighbours then stand.
-    """
+    """What a searcher finds, in exact order; exact neighbours for a random sample, on which its recall is measured."""
 
     def __init__(
         self, problem: Problem, searcher: Searcher, k: int, rng: np.random.Generator, listing: NearestLists | None
@@ -221,7 +215,11 @@ class TruncatedEvaluator:
             request.excess[:, start:stop] = self._excess(rows)
         if request.needs_every_value:
             for row in rows:
-                request.add(leaf, row.query, float(weights[row.query]), self._all_values(row))
+                values: FloatVector = row.far(self._problem.labels)[0]
+                values[row.near_rows] = row.near[0]
+                if self._problem.leave_one_out:
+                    values[self._problem.self_rows(row.query)] = 0.0
+                request.add(leaf, row.query, float(weights[row.query]), values)
                 yield 0
         else:
             leaf.count(weights[start:stop])
@@ -275,20 +273,11 @@ class TruncatedEvaluator:
                 near[:, itself] -= weight * row.far(labels[[itself]])[:, 0]
         leaf.arrays["sums"] = near + (far[:, :1] + far[:, 1:])[:, labels]
 
-    def _all_values(self, row: QueryValues) -> FloatVector:
-        values: FloatVector = row.far(self._problem.labels)[0]
-        values[row.near_rows] = row.near[0]
-        if self._problem.leave_one_out:
-            values[self._problem.self_rows(row.query)] = 0.0
-        return values
-
     def _excess(self, rows: list[QueryValues]) -> FloatMatrix:
         """How much farther each query's ends would be if it knew no rank at all: below and above, (2, queries)."""
-        nothing = Neighbours(np.zeros((len(rows), 0), dtype=np.intp), np.zeros((len(rows), 0)))
-        blind = self._valued([row.query for row in rows], nothing)
-        return np.array([self._farther(*pair) for pair in zip(rows, blind, strict=True)]).T
-
-    def _farther(self, row: QueryValues, blind: QueryValues) -> FloatVector:
-        known = np.column_stack([row.near, row.match, row.other])
-        unknown = np.column_stack([blind.far(self._problem.labels[row.near_rows]), blind.match, blind.other])
-        return np.maximum([(known[1] - unknown[1]).max(), (unknown[2] - known[2]).max()], 0.0)
+        labels, excess, nothing = self._problem.labels, [], Neighbours.empty(len(rows), 0)
+        for row, blind in zip(rows, self._valued([row.query for row in rows], nothing), strict=True):
+            known = np.column_stack([row.near, row.match, row.other])
+            unknown = np.column_stack([blind.far(labels[row.near_rows]), blind.match, blind.other])
+            excess.append([(known[1] - unknown[1]).max(), (unknown[2] - known[2]).max()])
+        return np.maximum(np.array(excess).T, 0.0)

@@ -1,7 +1,4 @@
-"""The one sequence from a problem to a Valuation: method, plan, run, result.
-
-The estimator, the audit and its explanations all come through here.
-"""
+"""The one sequence from a problem to a Valuation, for estimator, audit and explanations: method, plan, run, result."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from nearworth._common.memory import free_memory
-from nearworth._common.types import FloatMatrix, FloatVector, IntVector
+from nearworth._common.types import FloatMatrix, IntVector
 from nearworth._common.warnings import warn_user
 from nearworth._version import __version__
 from nearworth.engine.checkpoint import checkpointed
@@ -169,7 +166,12 @@ class _ValuationRun:
         summed, resumed = self.sum_up(request)
         moments, search_report = summed.finish(), None if self.source is None else self.source.report()
         if search_report is not None:
-            moments = _widened(moments, request.excess, problem.weights, search_report.incomplete)
+            assert moments.ends is not None
+            assert request.excess is not None
+            # Wider at both ends, as if the worst of these validation points lacked neighbours.
+            ordered = np.sort(request.excess * problem.weights, axis=1)[:, ::-1]
+            below, above = ordered[:, : search_report.incomplete].sum(axis=1)
+            moments = replace(moments, ends=moments.ends + np.array([[-below], [above]]))
         if problem.leave_one_out and problem.ties == "average" and problem.rule is None:
             # Identical points meet the same terms, but not in the same order: rounding must not tell them apart.
             groups = [] if problem.groups is None else [problem.groups.of_training]
@@ -280,7 +282,7 @@ class _ValuationRun:
         ignored = {*IGNORED_WHEN_COMBINED} - ({"max_error"} if method.max_error is not None else set())
         searched = self.source if self.options.checkpoint is not None else None
         groups = {} if problem.groups is None else {"groups": problem.groups.of_training}
-        compared = {**self.parameters, **groups, **(method.rule.identity if method.rule else {})}
+        compared = {**self.parameters, **groups, **(method.rule.identity() if method.rule else {})}
         return Origin(
             version=__version__,
             parameters={name: describe(each) for name, each in compared.items() if name not in ignored},
@@ -298,11 +300,3 @@ class _ValuationRun:
 
 def _draw(rng: np.random.Generator, n: int, size: int) -> IntVector:
     return np.sort(rng.choice(n, size, replace=False))
-
-
-def _widened(moments: Moments, excess: FloatMatrix | None, weights: FloatVector, n_incomplete: int) -> Moments:
-    """Widen both ends, assuming that the `n_incomplete` worst validation points lack neighbours."""
-    assert moments.ends is not None
-    assert excess is not None
-    worst = np.sort(excess * weights, axis=1)[:, ::-1][:, :n_incomplete].sum(axis=1)
-    return replace(moments, ends=moments.ends + np.array([[-worst[0]], [worst[1]]]))

@@ -23,16 +23,13 @@ from nearworth._common.types import FloatVector, Semivalue
 
 @dataclass(frozen=True)
 class Presence:
-    """The law of t: Beta(present, absent), or t fixed at `fixed` when that is given; all weights add up to `mass`.
-
-    With `sizes` the number of the others that are present has a law of its own: uniform from the first to the last.
-    """
+    """The law of t: Beta(present, absent), or t fixed at `fixed` when that is given; all weights add up to `mass`."""
 
     present: float = 1.0
     absent: float = 1.0
     fixed: float | None = None
     mass: float = 1.0
-    sizes: tuple[int, int | None] | None = None
+    sizes: tuple[int, int | None] | None = None  # of the others present, instead: uniform from the first to the last
 
     @classmethod
     def of(cls, semivalue: Semivalue) -> Presence:
@@ -121,10 +118,7 @@ def pair_weights(presence: Presence, n_players: int, n_neighbors: int) -> RankWe
 
 
 def _closed_tail(presence: Presence, n: int, k: int) -> tuple[FloatVector, FloatVector]:
-    """Ranks beyond K when t ~ Beta(b, 1), b = 1 or 2: c_l = (1/K) prod_{i<b} (K+i)/(l+i).
-
-    These are the Shapley value's own sequences, so they are worth having to the last bit.
-    """
+    """Ranks beyond K when t ~ Beta(b, 1), b = 1 or 2: c_l = (1/K) prod_{i<b} (K+i)/(l+i), right to the last bit."""
     rank = np.arange(k + 1, n + 1, dtype=np.float64)
     b = int(presence.present)
     before, worth = np.full(rank.shape, 1.0 / k), np.full(rank.shape, 1.0 / k)
@@ -174,10 +168,7 @@ def _tail_of_sizes(presence: Presence, n: int, k: int) -> tuple[FloatVector, Flo
 
 
 def _distribution_from_ratios(ratios: FloatVector) -> FloatVector:
-    """Positive terms x_0, x_1, ... with x_{j+1} = ratios[j] x_j, scaled to sum to one.
-
-    Products run outwards from the largest term, so no partial product exceeds one and none can overflow.
-    """
+    """Positive terms x_{j+1} = ratios[j] x_j that sum to one; outwards from the largest, so that none can overflow."""
     with np.errstate(divide="ignore", under="ignore"):
         peak = int(np.argmax(np.concatenate([[0.0], np.cumsum(np.log(ratios))])))
         below = np.cumprod(1.0 / ratios[:peak][::-1])[::-1]

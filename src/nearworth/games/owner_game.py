@@ -2,7 +2,7 @@
 
 Every other owner is present independently with probability t, and t has the law of the semivalue. The expected marginal
 contribution of an owner, given t, is a polynomial in t of degree below the number M of owners, so that a few Gauss
-nodes integrate it: `presence_nodes`. For one validation point and one node (docs/mathematics.md):
+nodes integrate it: `Nodes`. For one validation point and one node (docs/mathematics.md):
 
     a row counts if its owner a is present and fewer than K - n_a nearer rows of the others are, where n_o is the number
     of rows of owner o that are nearer. These have the law prod over o of (1 - t) + t z^{n_o}, cut at z^K.

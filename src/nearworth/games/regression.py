@@ -21,47 +21,8 @@ import numpy.typing as npt
 
 from nearworth._common.types import FloatMatrix, Semivalue, Utility
 from nearworth.games.classification import linear_values
-from nearworth.games.coefficients import (
-    Presence,
-    RankWeights,
-    pair_weights,
-    rank_weights,
-    regression_correction,
-    sum_after,
-)
+from nearworth.games.coefficients import Presence, pair_weights, rank_weights, regression_correction, sum_after
 from nearworth.games.ties import TieBlocks
-
-
-def pair_values(x: FloatMatrix, weights: RankWeights, ties: TieBlocks) -> FloatMatrix:
-    """Values of the game sum_{l<k} x_l x_k over pairs that are both among the K nearest."""
-    e, f = weights.worth[None, :], weights.loss[None, :]
-    n, offset = ties.size, ties.offset
-    in_block, squares = ties.total(x), ties.total(x * x)
-    nearer = ties.at_start(_sum_before(x))  # P at the block's start
-
-    # Later blocks, as anyone before them sees them: the mean of x, and of x times what precedes it.
-    pair_mean = (in_block**2 - squares) / np.maximum(n * (n - 1), 1)
-    before = (e + f) * (in_block / n)
-    evicted = f * (in_block / n * nearer + offset * pair_mean)
-    values = x * ties.at_end(sum_after(before)) - ties.at_end(sum_after(evicted)) + x * nearer * (ties.total(e) / n)
-    if ties.untied:
-        return np.asarray(values)
-
-    # The point's own block: it sits at each rank equally often, the others are exchangeable around it.
-    others = in_block - x
-    other_pairs = others**2 - (squares - x * x)
-    mean_other = others / np.maximum(n - 1, 1)
-    mean_pair = other_pairs / np.maximum((n - 1) * (n - 2), 1)
-    values += x * mean_other * ties.total(offset * (2.0 * e + f)) / n
-    values -= mean_other * (nearer + x) * ties.total(offset * f) / n
-    values -= mean_pair * ties.total(offset * (offset - 1) * f) / n
-    return np.asarray(values)
-
-
-def _sum_before(x: FloatMatrix) -> FloatMatrix:
-    before = np.zeros_like(x)
-    before[:, 1:] = np.cumsum(x[:, :-1], axis=1)
-    return before
 
 
 class RegressionGame:
@@ -93,7 +54,32 @@ class RegressionGame:
         """Values of the game ((1/K) * (sum of x over the K nearest))^2."""
         k = self.votes
         single = linear_values(x * x, self.single, ties) / k
-        return np.asarray(single + pair_values(x, self.pair, ties) * (2.0 / k**2))
+        return np.asarray(single + self._pair_values(x, ties) * (2.0 / k**2))
+
+    def _pair_values(self, x: FloatMatrix, ties: TieBlocks) -> FloatMatrix:
+        """Values of the game sum_{l<k} x_l x_k over pairs that are both among the K nearest."""
+        e, f = self.pair.worth[None, :], self.pair.loss[None, :]
+        n, offset = ties.size, ties.offset
+        in_block, squares = ties.total(x), ties.total(x * x)
+        nearer = ties.at_start(np.pad(np.cumsum(x[:, :-1], axis=1), ((0, 0), (1, 0))))  # P at the block's start
+
+        # Later blocks, as anyone before them sees them: the mean of x, and of x times what precedes it.
+        pair_mean = (in_block**2 - squares) / np.maximum(n * (n - 1), 1)
+        before = (e + f) * (in_block / n)
+        evicted = f * (in_block / n * nearer + offset * pair_mean)
+        values = x * ties.at_end(sum_after(before)) - ties.at_end(sum_after(evicted)) + x * nearer * (ties.total(e) / n)
+        if ties.untied:
+            return np.asarray(values)
+
+        # The point's own block: it sits at each rank equally often, the others are exchangeable around it.
+        others = in_block - x
+        other_pairs = others**2 - (squares - x * x)
+        mean_other = others / np.maximum(n - 1, 1)
+        mean_pair = other_pairs / np.maximum((n - 1) * (n - 2), 1)
+        values += x * mean_other * ties.total(offset * (2.0 * e + f)) / n
+        values -= mean_other * (nearer + x) * ties.total(offset * f) / n
+        values -= mean_pair * ties.total(offset * (offset - 1) * f) / n
+        return np.asarray(values)
 
     def _small_coalitions(self, z: FloatMatrix) -> FloatMatrix:
         a = self.correction

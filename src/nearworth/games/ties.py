@@ -1,8 +1,7 @@
 """Blocks of tied ranks.
 
-Points at equal distance form a block whose inner order means nothing, so values are averaged over all of
-its orders. The closed forms then need only sums over the block, which this class provides for a whole batch
-of queries at once. Without a tie every block has one point and each method is the identity.
+Points at equal distance form a block whose inner order means nothing, so values are averaged over all of its orders.
+The closed forms then need only sums over blocks. Without a tie every block has one point.
 """
 
 from __future__ import annotations
@@ -25,11 +24,7 @@ class TieBlocks:
         self.shape = first.shape
         self._starts: IntVector = np.flatnonzero(first)
         self._sizes: IntVector = np.diff(self._starts, append=first.size)
-
-    @property
-    def untied(self) -> bool:
-        """True when no two points of any query are tied."""
-        return bool(self._starts.size == self.shape[0] * self.shape[1])
+        self.untied = self._starts.size == first.size  # whether no two points of any query are tied
 
     @cached_property
     def size(self) -> IntMatrix:

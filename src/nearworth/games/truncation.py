@@ -215,10 +215,7 @@ class RateCurve:
         self._lost_inside = self._worth - ranks.worth[end]
 
     def expected(self, local_rates: FloatMatrix, far_matches: IntVector) -> FloatMatrix:
-        """Expected loss to the far matches, value of a far match and of another far point, one of each per query.
-
-        Given are match rates at the last ranked points and the number of matches among all unranked ones.
-        """
+        """Expected loss to the far matches, value of a far match and of another, by match rates at the last ranks."""
         n = self._sizes.sum()
         far = np.clip(far_matches / n, 0.5 / n, 1.0 - 0.5 / n)
         local = (local_rates.sum(axis=1) + PRIOR * far) / (local_rates.shape[1] + PRIOR)

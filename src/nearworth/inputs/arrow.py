@@ -53,15 +53,12 @@ def flat_vectors(table: pa.Table) -> pa.Table:
         if isinstance(flat.type, pa.BaseExtensionType):
             flat = pa.chunked_array([chunk.storage for chunk in flat.chunks], flat.type.storage_type)
         while _is_vector(flat.type) and _is_vector(flat.type.value_type):
-            flat = _without_inner_lists(flat.combine_chunks())
+            lists = flat.combine_chunks()
+            outer = lists.cast(pa.large_list(pa.large_list(lists.type.value_type.value_type)))
+            ends = outer.values.offsets.take(outer.offsets)
+            flat = pa.chunked_array([pa.LargeListArray.from_arrays(ends, outer.values.values, mask=lists.is_null())])
         table = table if flat is column else table.set_column(number, name, flat)
     return table
-
-
-def _without_inner_lists(lists: Any) -> Any:
-    outer = lists.cast(pa.large_list(pa.large_list(lists.type.value_type.value_type)))
-    ends = outer.values.offsets.take(outer.offsets)
-    return pa.chunked_array([pa.LargeListArray.from_arrays(ends, outer.values.values, mask=lists.is_null())])
 
 
 def _blocks(source: Any, layout: _Layout, labels: list[Any]) -> Iterator[npt.NDArray[Any]]:
@@ -119,10 +116,7 @@ class _Layout:
     argument: str
 
     def matrix(self, batch: Any, first: int = 0, width: int = 0) -> npt.NDArray[Any]:
-        """The rows of a table or of a batch of one that begins at row `first`; vectors are as long as before (`width`).
-
-        Missing floats are NaN, which may be refused later.
-        """
+        """The rows of a batch from row `first` on, of vectors as long as before (`width`); missing floats are NaN."""
         if self.names is not None:
             what = "missing values in column {!r}"
             return np.hstack([self._numbers(batch.column(c), len(batch), what.format(c), first) for c in self.columns])

@@ -61,7 +61,13 @@ def check_features(X: Any, name: str, *, allow_nan: bool = False) -> Features:
         frame = as_narwhals(X, name)
         is_frame = frame is not None and len(frame.shape) == 2
         features = _from_frame(frame, name) if is_frame else Features(_from_array(X, name))
-    _check_shape(features.data, name)
+    shape = features.data.shape
+    if len(shape) != 2:
+        needed = f"{name} must have two dimensions, one row per point; got shape {shape}."
+        raise ValueError(f"{needed} Reshape your data: {name}.reshape(len({name}), -1) makes one row of each point.")
+    if 0 in shape:
+        what = "sample" if shape[0] == 0 else "feature"
+        raise ValueError(f"{name} has 0 {what}(s) (shape={shape}) while a minimum of 1 is required. Give some.")
     _check_numbers(features, name, allow_nan)
     return features
 
@@ -161,15 +167,6 @@ def _check_dtype(dtype: np.dtype[Any], name: str) -> None:
         raise ValueError(f"{name} must hold numbers; got dtype {dtype}. Encode text and dates as numbers first.")
 
 
-def _check_shape(data: Any, name: str) -> None:
-    if data.ndim != 2:
-        needed = f"{name} must have two dimensions, one row per point; got shape {data.shape}."
-        raise ValueError(f"{needed} Reshape your data: {name}.reshape(len({name}), -1) makes one row of each point.")
-    if 0 in data.shape:
-        what = "sample" if data.shape[0] == 0 else "feature"
-        raise ValueError(f"{name} has 0 {what}(s) (shape={data.shape}) while a minimum of 1 is required. Give some.")
-
-
 def _check_numbers(features: Features, name: str, allow_nan: bool) -> None:
     entries: Any = features.data
     if features.is_sparse:
@@ -220,10 +217,8 @@ def check_same_features(fitted: Features, given: Features, name: str) -> None:
 
 
 def row_chunks(data: Any, entries: int = 2**22) -> Iterator[tuple[int, npt.NDArray[Any]]]:
-    """Consecutive rows of any matrix, at most so many entries at a time, each chunk with the number of its first row.
-
-    What is read from disk comes in small pieces, because each is a new array, and in whole chunks of zarr or h5py.
-    """
+    """Consecutive rows of any matrix, at most so many entries at a time, each with the number of its first row."""
+    # What is read from disk comes in small pieces, because each is a new array, and in whole chunks of zarr or h5py.
     entries = entries if isinstance(data, np.ndarray) else min(entries, PIECE // 8)
     chunks = getattr(data, "chunks", None) or [1]
     stored = chunks[0] if isinstance(chunks[0], int) else 1
@@ -233,10 +228,7 @@ def row_chunks(data: Any, entries: int = 2**22) -> Iterator[tuple[int, npt.NDArr
 
 
 def fingerprint(*parts: Any) -> str:
-    """A short hash of matrices, vectors and plain values: the same for equal numbers of any dtype or container.
-
-    Sparse and dense matrices differ even where they hold the same numbers.
-    """
+    """A short hash of arrays and plain values: the same for equal numbers of any dtype, not for sparse and dense."""
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
         if is_sparse(part):
@@ -251,10 +243,7 @@ def fingerprint(*parts: Any) -> str:
 
 
 def hash_blocks(matrix: Any, size: int) -> npt.NDArray[np.uint64]:
-    """Two sums of 64 bits for every block of so many numbers: a hash about as fast as memory is read.
-
-    Each number is mixed with keys of its position, so that equal sums of different blocks are as good as impossible.
-    """
+    """Two sums of 64 bits for each block of numbers, mixed with keys of their positions: as fast as memory is read."""
     sums = np.zeros((-(-matrix.shape[0] * matrix.shape[1] // size), 2), dtype=np.uint64)
     add, keys, start = partial(native.call, "hash_numbers") if native.available() else hash_numbers, _hash_keys(size), 0
     dtype = np.float32 if matrix.dtype == np.float32 and native.available() else np.float64

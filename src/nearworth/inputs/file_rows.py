@@ -96,10 +96,7 @@ class FileRows:
 
 
 def spill(blocks: Iterable[npt.NDArray[Any]], dtype: Any) -> FileRows:
-    """Blocks of rows written to one temporary file, in the system's folder for these (the variable TMPDIR).
-
-    The file has no name where the system allows that, so nothing stays behind however the process ends.
-    """
+    """Blocks of rows in a temporary file (see TMPDIR), without a name where the system allows: nothing stays behind."""
     file, dtype = tempfile.TemporaryFile(), np.dtype(dtype)  # noqa: SIM115 - closed with the rows
     count = width = 0
     try:
@@ -151,10 +148,7 @@ def open_npy(path: str | os.PathLike[str], argument: str) -> npt.NDArray[Any] | 
 
 
 def reopen_map(mapped: np.memmap[Any, Any]) -> FileRows | np.memmap[Any, Any]:
-    """The rows of a memory map, read from its file; the map itself where it is not a whole matrix of the file's bytes.
-
-    Changes of a map that was opened copy-on-write are in memory only.
-    """
+    """The rows of a memory map, read from its file; the map itself where it is no whole matrix, or copied on write."""
     path, whole = mapped.filename, isinstance(mapped.base, mmap.mmap) and mapped.flags.c_contiguous
     if path is None or not whole or mapped.mode == "c" or not _is_matrix(mapped):
         return mapped

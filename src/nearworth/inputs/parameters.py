@@ -115,11 +115,10 @@ def search(name: str, value: Any) -> None:
     one_of("exact", "lsh", "faiss", "auto")(name, value)
 
 
+share = condition(lambda v: is_real(v) and 0 < v < 1, "a number between 0 and 1, such as 0.95", ValueError)
 positive_or_none = condition(lambda v: v is None or (is_real(v) and v > 0), "a positive number or None", ValueError)
 seed = condition(  # what scikit-learn accepts as random_state, and generators
-    lambda v: (
-        v is None or isinstance(v, np.random.RandomState | np.random.Generator) or (is_whole(v) and 0 <= v < 2**32)
-    ),
+    lambda v: isinstance(v, np.random.RandomState | np.random.Generator | None) or (is_whole(v) and 0 <= v < 2**32),
     "a whole number from 0 to 2**32 - 1, a numpy generator or None",
     ValueError,
 )
@@ -133,7 +132,7 @@ PARAMETERS: dict[str, Check] = {
         lambda v: isinstance(v, str) or callable(v), "the name of a metric or a function of two points"
     ),
     "metric_params": condition(
-        lambda v: v is None or isinstance(v, Mapping), "a dict of keyword arguments for the metric, or None"
+        lambda v: isinstance(v, Mapping | None), "a dict of keyword arguments for the metric, or None"
     ),
     "search": search,
     "n_candidates": whole_number(1, or_none=True),
@@ -162,7 +161,7 @@ PARAMETERS: dict[str, Check] = {
         'a function of an array of distances, "distance" or None',
     ),
     "progress": condition(
-        lambda v: v is None or isinstance(v, bool) or callable(v), "True, False, None or a function of (done, total)"
+        lambda v: isinstance(v, bool | None) or callable(v), "True, False, None or a function of (done, total)"
     ),
 }
 

@@ -132,10 +132,7 @@ def pairs_with(query: FloatVector, points: Rows, rows: npt.NDArray[np.int32], *,
 
 
 def sparse_distances(queries: Any, points: Any, power: int) -> FloatMatrix:
-    """Sums of |difference|^power, power 1 or 2, of every pair of sparse rows, (Q, N).
-
-    Absolute differences are added in the order of the columns, as scipy adds those of dense rows.
-    """
+    """Sums of |difference|^power of all pairs of sparse rows, (Q, N); with power 1 in the order that scipy adds in."""
     out = np.empty((queries.shape[0], points.shape[0]))
     if not native.available() or points.shape[1] >= 2**31:
         for query, distances in zip(range(len(out)), out, strict=True):

@@ -1,10 +1,6 @@
-"""The nearest training points of each query, all of them and in exact order, by the keys of any metric.
+"""Exact search: the nearest training points of each query, in exact order, by the keys of any metric.
 
-ExactSearch     one pass over the training points: quantised keys from a matrix product drop nearly all of them,
-                exact keys of the others decide. What other searchers are measured against.
-ask             the answer of a searcher, checked and in exact order.
-Sample          queries with their exact neighbours: the recall of a searcher, and what it says about other queries.
-IndexSearch     what searchers that are tuned to a recall have in common; Tuning, what they choose.
+Other searchers are measured against it; what those that are tuned to a recall have in common is here too.
 """
 
 from __future__ import annotations
@@ -20,19 +16,10 @@ import numpy.typing as npt
 from nearworth._common import native
 from nearworth._common.memory import usable_threads
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
-from nearworth.inputs.parameters import whole_number
+from nearworth.inputs.parameters import share, whole_number
 from nearworth.neighbors.keys import EuclideanKeys, Keys
 from nearworth.neighbors.quantised import Products
-from nearworth.neighbors.searchers import (
-    Neighbours,
-    Searcher,
-    as_points,
-    as_searcher,
-    check_answer,
-    check_points,
-    check_queries,
-    check_share,
-)
+from nearworth.neighbors.searchers import Neighbours, Searcher, as_searcher, check_answer, check_points, check_queries
 
 PRODUCT_POINTS = 2048  # from here on, a matrix product and what it leaves ambiguous are faster than exact keys
 BATCH, BLOCK_PAIRS = 64, 2**21
@@ -43,8 +30,9 @@ SAMPLED_QUERIES, TOGETHER = 128, 256  # queries that an index is tuned on, and t
 class ExactSearch:
     """Exact neighbours by the keys of any metric, which know the training points; equal keys by index.
 
-    One pass over the training points serves BATCH queries, or `batch` where all their exact keys are made. `single`
-    allows products in single precision, which are faster.
+    One pass over the training points serves BATCH queries: quantised keys from a matrix product drop nearly all points,
+    exact keys of the others decide. Where all exact keys are made, it serves `batch` queries. `single` allows products
+    in single precision, which are faster.
     """
 
     def __init__(self, keys: Keys, n_train: int, *, single: bool = True, batch: int | None = None) -> None:
@@ -91,12 +79,8 @@ def search_bytes(n_train: int) -> int:
 def ask(
     searcher: Searcher, distances: EuclideanKeys, numbers: IntVector, queries: Any, k: int, excluded: IntVector | None
 ) -> Neighbours:
-    """The k nearest that a fitted searcher finds, checked and by exact squared distances.
-
-    `numbers` are those of the queries among the validation points. `excluded` names a training point per query that
-    is not wanted, so that the searcher is asked for one more.
-    """
-    k += excluded is not None
+    """The k nearest that a fitted searcher finds for validation points of these numbers, by exact squared distances."""
+    k += excluded is not None  # a training point per query that is not wanted
     answer = searcher.search_numbered(numbers, queries, k)
     found = check_answer(*answer, len(distances.data), k, n_queries=len(queries), searcher=searcher)
     ranked = distances.order(queries, found.rows)
@@ -112,23 +96,17 @@ def recall_by_distance(found: FloatMatrix, exact: FloatMatrix) -> FloatVector:
 
 
 def upper_limit(misses: int, n: int, confidence: float = 0.99) -> float:
-    """Largest share of misses that agrees with so many among n drawn at random (Clopper and Pearson, one-sided).
-
-    With this confidence the true share is not larger. The limit also holds for draws without replacement.
-    """
+    """Largest share of misses that agrees with so many of n drawn, replaced or not (Clopper and Pearson, one-sided)."""
     from scipy.stats import beta
 
     return 1.0 if misses == n else float(beta.ppf(confidence, misses + 1, n - misses))
 
 
 class Sample:
-    """Queries with their exact neighbours, `indices` and squared distances `keys`, (S, k).
-
-    The queries are as given, or the training points in `rows`, each without itself.
-    """
+    """Queries, or the training points in `rows` without themselves; their exact neighbours and squared distances."""
 
     def __init__(self, X: Any, k: int, queries: Any = None, *, rows: IntVector | None = None) -> None:
-        self.truth, self.k, self.rows = EuclideanKeys(as_points(X)), k, rows
+        self.truth, self.k, self.rows = EuclideanKeys(X), k, rows
         self.queries = np.ascontiguousarray(self.truth.data[rows] if queries is None else queries, dtype=np.float64)
         # Without a copy in single precision, which would not pay for a few queries.
         found = ExactSearch(self.truth, len(X), single=False).nearest(self.queries, k + (rows is not None))
@@ -184,7 +162,7 @@ class IndexSearch(Searcher):
     _nearest: ClassVar[Callable[[Any, FloatMatrix, int], Neighbours]]
 
     def __post_init__(self) -> None:
-        check_share("recall", self.recall)
+        share("recall", self.recall)
         whole_number(1, or_none=True)("n_threads", self.n_threads)
 
     def fit(self, X: Any) -> Self:

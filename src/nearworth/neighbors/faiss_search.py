@@ -3,7 +3,6 @@
 An index is asked for more points than wanted (`overfetch`), and these are ranked by true distances. So codes of a few
 bits per number, which faiss scans many times faster than the numbers, are as good as needed. faiss works in 32 bits:
 points are centred and brought to a scale where squares fit, and its own distances only choose what is ranked.
-This is the only module that imports faiss.
 """
 
 from __future__ import annotations

@@ -257,10 +257,7 @@ class InnerProductKeys(Keys):
         return partial(pairs_with, -self._scaled(query[None], PRODUCT_TOP)[0], self._points, product=True)
 
     def _scaled(self, queries: Any, top: int) -> FloatMatrix:
-        """Queries scaled by powers of two: their largest product with a number of the training set is about 2**top.
-
-        With a high top, no product vanishes that could matter beside the largest.
-        """
+        """Queries scaled by powers of two to a largest product of 2**top: so high that none that matters vanishes."""
         rows = np.asarray(queries, dtype=np.float64)
         own = np.frexp(np.abs(rows).max(axis=1, keepdims=True))[1]
         return np.asarray(np.ldexp(rows, min(top - self._exponent, 1000) - own))  # queries must not overflow
@@ -340,10 +337,7 @@ class CosineKeys(Keys):
 
 
 def _scaled_rows(X: Any, centred: bool) -> Any:
-    """Rows scaled by powers of two, which rounds nothing, and centred without a division if `centred`.
-
-    Whole numbers stay whole where they are small.
-    """
+    """Rows scaled by powers of two, and centred without a division: small whole numbers stay whole, nothing rounds."""
     if is_sparse(X):
         return _by_row(np.ldexp, X, _exponents(X))
     rows = np.array(X, dtype=np.float64, order="C")

@@ -28,10 +28,10 @@ import numpy.typing as npt
 
 from nearworth._common.types import FloatMatrix, FloatVector
 from nearworth.inputs.features import fingerprint
-from nearworth.inputs.parameters import as_generator, positive_or_none, seed, whole_number
+from nearworth.inputs.parameters import as_generator, positive_or_none, seed, share, whole_number
 from nearworth.neighbors.distances import EXTREME, pairs_with, squared_distances
 from nearworth.neighbors.exact import IndexSearch, Sample, Tuning, smallest
-from nearworth.neighbors.searchers import Neighbours, check_share
+from nearworth.neighbors.searchers import Neighbours
 
 # Products are made of panels of one shape: a BLAS rounds other shapes differently, and a hash is a rounded number.
 PANEL = 256
@@ -85,7 +85,7 @@ class LSHSearch(IndexSearch):
         for name in ("n_tables", "n_hashes"):
             whole_number(1, or_none=True)(name, getattr(self, name))
         positive_or_none("width", self.width)
-        check_share("delta", self.delta)
+        share("delta", self.delta)
         seed("random_state", self.random_state)
 
     def predict(self, X: Any, k: int, n_queries: int) -> TableTuning:
@@ -217,10 +217,7 @@ def found_in_tables(together: Any, n_tables: int) -> Any:
 
 
 class Theory:
-    """Theorem 4's quantities; prints itself, with a warning where it promises nothing useful.
-
-    From the distances of sampled queries to their K*-th neighbour and to the point after it.
-    """
+    """Theorem 4's quantities, from distances of sampled queries to the K*-th neighbour and the next; prints itself."""
 
     def __init__(
         self, kth: FloatVector, after: FloatVector, n_train: int, k: int, *, width: float, delta: float, n_queries: int
@@ -257,11 +254,7 @@ class Theory:
 
 
 class Distances:
-    """Sampled distances: of the K* nearest, of the next one, and of all others, `weights` points per query each.
-
-    The sample is of queries that ask for one neighbour more than K*. A share `delta` of them may find less than is
-    wanted.
-    """
+    """Sampled distances: of the K* nearest, of the next one, and of all others, `weights` points per query each."""
 
     def __init__(self, sample: Sample, rng: np.random.Generator, delta: float) -> None:
         points, distances = sample.truth.data, sample.distances
@@ -296,10 +289,15 @@ class Distances:
             n_tables = n_tables.start + bisect_left(n_tables, wanted, key=lambda size: min(recalls(size)))
         mean, low = recalls(n_tables)
         count = mean * self.k + float(self.weights @ found_in_tables(far, n_tables))
-        parameters = {"n_tables": n_tables, "n_hashes": n_hashes, "width": width}
-        expected = {"recall": mean, "recall_low": low, "candidates": count}
+        chosen = {"n_tables": n_tables, "n_hashes": n_hashes, "width": width}
         return TableTuning(
-            parameters=parameters, k=self.k, wanted=wanted, n_train=self.n_train, theory=None, **expected
+            parameters=chosen,
+            k=self.k,
+            wanted=wanted,
+            recall=mean,
+            recall_low=low,
+            candidates=count,
+            n_train=self.n_train,
         )
 
 
@@ -310,7 +308,7 @@ class TableTuning(Tuning):
     recall_low: float  # predicted for sparse queries: a share delta of all queries is worse
     candidates: float  # different points ranked per query
     n_train: int
-    theory: Theory | None
+    theory: Theory | None = None
 
     @property
     def warning(self) -> str | None:
@@ -320,6 +318,5 @@ class TableTuning(Tuning):
 
     def __str__(self) -> str:
         more = f"recall {self.recall_low:.3f} for sparse queries, {self.candidates:,.0f} candidates per query"
-        return "\n".join(
-            [f"hash tables, {super().__str__()}", f"  {more}", *([str(self.theory)] if self.theory else [])]
-        )
+        lines = f"hash tables, {super().__str__()}\n  {more}"
+        return f"{lines}\n{self.theory}" if self.theory else lines

@@ -1,8 +1,7 @@
 """What a searcher is: the contract, the form of its answers, the checks that searchers share, and the simplest of them.
 
-A searcher knows the training points and names the nearest of them. Its answers are verified, not trusted:
-`check_answer` refuses what cannot be right, and `exact.py` ranks the points found by exact distances and measures how
-many of the nearest were found. GraphSearch knows answers that were found before.
+Answers are verified, not trusted: `check_answer` refuses what cannot be right, and `exact.py` ranks the points found by
+exact distances and measures how many of the nearest were found.
 """
 
 from __future__ import annotations
@@ -16,12 +15,10 @@ import numpy.typing as npt
 from nearworth._common.types import BoolMatrix, FloatMatrix, IntVector, Ties
 from nearworth._common.warnings import warn_user
 from nearworth.inputs.features import check_features, fingerprint, is_sparse
-from nearworth.inputs.parameters import condition, is_real, whole_number
+from nearworth.inputs.parameters import whole_number
 from nearworth.neighbors.distances import readable
 
 MISSING = -1
-
-check_share = condition(lambda v: is_real(v) and 0 < v < 1, "a number between 0 and 1, such as 0.95", ValueError)
 
 
 class Neighbours(NamedTuple):

@@ -131,10 +131,7 @@ def pixels(X: Any, shape: tuple[int, ...], rows: list[int]) -> dict[str, Any]:
 
 
 def image_files(folder: Path, names: dict[int, str], allowed: Path | None = None) -> dict[str, Any]:
-    """Image files as data URLs, as many as fit. A file that is no image is skipped, whatever its name says.
-
-    So is one outside the folder, or of the one allowed instead, wherever `..` and links lead to.
-    """
+    """Image files as data URLs, as many as fit; none that is no image, whatever its name, or is outside the folder."""
     found, room = {}, ALL_FILES_BYTES
     for row, name in names.items():
         content = _read(folder / name) if is_inside(folder / name, allowed or folder) else b""

@@ -1,9 +1,4 @@
-"""Rules that turn values into suspects.
-
-Every rule ends in one threshold, and one policy holds for all of them: a row is flagged when its value is strictly
-below the threshold. Rows that tie with it are not flagged, so rows of equal value are judged alike, and "ranking" may
-flag fewer rows than asked for but never more.
-"""
+"""Rules that turn values into suspects. Equal values are judged alike, so that "ranking" may flag fewer than asked."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Pictures for notebooks and slides: the one place that knows matplotlib.
-
-Two colours that differ in lightness and for every kind of eye; hatches carry the meaning too, which survives a
-black-and-white printer.
-"""
+"""Pictures for notebooks and slides: the one place that knows matplotlib."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ import numpy as np
 from nearworth._common.types import FloatVector
 
 DARK = "0.15"
-GOOD, BAD = "#8ecae6", "#c1440e"  # light blue and dark orange
+GOOD, BAD = "#8ecae6", "#c1440e"  # light and dark for every kind of eye; hatches too, for black-and-white printers
 
 
 def _make_axes(ax: Any, x: str, y: str) -> Any:
@@ -34,7 +30,10 @@ def _make_axes(ax: Any, x: str, y: str) -> Any:
 def plot_values(values: FloatVector, what: str, ax: Any = None, bins: int = 50) -> Any:
     """Histogram of values: hatched where rows hurt (below zero), plain where they help."""
     ax = _make_axes(ax, what, "training rows")
-    _histogram(ax, values, _edges_around_zero(values, bins), 0.0, ("below zero", "zero or above"))
+    low, high = min(float(values.min()), 0.0), max(float(values.max()), 0.0)
+    width = (high - low) / bins or 1.0
+    edges = width * np.arange(np.floor(low / width), np.ceil(high / width) + 1.5)  # one at zero: no bar mixes two signs
+    _histogram(ax, values, edges, 0.0, ("below zero", "zero or above"))
     return ax
 
 
@@ -56,10 +55,3 @@ def _histogram(ax: Any, values: FloatVector, edges: FloatVector, limit: float, n
             ax.hist(values[side], bins=edges, label=label, edgecolor=DARK, linewidth=0.6, **style)
     ax.axvline(limit, color=DARK, linewidth=1.2)
     ax.legend(frameon=False)
-
-
-def _edges_around_zero(values: FloatVector, bins: int) -> FloatVector:
-    """Equal bins over the range of the values with one edge at zero, so that no bar mixes the two signs."""
-    low, high = min(float(values.min()), 0.0), max(float(values.max()), 0.0)
-    width = (high - low) / bins or 1.0
-    return width * np.arange(np.floor(low / width), np.ceil(high / width) + 1.5)

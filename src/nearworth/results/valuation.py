@@ -252,14 +252,9 @@ class Valuation:
     def __add__(self, other: Any) -> Valuation:
         if not isinstance(other, Valuation):
             return NotImplemented
-        origin = self.origin.followed_by(other.origin)
-        return Valuation(
-            self.moments + other.moments,
-            origin,
-            backend=self.backend,
-            index=self.index,
-            confidence=max(0.0, self.confidence + other.confidence - 1.0),  # both must hold
-        )
+        origin, moments = self.origin.followed_by(other.origin), self.moments + other.moments
+        confidence = max(0.0, self.confidence + other.confidence - 1.0)  # both must hold
+        return Valuation(moments, origin, backend=self.backend, index=self.index, confidence=confidence)
 
     def __reduce__(self) -> Any:
         names = ("contributions", "contribution_rows", "backend", "index", "confidence", "search", "partial", "resumed")

@@ -1,8 +1,7 @@
 """What each kind of column becomes: numbers, 0/1 columns, an embedding, components of a text, or nothing.
 
-Each kind is a subclass of Column: `learn` makes it from a training column and `encode` writes any column as numbers.
-What has no plain distance is prepared as well as can be, or left out; a strict preparer refuses it with advice.
-For a further kind, write a subclass and enter it in COLUMNS.
+What has no plain distance is prepared as well as can be, or left out; a strict preparer refuses it with advice. For a
+further kind of column, write a subclass of Column and enter it in COLUMNS.
 """
 
 from __future__ import annotations
@@ -34,10 +33,7 @@ NUMERIC = {"number": "number", "date": "date, as days", "truth": "true/false, as
 
 @dataclass(frozen=True)
 class Column:
-    """What one column of a table becomes: in words, and the names of its columns in the matrix.
-
-    The class itself stands for a column that is left out.
-    """
+    """What a column of a table becomes, in words, and its columns in the matrix; this class is for one left out."""
 
     name: str
     kind: str
@@ -62,10 +58,7 @@ class Column:
 
 
 def learn_column(name: str, cells: Any, preparer: Any) -> Column:
-    """The column by what its cells stand for; it is left out where it has nothing to compare rows by.
-
-    A strict preparer takes cells as they are, and refuses a column that has no distance.
-    """
+    """The column by what its cells stand for, left out where they tell nothing; a strict preparer takes no guess."""
     reader = None if preparer.strict else find_reader(cells, preparer.na_values)
     read = cells if reader is None else reader(cells)
     kind = kind_of(read)

@@ -150,11 +150,9 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if self.strict:
             _refuse_missing(cells)
         matrix = np.empty((table.num_rows, len(self.get_feature_names_out())))
-        start = 0
-        for column in used:
-            stop = start + len(column.names)
-            column.encode(cells[column.name], matrix[:, start:stop])
-            start = stop
+        ends = np.cumsum([len(column.names) for column in used])
+        for column, part in zip(used, np.split(matrix, ends[:-1], axis=1), strict=True):
+            column.encode(cells[column.name], part)
         return matrix
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:  # noqa: ARG002

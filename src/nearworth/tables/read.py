@@ -1,7 +1,4 @@
-"""A file to a table or to arrays. Anything wrong with the file is one InputError that names it.
-
-CSV files may be of any origin: their dialect is found, and the quotes that `write` puts before formulas are removed.
-"""
+"""A file to a table or to arrays. Anything wrong with the file is one InputError that names it."""
 
 from __future__ import annotations
 

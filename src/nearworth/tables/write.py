@@ -131,10 +131,9 @@ def replace_cells(
 ) -> Iterator[bytes]:  # fmt: skip
     """The bytes of a CSV file, record by record, with new cells in one column.
 
-    `change` is called with the row and the text of each cell in `rows`; it returns the new text, or None to leave the
-    row out.
+    `change` makes the new text from the row and the text of each cell in `rows`; None leaves the row out.
     """
-    row, n_lines = -1, 0  # the header
+    row, n_lines, special = -1, 0, {dialect.delimiter, *'"\r\n'}  # the row before all is the header
     with open_csv(path, dialect.encoding) as file:
         lines, copies = tee(file)
         reader = csv.reader(lines, delimiter=dialect.delimiter)
@@ -147,8 +146,9 @@ def replace_cells(
                 if new is None:
                     row += 1
                     continue
-                quotes = record.startswith('"', start) or not new
-                record = record[:start] + _in_quotes(new, dialect.delimiter, always=quotes) + record[end:]
+                quotes = record.startswith('"', start) or not new or not special.isdisjoint(new)
+                cell = '"' + new.replace('"', '""') + '"' if quotes else new
+                record = record[:start] + cell + record[end:]
             try:
                 yield record.encode(dialect.encoding)
             except UnicodeEncodeError:
@@ -168,9 +168,3 @@ def _span(record: str, column: int, delimiter: str) -> tuple[int, int]:
     before = re.escape(delimiter)
     cell = rf'(?:^|{before})((?:"[^"]*+(?:""[^"]*+)*+"?+)?+[^{before}\r\n]*+)'
     return next(islice(re.finditer(cell, record), column, None)).span(1)
-
-
-def _in_quotes(cell: str, delimiter: str, always: bool = False) -> str:
-    """The cell in quotes if it needs them."""
-    needed = always or not set(delimiter + '"\r\n').isdisjoint(cell)
-    return '"' + cell.replace('"', '""') + '"' if needed else cell
