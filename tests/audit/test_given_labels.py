@@ -181,6 +181,22 @@ def test_votes_that_were_read_backwards_leave_the_ranking_to_predictions(rng):
             assert (ranks[0] == ranks[1]).all() == same
 
 
+def test_predictions_count_as_far_as_given_labels_can_be_predicted(rng):
+    """Where nothing predicts a given label, predictions of it are chance, and the order stays that of the votes."""
+    codes, n = rng.integers(0, 2, 600), 600
+    evidence, right = rng.dirichlet([1, 1], n), rng.uniform(0.1, 0.9, (1, n))
+    models = [NoiseModel(np.ones(3), *[np.zeros(2)] * 3, np.array([[0.7, 0.3], [0.3, 0.7]]))]
+    found = Posterior([], models, np.ones(1), right=right, evidence=evidence, labels=evidence)
+    alike = []
+    for strength in (0.0, 2.0):
+        towards = strength * (2 * codes - 1) + rng.normal(size=n)
+        predicted = 1 / (1 + np.exp(-np.column_stack([-towards, towards])))
+        quality = judge(found, found, codes, [predicted], None)[0]
+        alike.append(np.corrcoef(np.argsort(np.argsort(quality)), np.argsort(np.argsort(right[0])))[0, 1])
+    assert alike[0] > 0.98
+    assert alike[1] < 0.95
+
+
 def test_a_prediction_counts_beside_votes_where_noise_makes_all_labels_hard_to_predict(rng):
     """With 35 % wrong the probability of a given label is near a half, whatever its logit of being right is."""
     n = 1200
