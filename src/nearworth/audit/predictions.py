@@ -40,7 +40,7 @@ FLOOR = 1e-6  # of probabilities, before their logarithm
 SHIFT_SPREAD = 2.0  # shifts a are normal before looking
 TINY = 1e-12
 SAME = 1e-6  # probabilities that differ by less are equal
-CHANCE = 2.0  # square roots of the number of rows against their surroundings, on top of it: the upper end
+CHANCE = 2.0  # standard deviations of the number of rows against their surroundings, on top of it: the upper end
 AS_GOOD = 1.25  # times as many rows against predictions as against votes, at most, for both to be a bound together
 FEW, MOST = 0.25, 0.4  # share of those rows that are wrong labels to the model: from none to all of its weight
 FEE = 1.0  # nats that the model of wrong labels must gain on the plain prediction of given ones to be as likely
@@ -234,7 +234,8 @@ def judge(
             score += said * (beside * model + (1.0 - beside) * plain - score)
         as_is = helped is None and weight == 1.0
         found.append(right if as_is else with_sum(score, float(right.sum())))
-    return found[0], found[1], most_errors(float(against.sum()))
+    sure = 1.0 if helped is None else everything.probabilities.max(axis=1)  # of the most probable label
+    return found[0], found[1], most_errors(float(against.sum()), float((against * sure).sum()))
 
 
 def class_answers(
@@ -257,9 +258,9 @@ def sharper(weights: FloatVector) -> FloatVector:
     return np.asarray(weights**SHARPER / (weights**SHARPER).sum())
 
 
-def most_errors(n_against: float) -> float:
+def most_errors(n_against: float, variance: float) -> float:
     """How many labels are wrong at most, if so many rows do not have the most probable label."""
-    return n_against + CHANCE * math.sqrt(n_against)
+    return n_against + CHANCE * math.sqrt(variance)
 
 
 def concentration(labels: FloatMatrix, codes: IntVector) -> float:
