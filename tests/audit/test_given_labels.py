@@ -166,6 +166,23 @@ def test_of_two_classes_the_upper_end_is_the_lowest_of_one_kind(rng):
     assert nw.audit_labels(X, y, pred_probs=probabilities).n_errors.upper >= wrong.sum()
 
 
+def test_chance_is_less_where_being_against_is_not_rare(rng):
+    """So many independent events of probability p vary by n p (1 - p); votes alone keep the cautious n p."""
+    codes, n = rng.integers(0, 2, 600), 600
+    towards = 1.0 * (2 * codes - 1) + rng.normal(size=n)
+    predicted = 1 / (1 + np.exp(-np.column_stack([-towards, towards])))
+    evidence, models = rng.dirichlet([1, 1], n), [NoiseModel(np.ones(3), *[np.zeros(2)] * 3, np.full((2, 2), 0.5))]
+    found = Posterior([], models, np.ones(1), right=np.full((1, n), 0.8), evidence=evidence, labels=evidence)
+    votes = predict_given([evidence], codes).n_against
+    assert judge(found, None, codes, [], None)[2] == pytest.approx(votes + 2 * np.sqrt(votes))
+    kinds = [evidence], [predicted], [evidence, predicted]
+    fewest = min(
+        predict_given(kind, codes, prior=float(len(kind) > 1 or kind[0] is predicted)).n_against for kind in kinds
+    )
+    spread = (judge(found, found, codes, [predicted], None)[2] - fewest) / 2
+    assert 0.5 * fewest < spread**2 < 0.95 * fewest
+
+
 def test_votes_that_were_read_backwards_leave_the_ranking_to_predictions(rng):
     codes = rng.integers(0, 2, 200)
     own = rng.uniform(0.1, 0.9, 200)
@@ -179,6 +196,22 @@ def test_votes_that_were_read_backwards_leave_the_ranking_to_predictions(rng):
         for label in (0, 1):
             ranks = np.argsort(quality[codes == label]), np.argsort(own[codes == label])
             assert (ranks[0] == ranks[1]).all() == same
+
+
+def test_predictions_count_as_far_as_given_labels_can_be_predicted(rng):
+    """Where nothing predicts a given label, predictions of it are chance, and the order stays that of the votes."""
+    codes, n = rng.integers(0, 2, 600), 600
+    evidence, right = rng.dirichlet([1, 1], n), rng.uniform(0.1, 0.9, (1, n))
+    models = [NoiseModel(np.ones(3), *[np.zeros(2)] * 3, np.array([[0.7, 0.3], [0.3, 0.7]]))]
+    found = Posterior([], models, np.ones(1), right=right, evidence=evidence, labels=evidence)
+    alike = []
+    for strength in (0.0, 2.0):
+        towards = strength * (2 * codes - 1) + rng.normal(size=n)
+        predicted = 1 / (1 + np.exp(-np.column_stack([-towards, towards])))
+        quality = judge(found, found, codes, [predicted], None)[0]
+        alike.append(np.corrcoef(np.argsort(np.argsort(quality)), np.argsort(np.argsort(right[0])))[0, 1])
+    assert alike[0] > 0.98
+    assert alike[1] < 0.95
 
 
 def test_a_prediction_counts_beside_votes_where_noise_makes_all_labels_hard_to_predict(rng):

@@ -371,8 +371,8 @@ def check_rows(audit: LabelAudit, X_new: Any, y_new: Any) -> LabelAudit:
         sharp = np.minimum(sharper(found.weights) @ found.right, 1.0)
         quality, for_lists = unless_by_lot(found.by_lot, found.quality, sharp)
         answers = class_answers(audit.classes, given, columns, shares, found, quality) | {"_for_lists": for_lists}
-        most = most_errors(float((answers["suggested"] != answers["given"]).sum()))
-        answers["n_errors"] = count_errors(found.right, found.weights, most, none=found.by_lot)
+        against = float((answers["suggested"] != answers["given"]).sum())
+        answers["n_errors"] = count_errors(found.right, found.weights, most_errors(against, against), none=found.by_lot)
     # What new rows are worth for predicting the audited ones, whose labels need not be among the new ones.
     training, audited = make_training_set(X_new, y_new, exact), audit._features.data
     labels = audit.given if training.classes is None else training.classes.encode(audit.given, "y", len(audit))[0]

@@ -40,13 +40,13 @@ FLOOR = 1e-6  # of probabilities, before their logarithm
 SHIFT_SPREAD = 2.0  # shifts a are normal before looking
 TINY = 1e-12
 SAME = 1e-6  # probabilities that differ by less are equal
-CHANCE = 2.0  # square roots of the number of rows against their surroundings, on top of it: the upper end
+CHANCE = 2.0  # standard deviations of the number of rows against their surroundings, on top of it: the upper end
 AS_GOOD = 1.25  # times as many rows against predictions as against votes, at most, for both to be a bound together
-LEAST_TRUST = 0.25  # weight of what includes predictions; the rest, as far as they explain labels without votes
-IDLE = 2.0  # nats by which they must do so to count half of that rest
 FEW, MOST = 0.25, 0.4  # share of those rows that are wrong labels to the model: from none to all of its weight
-SEVERAL_CLASSES = 0.5  # least weight of the model of wrong labels with predictions and three classes or more
+FEE = 1.0  # nats that the model of wrong labels must gain on the plain prediction of given ones to be as likely
+WITH = 0.6  # of that model's weight with predictions in its evidence, the rest without them
 LEANING = 2.0  # times the concentration of preferences: where wrong labels prefer classes, only the model sees it
+IDLE = 2.0  # nats that all evidence must say about given labels, beyond class shares, for predictions to count half
 SHARPER = 2.0  # power of the weights of levels, for lists with a promise: see decision 19
 
 
@@ -197,45 +197,45 @@ def judge(
     `predicted`, `helped` with it: the number of errors is that of the votes alone, whatever is predicted.
     """
     part, several = 1.0 if columns is None else columns.part, votes.labels.shape[1] > 2
-    by_votes = predict_given([votes.evidence], codes, part)
-    everything, trust, n_against = by_votes, 0.0, by_votes.n_against
+    by_votes = everything = predict_given([votes.evidence], codes, part)
+    against = by_votes.against
     # Where votes say nothing, the model may count them against their labels: a row sees one of its own label less.
     backwards = helped is not None and float(votes.weights @ [model.weights.sum() for model in votes.models]) < 0.0
     if helped is not None:
         alone = predict_given(predicted, codes, part, prior=1.0)
         everything = alone if backwards else predict_given([votes.evidence, *predicted], codes, part, prior=1.0)
         fits = [by_votes, everything, alone]
-        n_against = min(fit.n_against for fit in fits)
+        against = min(fits, key=lambda fit: fit.n_against).against
         # A wrong label has all of them against it, also those that err, unless they name just that label: of two
         # classes they always do, and predictions much worse than votes may.
         if several and alone.n_against <= AS_GOOD * by_votes.n_against:
-            n_against = float(np.min([fit.against for fit in fits], axis=0).sum())
-        # The more of what both explain together predictions explain alone, the more they count.
-        they_add, votes_add = (max(without.loss - everything.loss, 0.0) for without in (by_votes, alone))
-        trust = LEAST_TRUST + (1.0 - LEAST_TRUST) * they_add / (they_add + votes_add + IDLE)
-    plain = _logit(everything.of_given)
-    share = float((1.0 - votes.quality).sum()) / max(1.0, everything.n_against)
-    weight = max((share - FEW) / (MOST - FEW), 0.0)
+            against = np.min([fit.against for fit in fits], axis=0)
+    shares = float((1.0 - votes.quality).sum()) / np.maximum([by_votes.n_against, everything.n_against], 1.0)
+    weight, beside = np.clip((shares - FEW) / (MOST - FEW), 0.0, 1.0).tolist()
     if several:
-        least = 1.0 if helped is None else SEVERAL_CLASSES
         leaning = LEANING * concentration(votes.labels, codes) if columns is None else 0.0
-        weight = max(weight, least, leaning)
+        weight, beside = 1.0, max(beside, min(leaning, 1.0))
     elif helped is not None:  # how likely the model is, if it or the plain prediction is how given labels come about
         confusion = np.tensordot(votes.weights, [model.confusion for model in votes.models], 1)
         better = by_votes.loss + float(np.log((votes.evidence * confusion.T[codes]).sum(axis=1) + TINY).sum())
-        weight = 0.0 if backwards else min(weight, float(expit(better)))
-    weight = min(weight, 1.0)
+        beside = min(beside, float(expit(better - FEE)))
+    given = codes if columns is None else columns.codes
+    nats = max(-float(np.log(np.bincount(given)[given] / len(given)).sum()) - everything.loss, 0.0)
+    beside, said = (0.0, 1.0) if backwards else (beside, nats / (nats + IDLE))
     found = []
     for weights in (votes.weights, sharper(votes.weights)):
         right = np.minimum(weights @ votes.right, 1.0)
-        score = (1.0 - trust) * _logit(right)
+        score = weight * _logit(right) + (1.0 - weight) * _logit(by_votes.of_given)
         if helped is not None:
-            score += trust * _logit(np.minimum(weights @ helped.right, 1.0))
+            model = (1.0 - WITH) * score + WITH * _logit(np.minimum(weights @ helped.right, 1.0))
             # Noise makes given labels hard to predict: their logits are near 0, and would not count beside these.
-            plain *= float(score.std()) / max(float(plain.std()), CERTAIN)
+            plain = _logit(everything.of_given)
+            plain = (plain - plain.mean()) * (model.std() / max(float(plain.std()), CERTAIN))
+            score += said * (beside * model + (1.0 - beside) * plain - score)
         as_is = helped is None and weight == 1.0
-        found.append(right if as_is else with_sum(weight * score + (1.0 - weight) * plain, float(right.sum())))
-    return found[0], found[1], most_errors(n_against)
+        found.append(right if as_is else with_sum(score, float(right.sum())))
+    sure = 1.0 if helped is None else everything.probabilities.max(axis=1)  # of the most probable label
+    return found[0], found[1], most_errors(float(against.sum()), float((against * sure).sum()))
 
 
 def class_answers(
@@ -258,9 +258,9 @@ def sharper(weights: FloatVector) -> FloatVector:
     return np.asarray(weights**SHARPER / (weights**SHARPER).sum())
 
 
-def most_errors(n_against: float) -> float:
+def most_errors(n_against: float, variance: float) -> float:
     """How many labels are wrong at most, if so many rows do not have the most probable label."""
-    return n_against + CHANCE * math.sqrt(n_against)
+    return n_against + CHANCE * math.sqrt(variance)
 
 
 def concentration(labels: FloatMatrix, codes: IntVector) -> float:
