@@ -23,8 +23,8 @@ from nearworth._common.types import BoolVector, FloatMatrix, FloatVector, IntVec
 
 LEVEL = 0.95
 CERTAIN = 1e-9  # least distance of a probability from 0 and 1, before its logit
-EXTRA_FALSE_ALARMS = 0.5  # in every list of labels; one in every list of targets
-CAUTIOUS_ODDS = 1.7
+EXTRA_FALSE_ALARMS = 0.25  # in every list of labels; one in every list of targets
+CAUTIOUS_ODDS = 2.0
 MISCOUNTED = 0.1  # relative standard error of the number of wrong labels among those with one given label
 MISFIT = 0.25  # relative standard error of the number of errors from what no model here has, measured
 CLOSE = 2.0  # an estimate is given if the upper end is at most so many times as high
