@@ -90,7 +90,7 @@ class KNNShapley:
         A vote counts weights(distances), not normalised; "distance" is 1 / (1 + distance).
     privacy : (epsilon, delta), optional
         With a radius: normal noise on what a value tells about other rows, so that the value of a row may be told to
-        its owner (differential privacy). `random_state`, if given, must stay secret. Needs X_val, n_classes and the
+        its owner (differential privacy). Leave `random_state` out, but for tests. Needs X_val, n_classes and the
         extra `privacy`.
 
     Attributes
