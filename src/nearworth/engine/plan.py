@@ -201,7 +201,7 @@ class Plan:
     def __repr__(self) -> str:
         lines = [
             f"{self.n_val:,} validation points against {self.n_train:,} training points"
-            f"{', exactly' if self.method.is_exact else ''}",
+            f"{', exactly' if self.method.is_exact and getattr(self.method.rule, 'is_exact', True) else ''}",
             f"search   {self.method}",
             f"threads  {self.threads}",
             f"batches  {self.batch} validation points at a time in each thread",
