@@ -140,7 +140,7 @@ class OwnerValues(dict[Any, OwnerValue]):
         return self.statement_of(owner, budget, None if budget is None else self.payments(budget, **rules), rules)
 
     def statement_of(self, owner: Any, budget: Any, payments: Any, rules: Mapping[str, Any]) -> Statement:
-        """The same from `payments` of the budget, made once for all owners."""
+        """The same from the `payments` of the budget, made once for all owners."""
         if owner not in self:
             raise KeyError(f"There is no owner {owner!r}. The owners are {', '.join(map(repr, list(self)[:10]))}.")
         value, origin = self[owner], self.origin
