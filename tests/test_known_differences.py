@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import product
+from math import comb
 
 import numpy as np
 import pytest
@@ -120,6 +121,26 @@ def test_theorem_5_is_right_for_n_at_least_k_and_3_and_wrong_or_undefined_below(
                     printed_theorem_5(y, y_test, k)
             else:
                 assert (printed_theorem_5(y, y_test, k) == expected) == (n >= k)
+
+
+def published_threshold_values(u, n_train, n_classes):
+    """Wang et al. 2023, from the matches of the rows within the threshold and the number of all rows."""
+    n, values = len(u), []
+    chances = sum((1 - Fraction(comb(n_train - 1 - j, n), comb(n_train, n))) / (j + 1) for j in range(n_train))
+    for own in u:
+        values.append((own - Fraction(1, n_classes)) / n)
+        if n > 1:
+            values[-1] += (Fraction(own, n) - Fraction(sum(u) - own, n * (n - 1))) * (chances - 1)
+    return values
+
+
+def test_published_threshold_values_are_ours():
+    for n, outside in product(range(1, 6), range(1, 5)):
+        for u in product((0, 1), repeat=n):
+            X, y = [[0.5]] * n + [[9.0]] * outside, [*u, *[1] * outside]
+            found = nw.knn_shapley(X, y, [[0.0]], [1], radius=1.0, n_classes=3)
+            expected = published_threshold_values(u, n + outside, 3) + [0] * outside
+            np.testing.assert_allclose(found, np.array(expected, dtype=float), rtol=0, atol=1e-14)
 
 
 def test_soft_and_original_are_the_same_ranking_inside_a_class():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from fractions import Fraction
 
 import numpy as np
@@ -144,6 +145,14 @@ def test_every_form_gives_the_same(rng, tmp_path):
     assert {"document", "value", "n_queries"} <= set(table.columns)
 
 
+def test_files_may_be_compressed_or_begin_with_a_mark(tmp_path):
+    text = "q Q0 a 1 3 me\nq Q0 b 2 2 me\n"
+    (tmp_path / "run.gz").write_bytes(gzip.compress(text.encode()))
+    (tmp_path / "run").write_text(text, encoding="utf-8-sig")
+    for name in ("run.gz", "run"):
+        assert nw.value_retrieval(tmp_path / name, {"q": {"b": 1}}, 1).values.tolist() == [-0.5, 0.5]
+
+
 def test_what_is_refused(tmp_path):
     with pytest.raises(ValueError, match="share no query"):
         nw.value_retrieval({1: ["a"]}, {"1": {"a": 1}})
@@ -157,12 +166,28 @@ def test_what_is_refused(tmp_path):
         nw.value_retrieval({"q": ["a"]}, {"q": {"a": 1}}, semivalue=("sizes", 0, 3))
     with pytest.raises(ValueError, match="n_neighbors"):
         nw.value_retrieval({"q": ["a"]}, {"q": {"a": 1}}, 0)
+    assert nw.value_retrieval({"q": pd.Series(["a", "b"])}, {"q": {"a": 1}}, 1).documents == ["a", "b"]
+    for judged in (["a"], {"a"}):
+        with pytest.raises(TypeError, match="qrels: query 'q' must have {document: relevance}; got"):
+            nw.value_retrieval({"q": ["a", "b"]}, {"q": judged})
+    with pytest.raises(TypeError, match="or a ranked list; got int"):
+        nw.value_retrieval({"q": 3}, {"q": {"a": 1}})
+    for empty in ({}, {"q": []}):
+        with pytest.raises(ValueError, match="run is empty"):
+            nw.value_retrieval(empty, {"q": {"a": 1}})
+    v = nw.value_retrieval({"q": ["a", "b"]}, {"q": {"a": 1}})
+    for of_sources in (v.sum_by, v.value_owners):
+        with pytest.raises(ValueError, match="'b' has none"):
+            of_sources({"a": "wiki"})
     with pytest.raises(TypeError, match="run must be the path"):
         nw.value_retrieval(3, {"q": {"a": 1}})
     with pytest.raises(ValueError, match="no column 'query'"):
         nw.value_retrieval(pd.DataFrame({"x": [1]}), {"q": {"a": 1}})
     (tmp_path / "run").write_text("q Q0 a 1 0.5 me\nq Q0 a\n")
-    with pytest.raises(ValueError, match="line 2: has 3 columns instead of 6"):
+    with pytest.raises(ValueError, match="line 2: has 3 columns instead of 6: query Q0 document rank score tag"):
+        nw.value_retrieval(tmp_path / "run", {"q": {"a": 1}})
+    (tmp_path / "run").write_bytes("q Q0 ä 1 0.5 me".encode("utf-16"))
+    with pytest.raises(ValueError, match="is not text in UTF-8"):
         nw.value_retrieval(tmp_path / "run", {"q": {"a": 1}})
     with pytest.warns(UserWarning, match="1 queries of run have no judgements and 1 of qrels no list"):
         nw.value_retrieval({"q": ["a"], "p": ["a"]}, {"q": {"a": 1}, "r": {"a": 1}})

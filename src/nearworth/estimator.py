@@ -83,7 +83,7 @@ class KNNShapley:
         A vote counts weights(distances), not normalised; "distance" is 1 / (1 + distance).
     privacy : (epsilon, delta), optional
         With a radius: normal noise on what a value tells about other rows, so that the value of a row may be told to
-        its owner (differential privacy). `random_state`, if given, must stay secret. Needs X_val, n_classes and the
+        its owner (differential privacy). Leave `random_state` out, but for tests. Needs X_val, n_classes and the
         extra `privacy`.
 
     Attributes
@@ -254,11 +254,13 @@ class KNNShapley:
         unknown = options.keys() - {"checkpoint", "checkpoint_interval", "executor", "scratch"}
         if unknown:
             raise TypeError(f"value_owners takes no {min(unknown)}.")
-        labels, codes = check_owners(owner_of_row, self.training_set_.n_rows)
+        labels, codes = check_owners(owner_of_row, self.training_set_.n_rows, "owner_of_row")
         rule = owner_rule(codes, len(labels), parameters, n_orders)
         parameters["max_error"] = None
         parameters["standard_errors"] = bool(parameters["standard_errors"] or not rule.is_exact)
         problem = self.training_set_.problem(X_val, y_val, sample_weight, parameters, groups)
+        if groups is None and not problem.leave_one_out and self.semivalue != "composite":
+            self._warn_of_leaks(problem.queries)
         made = value(replace(problem, rule=rule), Options(**options))
         again = replace(self, semivalue="composite")
         again.training_set_ = self.training_set_
@@ -305,7 +307,7 @@ class KNNShapley:
         whole_number(1)("n_val", n_val)
         whole_number(1, or_none=True)("n_train", n_train)
         if owner_of_row is not None:
-            labels, codes = check_owners(owner_of_row, training.n_rows)
+            labels, codes = check_owners(owner_of_row, training.n_rows, "owner_of_row")
             rule = owner_rule(codes, len(labels), parameters)
             plan = make_plan(training, parameters | {"max_error": None}, Method(rule=rule), int(n_val))
             return plan.with_time(replace(training.trial(parameters, training.n_rows), rule=rule))

@@ -7,6 +7,7 @@ is bounded by what a rank there is worth, so that no corpus and no index is need
 
 from __future__ import annotations
 
+import gzip
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,8 +28,8 @@ from nearworth.inputs.parameters import PARAMETERS
 from nearworth.inputs.targets import check_owners
 from nearworth.results.owners import OwnerValues, of_totals, sum_by_owner
 
-# The name of the number in frames, its column in TREC files, and how many columns these have.
-FORMATS = {"run": ("score", 4, 6), "qrels": ("relevance", 3, 4)}
+# The name of the number in frames, and the columns of TREC files.
+FORMATS = {"run": ("score", "query Q0 document rank score tag"), "qrels": ("relevance", "query 0 document relevance")}
 
 
 class _Games(NamedTuple):
@@ -80,7 +81,7 @@ class RetrievalValues:
 
         Unlike the totals of `sum_by`, these gain next to nothing by copies of documents.
         """
-        labels, codes = check_owners([sources[document] for document in self.documents], len(self.documents))
+        labels, codes = self._codes_of(sources)
         games, ends = self._games, np.cumsum(np.bincount(self.pairs[0])).tolist()
         totals = np.zeros((3, len(labels)))
         for query, (start, stop) in enumerate(pairwise([0, *ends])):
@@ -97,9 +98,15 @@ class RetrievalValues:
 
     def sum_by(self, sources: Mapping[Any, Any]) -> OwnerValues:
         """Totals by source, from a mapping of documents to sources."""
-        labels, codes = check_owners([sources[document] for document in self.documents], len(self.documents))
+        labels, codes = self._codes_of(sources)
         intervals = np.stack([self.values, self.lower, self.upper])
         return sum_by_owner(labels, codes, intervals, None, how="sum over documents, each a player")
+
+    def _codes_of(self, sources: Mapping[Any, Any]) -> tuple[list[Any], IntVector]:
+        try:
+            return check_owners([sources[document] for document in self.documents], len(self.documents), "sources")
+        except KeyError as error:
+            raise ValueError(f"sources must name a source for each document; {error} has none.") from error
 
     def to_frame(self, backend: str | None = None) -> Any:
         """A frame with document, value, lower and upper if not exact, and n_queries."""
@@ -186,7 +193,7 @@ def _by_query(source: Any, name: str) -> dict[Any, dict[Any, float]]:
     if isinstance(source, str | os.PathLike):
         triples: Iterable[tuple[Any, Any, Any]] = _of_file(source, name)
     elif isinstance(source, Mapping):
-        triples = _of_mapping(source)
+        triples = _of_mapping(source, name)
     elif hasattr(source, "columns"):
         triples = _of_frame(source, name)
     else:
@@ -202,24 +209,36 @@ def _by_query(source: Any, name: str) -> dict[Any, dict[Any, float]]:
             numbers[document] = math.nan
         if not math.isfinite(numbers[document]):
             raise ValueError(f"{name}: the number of document {document!r} for query {query!r} is {number!r}.")
+    if not found:
+        raise ValueError(f"{name} is empty: it names no query and no document.")
     return found
 
 
-def _of_mapping(lists: Mapping[Any, Any]) -> Iterator[tuple[Any, Any, Any]]:
+def _of_mapping(lists: Mapping[Any, Any], name: str) -> Iterator[tuple[Any, Any, Any]]:
     for query, listed in lists.items():
+        is_list = isinstance(listed, Iterable) and not isinstance(listed, str | set | frozenset)
+        if not isinstance(listed, Mapping) and (name == "qrels" or not is_list):
+            wanted = f"{{document: {FORMATS[name][0]}}}{' or a ranked list' * (name == 'run')}"
+            raise TypeError(f"{name}: query {query!r} must have {wanted}; got {type(listed).__name__}.")
         ranked = listed.items() if isinstance(listed, Mapping) else zip(listed, count(0, -1), strict=False)
         yield from ((query, document, number) for document, number in ranked)
 
 
 def _of_file(path: str | os.PathLike[str], name: str) -> Iterator[tuple[str, str, str]]:
-    _, number, size = FORMATS[name]
-    with open(path, encoding="utf-8") as file:
-        for line_number, line in enumerate(file, start=1):
-            words = line.split()
-            if words and len(words) != size:
-                raise ValueError(f"{os.fspath(path)}, line {line_number}: has {len(words)} columns instead of {size}.")
-            if words:
-                yield words[0], words[2], words[number]
+    number, layout = FORMATS[name]
+    columns, where = layout.split(), os.fspath(path)
+    size, place = len(columns), columns.index(number)
+    try:
+        with (gzip.open if where.endswith(".gz") else open)(path, "rt", encoding="utf-8-sig") as file:
+            for line_number, line in enumerate(file, start=1):
+                words = line.split()
+                if words and len(words) != size:
+                    wanted = f"{len(words)} columns instead of {size}: {layout}"
+                    raise ValueError(f"{where}, line {line_number}: has {wanted}.")
+                if words:
+                    yield words[0], words[2], words[place]
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{where}: is not text in UTF-8, as TREC files are.") from error
 
 
 def _of_frame(frame: Any, name: str) -> Iterator[tuple[Any, Any, Any]]:

@@ -103,3 +103,32 @@ def test_the_page_of_statements_is_named_and_readable(command, tmp_path, rng):
     page = (tmp_path / "o.html").read_text()
     assert "the rows themselves, in turn" in page
     assert "n_candidates" not in page  # parameters that were not given
+
+
+def test_owners_may_be_numbers_and_none_is_zero(command, tmp_path, rng):
+    columns = make(tmp_path, rng)
+    columns["seller"] = [i % 3 for i in range(len(columns["seller"]))]
+    write_csv(tmp_path / "train.csv", columns)
+    arguments = ("owners", "train.csv", "-t", "species", "--owner-column", "seller", "--validation", "trusted.csv")
+    code, _, err = command(*arguments, "-o", "o.csv")
+    assert code == 0, err
+    assert read("o.csv").table["owner"].to_pylist() == [0, 1, 2]
+    assert command(*arguments, "--budget", "99.99", "--analyst", "-o", "paid.csv")[0] == 0
+    paid = read("paid.csv").table
+    assert paid["owner"].to_pylist() == ["0", "1", "2", "analyst"]
+    assert round(sum(paid["payment"].to_pylist()), 2) == 99.99
+
+
+def test_payments_are_in_json_files_too(command, tmp_path, rng):
+    make(tmp_path, rng)
+    arguments = ("owners", "train.csv", "-t", "species", "--owner-column", "seller", "--validation", "trusted.csv")
+    assert command(*arguments, "--budget", "10", "-o", "may.json")[0] == 0
+    text = (tmp_path / "may.json").read_text()
+    assert round(sum(json.loads(text)["payments"].values()), 2) == 10
+    assert len(nw.OwnerValues.from_json(text)) == 3
+
+
+def test_a_wrong_budget_is_refused_before_anything_is_read(command):
+    code, _, err = command("owners", "none.csv", "-t", "species", "--owner-column", "seller", "--budget", "10,000")
+    assert code == 2
+    assert "such as 10000 or 99.95; got '10,000'" in one_line(err)

@@ -106,3 +106,9 @@ def test_what_is_refused(rng):
         nw.KNNShapley(3, n_candidates=5).fit(X, y).value(X, y, owned=y == 1)
     with pytest.raises(ValueError, match="classification"):
         nw.KNNShapley(3, task="regression").fit(X, y).value(X, y, owned=y == 1)
+
+
+def test_coalitions_larger_than_all_candidates_are_refused(rng):
+    est = nw.KNNShapley(2, semivalue=("sizes", 3, 8)).fit(rng.normal(size=(9, 2)), rng.integers(0, 2, 9))
+    with pytest.raises(ValueError, match="needs that many others; there are 2"):
+        est.value([[0.0, 0.0]], [1], owned=np.arange(9) > 2)

@@ -216,6 +216,8 @@ def test_very_many_owners_are_sampled_and_it_is_said(rng, monkeypatch):
     est = nw.KNNShapley(3, utility="original").fit(X, y)
     with pytest.warns(UserWarning, match="30 owners are too many for exact values"):
         owners = est.value_owners(np.arange(60) % 30)
+    with pytest.warns(UserWarning, match="too many"):
+        assert "exactly" not in str(est.plan(9, owner_of_row=np.arange(60) % 30))
     assert all(each.standard_error > 0 for each in owners.values())
     with pytest.raises(ValueError, match="analyst=True needs"):
         owners.payments(100, analyst=True)

@@ -145,6 +145,25 @@ def test_a_row_gets_the_same_noise_in_any_part_of_a_run(rng, tmp_path):
     assert not np.array_equal(fresh.value(Q, q).values, fresh.value(Q, q).values)  # without a seed, a secret one
 
 
+def test_noise_is_not_used_twice_with_one_seed(rng):
+    """The difference of two runs with the same noise would tell the counts of other rows exactly."""
+    X, y, Q, q = rng.normal(size=(60, 2)), rng.integers(0, 3, 60), rng.normal(size=(9, 2)), rng.integers(0, 3, 9)
+    X[-1] = 1e6  # within no radius: the counts are the same without it
+    y[-1] = y[0]
+    with_it, without = (private(random_state=1).fit(X[:n], y[:n]).value(Q, q).values for n in (60, 59))
+    assert not np.allclose(with_it[:59], without)
+    seeds = [private(random_state=1).fit(X, y).plan(n_val).method.rule.seed for n_val in (8, 9, 9)]
+    assert seeds[0] != seeds[1] == seeds[2]  # other deviations, which would be multiples of the same noise
+
+
+def test_points_with_equal_checksums_have_noise_of_their_own():
+    """CRC-32 is the same for these two points; with the same noise, the difference of their counts would be exact."""
+    one, other = 36.63447, 5.7315941
+    est = private(random_state=1).fit([[one], [other]] * 20, np.zeros(40, dtype=int))
+    kept = est.value([[one], [other]], [0, 0], contributions=[0, 1]).contributions
+    assert kept[0, 0] != kept[1, 1]
+
+
 def test_what_privacy_cannot_have(rng):
     est = private().fit(rng.normal(size=(9, 2)), rng.integers(0, 3, 9))
     with pytest.raises(ValueError, match="all validation rows at once"):

@@ -239,6 +239,10 @@ def test_owners():
         v.sum_by(["a", "b"])
     with pytest.raises(ValueError, match="owners has missing owners at row 1"):
         v.sum_by(["a", None, "a", "a", "b", "b"])
+    est, dates = nw.KNNShapley().fit(X, Y), np.array(["2026-01-01", "NaT", *["2026-02-01"] * 4], dtype="datetime64[D]")
+    for missing in (np.array([1.0, np.nan, 1, 1, 2, 2]), dates):
+        with pytest.raises(ValueError, match="owner_of_row has missing owners at row 1"):
+            est.value_owners(missing, X_VAL, Y_VAL)
 
 
 def test_values_that_overflow_are_refused():

@@ -134,3 +134,53 @@ def test_two_periods_compared(problem):
     assert "training" in told
     assert "validation" in told
     assert "withdrew" in repr(changes)
+
+
+def test_owners_that_are_numbers_are_the_same_owners_in_a_file(problem):
+    X, y, _, Q, q = problem
+    owners = nw.KNNShapley(2).fit(X, y).value_owners(np.arange(8) % 3, Q, q)
+    changes = owners.compare(OwnerValues.from_json(owners.to_json()))
+    assert {owner: change.status for owner, change in changes.items()} == {0: "stayed", 1: "stayed", 2: "stayed"}
+
+
+def test_what_is_not_known_is_no_number_in_json(problem):
+    """NaN is no JSON: a standard error from one validation point, a share of nothing."""
+    X, y, names, Q, _ = problem
+    est = nw.KNNShapley(2, utility="original", standard_errors=True).fit(X, y)
+    with pytest.warns(UserWarning, match="no training point carries"):
+        owners = est.value_owners(names, Q[:1], [7])
+    json.dumps(json.loads(owners.to_json()), allow_nan=False)
+    assert math.isnan(OwnerValues.from_json(owners.to_json())["a"].standard_error)
+    assert "share" not in json.loads(json.dumps(owners.statement("a"), allow_nan=False))
+
+
+def test_a_statement_names_the_rules_of_its_payment(problem):
+    X, y, names, Q, q = problem
+    owners = nw.KNNShapley(2).fit(X, y).value_owners(names, Q, q)
+    assert owners.statement("a", 50)["payment_rules"] == {"negative": "zero", "analyst": False}
+    assert "negative charge, analyst True" in str(owners.statement("a", 50, negative="charge", analyst=True))
+
+
+def test_amounts_that_floats_cannot_tell_to_the_cent():
+    with pytest.raises(ValueError, match="cannot be told to the cent"):
+        owners_of({"a": 1.0, "b": 2.0}).payments(10**16)
+    with pytest.raises(ValueError, match="cannot be told to the cent"):
+        owners_of({"a": 1.0, "b": -0.999999}).payments(10**13, negative="charge")
+    with pytest.raises(ValueError, match="no share to pay by"):  # what is left is rounding
+        owners_of({"a": 0.3, "b": -0.1, "c": -0.2 + 1e-17}).payments(100, negative="charge")
+
+
+def test_the_page_of_many_owners_is_made_at_once(monkeypatch):
+    from nearworth.report.page import render_statements
+
+    owners, calls, payments = owners_of({f"o{i}": 1.0 for i in range(50)}), [], OwnerValues.payments
+    monkeypatch.setattr(OwnerValues, "payments", lambda *given, **rules: calls.append(1) or payments(*given, **rules))
+    assert "Statement for o49" in render_statements(owners, "train.csv", 100, {})
+    assert len(calls) == 1
+
+
+def test_validation_rows_that_are_training_rows_are_warned_of(rng):
+    X, y = rng.normal(size=(60, 2)), rng.integers(0, 2, 60)
+    with pytest.warns(UserWarning, match="40 of 40 rows are training rows too") as told:
+        nw.KNNShapley(2).fit(X, y).value_owners(np.arange(60) % 3, X[:40], y[:40]).payments(1, analyst=True)
+    assert len(told) == 1

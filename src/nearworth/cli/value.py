@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Iterator
@@ -88,13 +89,17 @@ def owners(
     **given: Any,
 ) -> None:  # fmt: skip
     from nearworth.report.page import render_statements
+    from nearworth.results.owners import in_cents
 
+    if budget is not None:
+        in_cents(budget)  # refused before anything is computed
     model, rules = pop_model(given), dict[str, Any](negative=negative, analyst=analyst)
     check_output(output, force, (*FORMATS, ".html"), inputs=(given["train"], given["validation"]))
     data = prepare(**given, id_column=owner_column)
     est = nw.KNNShapley(**model, task=data.task, standard_errors=True, random_state=0).fit(data.X, data.y)
     names = data.rows.ids.take(data.rows.numbers).to_pylist()
-    if missing := [int(row) for row, name in zip(data.rows.numbers, names, strict=True) if not str(name or "").strip()]:
+    named = [name is not None and str(name).strip() for name in names]
+    if missing := [int(row) for row, name in zip(data.rows.numbers, named, strict=True) if not name]:
         raise InputError(
             f"{given['train']}: --owner-column {owner_column} names no owner in rows {listed(missing)}. "
             "Name one, or leave these rows out of the file."
@@ -105,13 +110,19 @@ def owners(
     print_message("\n".join([str(values), *paid]))
     frame, suffix = values.to_frame("pyarrow"), Path(output).suffix.lower()
     if payments:
-        frame = frame.append_column("payment", [[payments[owner] for owner in values]])
+        rows = [row | {"payment": payments[row["owner"]]} for row in frame.to_pylist()]
+        if analyst:  # a text among owners that may be numbers
+            rows.append({"owner": "analyst", "payment": payments["analyst"]})
+            rows = [row | {"owner": str(row["owner"])} for row in rows]
+        frame = type(frame).from_pylist(rows)
     summary = {"command": "owners", "how": values.how, "payments": {str(k): v for k, v in payments.items()}}
     if suffix not in (".html", ".json"):
         write_results(frame, summary, output, as_json)
         return
-    page = render_statements(values, Path(given["train"]).name, budget, rules)
-    text = page if suffix == ".html" else values.to_json()
+    if suffix == ".html":
+        text = render_statements(values, Path(given["train"]).name, budget, rules)
+    else:
+        text = json.dumps(json.loads(values.to_json()) | {"payments": summary["payments"]}, indent=1)
     write_bytes(output, lambda file: file.write(text.encode()))
     if as_json:
         print_json(summary | {"output": output})

@@ -21,11 +21,12 @@ from nearworth.engine.truncate import ExactSource, Source, TruncatedEvaluator
 from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
 from nearworth.games.truncation import Tail, candidates_for_error
+from nearworth.inputs.features import fingerprint
 from nearworth.inputs.parameters import as_generator
 from nearworth.neighbors.exact import PRODUCT_POINTS as SEARCH_POINTS
 from nearworth.neighbors.quantised import products_memory
 from nearworth.neighbors.searchers import Searcher, as_searcher
-from nearworth.results.sums import CHUNK, Leaf
+from nearworth.results.sums import CHUNK, Leaf, describe
 from nearworth.results.typical_error import sample_sizes
 
 # An index must be built first: below these sizes every distance is computed sooner.
@@ -132,8 +133,10 @@ def choose_method(
     if parameters["radius"] is not None:
         rule, privacy = RadiusRule(float(parameters["radius"])), parameters["privacy"]
         if privacy is not None:
-            secret = int(as_generator(parameters["random_state"]).integers(2**63))
-            rule = replace(rule, noise=privacy_noise(privacy, n_val), seed=secret)
+            noise, secret = privacy_noise(privacy, n_val), int(as_generator(parameters["random_state"]).integers(2**63))
+            # Two runs with the same noise on other counts, or with a multiple of it, would tell the counts.
+            counts = training.fingerprint, rule.radius, describe(training.metric), describe(training.metric_params)
+            rule = replace(rule, noise=noise, seed=int(fingerprint(secret, noise, *counts), 16))
         return Method(rule=rule)
     if parameters["weights"] is not None:
         return Method(rule=RankRule(parameters["weights"]))
@@ -194,7 +197,7 @@ class Plan:
     def __repr__(self) -> str:
         lines = [
             f"{self.n_val:,} validation points against {self.n_train:,} training points"
-            f"{', exactly' if self.method.is_exact else ''}",
+            f"{', exactly' if self.method.is_exact and getattr(self.method.rule, 'is_exact', True) else ''}",
             f"search   {self.method}",
             f"threads  {self.threads}",
             f"batches  {self.batch} validation points at a time in each thread",

@@ -12,8 +12,8 @@ from bisect import bisect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, ClassVar
-from zlib import crc32
 
 import numpy as np
 
@@ -214,6 +214,7 @@ class OwnedRule(Rule):
         if mask.all():
             raise ValueError("owned: all training rows are owned, so that no candidate is left to value.")
         check_rule("owned", parameters, "n_candidates", "max_error", "radius", "weights")
+        problem.training.game(parameters, int((~mask).sum()))  # refuses coalitions larger than all candidates
         if problem.leave_one_out or problem.groups is not None:
             raise ValueError("owned needs X_val and y_val, and no groups.")
         n_classes = problem.training.n_classes(parameters["n_classes"])
@@ -287,7 +288,7 @@ class RadiusRule(Rule):
         """Values of a match and of another row, if so many rows vote and so many of them match."""
         if self.noise:
             noise = self.noise * query_generator(self.seed, problem, query).normal(size=2)
-            n_votes, n_matches = n_votes + float(noise[0]), n_matches + float(noise[1])
+            n_votes, n_matches = n_votes + float(noise[0]), round(n_matches + float(noise[1]))
         n, presence = max(1, round(n_votes)), Presence.of(problem.parameters["semivalue"])
         added = classification_correction(presence, n, n)
         empty = added.empty / problem.training.n_classes(problem.parameters["n_classes"])
@@ -329,4 +330,5 @@ def query_generator(seed: int, problem: Problem, query: int) -> np.random.Genera
     """Of a query, by its content: the same in whatever part of a run it is valued."""
     point = problem.queries[query : query + 1]
     content = np.ascontiguousarray(point.toarray() if hasattr(point, "toarray") else point, dtype=np.float64)
-    return np.random.default_rng([seed, crc32(content.tobytes()), crc32(str(problem.query_labels[query]).encode())])
+    label = str(problem.query_labels[query]).encode()
+    return np.random.default_rng([seed, int.from_bytes(blake2b(content.tobytes() + label).digest(), "little")])

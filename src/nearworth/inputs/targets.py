@@ -107,9 +107,11 @@ def check_rows(rows: Any, name: str, n_train: int) -> IntVector:
         raise ValueError(f"{name} must be {what}: {error}.") from None
 
 
-def check_owners(owners: Any, n_train: int) -> tuple[list[Any], IntVector]:
+def check_owners(owners: Any, n_train: int, name: str = "owners") -> tuple[list[Any], IntVector]:
     """Any labels, one per training row: the distinct ones in order of appearance, and codes."""
-    column = _column(owners, "owners", n_train, "missing owners")
+    column = _column(owners, name, n_train, "missing owners")
+    if column.dtype.kind in "fmM":
+        refuse_rows(column != column, name, "missing owners")
     if column.dtype.kind in "mM":
         column = column.astype(str)  # dates as text
     distinct = list(dict.fromkeys(column.tolist()))

@@ -59,12 +59,12 @@ def render_review(audit: LabelAudit, rows: Rows, drawn: IntVector, seed: int, *,
 
 def render_statements(owners: OwnerValues, source: str, budget: Any, rules: Mapping[str, Any]) -> str:
     """The page with what each owner is told; `rules` are those of `OwnerValues.payments`."""
-    payments = {} if budget is None else owners.payments(budget, **rules)
+    payments = None if budget is None else owners.payments(budget, **rules)
     parts = {f"Owners of {source}": f"{owners}\n\n{owners.how}"}
     if payments:
         parts["Payments"] = "\n".join(f"{amount:>14,.2f}  {owner}" for owner, amount in payments.items())
     for owner in owners:
-        parts[f"Statement for {owner}"] = str(owners.statement(owner, budget, **rules))
+        parts[f"Statement for {owner}"] = str(owners.statement_of(owner, budget, payments, rules))
     return rendered("statements", "", {}, source=source, parts=parts)
 
 

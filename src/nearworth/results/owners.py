@@ -121,12 +121,12 @@ class OwnerValues(dict[Any, OwnerValue]):
             raise ValueError(f"negative='error': owner {harmful[0]!r} has a negative value. Use 'zero' or 'charge'.")
         if negative == "zero":
             totals = {owner: max(total, 0.0) for owner, total in totals.items()}
-        cents = _split(_in_cents(budget), [Fraction(total) for total in totals.values()])
+        cents = _split(in_cents(budget), [Fraction(total) for total in totals.values()])
         return {owner: cent / 100 for owner, cent in zip(totals, cents, strict=True)}
 
     def _with_analyst(self, totals: Mapping[Any, float]) -> dict[Any, float]:
         if self._composite is None:
-            raise ValueError("analyst=True needs what value_owners returned, with semivalue='shapley' and not pickled.")
+            raise ValueError("analyst=True needs exact Shapley values as value_owners returned them, not saved ones.")
         if ANALYST in totals:
             raise ValueError(f"analyst=True: an owner is called {ANALYST!r} already. Rename it.")
         data = {owner: value.total for owner, value in self._composite().items()}
@@ -137,15 +137,21 @@ class OwnerValues(dict[Any, OwnerValue]):
 
         `rules` are those of `payments`.
         """
+        return self.statement_of(owner, budget, None if budget is None else self.payments(budget, **rules), rules)
+
+    def statement_of(self, owner: Any, budget: Any, payments: Any, rules: Mapping[str, Any]) -> Statement:
+        """The same from the `payments` of the budget, made once for all owners."""
         if owner not in self:
             raise KeyError(f"There is no owner {owner!r}. The owners are {', '.join(map(repr, list(self)[:10]))}.")
         value, origin = self[owner], self.origin
         told: dict[str, Any] = {"owner": owner, "rows": value.n_rows, "value": value.total}
         if not math.isnan(value.standard_error):
             told["standard_error"] = value.standard_error
-        told["share"] = value.share
+        if not math.isnan(value.share):
+            told["share"] = value.share
         if budget is not None:
-            told |= {"budget": _in_cents(budget) / 100, "payment": self.payments(budget, **rules)[owner]}
+            told |= {"budget": in_cents(budget) / 100, "payment": payments[owner]}
+            told["payment_rules"] = {"negative": "zero", "analyst": False, **rules}
         told |= {"how": self.how, "parameters": dict(origin.parameters), "version": origin.version}
         told["training_fingerprint"] = origin.training
         told["validation_fingerprint"] = [each.fingerprint for each in origin.validation]
@@ -154,9 +160,11 @@ class OwnerValues(dict[Any, OwnerValue]):
     def compare(self, earlier: OwnerValues) -> Comparison:
         """These owners and those of an earlier period: who joined, who withdrew, what changed and what else did."""
         nothing, changes = OwnerValue(0.0, math.nan, 0.0, 0, 0.0, 0.0), {}
-        for owner in dict.fromkeys([*earlier, *self]):
-            status = "joined" if owner not in earlier else "withdrew" if owner not in self else "stayed"
-            changes[owner] = Change(status, earlier.get(owner, nothing), self.get(owner, nothing))
+        names = {str(owner): owner for owner in self}  # an owner 7 is "7" in a file
+        before = {names.get(str(owner), owner): value for owner, value in earlier.items()}
+        for owner in dict.fromkeys([*before, *self]):
+            status = "joined" if owner not in before else "withdrew" if owner not in self else "stayed"
+            changes[owner] = Change(status, before.get(owner, nothing), self.get(owner, nothing))
         reasons = [] if self.how == earlier.how else [f"how values are computed ({earlier.how}; now {self.how})"]
         reasons += earlier.origin.differences(self.origin, GAME)
         if [each.fingerprint for each in earlier.origin.validation] != [x.fingerprint for x in self.origin.validation]:
@@ -165,14 +173,15 @@ class OwnerValues(dict[Any, OwnerValue]):
 
     def to_json(self) -> str:
         """All of it as text, for `from_json`; owners become text."""
-        owners = {str(owner): list(value) for owner, value in self.items()}
+        owners = {str(owner): [None if x != x else x for x in value] for owner, value in self.items()}
         return json.dumps({"how": self.how, "origin": self.origin.to_json(), "owners": owners}, indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> OwnerValues:
         """What `to_json` wrote, to compare with."""
         known = json.loads(text)
-        rows = {owner: OwnerValue(*value) for owner, value in known["owners"].items()}
+        told = {owner: (math.nan if x is None else x for x in value) for owner, value in known["owners"].items()}
+        rows = {owner: OwnerValue._make(value) for owner, value in told.items()}
         return cls(rows, how=known["how"], origin=Origin.from_json(known["origin"]))
 
     def to_frame(self, backend: str | None = None) -> Any:
@@ -199,24 +208,26 @@ class OwnerValues(dict[Any, OwnerValue]):
         return lines_as_html(repr(self))
 
 
-def _in_cents(budget: Any) -> int:
+def in_cents(budget: Any) -> int:
     with suppress(InvalidOperation, OverflowError):
         cents = Decimal(str(budget)) * 100
         if cents >= 0 and cents == int(cents):
             return int(cents)
-    raise ValueError(f"budget must be an amount of 0 or more with no more than two decimals; got {budget!r}.")
+    raise ValueError(f"budget must be an amount of money, not negative, such as 10000 or 99.95; got {budget!r}.")
 
 
 def _split(cents: int, weights: Sequence[Fraction]) -> list[int]:
     """Whole cents in proportion to the weights: rounded down, then one more for the largest remainders."""
     total = sum(weights)
-    if total <= 0:
+    if total <= 0 or total * 10**12 < sum(map(abs, weights)):  # or no more than rounding errors
         raise ValueError("payments: the values to pay for add up to nothing, so that there is no share to pay by.")
     exact = [cents * weight / total for weight in weights]
     whole = [math.floor(amount) for amount in exact]
     by_remainder = sorted(range(len(exact)), key=lambda i: whole[i] - exact[i])
     for i in by_remainder[: cents - sum(whole)]:
         whole[i] += 1
+    if max(map(abs, whole)) > 2**53:
+        raise ValueError("budget: amounts beyond 90 million million cannot be told to the cent. Use a larger unit.")
     return whole
 
 
