@@ -23,10 +23,8 @@
 
 #define SAMPLE 128
 #define FINE 0.3f /* share of the cells that lie where pivots are, at least */
-enum {
-    STRETCH = 256, /* points looked at together */
-    MOST_BITS = 5, /* a cell has up to 32 finer ones, so that few of these hold several pivots */
-};
+#define LEAST 0.4f /* share of the cells that are used, at least */
+enum { STRETCH = 256 }; /* points looked at together */
 
 enum status { OTHER, MATCH };
 
@@ -59,7 +57,8 @@ typedef struct {
     double *table[2];        /* value of each cell, of two queries, in the same way */
     uint32_t *counts;        /* by cell; in the same way */
     uint8_t *mixed;          /* by cell: whether its points are listed; in the same way */
-    int32_t *gap_of;         /* by fine cell: the gap in front of its first pivot */
+    int32_t *gap_of;         /* by mixed cell: the gap in front of its first pivot */
+    int32_t *whole;          /* mixed cells without a pivot within tolerance: all of their points are in one gap */
     Gap *gaps;
     int32_t *listed, *entry; /* points of mixed cells other than pivots: positions, and gaps or, behind these, ties */
     int32_t *number;         /* by position: the number in this list, where a point is ambiguous */
@@ -78,9 +77,8 @@ typedef struct {
     bool by_index;
     int32_t tolerance;
     int64_t n_cells, cut, end_mixed; /* cut: the first cell that is not resolved; end_mixed: behind the last mixed */
-    int bits; /* of the number of fine cells in a cell */
-    int64_t n_listed, n_gaps, n_open, n_ties;
-    Map map; /* to fine cells */
+    int64_t n_listed, n_gaps, n_open, n_ties, n_whole;
+    Map map;
 } Query;
 
 static inline enum status status_of(const Query *query, int64_t position)
@@ -112,7 +110,8 @@ static int64_t lay_out(char *memory, Scratch *s, int64_t n, int64_t n_cells)
     }
     s->counts = take(&memory, 2 * n_cells + 1, sizeof(uint32_t));
     s->mixed = take(&memory, 2 * n_cells + 1, sizeof(uint8_t));
-    s->gap_of = take(&memory, n_cells << MOST_BITS, sizeof(int32_t));
+    s->gap_of = take(&memory, n_cells + 1, sizeof(int32_t));
+    s->whole = take(&memory, n_cells + 1, sizeof(int32_t));
     s->gaps = take(&memory, gaps, sizeof(Gap));
     s->listed = take(&memory, n, sizeof(int32_t));
     s->entry = take(&memory, n, sizeof(int32_t));
@@ -137,7 +136,7 @@ EXPORT int64_t classify_scratch(int64_t n, int64_t n_cells)
 
 /* ------------------------------------------------------------------------------------------------------------- cells */
 
-static inline int32_t fine_cell(const Map *map, int32_t qkey)
+static inline int32_t find_cell(const Map *map, int32_t qkey)
 {
     float key = (float)qkey, a = key * map->slope1 + map->offset1, b = key * map->slope2 + map->offset2;
     float place = a < b ? a : b;
@@ -148,7 +147,7 @@ static inline int32_t fine_cell(const Map *map, int32_t qkey)
 /* Cells are fine as far as pivots reach, by a sample, and coarse beyond: order matters only where both statuses are. */
 static void make_map(Query *query)
 {
-    int64_t step = query->n > SAMPLE ? query->n / SAMPLE : 1, matches = query->end_match - query->first_match;
+    int64_t step = query->n > SAMPLE ? query->n / SAMPLE : 1;
     int32_t nearest = INT32_MAX, farthest = 0, last = 0, second = 0;
     for (int64_t i = step / 2; i < query->n; i += step) {
         int32_t qkey = query->qkeys[i], of_pivot = status_of(query, i) == query->pivots ? qkey : 0;
@@ -157,15 +156,15 @@ static void make_map(Query *query)
         second = of_pivot > last ? last : of_pivot > second ? of_pivot : second;
         last = of_pivot > last ? of_pivot : last;
     }
-    query->bits = 1;
-    while (query->bits < MOST_BITS && query->n_cells << query->bits < 3 * (query->pivots == MATCH ? matches : query->n - matches))
-        query->bits++;
-    float span = farthest - nearest > 64 ? (float)(farthest - nearest) : 64.0f, cells = (float)(query->n_cells << query->bits);
+    float span = farthest - nearest > 64 ? (float)(farthest - nearest) : 64.0f;
     float low = (float)nearest - 0.05f * span, high = (float)farthest + 0.02f * span;
     float bend = fminf(fmaxf((float)second, low + 0.05f * span), high - 0.02f * span);
-    float fine = fmaxf((bend - low) / (high - low), FINE);
+    float reach = (bend - low) / (high - low), fine = fmaxf(reach, FINE);
+    query->n_cells = (int64_t)((float)query->n_cells * fmaxf(reach, LEAST));
+    query->cut = query->n_cells;
+    float cells = (float)query->n_cells;
     /* No steeper than a cell for each tolerance; 200 covers roundings to single precision. */
-    float steepest = (float)(1 << query->bits) / (1.01f * (float)query->tolerance + 200.0f);
+    float steepest = 1.0f / (1.01f * (float)query->tolerance + 200.0f);
     Map *map = &query->map;
     map->slope1 = fminf(fine * cells / (bend - low), steepest);
     map->offset1 = -map->slope1 * low;
@@ -181,7 +180,7 @@ static void count_cells(const Query *query, int64_t start, int64_t stop, enum st
     for (; start < stop; start += STRETCH) {
         int64_t end = start + STRETCH < stop ? start + STRETCH : stop;
         for (int64_t i = start; i < end; i++)
-            cell[i] = (uint16_t)((fine_cell(&map, query->qkeys[i]) >> query->bits) + before);
+            cell[i] = (uint16_t)(find_cell(&map, query->qkeys[i]) + before);
         for (int64_t i = start; i < end; i++)
             counts[cell[i]]++;
     }
@@ -272,42 +271,64 @@ static void make_run(const uint64_t *pivots, int64_t first, int64_t end, Scratch
     s->gaps[end] = (Gap){lower, INT32_MAX, 0, -1};
 }
 
-/* List the pivots of mixed cells, near to far, and the gaps between them, by fine cell. */
+/* Mark the cells that may have points within tolerance of a pivot; elsewhere, all of a cell are in one gap. */
+static void find_near(const Query *query, const uint64_t *pivots, int64_t n_pivots, uint8_t *near)
+{
+    const Map map = query->map;
+    for (int64_t start = 0, end; start < n_pivots; start = end) {
+        uint16_t first[STRETCH], last[STRETCH];
+        end = start + STRETCH < n_pivots ? start + STRETCH : n_pivots;
+        for (int64_t i = start; i < end; i++) {
+            first[i - start] = (uint16_t)find_cell(&map, qkey_of(pivots[i]) - query->tolerance);
+            last[i - start] = (uint16_t)find_cell(&map, qkey_of(pivots[i]) + query->tolerance);
+        }
+        for (int64_t i = 0; i < end - start; i++)
+            near[first[i]] = near[last[i]] = 1;
+    }
+}
+
+/* List the pivots of mixed cells, near to far, and the gaps between them, by cell. */
 static void make_gaps(Query *query, const uint16_t *cell, Scratch *s)
 {
-    int64_t n_pivots = 0, first = 0, gap = 0;
+    int64_t n_pivots = 0, first = 0, gap = 0, n_whole = 0;
+    const uint32_t *of_pivots = s->counts + query->pivots * query->n_cells, *of_others = s->counts + query->others * query->n_cells;
+    uint8_t *mixed = s->mixed + query->pivots * query->n_cells, *near = s->mixed + query->others * query->n_cells;
     for (int64_t start = 0, end; (end = next_stretch(query, query->pivots, &start)); start = end)
         n_pivots += list_points(query, cell, start, end, s->items + n_pivots, s);
     sort_by_qkey(s, n_pivots);
-    memset(s->gap_of, 0, (size_t)(query->end_mixed << query->bits) * sizeof *s->gap_of);
-    for (int64_t i = 0; i < n_pivots; i++)
-        s->gap_of[fine_cell(&query->map, qkey_of(s->items[i]))]++;
+    for (int64_t c = 0; c < query->end_mixed; c++)
+        near[c] = of_pivots[c] > 0;
+    find_near(query, s->items, n_pivots, near);
+    for (int64_t c = 0; c < query->end_mixed; c++)
+        near[c] &= mixed[c];
+    memset(near + query->end_mixed, 0, (size_t)(query->n_cells - query->end_mixed));
     const uint64_t *pivots = s->items;
-    for (int64_t c = 0; c < query->end_mixed; c++) {
-        int32_t *gap_of = s->gap_of + (c << query->bits);
-        for (int f = 0; f < 1 << query->bits && s->mixed[c]; f++) {
-            int32_t count = gap_of[f];
-            gap_of[f] = (int32_t)gap;
-            gap += count;
+    for (int64_t c = 0; c < query->end_mixed; c++)
+        if (mixed[c]) {
+            s->gap_of[c] = (int32_t)gap;
+            s->whole[n_whole] = (int32_t)c;
+            n_whole += !near[c];
+            gap += of_pivots[c];
+            if (c + 1 == query->end_mixed || !mixed[c + 1]) {
+                make_run(pivots, first, gap, s);
+                pivots += gap - first;
+                first = ++gap;
+            }
         }
-        if (s->mixed[c] && (c + 1 == query->end_mixed || !s->mixed[c + 1])) {
-            make_run(pivots, first, gap, s);
-            pivots += gap - first;
-            first = ++gap;
-        }
-    }
+    for (int64_t i = 0; i < n_whole; i++)
+        s->gaps[s->gap_of[s->whole[i]]].count += of_others[s->whole[i]];
+    query->n_whole = n_whole;
     query->n_gaps = gap;
 }
 
-/* The gaps of some points. Two steps over the pivots of a fine cell are enough for most. Short loops keep many look-ups
+/* The gaps of some points. Two steps over the pivots of a cell are enough for most. Short loops keep many look-ups
  * under way. */
-static inline void look_up(Query *query, const uint64_t *items, int64_t count, Scratch *s)
+static inline void look_up(Query *query, const uint64_t *items, int64_t count, const uint16_t *cell, Scratch *s)
 {
-    const Map map = query->map;
     int32_t found[STRETCH], *entry = s->entry + query->n_listed, *listed = s->listed + query->n_listed;
-    int64_t tolerance = query->tolerance, n_open = query->n_open;
+    int64_t tolerance = query->tolerance, n_open = query->n_open, before = query->others * query->n_cells;
     for (int64_t i = 0; i < count; i++)
-        found[i] = s->gap_of[fine_cell(&map, qkey_of(items[i]))];
+        found[i] = s->gap_of[cell[position_of(items[i])] - before];
     for (int64_t i = 0; i < count; i++)
         found[i] += s->gaps[found[i]].upper < qkey_of(items[i]);
     for (int64_t i = 0; i < count; i++)
@@ -331,7 +352,7 @@ static void find_gaps(Query *query, const uint16_t *cell, Scratch *s)
 {
     uint64_t items[STRETCH];
     for (int64_t start = 0, end; (end = next_stretch(query, query->others, &start)); start = end)
-        look_up(query, items, list_points(query, cell, start, end, items, s), s);
+        look_up(query, items, list_points(query, cell, start, end, items, s), cell, s);
 }
 
 /* ------------------------------------------------------------------------------------------------- ambiguous points */
@@ -506,13 +527,14 @@ static int64_t scan_gaps(Scan *scan, Query *query, int64_t end, Scratch *s)
 static void scan_cells(Scan *scan, Query *query, double *table, Scratch *s)
 {
     const uint32_t *others = s->counts, *matches = s->counts + query->n_cells;
-    double *of_other = table, *of_match = table + query->n_cells;
+    const uint8_t *mixed = s->mixed + query->pivots * query->n_cells;
+    double *of_other = table, *of_match = table + query->n_cells, *of_others = table + query->others * query->n_cells;
     int64_t gap = query->n_gaps;
     of_match[query->n_cells] = 0.0; /* of excluded points */
     for (int64_t c = query->cut - 1; c >= 0; c--) {
         of_match[c] = of_other[c] = 0.0;
-        if (s->mixed[c]) { /* its points are listed, with those of mixed neighbours */
-            if (c == 0 || !s->mixed[c - 1])
+        if (mixed[c]) { /* its points are listed, with those of mixed neighbours */
+            if (c == 0 || !mixed[c - 1])
                 gap = scan_gaps(scan, query, gap, s);
         } else if (matches[c]) {
             of_match[c] = next_matches(scan, matches[c]);
@@ -520,6 +542,8 @@ static void scan_cells(Scan *scan, Query *query, double *table, Scratch *s)
             of_other[c] = next_others(scan, others[c]);
         }
     }
+    for (int64_t i = 0; i < query->n_whole; i++)
+        of_others[s->whole[i]] = s->value[s->gap_of[s->whole[i]]];
 }
 
 /* ------------------------------------------------------------------------------------------------------ one query, sums */
@@ -597,7 +621,7 @@ EXPORT int64_t classify_block(const int32_t *qkeys, const int32_t *tolerances, c
         int64_t first = labels[q] < 0 ? 0 : starts[labels[q]], end = labels[q] < 0 ? 0 : starts[labels[q] + 1];
         bool few = 2 * (end - first) <= n; /* matches are the rarer status */
         Query query = {qkeys + q * stride, excluded + q * n_excluded, n, n_excluded, first, end, few ? MATCH : OTHER,
-                       few ? OTHER : MATCH, by_index, tolerances[q], n_cells, .cut = n_cells};
+                       few ? OTHER : MATCH, by_index, tolerances[q], n_cells, .cut = 0};
         Source source = {points, type, width, queries ? queries + q * width : NULL, given ? given + q * n : NULL, ask, q, false};
         Scan scan = {worth, loss, constants[2 * q], constants[2 * q + 1], few, .position = n - n_excluded};
         put_in_cells(&query, s.cell[number], s.counts);
@@ -610,7 +634,7 @@ EXPORT int64_t classify_block(const int32_t *qkeys, const int32_t *tolerances, c
             return -1;
         scan_cells(&scan, &query, table, &s);
         double weight = values ? 1.0 : weights[q];
-        for (int64_t c = 0; c < 2 * n_cells; c++)
+        for (int64_t c = 0; c < 2 * query.n_cells; c++)
             table[c] *= weight;
         if (number == 1 || values || q + 1 == n_queries)
             fold(out, &s, n, number == 1);

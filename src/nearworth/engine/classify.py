@@ -30,7 +30,7 @@ from nearworth.neighbors.quantised import Products, QuantisedKeys, quantise_exac
 from nearworth.results.sums import Leaf
 
 MOST_AMBIGUOUS = 0.1  # share of ambiguous points beyond which products in double precision are cheaper
-LEAST_CELLS, MOST_CELLS = 64, 4096
+LEAST_CELLS, MOST_CELLS = 256, 16384
 PROBED = 8  # queries after which the precision of products is chosen
 FEW_SIZES = 4  # numbers of excluded points whose sequences are kept
 
@@ -56,7 +56,7 @@ class ClassificationEvaluator:
         self._probing = self._single and max_error is None
         self._kept: tuple[int, QuantisedKeys | None] = (0, None)  # from a query on: made, not valued yet
         n_train = problem.n_train
-        self._n_cells = n_cells(n_train)
+        self._n_cells = n_cells(n_train) // (1 if max_error is None else 4)
         self._scratch = np.empty(native.call("classify_scratch", n_train, self._n_cells), dtype=np.uint8)
         self._qkeys = np.empty((0, n_train), dtype=np.int32)
         self._max_error = max_error
@@ -177,8 +177,8 @@ def _sequences(game: ClassificationGame) -> tuple[FloatVector, FloatVector, Floa
 
 
 def n_cells(n_train: int) -> int:
-    """Cells of a query: a thirty-second of the points, within limits."""
-    return min(MOST_CELLS, max(LEAST_CELLS, 1 << (n_train // 32).bit_length()))
+    """Cells of a query, at most: between a quarter and an eighth of the points, within limits."""
+    return min(MOST_CELLS, max(LEAST_CELLS, 1 << (n_train // 8).bit_length()))
 
 
 class ClassOrder:
