@@ -109,7 +109,7 @@ static void NAME(multiply)(const Product *p, const double *factors, REAL *space)
         }
         int64_t count = p->n_rows - first < ROWS ? p->n_rows - first : ROWS;
         for (int64_t i = 0; i < count; i++)
-            NAME(quantise)(sums + i * pitch, (REAL)p->norms[first + i], scales, offsets, pitch, made + i * pitch);
+            NAME(quantise)(sums + i * pitch, (REAL)p->norms[p->rows[first + i]], scales, offsets, pitch, made + i * pitch);
         write_qkeys(p, made, first, count);
     }
 }

@@ -153,16 +153,16 @@ def product_qkeys(rng):
     places = rng.permutation(len(some) + extra)[: len(some)].astype(np.int32)
     centred, single = points[some].astype(np.float64) - centre, bool(rng.integers(2))
     largest = np.abs(factors) @ np.abs(centred.T)
-    norms = rng.normal(size=len(some)) * largest.max(initial=1.0) * 10.0 ** rng.integers(-2, 3)  # too large, at times
+    norms = rng.normal(size=n) * largest.max(initial=1.0) * 10.0 ** rng.integers(-2, 3)  # too large, at times
     scales = np.full(n_queries, TOP / 4 / max(1e-30, largest.max(initial=0.0))).astype(np.float32).astype(np.float64)
     offsets = np.full(n_queries, TOP / 2)
     scratch = Space((native.call("product_space", n_queries, width),), scratch=True)
     before = np.full((n_queries, len(some) + extra), -5, np.int32)
 
     def check(result, arrays):
-        expected = np.clip((factors @ centred.T + norms) * scales[:, None] + offsets[:, None], 0, TOP)
+        expected = np.clip((factors @ centred.T + norms[some]) * scales[:, None] + offsets[:, None], 0, TOP)
         unit = 2.0**-24 if single else 2.0**-53
-        error = (native.call("product_roundings", width) + 4) * unit * (largest + np.abs(norms)) * scales[:, None]
+        error = (native.call("product_roundings", width) + 4) * unit * (largest + np.abs(norms[some])) * scales[:, None]
         assert (np.abs(arrays["qkeys"][:, places] - expected) <= error + (256.0 if single else 2.0)).all()
         assert (np.delete(arrays["qkeys"], places, axis=1) == -5).all()
 

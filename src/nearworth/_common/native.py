@@ -41,7 +41,7 @@ instruction_set() -> i4
 # product.c
 product_roundings(width:i8) -> i8
 product_space(n_queries:i8 width:i8) -> i8
-product_qkeys(points:any[n,d] rows:i4[m] places:i4?[m] norms:f8[m] centre:f8[d] factors:f8[q,d] scales:f8[q]
+product_qkeys(points:any[n,d] rows:i4[m] places:i4?[m] norms:f8[n] centre:f8[d] factors:f8[q,d] scales:f8[q]
     offsets:f8[q] single:i4 space:f8[w]! qkeys:i4[q,s]!)
 
 # classify.c

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any
 
@@ -64,8 +65,8 @@ class ClassificationEvaluator:
         self._sequences = lru_cache(maxsize=FEW_SIZES)(lambda n_excluded: _sequences(problem.game_without(n_excluded)))
 
     def add(self, leaf: Leaf, start: int, stop: int, request: Request) -> Iterator[int]:
-        order = self._classes.order
-        with leaf.reordered(None if request.groups is not None else order) as sums:
+        order, grouped = self._classes.order, request.groups is not None
+        with nullcontext(leaf) if grouped else leaf.reordered(order, self._classes.positions) as sums:
             while start < stop:
                 block = self._next_block(start, min(start + self._batch, stop))
                 end = start + len(block.qkeys)
