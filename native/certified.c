@@ -82,16 +82,6 @@ static inline double error_before(const Around *s, const double *worth)
     return here == 0 ? 0.0 : larger(lost + (match_near ? pushed : 0.0), kept + (other_near ? pushed : 0.0));
 }
 
-/* More than either error, for less. The value given to a point and the true one differ by no more than the losses of the
- * ranks that it may have, from the cell in front of its own to the one behind, and by what is unknown farther away: what
- * an other point loses to matches there, or what a match gains from others (P - B, or the same with exchanged roles). */
-static inline double crude_error(const Around *s, const double *worth)
-{
-    double lost = s->most[NEXT] - s->least[NEXT];
-    double gained = worth[mixed(s, HERE, NEXT)] - s->least[HERE] - worth[mixed(s, SECOND, NEXT)] + s->most[SECOND];
-    return worth[s->ranks[FRONT]] - worth[s->ranks[SECOND]] + larger(lost, gained);
-}
-
 EXPORT int64_t certified_cut(const uint32_t *matches, const uint32_t *others, const double *total, const double *worth,
                              double max_error, int64_t certain, double *of_match, double *of_other, double *result,
                              int64_t n_cells, int64_t n_ranks)
@@ -116,13 +106,8 @@ EXPORT int64_t certified_cut(const uint32_t *matches, const uint32_t *others, co
         }
         advance(s, front, cell > 0 ? front + others[cell - 1] : 0, worth);
         tie(s, worth, total, of_match + cell, of_other + cell);
-        double inside = crude_error(s, worth), error = inside;
-        if (inside > 0.5 * max_error) {
-            inside = error_inside(s, worth, of_match[cell], of_other[cell]);
-            error = larger(inside, error_before(s, worth));
-        }
-        largest = larger(largest, inside);
-        error = larger(largest, error);
+        largest = larger(largest, error_inside(s, worth, of_match[cell], of_other[cell]));
+        double error = larger(largest, error_before(s, worth));
         if (!(error <= max_error) || s->ranks[FRONT] < certain)
             break;
         result[0] = s->lost;

@@ -411,8 +411,8 @@ static void order_run(Query *query, Run run, const int32_t *place_of, int32_t *r
     }
 }
 
-/* Put open points in the order of exact distances, where it matters; returns how many distances were taken. */
-static int64_t resolve(Query *query, Source *source, const int32_t *row_of, const int32_t *place_of, Scratch *s)
+/* Put open points in the order of exact distances, where it matters; returns how many were taken, or -1 if they fail. */
+static int64_t resolve(Query *query, const Source *source, int64_t number, const int32_t *row_of, const int32_t *place_of, Scratch *s)
 {
     sort_by_qkey(s, query->n_open);
     int64_t n_runs = find_runs(query, s), count = 0, done = 0;
@@ -422,8 +422,8 @@ static int64_t resolve(Query *query, Source *source, const int32_t *row_of, cons
         for (int64_t i = run->start; i < run->stop; i++)
             s->rows[count++] = row_of[position_of(s->items[i])];
     }
-    if (count > 0)
-        exact_distances(source, s->rows, s->exact, query->n, count);
+    if (count > 0 && !exact_keys(source, number, s->rows, s->exact, count))
+        return -1;
     for (Run *run = s->runs; run < s->runs + n_runs; run++) {
         order_run(query, *run, place_of, s->rows + done, s->exact + done, s);
         done += run->end - run->first + run->stop - run->start;
@@ -454,26 +454,19 @@ static inline void end_run(Scan *scan)
     scan->run_end = 0;
 }
 
-/* The value of the next `count` points, all of them matches. */
-static inline double next_matches(Scan *scan, int64_t count)
+/* The value of the next `count` points, all of one status. */
+static inline double next_points(Scan *scan, enum status status, int64_t count)
 {
-    if (!scan->run_end) {
+    if (status == OTHER)
+        end_run(scan);
+    else if (!scan->run_end) {
         scan->run_end = scan->position;
         scan->shared = scan->worth[scan->position] - scan->lost + scan->for_match;
     }
-    if (scan->one_by_one)
-        for (int64_t i = 0; i < count; i++)
-            scan->lost += scan->loss[scan->position - i];
+    for (int64_t i = 0; status == MATCH && scan->one_by_one && i < count; i++)
+        scan->lost += scan->loss[scan->position - i];
     scan->position -= count;
-    return scan->shared;
-}
-
-/* The value of the next `count` points, none of them a match. */
-static inline double next_others(Scan *scan, int64_t count)
-{
-    end_run(scan);
-    scan->position -= count;
-    return scan->for_other - scan->lost;
+    return status == MATCH ? scan->shared : scan->for_other - scan->lost;
 }
 
 /* Values of a match and of another point among the next `size` points, which are tied and of both statuses. */
@@ -491,11 +484,6 @@ static inline void next_ties(Scan *scan, int64_t size, int64_t matches, double o
     of[OTHER] = -share * inner - scan->lost + scan->for_other;
     scan->lost += share / count * (scan->worth[start] - scan->worth[scan->position]);
     scan->position = start;
-}
-
-static inline double next_points(Scan *scan, enum status status, int64_t count)
-{
-    return status == MATCH ? next_matches(scan, count) : next_others(scan, count);
 }
 
 /* Values of the gaps and pivots of a run of mixed cells, far to near, from the gap in front of `end`; returns the first gap. */
@@ -523,23 +511,21 @@ static int64_t scan_gaps(Scan *scan, Query *query, int64_t end, Scratch *s)
 /* Values of all cells before the cut and of everything listed, far to near. */
 static void scan_cells(Scan *scan, Query *query, double *table, Scratch *s)
 {
-    const uint32_t *others = s->counts, *matches = s->counts + query->n_cells;
-    double *of_other = table, *of_match = table + query->n_cells, *of_others = table + query->others * query->n_cells;
-    int64_t gap = query->n_gaps;
-    of_match[query->n_cells] = 0.0; /* of excluded points */
+    int64_t gap = query->n_gaps, n_cells = query->n_cells;
+    table[2 * n_cells] = 0.0; /* of excluded points */
     for (int64_t c = query->cut - 1; c >= 0; c--) {
-        of_match[c] = of_other[c] = 0.0;
+        enum status status = s->counts[n_cells + c] ? MATCH : OTHER;
+        uint32_t count = s->counts[status * n_cells + c];
+        table[c] = table[n_cells + c] = 0.0;
         if (s->mixed[c]) { /* its points are listed, with those of mixed neighbours */
             if (c == 0 || !s->mixed[c - 1])
                 gap = scan_gaps(scan, query, gap, s);
-        } else if (matches[c]) {
-            of_match[c] = next_matches(scan, matches[c]);
-        } else if (others[c]) {
-            of_other[c] = next_others(scan, others[c]);
+        } else if (count) {
+            table[status * n_cells + c] = next_points(scan, status, count);
         }
     }
     for (int64_t i = 0; i < query->n_whole; i++)
-        of_others[s->whole[i]] = s->value[s->gap_of[s->whole[i]]];
+        table[query->others * n_cells + s->whole[i]] = s->value[s->gap_of[s->whole[i]]];
 }
 
 /* ------------------------------------------------------------------------------------------------------ one query, sums */
@@ -591,7 +577,7 @@ static void fold_listed(double *restrict out, double weight, const Query *query,
             out[s->gaps[gap].behind] += weight * s->of_pivot[gap];
 }
 
-/* A block of queries. `total` gets weight * value added, query after query; or `values`, where given, each query's values.
+/* A block of queries. `total` gets weight * value added, query after query.
  * Points stand in the order of their classes: class c holds the positions starts[c] to starts[c + 1] - 1, row_of gives
  * the row of a position and place_of the position of a row. Labels are classes, or -1 if no training point has them.
  * A row of `excluded` has the positions that take no part in the game of a query, equally many for all queries of a
@@ -603,38 +589,38 @@ EXPORT int64_t classify_block(const int32_t *qkeys, const int32_t *tolerances, c
                               const int64_t *starts, const int32_t *row_of, const int32_t *place_of, const double *worth,
                               const double *loss, const double *cumulative, double max_error, int64_t certain,
                               int32_t by_index, int64_t n_cells, const double *queries, const void *points, int32_t type,
-                              const double *given, callback ask, double *total, double *values, double *errors,
-                              char *memory, int64_t n_queries, int64_t stride, int64_t n_excluded, int64_t n_starts,
+                              const double *given, callback ask, double *total, double *errors, char *memory,
+                              int64_t n_queries, int64_t stride, int64_t n_excluded, int64_t n_starts,
                               int64_t n, int64_t n_ranks, int64_t width, int64_t n_rows, int64_t n_memory)
 {
-    (void)n_starts, (void)n_ranks, (void)n_rows, (void)n_memory;
+    (void)n_starts, (void)n_ranks, (void)n_memory;
+    Source source = {queries, points, type, given, ask, width, n_rows, n};
     Scratch s;
     int64_t taken = 0;
     lay_out(memory + (64 - (uintptr_t)memory % 64) % 64, &s, n, n_cells);
     for (int64_t q = 0; q < n_queries; q++) {
-        int number = values ? 0 : (int)(q & 1);
-        double *table = s.table[number], *out = values ? memset(values + q * n, 0, (size_t)n * sizeof *values) : total;
+        int number = (int)(q & 1);
+        double *table = s.table[number];
         int64_t first = labels[q] < 0 ? 0 : starts[labels[q]], end = labels[q] < 0 ? 0 : starts[labels[q] + 1];
         bool few = 2 * (end - first) <= n; /* matches are the rarer status */
         Query query = {qkeys + q * stride, excluded + q * n_excluded, n, n_excluded, {0, first}, {n, end}, few ? MATCH : OTHER,
                        few ? OTHER : MATCH, by_index, tolerances[q], n_cells, .cut = 0};
-        Source source = {points, type, width, queries ? queries + q * width : NULL, given ? given + q * n : NULL, ask, q, false};
         Scan scan = {worth, loss, constants[2 * q], constants[2 * q + 1], few, .position = n - n_excluded};
         put_in_cells(&query, s.cell[number], s.counts);
         errors[q] = max_error > 0.0 ? cut_cells(&scan, &query, max_error, certain, cumulative, table, &s) : 0.0;
         find_mixed(&query, &s);
         make_gaps(&query, s.cell[number], &s);
         find_gaps(&query, s.cell[number], &s);
-        taken += resolve(&query, &source, row_of, place_of, &s);
-        if (source.failed)
+        int64_t count = resolve(&query, &source, q, row_of, place_of, &s);
+        if (count < 0)
             return -1;
+        taken += count;
         scan_cells(&scan, &query, table, &s);
-        double weight = values ? 1.0 : weights[q];
         for (int64_t c = 0; c < 2 * query.n_cells; c++)
-            table[c] *= weight;
-        if (number == 1 || values || q + 1 == n_queries)
-            fold(out, &s, n, number == 1);
-        fold_listed(out, weight, &query, &s);
+            table[c] *= weights[q];
+        if (number == 1 || q + 1 == n_queries)
+            fold(total, &s, n, number == 1);
+        fold_listed(total, weights[q], &query, &s);
     }
     return taken;
 }

@@ -77,8 +77,8 @@ class ClassificationEvaluator:
                     if request.needs_every_value:
                         self._add_each(sums, part, a, positions, request)
                     else:
-                        errors = self._value(part, a, positions, total=sums.total)
-                        sums.count(self._problem.weights[a:b], errors)
+                        weights = self._problem.weights[a:b]
+                        sums.count(weights, self._value(part, a, positions, weights, sums.total))
                 yield end - start
                 start = end
 
@@ -111,28 +111,22 @@ class ClassificationEvaluator:
         return quantise_exact(keys, classes.order, self._qkeys)
 
     def _value(
-        self,
-        block: QuantisedKeys,
-        start: int,
-        excluded: Positions,
-        total: FloatVector | None = None,
-        values: Any = None,
+        self, block: QuantisedKeys, start: int, excluded: Positions, weights: FloatVector, total: FloatVector
     ) -> Any:
-        """Value a block into sums (in the order of the classes), or into a row of values for each query.
+        """Add the values of a block to sums, in the order of the classes.
 
         Returns the certified error of each query; None for exact values.
         """
         problem, classes, n_queries = self._problem, self._classes, len(block.qkeys)
-        part = slice(start, start + n_queries)
-        labels = np.ascontiguousarray(problem.query_labels[part], dtype=np.int32)
+        labels = np.ascontiguousarray(problem.query_labels[start : start + n_queries], dtype=np.int32)
         errors = np.zeros(n_queries)
         worth, loss, cumulative, largest_loss = self._sequences(excluded.shape[1])
         taken = native.call(
             "classify_block", block.qkeys, block.tolerance, labels, excluded,
-            self._constants(labels, excluded), np.ascontiguousarray(problem.weights[part], dtype=np.float64),
+            self._constants(labels, excluded), np.ascontiguousarray(weights, dtype=np.float64),
             classes.starts, classes.order, classes.positions, worth, loss, cumulative,
             self._max_error or 0.0, largest_loss, problem.ties == "index", self._n_cells, *block.source,
-            total, values, errors, self._scratch,
+            total, errors, self._scratch,
         )  # fmt: skip
         if self._max_error is not None:
             return errors
@@ -150,11 +144,10 @@ class ClassificationEvaluator:
 
     def _add_each(self, sums: Leaf, block: QuantisedKeys, start: int, excluded: Positions, request: Request) -> None:
         """Query by query, where sums alone are not enough."""
-        values = np.empty((1, self._problem.n_train))
         for q in range(len(block.qkeys)):
-            error = self._value(block.some(q, q + 1), start + q, excluded[q : q + 1], values=values)
-            weight = float(self._problem.weights[start + q])
-            request.add(sums, start + q, weight, values[0], self._classes.positions)
+            values, weight = np.zeros(self._problem.n_train), float(self._problem.weights[start + q])
+            error = self._value(block.some(q, q + 1), start + q, excluded[q : q + 1], np.ones(1), values)
+            request.add(sums, start + q, weight, values, self._classes.positions)
             if error is not None:
                 sums.widen(weight * float(error[0]))
 

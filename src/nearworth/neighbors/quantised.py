@@ -167,10 +167,6 @@ class Products:
         return np.asarray(centre.astype(np.float32) if sample.dtype == np.float32 else centre, dtype=np.float64)
 
     @cached_property
-    def _farthest(self) -> float:
-        return float(np.abs(self._centre).max(initial=0.0))
-
-    @cached_property
     def _roundings(self) -> int:
         """Of a sum; of the point, the query and the last sum."""
         return int(native.call("product_roundings", len(self._centre))) + 3
@@ -247,7 +243,7 @@ class Products:
         both = longest + lengths
         unit = UNIT_32 if single else UNIT_64
         product = unit * (2.0 * self._roundings * longest * lengths + 2.0 * spread)
-        offset = self._farthest + both  # coordinates before they are centred
+        offset = np.abs(self._centre).max(initial=0.0) + both  # coordinates before they are centred
         before = UNIT_64 * ((width + 16.0) * both**2 + 8.0 * np.sqrt(width) * offset * both)
         return np.asarray(1.001 * (product + before) + (np.finfo(np.float32).tiny if single else 0.0))
 
