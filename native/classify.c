@@ -24,7 +24,7 @@
 
 #define SAMPLE 128
 #define FINE 0.3f /* share of the cells that lie where pivots are, at least */
-#define LEAST 0.4f /* share of the cells that are used, at least */
+#define LEAST 0.5f /* share of the cells that are used, at least */
 enum { STRETCH = 256 }; /* points looked at together */
 
 enum status { OTHER, MATCH };
