@@ -9,6 +9,8 @@
  * worth[l] is c_l for ranks 0..N+1 (worth[0] = worth[1], worth[N+1] is read, not used), total[l] = c_1 + ... + c_l. */
 #include "nearworth.h"
 
+enum { AHEAD = 8 }; /* cells between a prefetch of their ranks and its use */
+
 /* What is known around the cut at hand, by its distance in cells from -1 to 3, the first entry being -1: the numbers of
  * matches and of all points before it, and what matches behind it take at most and at least (P and B of the theorem).
  * `lost` is what they take from a point before the cut if cells are ties. */
@@ -80,21 +82,11 @@ static inline double error_before(const Around *s, const double *worth)
     return here == 0 ? 0.0 : larger(lost + (match_near ? pushed : 0.0), kept + (other_near ? pushed : 0.0));
 }
 
-/* More than either error, for less. The value given to a point and the true one differ by no more than the losses of the
- * ranks that it may have, from the cell in front of its own to the one behind, and by what is unknown farther away: what
- * an other point loses to matches there, or what a match gains from others (P - B, or the same with exchanged roles). */
-static inline double crude_error(const Around *s, const double *worth)
-{
-    double lost = s->most[NEXT] - s->least[NEXT];
-    double gained = worth[mixed(s, HERE, NEXT)] - s->least[HERE] - worth[mixed(s, SECOND, NEXT)] + s->most[SECOND];
-    return worth[s->ranks[FRONT]] - worth[s->ranks[SECOND]] + larger(lost, gained);
-}
-
 EXPORT int64_t certified_cut(const uint32_t *matches, const uint32_t *others, const double *total, const double *worth,
                              double max_error, int64_t certain, double *of_match, double *of_other, double *result,
                              int64_t n_cells, int64_t n_ranks)
 {
-    int64_t n_matches = 0, n_points = 0, cut = n_cells;
+    int64_t n_matches = 0, n_points = 0, cut = n_cells, fetched = n_cells;
     for (int64_t cell = 0; cell < n_cells; cell++)
         n_matches += matches[cell], n_points += (int64_t)matches[cell] + others[cell];
     Around around = {.lost = 0.0}, *s = &around;
@@ -102,19 +94,20 @@ EXPORT int64_t certified_cut(const uint32_t *matches, const uint32_t *others, co
         s->matches[i] = n_matches, s->ranks[i] = n_points;
     if (n_cells > 0)
         s->matches[FRONT] -= matches[n_cells - 1], s->ranks[FRONT] -= (int64_t)matches[n_cells - 1] + others[n_cells - 1];
+    int64_t rank = n_points;
     double largest = 0.0;
     result[0] = result[1] = 0.0;
     while (cut > 0) {
         int64_t cell = cut - 1, front = cell > 0 ? matches[cell - 1] : 0;
+        for (; fetched > 0 && fetched > cut - AHEAD; fetched--) {
+            rank -= (int64_t)matches[fetched - 1] + others[fetched - 1];
+            __builtin_prefetch(worth + rank);
+            __builtin_prefetch(total + rank);
+        }
         advance(s, front, cell > 0 ? front + others[cell - 1] : 0, worth);
         tie(s, worth, total, of_match + cell, of_other + cell);
-        double inside = crude_error(s, worth), error = inside;
-        if (inside > 0.5 * max_error) {
-            inside = error_inside(s, worth, of_match[cell], of_other[cell]);
-            error = larger(inside, error_before(s, worth));
-        }
-        largest = larger(largest, inside);
-        error = larger(largest, error);
+        largest = larger(largest, error_inside(s, worth, of_match[cell], of_other[cell]));
+        double error = larger(largest, error_before(s, worth));
         if (!(error <= max_error) || s->ranks[FRONT] < certain)
             break;
         result[0] = s->lost;

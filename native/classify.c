@@ -5,12 +5,13 @@
  *
  *   put_in_cells   qkeys -> cells of 16 bits, by two lines with few cells where nothing matters; counts of both statuses.
  *                  No cell is narrower than the tolerance, so points two cells apart are in the right order
- *   find_mixed     where two neighbouring cells hold both statuses their order matters, and their points are listed;
- *                  elsewhere one value for each cell is enough
- *   make_gaps      the listed pivots, sorted by qkey, and the gaps between them; each run of mixed cells begins and ends
- *                  with a gap
- *   find_gaps      the gap of every other listed point: by the pivots of a finer cell, and a look at the next pivots on
- *                  either side. The few that are within tolerance of one, or have not found their gap yet, are left open
+ *   find_mixed     where two neighbouring cells hold both statuses their order matters; elsewhere one value for each cell
+ *                  is enough
+ *   make_gaps      the pivots of mixed cells, sorted by qkey, and the gaps between them; each run of mixed cells begins and
+ *                  ends with a gap. All points of a cell without a pivot within tolerance are in one gap, and again one
+ *                  value is enough
+ *   find_gaps      the gap of every point of the other cells: a look at the next pivots. The few that are within tolerance
+ *                  of one, or have not found their gap yet, are left open
  *   resolve        open points, and pivots within tolerance of them, in the order of their exact distances
  *   scan           far to near, a value for each cell, each gap and each of its pivots
  *   fold           sums: one look-up for each point
@@ -23,10 +24,8 @@
 
 #define SAMPLE 128
 #define FINE 0.3f /* share of the cells that lie where pivots are, at least */
-enum {
-    STRETCH = 256, /* points looked at together */
-    MOST_BITS = 5, /* a cell has up to 32 finer ones, so that few of these hold several pivots */
-};
+#define LEAST 0.5f /* share of the cells that are used, at least */
+enum { STRETCH = 256 }; /* points looked at together */
 
 enum status { OTHER, MATCH };
 
@@ -53,16 +52,18 @@ typedef struct {
     int64_t gap, n_pivots, n_others;
 } Tie;
 
-/* Working arrays of one thread. An item is a point: its qkey, and in the lower half its position or its number. */
+/* Working arrays of one thread. An item is a point: its qkey, and in the lower half its position. */
 typedef struct {
     uint16_t *cell[2];       /* of each point, of two queries: cells of others, of matches, of excluded points */
     double *table[2];        /* value of each cell, of two queries, in the same way */
     uint32_t *counts;        /* by cell; in the same way */
-    uint8_t *mixed;          /* by cell: whether its points are listed; in the same way */
-    int32_t *gap_of;         /* by fine cell: the gap in front of its first pivot */
+    uint8_t *mixed;          /* by cell of both statuses: whether it is mixed, alone or with a neighbour */
+    uint8_t *wanted;         /* by cell, in the same way as the cells of points: whether its points are to be listed */
+    int32_t *gap_of;         /* by mixed cell: the gap in front of its first pivot */
+    int32_t *whole;          /* mixed cells without a pivot within tolerance: all of their points are in one gap */
     Gap *gaps;
-    int32_t *listed, *entry; /* points of mixed cells other than pivots: positions, and gaps or, behind these, ties */
-    int32_t *number;         /* by position: the number in this list, where a point is ambiguous */
+    int32_t *listed;         /* positions of points near pivots */
+    int32_t *entry;          /* by position, where listed: the gap, or behind the gaps a tie */
     uint64_t *items, *spare; /* being sorted: pivots, open points */
     double *value, *of_pivot; /* by gap, and then by tie; of the pivot behind each gap */
     Run *runs;
@@ -73,20 +74,19 @@ typedef struct {
 
 typedef struct {
     const int32_t *qkeys, *excluded; /* excluded: positions that take no part, the query itself or rows of its group */
-    int64_t n, n_excluded, first_match, end_match; /* points, and the slice of matches */
+    int64_t n, n_excluded, first[2], end[2]; /* points; where those of each status are: matches are one slice */
     enum status pivots, others;
     bool by_index;
     int32_t tolerance;
     int64_t n_cells, cut, end_mixed; /* cut: the first cell that is not resolved; end_mixed: behind the last mixed */
-    int bits; /* of the number of fine cells in a cell */
-    int64_t n_listed, n_gaps, n_open, n_ties;
-    Map map; /* to fine cells */
+    int64_t n_listed, n_gaps, n_open, n_ties, n_whole;
+    Map map;
 } Query;
 
 static inline enum status status_of(const Query *query, int64_t position)
 {
     /* One comparison: which side of the slice a point is on cannot be predicted. */
-    return (uint64_t)(position - query->first_match) < (uint64_t)(query->end_match - query->first_match) ? MATCH : OTHER;
+    return (uint64_t)(position - query->first[MATCH]) < (uint64_t)(query->end[MATCH] - query->first[MATCH]) ? MATCH : OTHER;
 }
 
 static inline int64_t position_of(uint64_t item) { return (int64_t)(item & UINT32_MAX); }
@@ -111,12 +111,13 @@ static int64_t lay_out(char *memory, Scratch *s, int64_t n, int64_t n_cells)
         s->table[i] = take(&memory, 2 * n_cells + 1, sizeof(double));
     }
     s->counts = take(&memory, 2 * n_cells + 1, sizeof(uint32_t));
-    s->mixed = take(&memory, 2 * n_cells + 1, sizeof(uint8_t));
-    s->gap_of = take(&memory, n_cells << MOST_BITS, sizeof(int32_t));
+    s->mixed = take(&memory, n_cells, sizeof(uint8_t));
+    s->wanted = take(&memory, 2 * n_cells + 1, sizeof(uint8_t));
+    s->gap_of = take(&memory, n_cells + 1, sizeof(int32_t));
+    s->whole = take(&memory, n_cells + 1, sizeof(int32_t));
     s->gaps = take(&memory, gaps, sizeof(Gap));
     s->listed = take(&memory, n, sizeof(int32_t));
     s->entry = take(&memory, n, sizeof(int32_t));
-    s->number = take(&memory, n, sizeof(int32_t));
     s->items = take(&memory, n + 1, sizeof(uint64_t));
     s->spare = take(&memory, n + 1, sizeof(uint64_t));
     s->value = take(&memory, gaps + pivots, sizeof(double));
@@ -137,7 +138,7 @@ EXPORT int64_t classify_scratch(int64_t n, int64_t n_cells)
 
 /* ------------------------------------------------------------------------------------------------------------- cells */
 
-static inline int32_t fine_cell(const Map *map, int32_t qkey)
+static inline int32_t find_cell(const Map *map, int32_t qkey)
 {
     float key = (float)qkey, a = key * map->slope1 + map->offset1, b = key * map->slope2 + map->offset2;
     float place = a < b ? a : b;
@@ -148,7 +149,7 @@ static inline int32_t fine_cell(const Map *map, int32_t qkey)
 /* Cells are fine as far as pivots reach, by a sample, and coarse beyond: order matters only where both statuses are. */
 static void make_map(Query *query)
 {
-    int64_t step = query->n > SAMPLE ? query->n / SAMPLE : 1, matches = query->end_match - query->first_match;
+    int64_t step = query->n > SAMPLE ? query->n / SAMPLE : 1;
     int32_t nearest = INT32_MAX, farthest = 0, last = 0, second = 0;
     for (int64_t i = step / 2; i < query->n; i += step) {
         int32_t qkey = query->qkeys[i], of_pivot = status_of(query, i) == query->pivots ? qkey : 0;
@@ -157,15 +158,15 @@ static void make_map(Query *query)
         second = of_pivot > last ? last : of_pivot > second ? of_pivot : second;
         last = of_pivot > last ? of_pivot : last;
     }
-    query->bits = 1;
-    while (query->bits < MOST_BITS && query->n_cells << query->bits < 3 * (query->pivots == MATCH ? matches : query->n - matches))
-        query->bits++;
-    float span = farthest - nearest > 64 ? (float)(farthest - nearest) : 64.0f, cells = (float)(query->n_cells << query->bits);
+    float span = farthest - nearest > 64 ? (float)(farthest - nearest) : 64.0f;
     float low = (float)nearest - 0.05f * span, high = (float)farthest + 0.02f * span;
     float bend = fminf(fmaxf((float)second, low + 0.05f * span), high - 0.02f * span);
-    float fine = fmaxf((bend - low) / (high - low), FINE);
+    float reach = (bend - low) / (high - low), fine = fmaxf(reach, FINE);
+    query->n_cells = (int64_t)((float)query->n_cells * fmaxf(reach, LEAST));
+    query->cut = query->n_cells;
+    float cells = (float)query->n_cells;
     /* No steeper than a cell for each tolerance; 200 covers roundings to single precision. */
-    float steepest = (float)(1 << query->bits) / (1.01f * (float)query->tolerance + 200.0f);
+    float steepest = 1.0f / (1.01f * (float)query->tolerance + 200.0f);
     Map *map = &query->map;
     map->slope1 = fminf(fine * cells / (bend - low), steepest);
     map->offset1 = -map->slope1 * low;
@@ -181,7 +182,7 @@ static void count_cells(const Query *query, int64_t start, int64_t stop, enum st
     for (; start < stop; start += STRETCH) {
         int64_t end = start + STRETCH < stop ? start + STRETCH : stop;
         for (int64_t i = start; i < end; i++)
-            cell[i] = (uint16_t)((fine_cell(&map, query->qkeys[i]) >> query->bits) + before);
+            cell[i] = (uint16_t)(find_cell(&map, query->qkeys[i]) + before);
         for (int64_t i = start; i < end; i++)
             counts[cell[i]]++;
     }
@@ -192,9 +193,9 @@ static void put_in_cells(Query *query, uint16_t *cell, uint32_t *counts)
 {
     make_map(query);
     memset(counts, 0, (size_t)(2 * query->n_cells + 1) * sizeof *counts);
-    count_cells(query, 0, query->first_match, OTHER, cell, counts);
-    count_cells(query, query->first_match, query->end_match, MATCH, cell, counts);
-    count_cells(query, query->end_match, query->n, OTHER, cell, counts);
+    count_cells(query, 0, query->first[MATCH], OTHER, cell, counts);
+    count_cells(query, query->first[MATCH], query->end[MATCH], MATCH, cell, counts);
+    count_cells(query, query->end[MATCH], query->n, OTHER, cell, counts);
     for (int64_t e = 0; e < query->n_excluded; e++) {
         counts[cell[query->excluded[e]]]--;
         cell[query->excluded[e]] = (uint16_t)(2 * query->n_cells);
@@ -205,53 +206,42 @@ static void put_in_cells(Query *query, uint16_t *cell, uint32_t *counts)
 static void find_mixed(Query *query, Scratch *s)
 {
     const uint32_t *others = s->counts, *matches = s->counts + query->n_cells;
-    uint8_t *pair = s->mixed + query->n_cells; /* by cell: whether it and the next hold both statuses */
-    memset(s->mixed, 0, (size_t)(2 * query->n_cells + 1));
-    for (int64_t c = 0; c + 1 < query->cut; c++)
-        pair[c] = ((matches[c] | matches[c + 1]) != 0) & ((others[c] | others[c + 1]) != 0);
-    if (query->cut > 0)
-        s->mixed[0] = pair[0] | (matches[0] && others[0]);
-    for (int64_t c = 1; c < query->cut; c++)
-        s->mixed[c] = pair[c - 1] | pair[c];
+    uint8_t *has = s->wanted; /* by cell: a bit for each status */
+    for (int64_t c = 0; c < query->cut; c++)
+        has[c] = (uint8_t)((others[c] > 0) | (matches[c] > 0) << 1);
+    has[query->cut] = 0;
+    for (int64_t c = 0; c < query->cut; c++)
+        s->mixed[c] = (has[c] | has[c + 1]) == 3;
+    for (int64_t c = query->cut - 1; c > 0; c--)
+        s->mixed[c] |= (has[c] | has[c - 1]) == 3;
     for (query->end_mixed = query->cut; query->end_mixed > 0 && !s->mixed[query->end_mixed - 1];)
         query->end_mixed--;
-    memcpy(pair, s->mixed, (size_t)query->cut);
 }
 
 /* --------------------------------------------------------------------------------------------------- pivots and gaps */
 
-/* Whether any of these points may be in a mixed cell. */
-static bool any_mixed(const uint16_t *cell, int64_t count, uint16_t n_cells, uint16_t end_mixed)
+/* Whether any of these cells is one of the `count` from `first` on. */
+static bool any_from(const uint16_t *cell, int64_t n, uint16_t first, uint16_t count)
 {
     uint16_t any = 0;
-    for (int64_t i = 0; i < count; i++)
-        any |= (uint16_t)(cell[i] < n_cells ? cell[i] : cell[i] - n_cells) < end_mixed;
+    for (int64_t i = 0; i < n; i++)
+        any |= (uint16_t)(cell[i] - first) < count;
     return any;
 }
 
-/* List the points of mixed cells among positions start..end-1, at most STRETCH of them; returns how many are listed. */
-static inline int64_t list_points(const Query *query, const uint16_t *cell, int64_t start, int64_t end, uint64_t *items,
-                                  const Scratch *s)
+/* List wanted points of a status among STRETCH of them from position `start` on; returns how many are listed. */
+static inline int64_t list_points(const Query *query, enum status status, const uint16_t *cell, int64_t start,
+                                  uint64_t *items, const Scratch *s)
 {
-    int64_t count = 0;
-    if (!any_mixed(cell + start, end - start, (uint16_t)query->n_cells, (uint16_t)query->end_mixed))
+    int64_t count = 0, first = status * query->n_cells, end = query->end[status];
+    end = start + STRETCH < end ? start + STRETCH : end;
+    if (!any_from(cell + start, end - start, (uint16_t)first, (uint16_t)query->end_mixed))
         return 0;
     for (int64_t i = start; i < end; i++) {
         items[count] = (uint64_t)query->qkeys[i] << 32 | (uint64_t)i;
-        count += s->mixed[cell[i]];
+        count += s->wanted[cell[i]];
     }
     return count;
-}
-
-/* The next stretch of points of one status from `start` on; returns its end, or 0 if there is none. */
-static inline int64_t next_stretch(const Query *query, enum status status, int64_t *start)
-{
-    int64_t stop = status == MATCH ? query->end_match : *start < query->first_match ? query->first_match : query->n;
-    if (status == MATCH && *start < query->first_match)
-        *start = query->first_match;
-    if (status == OTHER && *start >= query->first_match && *start < query->end_match)
-        *start = query->end_match, stop = query->n;
-    return *start >= stop ? 0 : *start + STRETCH < stop ? *start + STRETCH : stop;
 }
 
 static void sort_by_qkey(Scratch *s, int64_t count)
@@ -272,66 +262,97 @@ static void make_run(const uint64_t *pivots, int64_t first, int64_t end, Scratch
     s->gaps[end] = (Gap){lower, INT32_MAX, 0, -1};
 }
 
-/* List the pivots of mixed cells, near to far, and the gaps between them, by fine cell. */
+/* List the pivots of mixed cells, near to far; returns how many there are. */
+static int64_t list_pivots(const Query *query, const uint16_t *cell, Scratch *s)
+{
+    int64_t count = 0;
+    memset(s->wanted, 0, (size_t)(2 * query->n_cells + 1));
+    memcpy(s->wanted + query->pivots * query->n_cells, s->mixed, (size_t)query->end_mixed);
+    for (int64_t start = query->first[query->pivots]; start < query->end[query->pivots]; start += STRETCH)
+        count += list_points(query, query->pivots, cell, start, s->items + count, s);
+    sort_by_qkey(s, count);
+    memset(s->wanted + query->pivots * query->n_cells, 0, (size_t)query->end_mixed);
+    return count;
+}
+
+/* Want the other points of mixed cells that may be within tolerance of a pivot. */
+static void want_near(const Query *query, int64_t n_pivots, const uint32_t *of_pivots, uint8_t *near, const Scratch *s)
+{
+    const Map map = query->map;
+    for (int64_t start = 0; start < n_pivots; start += STRETCH) {
+        uint16_t first[STRETCH], last[STRETCH];
+        int64_t count = n_pivots - start < STRETCH ? n_pivots - start : STRETCH;
+        for (int64_t i = 0; i < count; i++) {
+            first[i] = (uint16_t)find_cell(&map, qkey_of(s->items[start + i]) - query->tolerance);
+            last[i] = (uint16_t)find_cell(&map, qkey_of(s->items[start + i]) + query->tolerance);
+        }
+        for (int64_t i = 0; i < count; i++)
+            near[first[i]] = near[last[i]] = 1;
+    }
+    for (int64_t c = 0; c < query->end_mixed; c++)
+        near[c] = (near[c] | (of_pivots[c] > 0)) & s->mixed[c];
+    memset(near + query->end_mixed, 0, (size_t)(query->n_cells - query->end_mixed));
+}
+
+/* The gaps between the pivots of mixed cells, by cell; and what other cells have in them. */
 static void make_gaps(Query *query, const uint16_t *cell, Scratch *s)
 {
-    int64_t n_pivots = 0, first = 0, gap = 0;
-    for (int64_t start = 0, end; (end = next_stretch(query, query->pivots, &start)); start = end)
-        n_pivots += list_points(query, cell, start, end, s->items + n_pivots, s);
-    sort_by_qkey(s, n_pivots);
-    memset(s->gap_of, 0, (size_t)(query->end_mixed << query->bits) * sizeof *s->gap_of);
-    for (int64_t i = 0; i < n_pivots; i++)
-        s->gap_of[fine_cell(&query->map, qkey_of(s->items[i]))]++;
+    const uint32_t *of_pivots = s->counts + query->pivots * query->n_cells;
+    const uint32_t *of_others = s->counts + query->others * query->n_cells;
+    uint8_t *near = s->wanted + query->others * query->n_cells;
+    int64_t first = 0, gap = 0;
+    want_near(query, list_pivots(query, cell, s), of_pivots, near, s);
     const uint64_t *pivots = s->items;
     for (int64_t c = 0; c < query->end_mixed; c++) {
-        int32_t *gap_of = s->gap_of + (c << query->bits);
-        for (int f = 0; f < 1 << query->bits && s->mixed[c]; f++) {
-            int32_t count = gap_of[f];
-            gap_of[f] = (int32_t)gap;
-            gap += count;
-        }
-        if (s->mixed[c] && (c + 1 == query->end_mixed || !s->mixed[c + 1])) {
+        if (!s->mixed[c])
+            continue;
+        s->gap_of[c] = (int32_t)gap;
+        s->whole[query->n_whole] = (int32_t)c;
+        query->n_whole += !near[c];
+        gap += of_pivots[c];
+        if (c + 1 == query->end_mixed || !s->mixed[c + 1]) {
             make_run(pivots, first, gap, s);
             pivots += gap - first;
             first = ++gap;
         }
     }
+    for (int64_t i = 0; i < query->n_whole; i++)
+        s->gaps[s->gap_of[s->whole[i]]].count += of_others[s->whole[i]];
     query->n_gaps = gap;
 }
 
-/* The gaps of some points. Two steps over the pivots of a fine cell are enough for most. Short loops keep many look-ups
+/* The gaps of some points. Two steps over the pivots of a cell are enough for most. Short loops keep many look-ups
  * under way. */
-static inline void look_up(Query *query, const uint64_t *items, int64_t count, Scratch *s)
+static inline void look_up(Query *query, const uint64_t *items, int64_t count, const uint16_t *cell, Scratch *s)
 {
-    const Map map = query->map;
-    int32_t found[STRETCH], *entry = s->entry + query->n_listed, *listed = s->listed + query->n_listed;
-    int64_t tolerance = query->tolerance, n_open = query->n_open;
+    int32_t found[STRETCH], *listed = s->listed + query->n_listed;
+    int64_t tolerance = query->tolerance, n_open = query->n_open, before = query->others * query->n_cells;
     for (int64_t i = 0; i < count; i++)
-        found[i] = s->gap_of[fine_cell(&map, qkey_of(items[i]))];
+        found[i] = s->gap_of[cell[position_of(items[i])] - before];
     for (int64_t i = 0; i < count; i++)
         found[i] += s->gaps[found[i]].upper < qkey_of(items[i]);
     for (int64_t i = 0; i < count; i++)
         found[i] += s->gaps[found[i]].upper < qkey_of(items[i]);
     for (int64_t i = 0; i < count; i++) {
         Gap *gap = s->gaps + found[i];
-        int64_t qkey = qkey_of(items[i]);
+        int64_t qkey = qkey_of(items[i]), position = position_of(items[i]);
         bool open = (gap->lower + tolerance >= qkey) | (gap->upper - tolerance <= qkey);
-        s->items[n_open] = (uint64_t)qkey << 32 | (uint64_t)(query->n_listed + i);
+        s->items[n_open] = items[i];
         n_open += open;
         gap->count += !open;
-        entry[i] = found[i];
-        listed[i] = (int32_t)position_of(items[i]);
+        s->entry[position] = found[i];
+        listed[i] = (int32_t)position;
     }
     query->n_open = n_open;
     query->n_listed += count;
 }
 
-/* The gaps of all other points of mixed cells. */
+/* The gaps of the points near pivots. */
 static void find_gaps(Query *query, const uint16_t *cell, Scratch *s)
 {
     uint64_t items[STRETCH];
-    for (int64_t start = 0, end; (end = next_stretch(query, query->others, &start)); start = end)
-        look_up(query, items, list_points(query, cell, start, end, items, s), s);
+    for (int64_t start = query->first[query->others]; start < query->end[query->others]; start += STRETCH)
+        look_up(query, items, list_points(query, query->others, cell, start, items, s), cell, s);
 }
 
 /* ------------------------------------------------------------------------------------------------- ambiguous points */
@@ -343,7 +364,7 @@ static int64_t find_runs(Query *query, Scratch *s)
     int64_t n_runs = 0, ambiguous = 0, low = 0, high = -1, tolerance = query->tolerance;
     Run run = {0, 0, 0, 0};
     for (int64_t i = 0; i < query->n_open; i++) {
-        int64_t number = position_of(s->items[i]), qkey = qkey_of(s->items[i]), gap = s->entry[number];
+        int64_t position = position_of(s->items[i]), qkey = qkey_of(s->items[i]), gap = s->entry[position];
         for (gap = gap <= high ? low : gap; s->gaps[gap].lower >= qkey - tolerance;)
             gap--;
         while (s->gaps[gap].upper < qkey - tolerance)
@@ -353,7 +374,7 @@ static int64_t find_runs(Query *query, Scratch *s)
         while (s->gaps[high].upper <= qkey + tolerance)
             high++;
         if (low == high) {
-            s->entry[number] = (int32_t)gap;
+            s->entry[position] = (int32_t)gap;
             s->gaps[gap].count++;
             continue;
         }
@@ -381,7 +402,7 @@ static void order_run(Query *query, Run run, const int32_t *place_of, int32_t *r
             if (status_of(query, position) == query->pivots) {
                 s->gaps[gap++].behind = position;
             } else {
-                s->entry[s->number[position]] = (int32_t)(tied ? query->n_gaps + query->n_ties : gap);
+                s->entry[position] = (int32_t)(tied ? query->n_gaps + query->n_ties : gap);
                 s->gaps[gap].count += !tied;
             }
         }
@@ -390,22 +411,19 @@ static void order_run(Query *query, Run run, const int32_t *place_of, int32_t *r
     }
 }
 
-/* Put open points in the order of exact distances, where it matters; returns how many distances were taken. */
-static int64_t resolve(Query *query, Source *source, const int32_t *row_of, const int32_t *place_of, Scratch *s)
+/* Put open points in the order of exact distances, where it matters; returns how many were taken, or -1 if they fail. */
+static int64_t resolve(Query *query, const Source *source, int64_t number, const int32_t *row_of, const int32_t *place_of, Scratch *s)
 {
     sort_by_qkey(s, query->n_open);
     int64_t n_runs = find_runs(query, s), count = 0, done = 0;
     for (Run *run = s->runs; run < s->runs + n_runs; run++) {
         for (int64_t gap = run->first; gap < run->end; gap++)
             s->rows[count++] = row_of[s->gaps[gap].behind];
-        for (int64_t i = run->start; i < run->stop; i++) {
-            int64_t number = position_of(s->items[i]);
-            s->number[s->listed[number]] = (int32_t)number;
-            s->rows[count++] = row_of[s->listed[number]];
-        }
+        for (int64_t i = run->start; i < run->stop; i++)
+            s->rows[count++] = row_of[position_of(s->items[i])];
     }
-    if (count > 0)
-        exact_distances(source, s->rows, s->exact, query->n, count);
+    if (count > 0 && !exact_keys(source, number, s->rows, s->exact, count))
+        return -1;
     for (Run *run = s->runs; run < s->runs + n_runs; run++) {
         order_run(query, *run, place_of, s->rows + done, s->exact + done, s);
         done += run->end - run->first + run->stop - run->start;
@@ -436,26 +454,19 @@ static inline void end_run(Scan *scan)
     scan->run_end = 0;
 }
 
-/* The value of the next `count` points, all of them matches. */
-static inline double next_matches(Scan *scan, int64_t count)
+/* The value of the next `count` points, all of one status. */
+static inline double next_points(Scan *scan, enum status status, int64_t count)
 {
-    if (!scan->run_end) {
+    if (status == OTHER)
+        end_run(scan);
+    else if (!scan->run_end) {
         scan->run_end = scan->position;
         scan->shared = scan->worth[scan->position] - scan->lost + scan->for_match;
     }
-    if (scan->one_by_one)
-        for (int64_t i = 0; i < count; i++)
-            scan->lost += scan->loss[scan->position - i];
+    for (int64_t i = 0; status == MATCH && scan->one_by_one && i < count; i++)
+        scan->lost += scan->loss[scan->position - i];
     scan->position -= count;
-    return scan->shared;
-}
-
-/* The value of the next `count` points, none of them a match. */
-static inline double next_others(Scan *scan, int64_t count)
-{
-    end_run(scan);
-    scan->position -= count;
-    return scan->for_other - scan->lost;
+    return status == MATCH ? scan->shared : scan->for_other - scan->lost;
 }
 
 /* Values of a match and of another point among the next `size` points, which are tied and of both statuses. */
@@ -473,11 +484,6 @@ static inline void next_ties(Scan *scan, int64_t size, int64_t matches, double o
     of[OTHER] = -share * inner - scan->lost + scan->for_other;
     scan->lost += share / count * (scan->worth[start] - scan->worth[scan->position]);
     scan->position = start;
-}
-
-static inline double next_points(Scan *scan, enum status status, int64_t count)
-{
-    return status == MATCH ? next_matches(scan, count) : next_others(scan, count);
 }
 
 /* Values of the gaps and pivots of a run of mixed cells, far to near, from the gap in front of `end`; returns the first gap. */
@@ -505,21 +511,21 @@ static int64_t scan_gaps(Scan *scan, Query *query, int64_t end, Scratch *s)
 /* Values of all cells before the cut and of everything listed, far to near. */
 static void scan_cells(Scan *scan, Query *query, double *table, Scratch *s)
 {
-    const uint32_t *others = s->counts, *matches = s->counts + query->n_cells;
-    double *of_other = table, *of_match = table + query->n_cells;
-    int64_t gap = query->n_gaps;
-    of_match[query->n_cells] = 0.0; /* of excluded points */
+    int64_t gap = query->n_gaps, n_cells = query->n_cells;
+    table[2 * n_cells] = 0.0; /* of excluded points */
     for (int64_t c = query->cut - 1; c >= 0; c--) {
-        of_match[c] = of_other[c] = 0.0;
+        enum status status = s->counts[n_cells + c] ? MATCH : OTHER;
+        uint32_t count = s->counts[status * n_cells + c];
+        table[c] = table[n_cells + c] = 0.0;
         if (s->mixed[c]) { /* its points are listed, with those of mixed neighbours */
             if (c == 0 || !s->mixed[c - 1])
                 gap = scan_gaps(scan, query, gap, s);
-        } else if (matches[c]) {
-            of_match[c] = next_matches(scan, matches[c]);
-        } else if (others[c]) {
-            of_other[c] = next_others(scan, others[c]);
+        } else if (count) {
+            table[status * n_cells + c] = next_points(scan, status, count);
         }
     }
+    for (int64_t i = 0; i < query->n_whole; i++)
+        table[query->others * n_cells + s->whole[i]] = s->value[s->gap_of[s->whole[i]]];
 }
 
 /* ------------------------------------------------------------------------------------------------------ one query, sums */
@@ -565,13 +571,13 @@ ONE_BY_ONE static void fold(double *restrict out, const Scratch *s, int64_t n, b
 static void fold_listed(double *restrict out, double weight, const Query *query, const Scratch *s)
 {
     for (int64_t i = 0; i < query->n_listed; i++)
-        out[s->listed[i]] += weight * s->value[s->entry[i]];
+        out[s->listed[i]] += weight * s->value[s->entry[s->listed[i]]];
     for (int64_t gap = 0; gap < query->n_gaps; gap++)
         if (s->gaps[gap].behind >= 0)
             out[s->gaps[gap].behind] += weight * s->of_pivot[gap];
 }
 
-/* A block of queries. `total` gets weight * value added, query after query; or `values`, where given, each query's values.
+/* A block of queries. `total` gets weight * value added, query after query.
  * Points stand in the order of their classes: class c holds the positions starts[c] to starts[c + 1] - 1, row_of gives
  * the row of a position and place_of the position of a row. Labels are classes, or -1 if no training point has them.
  * A row of `excluded` has the positions that take no part in the game of a query, equally many for all queries of a
@@ -583,38 +589,38 @@ EXPORT int64_t classify_block(const int32_t *qkeys, const int32_t *tolerances, c
                               const int64_t *starts, const int32_t *row_of, const int32_t *place_of, const double *worth,
                               const double *loss, const double *cumulative, double max_error, int64_t certain,
                               int32_t by_index, int64_t n_cells, const double *queries, const void *points, int32_t type,
-                              const double *given, callback ask, double *total, double *values, double *errors,
-                              char *memory, int64_t n_queries, int64_t stride, int64_t n_excluded, int64_t n_starts,
+                              const double *given, callback ask, double *total, double *errors, char *memory,
+                              int64_t n_queries, int64_t stride, int64_t n_excluded, int64_t n_starts,
                               int64_t n, int64_t n_ranks, int64_t width, int64_t n_rows, int64_t n_memory)
 {
-    (void)n_starts, (void)n_ranks, (void)n_rows, (void)n_memory;
+    (void)n_starts, (void)n_ranks, (void)n_memory;
+    Source source = {queries, points, type, given, ask, width, n_rows, n};
     Scratch s;
     int64_t taken = 0;
     lay_out(memory + (64 - (uintptr_t)memory % 64) % 64, &s, n, n_cells);
     for (int64_t q = 0; q < n_queries; q++) {
-        int number = values ? 0 : (int)(q & 1);
-        double *table = s.table[number], *out = values ? memset(values + q * n, 0, (size_t)n * sizeof *values) : total;
+        int number = (int)(q & 1);
+        double *table = s.table[number];
         int64_t first = labels[q] < 0 ? 0 : starts[labels[q]], end = labels[q] < 0 ? 0 : starts[labels[q] + 1];
         bool few = 2 * (end - first) <= n; /* matches are the rarer status */
-        Query query = {qkeys + q * stride, excluded + q * n_excluded, n, n_excluded, first, end, few ? MATCH : OTHER,
-                       few ? OTHER : MATCH, by_index, tolerances[q], n_cells, .cut = n_cells};
-        Source source = {points, type, width, queries ? queries + q * width : NULL, given ? given + q * n : NULL, ask, q, false};
+        Query query = {qkeys + q * stride, excluded + q * n_excluded, n, n_excluded, {0, first}, {n, end}, few ? MATCH : OTHER,
+                       few ? OTHER : MATCH, by_index, tolerances[q], n_cells, .cut = 0};
         Scan scan = {worth, loss, constants[2 * q], constants[2 * q + 1], few, .position = n - n_excluded};
         put_in_cells(&query, s.cell[number], s.counts);
         errors[q] = max_error > 0.0 ? cut_cells(&scan, &query, max_error, certain, cumulative, table, &s) : 0.0;
         find_mixed(&query, &s);
         make_gaps(&query, s.cell[number], &s);
         find_gaps(&query, s.cell[number], &s);
-        taken += resolve(&query, &source, row_of, place_of, &s);
-        if (source.failed)
+        int64_t count = resolve(&query, &source, q, row_of, place_of, &s);
+        if (count < 0)
             return -1;
+        taken += count;
         scan_cells(&scan, &query, table, &s);
-        double weight = values ? 1.0 : weights[q];
-        for (int64_t c = 0; c < 2 * n_cells; c++)
-            table[c] *= weight;
-        if (number == 1 || values || q + 1 == n_queries)
-            fold(out, &s, n, number == 1);
-        fold_listed(out, weight, &query, &s);
+        for (int64_t c = 0; c < 2 * query.n_cells; c++)
+            table[c] *= weights[q];
+        if (number == 1 || q + 1 == n_queries)
+            fold(total, &s, n, number == 1);
+        fold_listed(total, weights[q], &query, &s);
     }
     return taken;
 }

@@ -107,15 +107,13 @@ void sum_rows(const double *query, const char *points, int32_t type, const int32
         out[i] = rows[i] < 0 || rows[i] >= n ? INFINITY : out[i];
 }
 
-void exact_distances(Source *source, const int32_t *rows, double *out, int64_t n, int64_t k)
+bool exact_keys(const Source *s, int64_t query, const int32_t *rows, double *out, int64_t k)
 {
-    if (source->points)
-        sum_rows(source->query, source->points, source->type, rows, false, out, source->width, n, k);
-    else if (source->given)
-        for (int64_t i = 0; i < k; i++)
-            out[i] = source->given[rows[i]];
-    else if (source->ask(source->number, k, rows, out))
-        source->failed = true;
+    if (s->points)
+        sum_rows(s->queries + query * s->width, s->points, s->type, rows, false, out, s->width, s->n_points, k);
+    for (int64_t i = 0; s->given && i < k; i++)
+        out[i] = s->given[query * s->n_given + rows[i]];
+    return s->points || s->given || s->ask(query, k, rows, out) == 0;
 }
 
 /* A list of rows for each query. */

@@ -14,29 +14,20 @@ enum { OUTSIDE, MATCH, OTHER }; /* marks of a point */
 enum { GROUPS = 8, BLOCK = 32, STRETCH = 1024 }; /* groups per neighbour whose minima are taken; qkeys looked at together */
 static const uint32_t MIX_ROW = 0x9E3779B1u, UNMIX_ROW = 0x0E8B2F51u, MIX_QUERY = 0x85EBCA77u, SIGN = 0x80000000u;
 
-static int32_t count_up_to(const int32_t *numbers, int64_t n, int64_t limit)
-{
-    int32_t count = 0;
-    for (int64_t i = 0; i < n; i++)
-        count += numbers[i] <= (int32_t)limit;
-    return count;
-}
-
 /* By bisection: each step is one vectorised pass, and no order of the numbers is a bad one. */
 static int64_t kth_smallest(const int32_t *numbers, int64_t n, int64_t k)
 {
-    int32_t least = INT32_MAX, most = INT32_MIN;
+    int32_t low = INT32_MAX, high = INT32_MIN;
     for (int64_t i = 0; i < n; i++) {
-        least = numbers[i] < least ? numbers[i] : least;
-        most = numbers[i] > most ? numbers[i] : most;
+        low = numbers[i] < low ? numbers[i] : low;
+        high = numbers[i] > high ? numbers[i] : high;
     }
-    int64_t low = least, high = most;
     while (low < high) {
-        int64_t middle = low + ((high - low) >> 1);
-        if (count_up_to(numbers, n, middle) >= k)
-            high = middle;
-        else
-            low = middle + 1;
+        int32_t count = 0, middle = (int32_t)(((int64_t)low + high) >> 1);
+        for (int64_t i = 0; i < n; i++)
+            count += numbers[i] <= middle;
+        low = count >= k ? low : middle + 1;
+        high = count >= k ? middle : high;
     }
     return low;
 }
@@ -107,15 +98,14 @@ EXPORT void nearest_lists(const int32_t *qkeys, const int32_t *tolerances, const
                           double *exact, int64_t n_queries, int64_t stride, int64_t n_excluded, int64_t n, int64_t width, int64_t n_points,
                           int64_t size)
 {
+    Source source = {queries, points, type, given, ask, width, n_points, n};
     uint32_t mix = hashed ? MIX_ROW : 1, unmix = hashed ? UNMIX_ROW : 1;
     for (int64_t q = 0; q < n_queries; q++, rows += size, keys += size) {
-        Source source = {points, type, width, queries ? queries + q * width : NULL, given ? given + q * n : NULL, ask, q, false};
         const int32_t *own = qkeys + q * stride;
         int64_t wanted = size + (n_excluded ? n_excluded : 1); /* excluded points may be among the nearest */
         int64_t bound = bound_of_kth(own, n, wanted < n ? wanted : n, near);
         int64_t count = list_between(own, n, INT32_MIN, bound + tolerances[q], excluded + q * n_excluded, n_excluded, row_of, near);
-        exact_distances(&source, near, exact, points ? n_points : n, count);
-        if (source.failed)
+        if (!exact_keys(&source, q, near, exact, count))
             return;
         uint32_t mixed = hashed ? (uint32_t)(first + q) * MIX_QUERY ^ SIGN : 0; /* signed, in the order of the hashes */
         for (int64_t i = 0; i < count; i++)
@@ -128,12 +118,6 @@ EXPORT void nearest_lists(const int32_t *qkeys, const int32_t *tolerances, const
     }
 }
 
-/* The same for one query, without any excluded. */
-EXPORT int64_t near_rows(const int32_t *qkeys, int64_t low, int64_t high, int32_t *rows, int64_t n)
-{
-    return list_between(qkeys, n, low, high, NULL, 0, NULL, rows);
-}
-
 /* Which points are within the radius of a query, and how many of them have its label. Qkeys below `sure` are inside,
  * those above `possible` are not, and exact keys up to `largest` decide between them. */
 EXPORT void mark_votes(const int32_t *qkeys, const int32_t *sure, const int32_t *possible, const int32_t *excluded,
@@ -142,12 +126,11 @@ EXPORT void mark_votes(const int32_t *qkeys, const int32_t *sure, const int32_t 
                        double *exact, uint8_t *marks, int64_t *counts, int64_t n_queries, int64_t n, int64_t n_excluded,
                        int64_t width, int64_t n_points)
 {
+    Source source = {queries, points, type, given, ask, width, n_points, n};
     for (int64_t q = 0; q < n_queries; q++, qkeys += n, marks += n, excluded += n_excluded) {
-        Source source = {points, type, width, queries ? queries + q * width : NULL, given ? given + q * n : NULL, ask, q, false};
         int32_t limit = sure[q], label = of_query[q];
         int64_t n_open = list_between(qkeys, n, limit, possible[q], NULL, 0, NULL, near);
-        exact_distances(&source, near, exact, points ? n_points : n, n_open);
-        if (source.failed)
+        if (!exact_keys(&source, q, near, exact, n_open))
             return;
         int32_t votes = 0, matches = 0;
         for (int64_t i = 0; i < n; i++) {

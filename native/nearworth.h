@@ -33,19 +33,19 @@ typedef int32_t (*callback)(int64_t query, int64_t n_rows, const int32_t *rows, 
 void sum_rows(const double *query, const char *points, int32_t type, const int32_t *rows, bool product, double *out,
               int64_t width, int64_t n, int64_t k);
 
-/* Where the exact keys of one query come from: points in memory, a row of given keys, or a function of the caller. */
+/* Where the exact keys of a block of queries come from: points in memory, a row of given keys for each query, or a function
+ * of the caller. */
 typedef struct {
+    const double *queries;
     const void *points;
     int32_t type;
-    int64_t width;
-    const double *query, *given;
+    const double *given;
     callback ask;
-    int64_t number;
-    bool failed;
+    int64_t width, n_points, n_given; /* n_given: keys of a query */
 } Source;
 
-/* Exact keys of k chosen of n rows. */
-void exact_distances(Source *source, const int32_t *rows, double *out, int64_t n, int64_t k);
+/* Exact keys of one query and k chosen rows; returns whether they could be had. */
+bool exact_keys(const Source *source, int64_t query, const int32_t *rows, double *out, int64_t k);
 
 /* Items in the order of their bits from `shift` on; equal ones keep theirs. Returns where they are: `items` or `spare`. */
 uint64_t *sort_items(uint64_t *items, uint64_t *spare, int64_t n, int shift);

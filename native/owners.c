@@ -197,6 +197,7 @@ EXPORT void value_owners(int32_t *qkeys, const int32_t *tolerances, const int32_
                          int64_t n_excluded, int64_t n, int64_t width, int64_t n_points, int64_t n_nodes,
                          int64_t n_owners, int64_t n_space)
 {
+    Source source = {queries, points, type, given, ask, width, n_points, n};
     int64_t factors = k + n_owners + 1;
     Game g = {k, n_owners, n_nodes, k * n_nodes, t, weights, binomial, .before = space};
     g.laws = g.before + factors * g.size, g.after = g.laws + factors * g.size, g.next = g.after + g.size;
@@ -204,11 +205,9 @@ EXPORT void value_owners(int32_t *qkeys, const int32_t *tolerances, const int32_
     g.factors = (Factor *)(g.matches + n_owners), g.nearer = (int32_t *)(g.factors + factors);
     g.tied = g.nearer + n_owners, g.factor_of = g.tied + n_owners;
     for (int64_t q = 0; q < n_queries && n_space >= owners_space(k, n_owners, n_nodes); q++) {
-        Source source = {points, type, width, queries ? queries + q * width : NULL, given ? given + q * n : NULL, ask, q, false};
         int64_t count = list_candidates(&g, qkeys + q * stride, tolerances[q], excluded + q * n_excluded, n_excluded, starts,
                                         row_of, near);
-        exact_distances(&source, near, exact, points ? n_points : n, count);
-        if (source.failed)
+        if (!exact_keys(&source, q, near, exact, count))
             return;
         sort_pairs(exact, near, count);
         g.values = memset(values + q * n_owners, 0, (size_t)n_owners * sizeof *values);

@@ -124,8 +124,8 @@ static void write_qkeys(const Product *p, const int32_t *made, int64_t first, in
 #define NAME(WORD) WORD##_double
 #include "product_tile.h"
 
-/* qkeys of a block of queries with some rows: the number of row rows[i], whose squared length minus a level is norms[i],
- * goes to place places[i] of each query, or to i. `factors` are queries, centred and multiplied by -2. */
+/* qkeys of a block of queries with some rows: the number of row rows[i] goes to place places[i] of each query, or to i.
+ * `norms` are the squared lengths of all rows minus a level, `factors` are queries, centred and multiplied by -2. */
 EXPORT void product_qkeys(const void *points, int32_t type, const int32_t *rows, const int32_t *places,
                           const double *norms, const double *centre, const double *factors, const double *scales,
                           const double *offsets, int32_t single, double *space, int32_t *qkeys, int64_t n_points,

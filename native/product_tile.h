@@ -16,15 +16,17 @@ static void NAME(pack_queries)(const Product *p, const double *factors, REAL *pa
 static void NAME(read_centred)(const Product *p, int64_t number, int64_t column, int64_t count, REAL *restrict out)
 {
     const double *restrict centre = p->centre + column;
-    double row[COLUMNS];
-    if (number >= p->n_rows) {
+    const void *numbers = number < p->n_rows ? find_row(p, number, column) : NULL;
+    double converted[COLUMNS];
+    if (!numbers) {
         memset(out, 0, (size_t)count * sizeof *out);
     } else if (p->type == F4) {
-        const float *restrict numbers = find_row(p, number, column);
         for (int64_t j = 0; j < count; j++)
-            out[j] = (REAL)numbers[j] - (REAL)centre[j];
+            out[j] = (REAL)((const float *)numbers)[j] - (REAL)centre[j];
     } else {
-        read_numbers(find_row(p, number, column), p->type, count, row);
+        const double *restrict row = p->type == F8 ? numbers : converted;
+        if (p->type != F8)
+            read_numbers(numbers, p->type, count, converted);
         for (int64_t j = 0; j < count; j++)
             out[j] = (REAL)(row[j] - centre[j]);
     }
@@ -107,7 +109,7 @@ static void NAME(multiply)(const Product *p, const double *factors, REAL *space)
         }
         int64_t count = p->n_rows - first < ROWS ? p->n_rows - first : ROWS;
         for (int64_t i = 0; i < count; i++)
-            NAME(quantise)(sums + i * pitch, (REAL)p->norms[first + i], scales, offsets, pitch, made + i * pitch);
+            NAME(quantise)(sums + i * pitch, (REAL)p->norms[p->rows[first + i]], scales, offsets, pitch, made + i * pitch);
         write_qkeys(p, made, first, count);
     }
 }

@@ -126,14 +126,14 @@ static void value_ranks(const struct game *game, const struct ranked *ranked)
     }
 }
 
-/* Values of a block of queries with exact keys, one row each. Points whose key is NaN
- * take no part; all queries of a block have equally many players. Values go to `values`, or with their weights to
- * `total`, in the order of the queries. `correction` is NULL for the original utility; `order` and `first` stay as they are for the last query. */
-EXPORT void value_regression(const double *keys, const double *targets, const double *query_targets,
-                             const double *weights, int32_t by_index, const double *worth,
-                             const double *loss, const double *pair_worth, const double *pair_loss, double votes,
-                             const double *correction, double *total, double *values, uint64_t *items, uint64_t *spare,
-                             int32_t *order, uint8_t *first, int64_t n_queries, int64_t n, int64_t n_players)
+/* Values of a block of queries with exact keys, one row each. Points whose key is NaN take no part; all queries of a block
+ * have equally many players. `total` gets weight * value added, query after query. `correction` is NULL for the original
+ * utility; `order` and `first` stay as they are for the last query. */
+EXPORT void value_regression(const double *keys, const double *targets, const double *query_targets, const double *weights,
+                             int32_t by_index, const double *worth, const double *loss, const double *pair_worth,
+                             const double *pair_loss, double votes, const double *correction, double *total,
+                             uint64_t *items, uint64_t *spare, int32_t *order, uint8_t *first, int64_t n_queries,
+                             int64_t n, int64_t n_players)
 {
     struct game game = {worth, loss, pair_worth, pair_loss, 1.0 / votes, 2.0 / (votes * votes)};
     for (int64_t q = 0; q < n_queries; q++) {
@@ -141,8 +141,7 @@ EXPORT void value_regression(const double *keys, const double *targets, const do
         struct ranked ranked = {.order = order, .first = first, .n = present < n_players ? present : n_players};
         ranked.x = (double *)items, ranked.before = (double *)spare; /* no longer needed for the order */
         ranked.shift = correction ? 0.0 : 2.0 * votes * query_targets[q];
-        ranked.weight = values ? 1.0 : weights[q];
-        ranked.sums = values ? memset(values + q * n, 0, (size_t)n * sizeof *values) : total;
+        ranked.weight = weights[q], ranked.sums = total;
         gather(&ranked, targets, query_targets[q], correction);
         value_ranks(&game, &ranked);
     }

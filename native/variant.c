@@ -11,8 +11,9 @@ enum { YMM = 0x6, ZMM = 0xe6 }; /* registers that the system saves when it switc
 
 static bool has(uint32_t word, uint32_t bits) { return (word & bits) == bits; }
 
-/* __builtin_cpu_supports says the same, but not every compiler has the library behind it. */
-static int32_t best_variant(void)
+/* The best variant that this processor can run: baseline, avx2, avx512. Python asks the baseline.
+ * __builtin_cpu_supports says the same, but not every compiler has the library behind it. */
+EXPORT int32_t instruction_set(void)
 {
     uint32_t a, b, c, d, saved, high;
     if (!__get_cpuid(1, &a, &b, &c, &d) || !has(c, FMA | XGETBV | AVX))
@@ -23,14 +24,8 @@ static int32_t best_variant(void)
     return has(b, F | DQ | BW | VL) && has(saved, ZMM) ? 2 : 1;
 }
 #else
-static int32_t best_variant(void) { return 0; }
+EXPORT int32_t instruction_set(void) { return 0; }
 #endif
-
-/* The best variant that this processor can run: baseline, avx2, avx512. Python asks the baseline. */
-EXPORT int32_t instruction_set(void)
-{
-    return best_variant();
-}
 
 /* Checksum of the declarations in native.py for which the library was compiled (hatch_build.py has it). */
 EXPORT uint32_t declarations(void)

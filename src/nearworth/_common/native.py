@@ -41,15 +41,15 @@ instruction_set() -> i4
 # product.c
 product_roundings(width:i8) -> i8
 product_space(n_queries:i8 width:i8) -> i8
-product_qkeys(points:any[n,d] rows:i4[m] places:i4?[m] norms:f8[m] centre:f8[d] factors:f8[q,d] scales:f8[q]
+product_qkeys(points:any[n,d] rows:i4[m] places:i4?[m] norms:f8[n] centre:f8[d] factors:f8[q,d] scales:f8[q]
     offsets:f8[q] single:i4 space:f8[w]! qkeys:i4[q,s]!)
 
 # classify.c
 classify_scratch(n:i8 n_cells:i8) -> i8
 classify_block(qkeys:i4[q,s] tolerances:i4[q] labels:i4[q] excluded:i4[q,e] constants:f8[q,2] weights:f8[q] starts:i8[c]
     row_of:i4[n] place_of:i4[n] worth:f8[r] loss:f8[r-1] cumulative:f8[r-1] max_error:f8 certain:i8 by_index:i4
-    n_cells:i8 queries:f8?[q,d] points:any?[m,d] given:f8?[q,n] ask:function? total:f8?[n]! values:f8?[q,n]!
-    errors:f8[q]! memory:u1[b]!) -> i8
+    n_cells:i8 queries:f8?[q,d] points:any?[m,d] given:f8?[q,n] ask:function? total:f8[n]! errors:f8[q]!
+    memory:u1[b]!) -> i8
 
 # distances.c
 listed_pairs(queries:f8[q,d] points:any[n,d] rows:i4[q,k] product:i4 out:f8[q,k]!)
@@ -67,7 +67,6 @@ hash_numbers(numbers:any[n] start:i8 keys:u8[2,b] sums:u8[c,2]!)
 # nearest.c
 nearest_lists(qkeys:i4[q,s] tolerances:i4[q] excluded:i4[q,e] row_of:i4[n] queries:f8?[q,d] points:any?[m,d]
     given:f8?[q,n] ask:function? first:i8 hashed:i4 least:i8 rows:i4[q,k]! keys:f8[q,k]! near:i4[n]! exact:f8[n]!)
-near_rows(qkeys:i4[n] low:i8 high:i8 rows:i4[n]!) -> i8
 mark_votes(qkeys:i4[q,n] sure:i4[q] possible:i4[q] excluded:i4[q,e] labels:i4[n] of_query:i4[q]
     queries:f8?[q,d] points:any?[m,d] given:f8?[q,n] ask:function? largest:f8 near:i4[n]! exact:f8[n]! marks:u1[q,n]!
     counts:i8[q,2]!)
@@ -81,7 +80,7 @@ value_owners(qkeys:i4[q,s]! tolerances:i4[q] labels:i4[q] excluded:i4[q,e] start
 
 # regression.c
 value_regression(keys:f8[q,n] targets:f8[n] query_targets:f8[q] weights:f8[q] by_index:i4 worth:f8[m] loss:f8[m]
-    pair_worth:f8[m] pair_loss:f8[m] votes:f8 correction:f8?[5] total:f8?[n]! values:f8?[q,n]! items:u8[n]! spare:u8[n]!
+    pair_worth:f8[m] pair_loss:f8[m] votes:f8 correction:f8?[5] total:f8[n]! items:u8[n]! spare:u8[n]!
     order:i4[n]! first:u1[n]!)
 """
 

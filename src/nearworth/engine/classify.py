@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any
 
@@ -30,7 +31,7 @@ from nearworth.neighbors.quantised import Products, QuantisedKeys, quantise_exac
 from nearworth.results.sums import Leaf
 
 MOST_AMBIGUOUS = 0.1  # share of ambiguous points beyond which products in double precision are cheaper
-LEAST_CELLS, MOST_CELLS = 64, 4096
+LEAST_CELLS, MOST_CELLS = 256, 16384
 PROBED = 8  # queries after which the precision of products is chosen
 FEW_SIZES = 4  # numbers of excluded points whose sequences are kept
 
@@ -56,7 +57,7 @@ class ClassificationEvaluator:
         self._probing = self._single and max_error is None
         self._kept: tuple[int, QuantisedKeys | None] = (0, None)  # from a query on: made, not valued yet
         n_train = problem.n_train
-        self._n_cells = n_cells(n_train)
+        self._n_cells = n_cells(n_train) // (1 if max_error is None else 4)
         self._scratch = np.empty(native.call("classify_scratch", n_train, self._n_cells), dtype=np.uint8)
         self._qkeys = np.empty((0, n_train), dtype=np.int32)
         self._max_error = max_error
@@ -64,8 +65,8 @@ class ClassificationEvaluator:
         self._sequences = lru_cache(maxsize=FEW_SIZES)(lambda n_excluded: _sequences(problem.game_without(n_excluded)))
 
     def add(self, leaf: Leaf, start: int, stop: int, request: Request) -> Iterator[int]:
-        order = self._classes.order
-        with leaf.reordered(None if request.groups is not None else order) as sums:
+        order, grouped = self._classes.order, request.groups is not None
+        with nullcontext(leaf) if grouped else leaf.reordered(order, self._classes.positions) as sums:
             while start < stop:
                 block = self._next_block(start, min(start + self._batch, stop))
                 end = start + len(block.qkeys)
@@ -76,8 +77,8 @@ class ClassificationEvaluator:
                     if request.needs_every_value:
                         self._add_each(sums, part, a, positions, request)
                     else:
-                        errors = self._value(part, a, positions, total=sums.total)
-                        sums.count(self._problem.weights[a:b], errors)
+                        weights = self._problem.weights[a:b]
+                        sums.count(weights, self._value(part, a, positions, weights, sums.total))
                 yield end - start
                 start = end
 
@@ -110,28 +111,22 @@ class ClassificationEvaluator:
         return quantise_exact(keys, classes.order, self._qkeys)
 
     def _value(
-        self,
-        block: QuantisedKeys,
-        start: int,
-        excluded: Positions,
-        total: FloatVector | None = None,
-        values: Any = None,
+        self, block: QuantisedKeys, start: int, excluded: Positions, weights: FloatVector, total: FloatVector
     ) -> Any:
-        """Value a block into sums (in the order of the classes), or into a row of values for each query.
+        """Add the values of a block to sums, in the order of the classes.
 
         Returns the certified error of each query; None for exact values.
         """
         problem, classes, n_queries = self._problem, self._classes, len(block.qkeys)
-        part = slice(start, start + n_queries)
-        labels = np.ascontiguousarray(problem.query_labels[part], dtype=np.int32)
+        labels = np.ascontiguousarray(problem.query_labels[start : start + n_queries], dtype=np.int32)
         errors = np.zeros(n_queries)
         worth, loss, cumulative, largest_loss = self._sequences(excluded.shape[1])
         taken = native.call(
             "classify_block", block.qkeys, block.tolerance, labels, excluded,
-            self._constants(labels, excluded), np.ascontiguousarray(problem.weights[part], dtype=np.float64),
+            self._constants(labels, excluded), np.ascontiguousarray(weights, dtype=np.float64),
             classes.starts, classes.order, classes.positions, worth, loss, cumulative,
             self._max_error or 0.0, largest_loss, problem.ties == "index", self._n_cells, *block.source,
-            total, values, errors, self._scratch,
+            total, errors, self._scratch,
         )  # fmt: skip
         if self._max_error is not None:
             return errors
@@ -149,11 +144,10 @@ class ClassificationEvaluator:
 
     def _add_each(self, sums: Leaf, block: QuantisedKeys, start: int, excluded: Positions, request: Request) -> None:
         """Query by query, where sums alone are not enough."""
-        values = np.empty((1, self._problem.n_train))
         for q in range(len(block.qkeys)):
-            error = self._value(block.some(q, q + 1), start + q, excluded[q : q + 1], values=values)
-            weight = float(self._problem.weights[start + q])
-            request.add(sums, start + q, weight, values[0], self._classes.positions)
+            values, weight = np.zeros(self._problem.n_train), float(self._problem.weights[start + q])
+            error = self._value(block.some(q, q + 1), start + q, excluded[q : q + 1], np.ones(1), values)
+            request.add(sums, start + q, weight, values, self._classes.positions)
             if error is not None:
                 sums.widen(weight * float(error[0]))
 
@@ -177,8 +171,8 @@ def _sequences(game: ClassificationGame) -> tuple[FloatVector, FloatVector, Floa
 
 
 def n_cells(n_train: int) -> int:
-    """Cells of a query: a thirty-second of the points, within limits."""
-    return min(MOST_CELLS, max(LEAST_CELLS, 1 << (n_train // 32).bit_length()))
+    """Cells of a query, at most: between a quarter and an eighth of the points, within limits."""
+    return min(MOST_CELLS, max(LEAST_CELLS, 1 << (n_train // 8).bit_length()))
 
 
 class ClassOrder:

@@ -35,7 +35,7 @@ class RegressionEvaluator:
             np.ascontiguousarray(numbers, dtype=np.float64)
             for numbers in (problem.labels, problem.query_labels, problem.weights)
         )
-        self._values = np.empty((1, n_train))
+        self._values = np.zeros(n_train)
         self._order, self._first = np.empty(n_train, dtype=np.int32), np.empty(n_train, dtype=np.uint8)
         self._items, self._spare = np.empty(n_train, dtype=np.uint64), np.empty(n_train, dtype=np.uint64)
 
@@ -53,27 +53,27 @@ class RegressionEvaluator:
             run = keys[start - a : stop - a]
             np.put_along_axis(run, excluded, np.nan, axis=1)
             if not request.needs_every_value and request.nearest is None:
-                self._value(start, run, excluded.shape[1], total=leaf.total)
+                self._value(start, run, excluded.shape[1], weights[start:stop], leaf.total)
                 leaf.count(weights[start:stop])
                 yield len(run)
                 continue
             for query, row in enumerate(run, start=start):
-                self._value(query, row[None, :], excluded.shape[1])
+                self._values.fill(0.0)
+                self._value(query, row[None, :], excluded.shape[1], np.ones(1), self._values)
                 if request.nearest is not None:
                     self._note_nearest(query, row, problem.n_train - excluded.shape[1], request.nearest)
-                request.add(leaf, query, float(weights[query]), self._values[0])
+                request.add(leaf, query, float(weights[query]), self._values)
                 yield 1
 
-    def _value(self, start: int, keys: FloatMatrix, n_excluded: int, total: FloatVector | None = None) -> None:
-        """Add the values of the queries from `start` on to `total`; without it, those of one query go to `_values`."""
+    def _value(self, start: int, keys: FloatMatrix, n_excluded: int, weights: FloatVector, total: FloatVector) -> None:
+        """Add the values of the queries from `start` on to `total`."""
         problem, game = self._problem, self._problem.game_without(n_excluded)
         correction = None if game.correction is None else np.array(astuple(game.correction))
         block = slice(start, start + len(keys))
         native.call(
-            "value_regression", keys, self._targets, self._query_targets[block], self._weights[block],
-            problem.ties == "index",
+            "value_regression", keys, self._targets, self._query_targets[block], weights, problem.ties == "index",
             game.single.worth, game.single.loss, game.pair.worth, game.pair.loss, game.votes, correction,
-            total, self._values if total is None else None, self._items, self._spare, self._order, self._first,
+            total, self._items, self._spare, self._order, self._first,
         )  # fmt: skip
 
     def _note_nearest(self, query: int, keys: FloatVector, n_players: int, nearest: NearestLists) -> None:

@@ -124,7 +124,7 @@ class RuleEvaluator:
         for first, block in self._blocks(start, stop):
             sure, possible = self._rule.limits(problem, block)
             for q, qkeys in enumerate(block.qkeys):
-                rows = self._rows[: native.call("near_rows", qkeys, 0, possible[q], self._rows)].astype(np.intp)
+                rows = np.flatnonzero(qkeys <= possible[q])
                 query, open_rows, keys = first + q, qkeys[rows] >= sure[q], np.zeros(len(rows))
                 keys[open_rows] = problem.keys.listed(problem.queries[query : query + 1], rows[None, open_rows])[0]
                 yield query, rows, keys

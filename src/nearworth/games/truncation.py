@@ -98,8 +98,9 @@ class TruncatedClassification:
             lone_other = self.game.added(n - 1)[1] - ranks.total_loss(rank, n)
             return float(max(lone_match - constant, constant - lone_other))
         # The loss is widest when half of the far points match (it is concave in their number), a far point for one.
-        lower, upper = ranks.ends(k, (n - k) // 2)
-        width = max(ranks.total_loss(k + 1, n), upper[0] - lower[0] if k else 0.0)
+        far = (n - k) // 2
+        lost = ranks.largest_losses(far, k) - ranks.smallest_losses(far, k)
+        width = max(ranks.total_loss(k + 1, n), lost if k else 0.0)
         return float(width / 2 if self.tail == "minimax" else width)
 
     def _filled_in(

@@ -125,15 +125,13 @@ class Leaf:
         return self.arrays["total"]
 
     @contextmanager
-    def reordered(self, order: npt.NDArray[Any] | None) -> Iterator[Leaf]:
+    def reordered(self, order: npt.NDArray[Any], positions: npt.NDArray[Any]) -> Iterator[Leaf]:
         """The same leaf with training points in another order for a while: order[i] is the point at position i."""
-        names = [] if order is None else [name for name in WITH_SPREAD if name in self.arrays]
-        self.arrays |= {name: self.arrays[name][order] for name in names}
+        names = [name for name in WITH_SPREAD if name in self.arrays]
+        if self.numbers[0]:  # else they are zeros
+            self.arrays |= {name: self.arrays[name][order] for name in names}
         yield self
-        for name in names:
-            sums = self.arrays[name]
-            self.arrays[name] = np.empty_like(sums)
-            self.arrays[name][order] = sums
+        self.arrays |= {name: self.arrays[name].take(positions) for name in names}
 
     def add_values(self, values: FloatVector, weight: float) -> None:
         """Add one validation point, given the value phi of each training point.
