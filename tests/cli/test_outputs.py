@@ -127,6 +127,7 @@ def test_no_permission(tmp_path):
 def test_directories_and_absent_files(command, tmp_path):
     assert "directory" in one_line(command("value", str(tmp_path), "-t", "x")[2])
     assert "no such file" in one_line(command("value", "absent.csv", "-t", "x")[2])
+    assert "absent.trec: there is no such file." in one_line(command("retrieval", "absent.trec", "q.txt")[2])
     (tmp_path / "a.csv").write_text(GOOD)
     (tmp_path / "dir.csv").mkdir()
     assert "is a directory" in one_line(command("value", "a.csv", "-t", "label", "-o", "dir.csv")[2])

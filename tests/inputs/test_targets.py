@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from decimal import Decimal
 
 import numpy as np
@@ -243,6 +244,19 @@ def test_owners():
     for missing in (np.array([1.0, np.nan, 1, 1, 2, 2]), dates):
         with pytest.raises(ValueError, match="owner_of_row has missing owners at row 1"):
             est.value_owners(missing, X_VAL, Y_VAL)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "alike"), [("Acme", "acme ", True), ("A  b", "a b", True), (1, "1", True), ("ab", "a b", False)]
+)
+def test_owners_spelled_nearly_alike_are_told(first, second, alike):
+    v = nw.KNNShapley().fit(X, Y).value(X_VAL, Y_VAL)
+    owners = np.array([first, second, first, second, first, "other"], dtype=object)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert len(v.sum_by(owners)) == 3
+    said = f"owners: {first!r} and {second!r} count as two. Write them alike if they are the same owner."
+    assert [str(each.message) for each in caught] == [said] * alike
 
 
 def test_values_that_overflow_are_refused():

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nearworth._common.types import FloatVector, IntVector
+from nearworth._common.warnings import warn_user
 from nearworth.inputs.features import as_narwhals, as_numpy, is_masked, refuse_rows
 
 # Values of regression grow like squares of targets, their spread like fourth powers, times squares of weights:
@@ -114,7 +115,12 @@ def check_owners(owners: Any, n_train: int, name: str = "owners") -> tuple[list[
         refuse_rows(column != column, name, "missing owners")
     if column.dtype.kind in "mM":
         column = column.astype(str)  # dates as text
-    distinct = list(dict.fromkeys(column.tolist()))
+    distinct, spelled = list(dict.fromkeys(column.tolist())), dict[str, Any]()
+    for owner in distinct:
+        other = spelled.setdefault(" ".join(str(owner).casefold().split()), owner)
+        if other is not owner:
+            warn_user(f"{name}: {other!r} and {owner!r} count as two. Write them alike if they are the same owner.")
+            break
     return distinct, _codes(column, distinct)
 
 
