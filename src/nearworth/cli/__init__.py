@@ -108,9 +108,8 @@ def _exit_code(error: BaseException, arguments: list[str]) -> int:
     if isinstance(error, INPUT_ERRORS):
         corrected = error.corrected(arguments) if hasattr(error, "corrected") else []
         hint = f" Try: nearworth {shlex.join(corrected)}" if corrected else ""
-        absent = isinstance(error, FileNotFoundError) and error.filename
-        said = f"{error.filename}: there is no such file." if absent else str(error)
-        _print_line(said or type(error).__name__, hint)
+        absent = error.filename if isinstance(error, FileNotFoundError) else None
+        _print_line(f"{absent}: there is no such file." if absent else str(error) or type(error).__name__, hint)
         return BAD_INPUT
     name = type(error).__name__
     _print_line(f"internal error, please report it: {name}: {error}", " (NEARWORTH_DEBUG=1 shows more)")
