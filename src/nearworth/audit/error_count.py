@@ -29,7 +29,7 @@ MISCOUNTED = 0.1  # relative standard error of the number of wrong labels among 
 MISFIT = 0.25  # relative standard error of the number of errors from what no model here has, measured
 CLOSE = 2.0  # an estimate is given if the upper end is at most so many times as high
 COMMONEST = "the commonest label around a row is right"
-MOST_STRATA, ROWS_PER_STRATUM = 10, 4
+MOST_STRATA, ROWS_PER_STRATUM = 14, 5
 # Where rows to judge go, chosen on the sets of benchmarks/review.py: where the audit is in doubt, among the worst, and
 # to all, equally many per doubling of the rank beyond RANKS_ALIKE of the rows. The second share grows with the number
 # of rows to judge up to FULL: few answers are for the count.

@@ -248,7 +248,7 @@ class LabelAudit:
     def review_sample(self, n: int, random_state: Any = 0) -> IntVector:
         """Rows to judge, in random order, drawn with known chances: judge all of them and call `reviewed`.
 
-        Rows are drawn from up to ten strata by quality, doubtful ones with a higher chance. Of an audit that was
+        Rows are drawn from up to fourteen strata by quality, doubtful ones with a higher chance. Of an audit that was
         reviewed before: further rows, most of them where the number of wrong labels is least certain and among those
         that a list with `max_fdr=0.1` may have.
         """
