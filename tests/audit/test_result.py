@@ -84,10 +84,17 @@ def test_a_page_shows_what_is_worth_a_look():
     assert set(many.worth_a_look()) == set(range(100))
 
 
-def test_why_a_list_is_empty():
-    said = "No list can promise at most 0.1 % false alarms here; try without --max-fdr."
-    assert nw.LabelAudit.explain_empty({"max_fdr": 0.001}) == said
-    assert nw.LabelAudit.explain_empty({}) == ""
+def test_why_a_list_is_empty(noisy):
+    X, y, _ = noisy
+    audit, look = (
+        nw.audit_labels(X, y),
+        "--fraction 0.05 lists the worst; a review of 100 rows says how many are wrong.",
+    )
+    said = f"No list can promise at most 0.1 % false alarms here: {look}"
+    assert audit.explain_empty({"max_fdr": 0.001}) == said
+    assert audit.explain_empty({}) == f"That is no proof: {look}"
+    assert audit.explain_empty({"fraction": 0.0}) == ""
+    assert replace(audit, n_errors=ErrorCount(None, 0.0, 0.0)).explain_empty({}) == ""
 
 
 def test_why_a_row_is_listed(rng):

@@ -40,7 +40,7 @@ def test_an_empty_list_says_why(command, tmp_path, rng):
     assert (code, len(out.splitlines())) == (0, 1)
     assert "No suspects among 90 labels (max-fdr 0.001)." in err
     assert "No list can promise at most 0.1 % false alarms" in err
-    assert "try without --max-fdr" in err
+    assert "--fraction 0.05 lists the worst" in err
     _, _, err = command("report", *arguments[1:], "--max-fdr", "0.001", "-o", "r.html")
     assert "No list can promise" in err
     page = Path("r.html").read_text()

@@ -53,7 +53,7 @@ def test_counts_and_lists_rest_on_the_answers(command, page):
     assert {row for row in rows if row in WRONG} <= {record["row"] for record in summary["rows"]}
     assert not {row for row in rows if row not in WRONG} & {record["row"] for record in summary["rows"]}
     _, _, err = command("detect", *DATA[:-1], "--review", "decisions.csv", "-o", "s.csv")
-    assert "95% interval, by review). 100% of those listed (" in err
+    assert "95% interval, by review). Of the suspects, 100% are wrong (" in err
     assert command("report", *DATA, "--review", "decisions.csv", "-o", "report.html")[0] == 0
     assert embedded(Path("report.html").read_text())["reviewed"] is True
     assert "judged wrong in the review" in embedded(Path("report.html").read_text())["why"]

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import nearworth as nw
-from nearworth.inputs.targets import check_classes
+from nearworth.inputs.targets import are_amounts, check_classes
 
 X = np.arange(12.0).reshape(6, 2)
 Y = np.array([0, 1, 0, 1, 0, 1])
@@ -257,6 +257,17 @@ def test_owners_spelled_nearly_alike_are_told(first, second, alike):
         assert len(v.sum_by(owners)) == 3
     said = f"owners: {first!r} and {second!r} count as two. Write them alike if they are the same owner."
     assert [str(each.message) for each in caught] == [said] * alike
+
+
+def test_amounts_are_told_from_classes(rng):
+    prices = (rng.lognormal(7, 1, 20_000).round(-1)).astype(int)  # many share one, most are rare
+    assert len(np.unique(prices)) * 5 < len(prices)
+    assert are_amounts(prices)
+    assert not are_amounts(np.arange(20_000) % 2_000)  # codes without a gap, ten rows of each
+    assert not are_amounts(37 * (np.arange(20_000) % 1_000))  # twenty rows of each
+    assert not are_amounts(37 * rng.zipf(1.5, 2_000).clip(max=60))  # few products, most of them rare
+    assert are_amounts(np.arange(30))
+    assert are_amounts(np.array([1.5, 1.5, 2.0]))
 
 
 def test_values_that_overflow_are_refused():

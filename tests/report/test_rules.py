@@ -226,7 +226,8 @@ def test_nothing_listed_nothing_to_decide(show, rng):
 def test_an_empty_list_says_why(show, rng):
     page = show(made_up(rng, 60, 5, ["a", "b"]), Rows(rng.normal(size=(60, 2))), max_fdr=0.001)
     assert page.text("#inner") == (
-        "No row is listed. No list can promise at most 0.1 % false alarms here; try without --max-fdr."
+        "No row is listed. No list can promise at most 0.1 % false alarms here: --fraction 0.05 lists the worst; "
+        "a review of 100 rows says how many are wrong."
     )
 
 
@@ -373,8 +374,11 @@ def test_numbers_as_targets(show, rng):
     assert "Rows like it mostly lie between" in page.text(".why")
     assert page.one(".strip svg").get_attribute("aria-label").endswith(f"typical {suggested}")
     assert page.text("#tab-classes") == "Distribution"
-    least = int(audit.n_errors.lower)
-    assert page.text("#headline") == f"At least {least} of 400 targets {'looks' if least == 1 else 'look'} wrong."
+    assert page.text("#headline") == f"About {audit.n_errors.estimate:.0f} of 400 targets look wrong."
+    ends = (
+        f"At least {int(audit.n_errors.lower)}, at most {int(np.ceil(audit.n_errors.upper))} if right targets scatter"
+    )
+    assert page.text("#subline").startswith(ends)
     page.keys("c")
     other = page.row()
     page.keys("o")

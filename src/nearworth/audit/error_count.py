@@ -268,7 +268,7 @@ class Review:
         return replace(self, judged=judged, wrong=wrong)
 
     def n_errors(self) -> ErrorCount:
-        return ErrorCount(self.numbers.estimate, *self.numbers.limits(), basis="review")
+        return ErrorCount(self.numbers.estimate, *self.numbers.limits(), basis="review", assumption="")
 
     def suspects(self, max_fdr: float) -> BoolVector:
         """All rows judged wrong and the worst of the others: the longest list that probably keeps the promise.

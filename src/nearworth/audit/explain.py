@@ -124,4 +124,11 @@ def plain(label: Any) -> Any:
 
 
 def show(label: Any) -> str:
-    return f"{label:.4g}" if isinstance(label, float) else str(label)
+    """A label as text; numbers with four digits that count.
+
+    >>> show(163912.4), show(0.12345), show(1e30), show("cat")
+    ('163,900', '0.1235', '1e+30', 'cat')
+    """
+    if not isinstance(label, float):
+        return str(label)
+    return f"{float(f'{label:.4g}'):,.0f}" if 1e4 <= abs(label) < 1e15 else f"{label:.4g}"

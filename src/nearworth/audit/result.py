@@ -357,8 +357,8 @@ class LabelAudit:
             return f"judged {'wrong' if self._review.wrong[self._entries(row)] else 'right'} in the review"
         wrong = f"wrong with a probability of {'more than 99%' if doubt > 0.99 else f'about {doubt:.0%}'}"
         if self.suggested_range is not None:
-            low, high = self.suggested_range[row]
-            return f"rows like it are mostly between {low:.4g} and {high:.4g}; {wrong}"
+            low, high = map(show, self.suggested_range[row].tolist())
+            return f"rows like it are mostly between {low} and {high}; {wrong}"
         near = [neighbour.label for neighbour in self.nearest(row)]
         given, suggested = plain(self.given[row]), plain(self.suggested[row])
         same, others = (sum(bool(label == other) for other in near) for label in (given, suggested))
@@ -379,12 +379,12 @@ class LabelAudit:
         words = [f"{name.replace('_', '-')} {value}" for name, value in selection.items()]
         return ", ".join(words) or "more likely wrong than right"
 
-    @staticmethod
-    def explain_empty(selection: Mapping[str, Any]) -> str:
-        """Why a list may be empty: no list keeps the promise that was asked for. Nothing if none was."""
-        if (max_fdr := selection.get("max_fdr")) is None:
-            return ""
-        return f"No list can promise at most {100 * max_fdr:.3g} % false alarms here; try without --max-fdr."
+    def explain_empty(self, selection: Mapping[str, Any]) -> str:
+        """Why a list may be empty, and what to do: no list keeps the promise, or the data cannot tell."""
+        look = "--fraction 0.05 lists the worst; a review of 100 rows says how many are wrong."
+        if (max_fdr := selection.get("max_fdr")) is not None:
+            return f"No list can promise at most {100 * max_fdr:.3g} % false alarms here: {look}"
+        return "" if selection or self.n_errors.upper < 1 else f"That is no proof: {look}"
 
     @property
     def _features(self) -> Features:

@@ -38,7 +38,7 @@ def detect(*, output: str, force: bool, as_json: bool, **given: Any) -> None:
     check_output(output, force, inputs=(given["train"], given["validation"], *given["review"]))
     audited = Audited.make(given)
     write_results(audited.columns(), audited.summary("detect"), output, as_json)
-    print_message(audited.headline() + ("" if output == STDOUT else f" They are in {output}"))
+    print_message(audited.headline() + ("" if output == STDOUT else f" The list is in {output}"))
 
 
 def report(*, output: str, force: bool, as_json: bool, show: bool, **given: Any) -> None:
@@ -169,7 +169,7 @@ class Audited(NamedTuple):
             said.append(f"{number_of('row', len(rows.unlabelled.rows))} without a label, with a suggestion each.")
         if audit.n_errors.basis == "review" and n_suspects:
             share = audit.precision(self.suspects)
-            said.append(f"{share.estimate:.0%} of those listed ({share.lower:.0%} to {share.upper:.0%}).")
+            said.append(f"Of the suspects, {share.estimate:.0%} are wrong ({share.lower:.0%} to {share.upper:.0%}).")
         if audit.valuation.error_bound:
             said.append(audit.valuation.describe_error())
         return " ".join(filter(None, said))

@@ -19,7 +19,8 @@ from nearworth.inputs.features import as_narwhals, as_numpy, is_masked, refuse_r
 # within these bounds everything stays a 64-bit float.
 LARGEST_TARGET = 1e50
 SMALLEST_WEIGHT = 1e-40
-MANY_CLASSES, FEW_PER_CLASS = 20, 5  # more numbers than this, and fewer rows of each, are amounts
+MANY_CLASSES, FEW_PER_CLASS = 20, 5  # more numbers than this, and fewer rows of each on average, are amounts;
+VERY_MANY, FEW_ROWS = 200, 12  # or more than this, half of them with fewer rows
 NUMBER, TEXT = "numbers", "text"  # kinds of labels
 
 
@@ -61,10 +62,14 @@ def _distinct(numbers: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[
 
 
 def are_amounts(values: npt.NDArray[Any]) -> bool:
-    """Whether numbers look like amounts rather than classes: they have fractions, or few rows share one."""
-    distinct = len(np.unique(values))
-    many = distinct > MANY_CLASSES and distinct * FEW_PER_CLASS > len(values)
-    return many or bool(values.dtype.kind == "f" and (values != np.trunc(values)).any())
+    """Whether numbers look like amounts rather than classes: they have fractions, or few rows share one.
+
+    Of very many, half may be shared by some rows, unless they are codes: whole numbers without a gap.
+    """
+    distinct, counts = np.unique(values, return_counts=True)
+    many = len(distinct) > MANY_CLASSES and len(distinct) * FEW_PER_CLASS > len(values)
+    spread = len(distinct) > VERY_MANY and np.median(counts) < FEW_ROWS and np.ptp(distinct) >= len(distinct)
+    return bool(many or spread or (values.dtype.kind == "f" and (values != np.trunc(values)).any()))
 
 
 def check_targets(y: Any, name: str, n_rows: int | None = None) -> FloatVector:

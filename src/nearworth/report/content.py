@@ -103,6 +103,7 @@ class Content:
             "nJudged": len(self.rows.judged),
             "errors": [math.floor(count.lower), math.ceil(count.upper)],
             "errorsSaid": str(count),
+            "estimate": None if self.of_classes or count.estimate is None else round(count.estimate),
             "assumption": count.assumption,
             "reviewed": count.basis == "review",
             "certainty": np.histogram(1.0 - audit.quality, BINS, (0.0, 1.0))[0].tolist(),

@@ -13,7 +13,7 @@
 
   function drawSummary() {
     const all = data.sample.length, seen = data.sample.filter((row) => !isOpen("sample", row)).length, { of, wrong: bad } = judged();
-    $("sample").textContent = !sampling ? "Review " + plural(all, "row") + " to know how many" : seen < all ? "Go on: " + n(seen) + " of " + n(all) + " reviewed" : "All " + n(all) + " reviewed";
+    $("sample").textContent = !sampling ? "Review " + plural(all, "row") + (data.reviewed ? " more" : " to know how many") : seen < all ? "Go on: " + n(seen) + " of " + n(all) + " reviewed" : "All " + n(all) + " reviewed";
     let [low, high] = data.errors, said = data.reviewed ? "from a review" : "estimated from the data", certain = data.reviewed;
     if (sampling && of >= 20) {
       [low, high] = wilson(bad, of);
@@ -21,10 +21,11 @@
     }
     const verb = (count) => (certain ? (count === 1 ? " is wrong." : " are wrong.") : count === 1 ? " looks wrong." : " look wrong.");
     const em = (text) => el("em", { text });
+    const about = !certain && data.estimate ? data.estimate : null; // of targets: far from both ends
     const atLeast = !certain && low > 0; // the upper end rests on an assumption, which stands beside it
-    const range = atLeast ? ["At least ", em(n(low))] : low >= high ? [em(n(high))] : low <= 0 ? ["At most ", em(n(high))] : ["Between ", em(n(low) + " and " + n(high))];
-    const ends = certain ? "" : atLeast ? "At most " + n(high) + " if " + data.assumption + ". " : "That holds if " + data.assumption + ". ";
-    $("headline").replaceChildren(...range, " of " + n(data.nRows) + " " + noun + (data.nRows === 1 ? "" : "s") + verb(atLeast ? low : high));
+    const range = about ? ["About ", em(n(about))] : atLeast ? ["At least ", em(n(low))] : low >= high ? [em(n(high))] : low <= 0 ? ["At most ", em(n(high))] : ["Between ", em(n(low) + " and " + n(high))];
+    const ends = certain ? "" : about ? "At least " + n(low) + ", at most " + n(high) + " if " + data.assumption + ". " : atLeast ? "At most " + n(high) + " if " + data.assumption + ". " : "That holds if " + data.assumption + ". ";
+    $("headline").replaceChildren(...range, " of " + n(data.nRows) + " " + noun + (data.nRows === 1 ? "" : "s") + verb(about || (atLeast ? low : high)));
     const surely = data.row.filter((row) => wrong(row) > 0.9).length, more = data.nListed - nListed;
     const likely = data.row.filter((row) => wrong(row) > 0.5).length;
     const listed = likely < data.nListed && !more ? (likely ? n(likely) + (likely === 1 ? " is" : " are") : "None is") + " more likely wrong than right; the " + n(data.nListed) + " most doubtful are listed."
