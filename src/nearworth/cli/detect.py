@@ -158,8 +158,9 @@ class Audited(NamedTuple):
     def headline(self) -> str:
         audit, rows, n_suspects = self.audit, self.data.rows, len(self.suspects)
         rule, empty = audit.describe_selection(self.selection), audit.explain_empty(self.selection)
-        text = f"{n_suspects:,} of {len(audit):,} labels {'is' if n_suspects == 1 else 'are'} suspect ({rule})."
-        said = [text if n_suspects else f"No suspects among {len(audit):,} labels ({rule}). {empty}".rstrip()]
+        all_rows = f"{len(audit):,} {'targets' if audit.classes is None else 'labels'}"
+        text = f"{n_suspects:,} of {all_rows} {'is' if n_suspects == 1 else 'are'} suspect ({rule})."
+        said = [text if n_suspects else f"No suspects among {all_rows} ({rule}). {empty}".rstrip()]
         said += [f"Wrong in all: {audit.n_errors}.", audit.describe_copies()]
         if len(self.listed) > n_suspects:
             said.append(f"Listed: the {len(self.listed):,} most doubtful rows.")
