@@ -268,7 +268,7 @@ def test_large_report_is_usable_at_once(browser, tmp_path, rng):
     page = tmp_path / "report.html"
     page.write_text(render_report(audit, Rows(rng.normal(size=(100_000, 20)))))
     browser.get(page.as_uri())
-    assert browser.execute_script("return document.documentElement.dataset.ready")
+    wait(lambda: browser.execute_script("return document.documentElement.dataset.ready"))
     drawn = browser.find_elements("css selector", "#inner .item")
     assert 10 <= len(drawn) <= 40
     assert drawn[0].get_attribute("aria-setsize") == "2000"

@@ -20,7 +20,7 @@ from nearworth.inputs.features import check_label_column, refuse_rows
 from nearworth.inputs.file_rows import PIECE, FileRows, spill, spill_beside
 
 TOGETHER = 16  # columns of a Parquet file read at a time: each needs a dictionary and a page of its own
-VECTOR_ROWS = 256  # rows read at a time while the length of vectors is not known
+VECTOR_ROWS = 128  # rows read at a time while the length of vectors is not known
 BUFFER = 2**20  # bytes of a column chunk read at a time
 
 Names: TypeAlias = tuple[str, ...] | None  # None where one column of vectors makes the matrix
