@@ -266,6 +266,8 @@ def test_amounts_are_told_from_classes(rng):
     assert not are_amounts(np.arange(20_000) % 2_000)  # codes without a gap, ten rows of each
     assert not are_amounts(37 * (np.arange(20_000) % 1_000))  # twenty rows of each
     assert not are_amounts(37 * rng.zipf(1.5, 2_000).clip(max=60))  # few products, most of them rare
+    far = np.concatenate([np.arange(250), [-(2**62), 2**62]]).astype(np.int64)  # whose range is no 64-bit integer
+    assert are_amounts(np.repeat(far, 6))
     assert are_amounts(np.arange(30))
     assert are_amounts(np.array([1.5, 1.5, 2.0]))
 

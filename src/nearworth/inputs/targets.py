@@ -68,7 +68,8 @@ def are_amounts(values: npt.NDArray[Any]) -> bool:
     """
     distinct, counts = np.unique(values, return_counts=True)
     many = len(distinct) > MANY_CLASSES and len(distinct) * FEW_PER_CLASS > len(values)
-    spread = len(distinct) > VERY_MANY and np.median(counts) < FEW_ROWS and np.ptp(distinct) >= len(distinct)
+    has_gaps = len(distinct) > 0 and float(distinct[-1]) - float(distinct[0]) >= len(distinct)  # integers overflow
+    spread = len(distinct) > VERY_MANY and np.median(counts) < FEW_ROWS and has_gaps
     return bool(many or spread or (values.dtype.kind == "f" and (values != np.trunc(values)).any()))
 
 

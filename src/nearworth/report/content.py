@@ -78,8 +78,9 @@ class Content:
         findings: Mapping[str, Finding] | None = None, listed: IntVector | None = None,
     ) -> None:  # fmt: skip
         self.audit, self.rows, self.selection, self.findings = audit, rows, selection, findings or {}
-        suspects = audit.suspects(**selection) if selection else audit.worth_a_look()
-        suspects = suspects if listed is None else listed
+        suspects = listed
+        if suspects is None:
+            suspects = audit.suspects(**selection) if selection else audit.worth_a_look()
         self.suspects = suspects[~np.isin(suspects, rows.judged)]
         self.listed = self.suspects[:MOST_SUSPECTS] if listed is None else listed
         self.of_classes = audit.suggested_range is None
