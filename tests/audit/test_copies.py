@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas
 import pytest
 import scipy.sparse
 from sklearn.datasets import load_digits, load_wine
@@ -10,7 +11,7 @@ from sklearn.metrics import average_precision_score
 from sklearn.neighbors import NearestNeighbors
 
 import nearworth as nw
-from nearworth.audit.votes import Copies, exact_copies, joined, near_copies
+from nearworth.audit.votes import Copies, agree, exact_copies, joined, near_copies
 from nearworth.neighbors.distances import first_duplicates
 
 
@@ -64,11 +65,16 @@ def test_inner_products_are_no_distances():
 
 
 def test_contradictions():
-    copies = Copies(np.array([0, 1, 0, 2, 2, 2, 3]))
+    group = np.array([0, 1, 0, 2, 2, 2, 3])
+    copies = Copies(group, identical=group)
     labels = np.array(["a", "b", "a", "x", "y", "x", "b"])
     assert [rows.tolist() for rows in copies.groups] == [[0, 2], [3, 4, 5]]
     assert [rows.tolist() for rows in copies.contradictions(labels)] == [[3, 4, 5]]
     assert copies.fewest_errors(labels) == 1
+    near = Copies(group, 0.03, identical=np.array([0, 1, 0, 3, 4, 3, 6]))  # row 4 is nearly like its group
+    assert [rows.tolist() for rows in near.groups] == [[0, 2], [3, 4, 5]]
+    assert near.contradictions(labels) == []
+    assert near.fewest_errors(labels) == 0
 
 
 def noisy_digits(rng, n=500):
@@ -93,12 +99,67 @@ def test_copies_do_not_vouch_for_each_other(noise, rng):
     assert "1,500 rows in 500 groups are copies" in repr(audit)
 
 
+def test_copies_do_not_vouch_for_each_other_through_a_model(rng):
+    """A model that saw the other copy repeats its label; predictions of rows without copies count as ever."""
+    X, y, wrong = noisy_digits(rng)
+    X, y, wrong = np.concatenate([X, X[:250]]), np.concatenate([y, y[:250]]), np.concatenate([wrong, wrong[:250]])
+    copied = (np.arange(750) < 250) | (np.arange(750) >= 500)
+    knows = np.where(copied, 0.0, 0.9)[:, None] * np.eye(10)[np.where(wrong, (y + 1) % 10, y)] + 0.01
+    repeats = knows + 0.9 * copied[:, None] * np.eye(10)[y]
+    repeats /= repeats.sum(axis=1, keepdims=True)
+    plain, audit = nw.audit_labels(X, y), nw.audit_labels(X, y, pred_probs=repeats)
+    assert audit.n_errors.upper >= wrong.sum()
+    of_copies = [average_precision_score(wrong[copied], -a.quality[copied]) for a in (plain, audit)]
+    of_others = [average_precision_score(wrong[~copied], -a.quality[~copied]) for a in (plain, audit)]
+    assert of_copies[1] > of_copies[0] - 0.02
+    assert of_others[1] > of_others[0]
+
+
+def test_copied_targets_do_not_vouch_for_each_other_through_a_model(rng):
+    X = rng.uniform(size=(400, 3))
+    true = 5 * X[:, 0] + 0.1 * rng.normal(size=400)
+    wrong = rng.random(400) < 0.1
+    X, y, true, wrong = np.tile(X, (2, 1)), np.tile(np.where(wrong, true + 3.0, true), 2), *np.tile([true, wrong], 2)
+    audit = nw.audit_labels(X, y, task="regression", predictions=y)
+    assert np.abs(audit.suggested - true)[wrong == 1].max() < 1.5  # nowhere near the 3.0 that a copy says
+    assert average_precision_score(wrong, -audit.quality) > 0.9
+
+
 def test_copies_with_different_labels_are_contradictions(rng):
     X, y, _ = noisy_digits(rng)
     X, y = np.concatenate([X, X[:6]]), np.concatenate([y, (y[:6] + 1) % 10])
     audit = nw.audit_labels(X, y)
     assert [rows.tolist() for rows in audit.contradictions] == [[i, 500 + i] for i in range(6)]
     assert audit.n_errors.lower >= 6
+    assert "identical rows in 6 groups have different labels" in repr(audit)
+
+
+def test_rows_made_from_different_sources_are_no_contradiction(rng):
+    """The same numbers may stand for different texts: these share a vote, but none of them need be wrong."""
+    X, y, _ = noisy_digits(rng)
+    X, y = np.concatenate([X, X[:6]]), np.concatenate([y, (y[:6] + 1) % 10])
+    sources = [f"text {i}" for i in range(503)] + ["text 3", "text 4", "text 5"]
+    plain, audit = nw.audit_labels(X, y), nw.audit_labels(X, y, sources=sources)
+    assert [rows.tolist() for rows in audit.contradictions] == [[i, 500 + i] for i in (3, 4, 5)]
+    assert [rows.tolist() for rows in audit.copies.groups] == [rows.tolist() for rows in plain.copies.groups]
+    np.testing.assert_array_equal(audit.quality, plain.quality)
+    found = nw.scan(X, y, sources=sources)
+    assert len(found.conflicts.groups) == 6
+    assert "in 3 of them identical rows" in found.conflicts.says
+    assert found.duplicates.columns["exact"].sum() == 6
+    with pytest.raises(ValueError, match="sources"):
+        nw.audit_labels(X, y, sources=sources[:-1])
+
+
+def test_texts_tell_rows_of_a_frame_apart(rng):
+    """Words that no other row has leave no trace in the numbers; a different case is no different text."""
+    words = [" ".join(rng.choice(["red", "green", "blue", "grey", "pink", "teal"], 6)) for _ in range(120)]
+    words += [f"look at this page please {i}" for i in range(4)] + ["Look at  this page please 3"]
+    label = [*rng.integers(0, 2, 120).tolist(), 0, 1, 0, 1, 0]
+    audit = nw.audit_labels(pandas.DataFrame({"text": words, "label": label}), "label", task="classification")
+    assert [120, 121, 122, 123, 124] in [rows.tolist() for rows in audit.copies.groups]
+    assert [123, 124] in [rows.tolist() for rows in audit.contradictions]
+    assert not any({120, 121, 122} & set(rows.tolist()) for rows in audit.contradictions)
 
 
 def test_sparse_copies(rng):
@@ -132,7 +193,7 @@ def videos(rng, n_videos=300, size=8, n_classes=2):
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
-def test_groups_that_are_wrong_as_a_whole_are_counted(n_classes, rng):
+def test_groups_that_are_agree_are_counted(n_classes, rng):
     """If each frame had a vote, the eight of a video would agree, right or wrong: nothing would look like noise."""
     X, kinds, video = videos(rng, n_classes=n_classes)
     given = nw.add_label_noise(kinds, 0.15, "uniform", 1)[video]
@@ -153,10 +214,10 @@ def test_rows_of_a_group_have_votes_of_their_own_if_their_labels_differ(rng):
     X, kinds, video = videos(rng, n_videos=60)
     rows = np.arange(len(X))
     whole, mixed = kinds[video], np.where(rows % 3 == 0, 1 - kinds[video], kinds[video])
-    assert Copies(video).agree(whole)
-    assert not Copies(video).agree(mixed)
-    assert not Copies(rows).agree(whole)  # groups of one row say nothing
-    assert Copies(np.arange(4) // 2).agree(np.array([0.5, 0.5, 2.5, 2.5]))  # targets
+    assert agree(video, whole)
+    assert not agree(video, mixed)
+    assert not agree(rows, whole)  # groups of one row say nothing
+    assert agree(np.arange(4) // 2, np.array([0.5, 0.5, 2.5, 2.5]))  # targets
     for labels, n_votes in ((whole, 1), (mixed, 8)):
         weights, lists = (getattr(nw.audit_labels(X, labels, groups=video)._voters, n) for n in ("weights", "rows"))
         nearest = video[lists[:, :8]]
@@ -166,7 +227,7 @@ def test_rows_of_a_group_have_votes_of_their_own_if_their_labels_differ(rng):
 
 
 def test_groups_and_copies_are_joined():
-    copies = Copies(np.array([0, 1, 1, 2, 3, 4]))
+    copies = Copies(np.array([0, 1, 1, 2, 3, 4]), identical=np.arange(6))
     assert joined(None, None) is None
     assert joined(None, copies).tolist() == copies.group.tolist()
     assert joined(np.array([0, 0, 1, 1, 2, 3]), None).tolist() == [0, 0, 1, 1, 2, 3]

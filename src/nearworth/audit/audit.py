@@ -23,7 +23,7 @@ from nearworth.audit.noise_model import make_features
 from nearworth.audit.predictions import class_answers, judge, most_errors, out_of_fold, sharper, worthwhile
 from nearworth.audit.result import BY_ROW, LabelAudit
 from nearworth.audit.target_model import LISTED_FOR_TARGETS, Space, TargetModel, fit_targets
-from nearworth.audit.votes import Copies, Voters, Votes, exact_copies, first_copies, joined, near_copies, vote_evidence
+from nearworth.audit.votes import Voters, Votes, agree, exact_copies, first_copies, joined, near_copies, vote_evidence
 from nearworth.engine.problem import Problem, make_training_set
 from nearworth.engine.run import LIST_BYTES, one_blas_thread
 from nearworth.engine.value import value, value_and_nearest
@@ -62,6 +62,7 @@ def audit_labels(
     predictions: Any = None,
     models: Literal["auto"] | None = None,
     groups: Any = None,
+    sources: Any = None,
     metric: Any = "euclidean",
     metric_params: dict[str, Any] | None = None,
     utility: Utility = "soft",
@@ -86,7 +87,7 @@ def audit_labels(
         The rows to audit, and their labels (at least two classes) or, with task="regression", their targets. A frame
         and the name of its label column are prepared as on the command line: columns of any kind (`TablePreparer`),
         spellings of one label put together, rows without a label left out and given a suggestion
-        (`LabelAudit.unlabelled`). `pred_probs`, `predictions` and `groups` have an entry for each row all the same.
+        (`LabelAudit.unlabelled`). `pred_probs`, `predictions`, `groups` and `sources` have an entry for each row still.
     n_neighbors : int, default=10
         K of the valuation and of the votes.
     X_val, y_val : optional
@@ -106,6 +107,9 @@ def audit_labels(
     groups : array, optional
         A group for each row (a patient, a speaker, a video): rows of one group do not vote for each other, and if most
         groups have one label, their rows share one vote. Copies, exact or near, do both: see `LabelAudit.copies`.
+    sources : array, optional
+        What each row was made from: texts, names of files. Rows with the same features are then called identical, and
+        their different labels a contradiction, only if these are the same too. Of a frame, its texts.
     metric, metric_params, n_jobs, max_memory, progress
         As in `KNNShapley`.
     checkpoint : path, optional
@@ -133,9 +137,14 @@ def audit_labels(
     if frame is not None:
         _, X_val, y_val = frame.alike(X_val, y_val, "X_val")
         X, y, task, some = frame.X[frame.labelled], frame.target.y, frame.target.task, frame.labelled
-        pred_probs, predictions, groups = (
+        pred_probs, predictions, groups, sources = (
             given if given is None or len(given) != len(some) else np.asarray(given)[some]  # a wrong length is refused
-            for given in (pred_probs, predictions, groups)
+            for given in (
+                pred_probs,
+                predictions,
+                groups,
+                frame.preparer.texts(frame.table) if sources is None else sources,
+            )
         )
     estimator = KNNShapley(
         n_neighbors, task=task or "classification", metric=metric, metric_params=metric_params,
@@ -153,7 +162,7 @@ def audit_labels(
             "amounts. Use task='regression', or task='classification' if they are classes."
         )
     folder = None if checkpoint is None else Path(checkpoint)
-    near, group = _neighbourhood(estimator, groups, folder, X_val, y_val)
+    near, group = _neighbourhood(estimator, groups, sources, folder, X_val, y_val)
     predict = _predictor(estimator, group) if models == "auto" else None
     audit = (_audit_targets if task == "regression" else _audit_classes)(near, predicted, predict)
     return audit if frame is None else place_in_frame(audit, frame)
@@ -166,20 +175,23 @@ def _audit_classes(near: dict[str, Any], predicted: FloatMatrix | None, predict:
     n_rows, n_classes, priors = len(codes), len(labels), np.bincount(codes) / len(codes)
     if trusted is not None:
         trusted = trusted, of_classes.encode(near["_validation"][1], "y_val", len(trusted.rows))[0]
-    predictions = ([] if predicted is None else [predicted]) + ([] if predict is None else predict(codes))
+    theirs, ours = ([] if predicted is None else [predicted]), ([] if predict is None else predict(codes))
     shares, columns = vote_evidence(
         voters, codes, codes, voters, lambda start, stop: voters.reverse(codes, stop - start, n_classes, start), trusted
     )
     own, taken = (codes, priors) if columns is None else (columns.given, columns.rows)
     if columns is not None:
-        predictions = [columns.take(p) for p in predictions]
+        theirs, ours = ([columns.take(p) for p in each] for each in (theirs, ours))
     near_by = max(1, min(SCALES[0], n_rows // (WITHIN * n_classes)))
     sizes = [min(near_by * size // SCALES[0], n_rows - 1) for size in SCALES]
     counts = [voters.label_counts(fitted_rows(n_rows), codes, n_classes, size) for size in sizes]
-    mixed = [(p + PROBABILITY_FLOOR * taken) / (1.0 + PROBABILITY_FLOOR) for p in predictions]
     with one_blas_thread():  # many small products: threads would only wait for each other
         votes, helped = label_posterior(make_features(shares, squared=shares[2]), own, counts, columns), None
+        if copies is not None:  # whose labels a model may have learnt from the other copies: votes stand in
+            theirs = [np.where(copies.have_copies[:, None], votes.evidence, p) for p in theirs]
+        predictions = theirs + ours
         if predictions:
+            mixed = [(p + PROBABILITY_FLOOR * taken) / (1.0 + PROBABILITY_FLOOR) for p in predictions]
             helped = with_more_evidence(votes, make_features([*shares, *mixed], squared=shares[2]), own, columns)
         *judged, most = judge(votes, helped, own, predictions, columns)
     quality, for_lists = unless_by_lot(votes.by_lot, *judged)
@@ -208,6 +220,9 @@ def _audit_targets(near: dict[str, Any], predicted: FloatVector | None, predict:
     trend, targets = metric != "precomputed" and worthwhile(*training.features.data.shape), _dense(training.labels)
     columns = _dense(training.features.data) if trend else np.empty((len(targets), 0))
 
+    if predicted is not None and near["copies"] is not None:  # as for classes
+        predicted = np.where(near["copies"].have_copies, np.nan, predicted)
+
     def in_space(space: Space, drawn_in: FloatVector) -> list[FloatVector]:
         given = [] if predicted is None else [space.of(predicted)]
         return given if predict is None else given + predict(drawn_in)
@@ -229,7 +244,7 @@ def _predictor(estimator: KNNShapley, groups: IntVector | None) -> Predict | Non
 
 
 def _neighbourhood(
-    estimator: KNNShapley, groups: Any, folder: Path | None, X_val: Any, y_val: Any
+    estimator: KNNShapley, groups: Any, sources: Any, folder: Path | None, X_val: Any, y_val: Any
 ) -> tuple[dict[str, Any], IntVector | None]:
     """What a LabelAudit keeps: values, on each other or on trusted rows, and who votes. And groups that may not."""
     training, exact, k = estimator.training_set_, estimator.search == "exact", estimator.n_neighbors
@@ -239,6 +254,11 @@ def _neighbourhood(
     if training.features is not None and estimator.metric != "precomputed":
         first = first_copies(training.features.data)
     same = exact_copies(first)
+    if sources is not None:
+        made_from = check_classes(sources, "sources", training.n_rows).codes
+        _, at, which = np.unique(np.stack([first, made_from]), axis=1, return_index=True, return_inverse=True)
+        first = at[which.ravel()]
+        same = same and replace(same, identical=first)
     size = wanted if same is None else -(-wanted * training.n_rows // (int(same.group.max()) + 1))
     if estimator.max_memory is not None:
         room = GRAPH_SHARE * parse_bytes("max_memory", estimator.max_memory)
@@ -253,7 +273,7 @@ def _neighbourhood(
     if group is not None:
         points = None if training.features is None else training.features.data
         voters = voters.without_own_group(group, k).measured(training.keys, points, k)
-    witness = group if named is not None and Copies(named).agree(training.labels) else joined(None, copies)
+    witness = group if named is not None and agree(named, training.labels) else joined(None, copies)
     if witness is not None:
         voters = voters.with_one_vote_per_group(witness, k)
     trusted = None

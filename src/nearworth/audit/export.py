@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 FLOATS = {"quality": (), "agreement": (), "confidence": (), "_for_lists": (), "suggested_range": (2,)}
 LABELS = ("given", "suggested", "classes")
+COPIES = ("copies", "identical")
 VALUATION = "valuation "  # before the names of its arrays
 
 
@@ -127,7 +128,7 @@ def pack(audit: LabelAudit) -> tuple[dict[str, Any], dict[str, Any]]:
     rows, distances = (lists[:, : estimator.n_neighbors] for lists in audit._voters.nearest)
     arrays |= {"rows": rows, "distances": distances}
     arrays |= {f"{VALUATION}{name}": array for name, array in values.items()}
-    arrays |= {} if audit.copies is None else {"copies": audit.copies.group}
+    arrays |= {} if audit.copies is None else {"copies": audit.copies.group, "identical": audit.copies.identical}
     arrays |= {} if audit._review is None else vars(audit._review)
     metric = estimator.metric if isinstance(estimator.metric, str) else "a function"
     description = {
@@ -154,7 +155,7 @@ def unpack(description: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
         n_rows - np.isnan(arrays["quality"]).sum() == n_known,
         all(labels[name].shape == (n_rows,) for name in LABELS[:2]),
         _numbers_within(arrays["rows"], n_known, -1, n_known),
-        "copies" not in arrays or _numbers_within(arrays["copies"], n_rows, 0, 2 * n_rows),
+        all(_numbers_within(arrays[name], n_rows, 0, 2 * n_rows) for name in COPIES if name in arrays),
     ]
     if review is not None:
         check_arrays(arrays, {"doubt": (n_known,)})
@@ -163,12 +164,15 @@ def unpack(description: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
         fits += [review.judged.shape == review.wrong.shape == (n_known,)]
     if not all(fits):
         raise ValueError("its parts are not those of its rows.")
+    copies = None
+    if "copies" in arrays:
+        copies = Copies(arrays["copies"], description["threshold"], identical=arrays.get("identical", arrays["copies"]))
     estimator, distances = KNNShapley(**description["estimator"]), arrays["distances"]
     return {name: arrays[name] for name in floats} | {
         **labels,
         "n_errors": ErrorCount(**description["n_errors"]),
         "valuation": valuation,
-        "copies": Copies(arrays["copies"], description["threshold"]) if "copies" in arrays else None,
+        "copies": copies,
         "index": index_from_bytes(arrays, n_rows),
         "notes": tuple(description["notes"]),
         "_voters": replace(Voters.of(arrays["rows"], distances, estimator.n_neighbors), distances=distances),

@@ -140,7 +140,8 @@ class LabelAudit:
         if len(self._rows) == len(self):
             return self
         some: dict[str, Any] = {name: array[self._rows] for name, array in self.by_row.items()}
-        copies = self.copies and replace(self.copies, group=self.copies.group[self._rows])
+        groups = {n: getattr(self.copies, n)[self._rows] for n in ("group", "identical")} if self.copies else {}
+        copies = self.copies and replace(self.copies, **groups)
         return replace(self, **some, copies=copies, index=self.valuation.index)
 
     @property
@@ -169,7 +170,7 @@ class LabelAudit:
 
     @property
     def contradictions(self) -> list[IntVector]:
-        """Groups of copies with different labels (row numbers): at least one label of each is wrong."""
+        """Groups of identical rows with different labels (row numbers): at least one label of each is wrong."""
         return [] if self.copies is None or self.classes is None else self.copies.contradictions(self.given)
 
     def describe_copies(self) -> str:
@@ -177,9 +178,9 @@ class LabelAudit:
         if self.copies is None:
             return ""
         n_rows, n_against = sum(map(len, self.copies.groups)), len(self.contradictions)
-        against = f"; {number_of('group', n_against)} with different labels" if n_against else ""
+        against = f"; identical rows in {number_of('group', n_against)} have different labels" if n_against else ""
         groups = number_of("group", len(self.copies.groups))
-        return f"{n_rows:,} rows in {groups} are copies and do not vote for each other{against}."
+        return f"{n_rows:,} rows in {groups} are copies, exact or near, and do not vote for each other{against}."
 
     @property
     def is_label_issue(self) -> npt.NDArray[np.bool_]:

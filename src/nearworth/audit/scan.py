@@ -18,7 +18,7 @@ from nearworth._common.frames import make_frame
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.audit.audit import audit_labels
 from nearworth.audit.result import LabelAudit
-from nearworth.audit.votes import Copies, around, first_copies, near_threshold
+from nearworth.audit.votes import Copies, around, disagreeing, first_copies, near_threshold
 from nearworth.inputs.features import check_features, row_chunks
 from nearworth.inputs.targets import check_classes
 from nearworth.tables import number_of
@@ -108,7 +108,7 @@ def find_duplicates(audit: LabelAudit) -> Finding:
     """Identical rows, however many, and near-copies; the scores are 1 for identical rows."""
     first = audit._first
     assert first is not None
-    copies = audit.copies or Copies(np.unique(first, return_inverse=True)[1])  # audits pass over coarse tables
+    copies = audit.copies or Copies(np.unique(first, return_inverse=True)[1], identical=first)  # coarse tables too
     groups, rows, exact = copies.groups, joined(copies.groups), np.bincount(first)[first] > 1
     extra = joined([np.delete(group, int(np.argmax(audit.value[group]))) for group in groups])
     says = f"{number_of('row', len(rows))} in {number_of('group', len(groups))} of copies, {exact.sum():,} identical"
@@ -124,10 +124,15 @@ def find_duplicates(audit: LabelAudit) -> Finding:
 def find_conflicts(audit: LabelAudit, copies: list[IntVector]) -> Finding:
     """Copies with different labels; the score is the share of the other copies that have another label."""
     given, scores = audit.given, np.zeros(len(audit))
-    groups = [] if audit.classes is None else [group for group in copies if (given[group] != given[group[0]]).any()]
+    groups = [] if audit.classes is None else disagreeing(copies, given)
+    first = audit._first
+    assert first is not None
+    n_sure = sum(bool(disagreeing([g[first[g] == row] for row in np.unique(first[g])], given)) for g in groups)
     for group in groups:
         scores[group] = (given[group][:, None] != given[group]).sum(axis=1) / (len(group) - 1)
-    says = f"{number_of('group', len(groups))} of copies with different labels, at least one of which is wrong"
+    says = f"{number_of('group', len(groups))} of copies with different labels"
+    if n_sure:
+        says += f"; in {n_sure:,} of them identical rows have different labels, at least one of which is wrong"
     return Finding(joined(groups), scores, says, groups, {"label": given[joined(groups)]})
 
 

@@ -216,6 +216,9 @@ def _fit(around: _Around, targets: FloatVector, space: Space, predict: Predict |
     suggested = by_trend + around.means @ (nearer - by_trend)
     if predict is not None:
         layers = np.clip(np.stack([suggested, *predict(space, near)], axis=1), *fence) - centre
+        layers = np.where(
+            np.isnan(layers), layers[:, :1], layers
+        )  # what neighbours suggest, where nothing is predicted
         weights = nnls(layers, near - centre)[0]  # of the sum that comes nearest to the targets, none negative
         suggested = (layers @ weights if weights.any() else layers.mean(axis=1)) + centre
     sizes = np.abs(points - suggested)

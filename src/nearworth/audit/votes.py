@@ -18,7 +18,7 @@ and is never above `NEAREST`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -278,27 +278,31 @@ class Copies:
     group: IntVector
     threshold: float = 0.0
     nearness: FloatVector | None = None  # of near-copies: 1 - distance to the nearest row / that to the 20th
+    _: KW_ONLY
+    identical: IntVector  # the same for rows that are identical, to the features and in what they were made from
 
     @cached_property
     def groups(self) -> list[IntVector]:
         """The rows of each group of two or more, in the order of their first rows."""
-        order = np.argsort(self.group, kind="stable")
-        parts = np.split(order, np.flatnonzero(np.diff(self.group[order])) + 1)
-        return sorted((part for part in parts if len(part) > 1), key=lambda part: int(part[0]))
+        return groups_of_two(self.group)
 
     def among(self, rows: npt.NDArray[np.bool_]) -> Copies:
         """The same groups where these rows are a mask of more rows, the others of which have no copies."""
-        every = self.group.max() + 1 + np.arange(len(rows))
-        every[rows] = self.group
-        return replace(self, group=every)
+
+        def spread(group: IntVector) -> IntVector:
+            every: IntVector = group.max() + 1 + np.arange(len(rows))
+            every[rows] = group
+            return every
+
+        return replace(self, group=spread(self.group), identical=spread(self.identical))
 
     def contradictions(self, labels: npt.NDArray[Any]) -> list[IntVector]:
-        """Groups whose rows have different labels: at least one of them is wrong."""
-        return [rows for rows in self.groups if (labels[rows] != labels[rows[0]]).any()]
+        """Identical rows with different labels: at least one of them is wrong. Near-copies may differ for a reason."""
+        return disagreeing(groups_of_two(self.identical), labels)
 
-    def agree(self, labels: npt.NDArray[Any]) -> bool:
-        """Whether most groups have one label: then these were labelled, and are wrong, as a whole."""
-        return 2 * len(self.contradictions(labels)) < len(self.groups)
+    @property
+    def have_copies(self) -> npt.NDArray[np.bool_]:
+        return np.asarray(np.bincount(self.group)[self.group] > 1)
 
     def are_many_beyond(self, exact: Copies | None) -> bool:
         """Whether many rows have more copies here than there are exact ones."""
@@ -309,6 +313,24 @@ class Copies:
         """How many labels are wrong at least, if copies have one true label."""
         most = (np.unique(labels[rows], return_counts=True)[1].max() for rows in self.contradictions(labels))
         return sum(len(rows) for rows in self.contradictions(labels)) - int(sum(most))
+
+
+def groups_of_two(group: IntVector) -> list[IntVector]:
+    """The rows of each group of two or more, in the order of their first rows."""
+    order = np.argsort(group, kind="stable")
+    parts = np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
+    return sorted((part for part in parts if len(part) > 1), key=lambda part: int(part[0]))
+
+
+def disagreeing(groups: list[IntVector], labels: npt.NDArray[Any]) -> list[IntVector]:
+    """The groups whose rows have different labels."""
+    return [rows for rows in groups if (labels[rows] != labels[rows[0]]).any()]
+
+
+def agree(group: IntVector, labels: npt.NDArray[Any]) -> bool:
+    """Whether most groups have one label: then these were labelled, and are wrong, as a whole."""
+    groups = groups_of_two(group)
+    return 2 * len(disagreeing(groups, labels)) < len(groups)
 
 
 def first_copies(*parts: Any) -> IntVector:
@@ -338,7 +360,8 @@ def exact_copies(first: IntVector) -> Copies | None:
     n_distinct = len(np.unique(first))
     if n_distinct == len(first) or n_distinct == 1 or len(first) > MOST_REPEATED * n_distinct:
         return None
-    return Copies(np.unique(first, return_inverse=True)[1])
+    group = np.unique(first, return_inverse=True)[1]
+    return Copies(group, identical=group)
 
 
 def near_copies(rows: npt.NDArray[np.integer[Any]], distances: FloatMatrix, exact: Copies | None) -> Copies | None:
@@ -363,7 +386,9 @@ def near_copies(rows: npt.NDArray[np.integer[Any]], distances: FloatMatrix, exac
     joined = connected_components(coo_array((np.ones(len(of_row)), edges), shape=(n_rows, n_rows)), directed=False)[1]
     group = np.unique(joined[exact_group], return_inverse=True)[1]
     nearness = np.where(near.any(axis=1), 1.0 - found[:, 0] / np.maximum(scale, TINY), 0.0)
-    return Copies(group, threshold, nearness) if group.any() else exact  # one group of all rows says nothing
+    identical = np.arange(n_rows) if exact is None else exact.identical
+    copies = Copies(group, threshold, nearness, identical=identical)
+    return copies if group.any() else exact  # one group of all rows says nothing
 
 
 def joined(groups: IntVector | None, copies: Copies | None) -> IntVector | None:

@@ -48,6 +48,7 @@ class Data:
     columns: list[str]  # "name: treatment" for each column of the file
     source: DataFile  # all rows of the file
     groups: list[Any] | None = None  # of the rows with a label, if a column names them
+    texts: IntVector | None = None  # of these rows: equal where their texts are
 
     @property
     def unlabelled(self) -> IntVector:
@@ -103,7 +104,7 @@ def load(
         like = replace(reader, task=labels.task, like=labels)
         trusted = like.column(other, _required(other, name)) if other.is_table else like.array(other, None)
     features = _table_features if source.is_table else _array_features
-    X, X_val, columns, shown = features(source, other, labels, name, strict, **given)
+    X, X_val, texts, columns, shown = features(source, other, labels, name, strict, **given)
     remarks = [*source.remarks, *(other.remarks if other else ()), *labels.remarks]
     rows = Rows(
         X, name, numbers=np.flatnonzero(labels.labelled), of_rows=len(X), source=Path(train).name,
@@ -111,7 +112,7 @@ def load(
     )  # fmt: skip
     return Data(
         _labelled(X, labels), labels.y, _labelled(X_val, trusted), None if trusted is None else trusted.y,
-        task=labels.task, rows=rows, columns=columns, source=source,
+        task=labels.task, rows=rows, columns=columns, source=source, texts=_labelled(texts, labels),
     )  # fmt: skip
 
 
@@ -119,8 +120,8 @@ def _table_features(
     source: DataFile, other: DataFile | None, labels: Target, target: str, strict: bool, *,
     id_column: str | None, ignore: tuple[str, ...], features: tuple[str, ...],
     max_categories: int, na_values: tuple[str, ...], image_column: str | None = None, pixels: bool = False,
-) -> tuple[Any, Any, list[str], dict[str, Any]]:  # fmt: skip
-    """All rows of both files as numbers, what became of each column, and what a page shows of the rows."""
+) -> tuple[Any, Any, Any, list[str], dict[str, Any]]:  # fmt: skip
+    """All rows of both files as numbers, which have equal texts, what became of each column, and what a page shows."""
     for name in filter(None, (id_column, image_column)):
         _required(source, name)
     ignored, patterns = _split(source, ignore, "--ignore"), _split(source, features, "--features") or ["*"] * pixels
@@ -144,12 +145,12 @@ def _table_features(
         "image_names": columns.get(image_column),
         "cells": {name: column for name, column in cells.items() if kind_of(column) != "list"},
     }
-    return X, X_val, [*preparer.describe(), *unused], shown
+    return X, X_val, preparer.texts(source.table), [*preparer.describe(), *unused], shown
 
 
 def _array_features(
     source: DataFile, other: DataFile | None, _labels: Target, _target: str, _strict: bool, **given: Any
-) -> tuple[Any, Any, list[str], dict[str, Any]]:
+) -> tuple[Any, Any, Any, list[str], dict[str, Any]]:
     if any(given.get(name) for name in ("id_column", "ignore", "features", "image_column")):
         raise InputError(f"{source.path}: an option names columns, which arrays do not have; leave it out.")
     width = source.X.shape[1]
@@ -158,12 +159,12 @@ def _array_features(
         if file.X.shape[1] != width:
             raise InputError(f"{file.path}: rows have {file.X.shape[1]} numbers, but {width} in {source.path}.")
     columns = [f"X: {width:,} columns of {source.X.dtype}, used as they are"]
-    return source.X, None if other is None else other.X, columns, {}
+    return source.X, None if other is None else other.X, None, columns, {}
 
 
 def _labelled(X: Any, labels: Target | None) -> Any:
     """The rows that have a label; no copy if all have."""
-    return X if labels is None or labels.labelled.all() else X[labels.labelled]
+    return X if X is None or labels is None or labels.labelled.all() else X[labels.labelled]
 
 
 def _split(source: DataFile, given: Iterable[str], option: str) -> list[str]:

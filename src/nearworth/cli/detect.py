@@ -73,7 +73,8 @@ def scan(*, output: str, force: bool, as_json: bool, show: bool, **given: Any) -
     model = pop_model(given)
     data = _with_images(given)
     model = resolve_search(model, len(data.y), data.task)
-    found = nw.scan(data.X, data.y, data.X_val, data.y_val, data.groups, task=data.task, **model)
+    how = {"groups": data.groups, "sources": data.texts, "task": data.task, **model}
+    found = nw.scan(data.X, data.y, data.X_val, data.y_val, **how)
     if output:
         _write_page(output, render_report(found.labels, data.rows, {}, found.findings()), show)
     if as_json:
@@ -197,8 +198,8 @@ def run_audit(given: dict[str, Any]) -> tuple[Data, nw.LabelAudit]:
     data = _with_images(given)
     model = resolve_search(model, len(data.y), data.task)
     audit = nw.audit_labels(
-        data.X, data.y, X_val=data.X_val, y_val=data.y_val, groups=data.groups, task=data.task, **model,
-        progress=progress, checkpoint=checkpoint,
+        data.X, data.y, X_val=data.X_val, y_val=data.y_val, groups=data.groups, sources=data.texts, task=data.task,
+        **model, progress=progress, checkpoint=checkpoint,
     )  # fmt: skip
     if audit.valuation.resumed:
         print_message(f"{audit.valuation.resumed:,} of {len(audit):,} rows came from {checkpoint}")

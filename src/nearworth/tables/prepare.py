@@ -12,13 +12,13 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from nearworth._common.types import BoolVector, FloatMatrix, Task
+from nearworth._common.types import BoolVector, FloatMatrix, IntVector, Task
 from nearworth.inputs.arrow import flat_vectors
 from nearworth.inputs.features import as_narwhals, check_label_column
 from nearworth.inputs.parameters import whole_number
 from nearworth.inputs.sources import as_table
 from nearworth.tables import InputError, listed
-from nearworth.tables.columns import Column, learn_column
+from nearworth.tables.columns import OTHER, Column, FreeText, learn_column
 from nearworth.tables.labels import Target, TargetReader
 from nearworth.tables.readers import kind_of, missing_cells
 
@@ -154,6 +154,18 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         for column, part in zip(used, np.split(matrix, ends[:-1], axis=1), strict=True):
             column.encode(cells[column.name], part)
         return matrix
+
+    def texts(self, X: Any) -> IntVector | None:
+        """A number for each row, the same for rows with the same texts, which the matrix may not tell apart.
+
+        None where no column is free text or groups rare categories. Case and white space do not count.
+        """
+        table, codes = _as_arrow(X), []
+        for column in self.columns_:
+            if isinstance(column, FreeText) or getattr(column, "labels", ())[-1:] == (OTHER,):
+                words = [" ".join(str(text).casefold().split()) for text in table[column.name].to_pylist()]
+                codes.append(np.unique(np.array(words, dtype=object), return_inverse=True)[1])
+        return np.unique(np.stack(codes), axis=1, return_inverse=True)[1].ravel() if codes else None
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:  # noqa: ARG002
         """Names of the columns of the matrix."""
