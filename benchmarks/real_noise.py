@@ -7,6 +7,8 @@ roman_numerals_probabilities, cifar10n_labels, label_errors_test_sets). Two entr
 random3`, were kept back while the audit was built, and run only with --held-out. Out-of-fold probabilities of models
 are kept in --cache, since they take longer than the audits.
 
+With --tables FOLDER the cases are planted noise, and none, on the tables of a folder that had no part in any choice.
+
 For each case: average precision (AP) of the ranking without and with `pred_probs` beside that of the plain
 self-confidence of these; the stated range of the number of errors; default and max_fdr lists as
 rows : precision : share of the errors found (best = that of the longest list in hindsight).
@@ -126,6 +128,19 @@ def clean(folder: Path, n_rows: int) -> Iterator[Case]:
         yield Case(name, "clean", X, y, np.zeros(len(y), dtype=bool))
 
 
+def tables(folder: Path, n_rows: int) -> Iterator[Case]:
+    """Planted noise and none on every table of a folder: npz files with X, standardised, and y."""
+    for path in sorted(folder.glob("*.npz")):
+        with np.load(path) as file:
+            rows = np.random.default_rng(1).permutation(len(file["y"]))[: min(n_rows, 1500)]
+            X, y = file["X"][rows], np.unique(file["y"][rows], return_inverse=True)[1]
+        kinds = [("uniform", 0.1), ("uniform", 0.25), ("class-dependent", 0.15)]
+        for kind, fraction in [*kinds, ("pair", 0.2)] if y.max() > 1 else kinds:
+            given = nw.add_label_noise(y, fraction, kind, 3)
+            yield Case(f"{path.stem} {fraction:.0%} {kind[:1]}", f"tables {kind}", X, given, given != y)
+        yield Case(path.stem, "tables clean", X, y, np.zeros(len(y), dtype=bool))
+
+
 def _scaled(X: np.ndarray) -> np.ndarray:
     return (X - X.mean(axis=0)) / np.maximum(X.std(axis=0), 1e-12)
 
@@ -192,14 +207,28 @@ def judge(audit: nw.LabelAudit, wrong: np.ndarray) -> dict:
 def run(case: Case, models: list[str], cache: Path, how: dict) -> dict:
     start = time.perf_counter()
     found: dict = {"name": case.name, "kind": case.kind, "rows": len(case.y), "wrong": int(case.wrong.sum())}
-    found["none"] = judge(nw.audit_labels(case.X, case.y, **how), case.wrong)
+    plain = nw.audit_labels(case.X, case.y, **how)
+    found["none"] = judge(plain, case.wrong)
     found["seconds"] = time.perf_counter() - start
     for model, p in probabilities(case, models, cache).items():
         audit = nw.audit_labels(case.X, case.y, pred_probs=p[:, np.unique(case.y)], **how)
         found[model] = judge(audit, case.wrong)
         own = p[np.arange(len(case.y)), case.y]
         found[model]["self"] = average_precision(case.wrong, own) if case.wrong.any() else None
+        if case.wrong.any():
+            better = max(plain.quality, own, key=lambda scores: average_precision(case.wrong, scores))
+            found[model]["chance"] = chance(case.wrong, audit.quality, better)
     return found
+
+
+def chance(wrong: np.ndarray, *scores: np.ndarray) -> float:
+    """Standard error of the difference of two APs, from rows drawn again with replacement."""
+    rng, found = np.random.default_rng(0), []
+    for _ in range(200):
+        rows = rng.integers(0, len(wrong), len(wrong))
+        if wrong[rows].any():
+            found.append(np.subtract(*(average_precision(wrong[rows], each[rows]) for each in scores)))
+    return float(np.std(found))
 
 
 def line(found: dict) -> str:
@@ -254,14 +283,17 @@ def _summary(rows: list[dict], how: str) -> str:
         gaps = [part["ap"] - max(part["self"], row["none"]["ap"]) for row, part in parts]
         worst = rows[int(np.argmin(gaps))]["name"]
         text += f"; AP - max(self, none): mean {np.mean(gaps):+.4f}, worst {min(gaps):+.4f} ({worst}), "
-        text += f"below -.005 in {sum(gap < -0.005 for gap in gaps)} of {len(gaps)}"
+        beyond = [gap + 0.005 < -2 * part["chance"] for gap, (_, part) in zip(gaps, parts, strict=True)]
+        text += f"below -.005 in {sum(gap < -0.005 for gap in gaps)} of {len(gaps)}, "
+        text += f"by more than two standard errors in {sum(beyond)}"
     return text
 
 
 def main() -> None:
     kinds = {"real": real, "pair": pair, "uniform": uniform, "clean": clean}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--tables", type=Path, help="a folder of other tables, npz files with X and y, instead")
     parser.add_argument("--only", nargs="*", default=list(kinds), choices=kinds)
     parser.add_argument("--held-out", action="store_true", help="only the entries that were kept back")
     parser.add_argument("--probs", nargs="*", default=["lr"], choices=["lr", "gb"])
@@ -270,11 +302,12 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "real_noise")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
+    kinds["tables"] = tables
     options.cache.mkdir(exist_ok=True)
     how = {"models": options.models} if options.models else {}
     rows = []
-    for kind in options.only:
-        for case in kinds[kind](options.data, options.rows):
+    for kind in ["tables"] if options.tables else options.only:
+        for case in kinds[kind](options.tables or options.data, options.rows):
             if (case.name in HELD_OUT) is options.held_out:
                 rows.append(run(case, options.probs, options.cache, how))
                 print(line(rows[-1]), flush=True)

@@ -271,7 +271,7 @@ def test_very_many_classes_are_audited_as_few_are(rng, monkeypatch):
             dense = nw.audit_labels(X, y, **how)
         assert np.abs(found.quality - dense.quality).mean() < 0.02
         assert (found.suggested == dense.suggested).mean() > 0.98
-        assert found.n_errors.estimate == pytest.approx(dense.n_errors.estimate, rel=0.15)
+        assert (1 - found.quality).sum() == pytest.approx((1 - dense.quality).sum(), rel=0.15)
         assert average_precision_score(y != true, -found.quality) > 0.99
         assert found.label_probabilities.shape == (1500, 70)
         np.testing.assert_allclose(found.label_probabilities.sum(axis=1), 1.0)

@@ -18,19 +18,19 @@ def test_interval_of_the_count(share):
 def test_an_estimate_needs_an_upper_end_that_is_near():
     """Thirty labels seem wrong, but three hundred are against their surroundings: who is to tell."""
     right = np.full((1, 1000), 0.97)
-    far, near = (count_errors(right, np.ones(1), most) for most in (300.0, 59.0))
+    far, near = (count_errors(right, np.ones(1), most) for most in (300.0, 47.0))
     assert far.estimate is None
     assert (far.lower, far.upper) == (near.lower, 300.0)
     assert near.estimate == pytest.approx(30)
-    assert near.upper == 59
+    assert near.upper == 47
     assert count_errors(right, np.ones(1), 5000.0).upper == 1000
     assert count_errors(right, np.ones(1), 3.0).upper > 29.9  # never below what is told
 
 
 def test_models_that_disagree_widen_the_interval():
     right = np.array([np.full(1000, 0.9), np.full(1000, 0.6)])
-    alone = [count_errors(right[[number]], np.ones(1), 450.0) for number in (0, 1)]
-    both = count_errors(right, np.array([0.5, 0.5]), 450.0)
+    alone = [count_errors(right[[number]], np.ones(1), 390.0) for number in (0, 1)]
+    both = count_errors(right, np.array([0.5, 0.5]), 390.0)
     np.testing.assert_allclose(both.estimate, 250)
     # The outer half of the first alone is all that remains of its tail.
     assert alone[0].lower < both.lower < 100 < alone[1].lower

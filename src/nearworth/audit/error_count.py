@@ -27,7 +27,7 @@ EXTRA_FALSE_ALARMS = 0.25  # in every list of labels; one in every list of targe
 CAUTIOUS_ODDS = 2.0
 MISCOUNTED = 0.1  # relative standard error of the number of wrong labels among those with one given label
 MISFIT = 0.25  # relative standard error of the number of errors from what no model here has, measured
-CLOSE = 2.0  # an estimate is given if the upper end is at most so many times as high
+CLOSE = 1.6  # an estimate is given if the upper end is at most so many times as high
 COMMONEST = "the commonest label around a row is right"
 MOST_STRATA, ROWS_PER_STRATUM = 14, 5
 # Where rows to judge go, chosen on the sets of benchmarks/review.py: where the audit is in doubt, among the worst, and

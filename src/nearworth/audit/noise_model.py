@@ -21,8 +21,10 @@ from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 # Priors are normal: mean weight around one over their number (their sum may be large where votes are noisy), weights
 # around their mean, shifts, class error rates around what the vote counts say (in the logit of twice the rate: no class
 # is more than half wrong). Logarithms of preferences are around none with heavy tails: mostly wrong labels are of all
-# kinds, but where people mistake one class for another, they are all of one.
-MEAN_SPREAD, WEIGHT_SPREAD, SHIFT_SPREAD, RATE_SPREAD, PREFERENCE_SPREAD = 10.0, 0.7, 2.0, 0.5, 0.25
+# kinds, but where people mistake one class for another, they are all of one. Rates of several classes have little
+# room: with more, a high rate and one preference explain two classes that overlap.
+MEAN_SPREAD, WEIGHT_SPREAD, SHIFT_SPREAD, PREFERENCE_SPREAD = 10.0, 0.7, 2.0, 0.25
+RATE_SPREAD, RATE_SPREAD_OF_SEVERAL = 0.5, 0.2
 MANY_CLASSES = 40  # with more, no preferences among wrong labels: they would be as many as classes squared
 RARE = 0.05  # times one over the number of classes: a share of rows below which a class is a rare one
 OPTIONS = {"maxiter": 300, "ftol": 1e-10}  # levels are compared by their losses, to a hundredth
@@ -62,6 +64,7 @@ class NoiseFit:
         products += (1e-4 * np.trace(products) + 1e-12) * np.eye(n_kinds)
         self.mixing = np.linalg.inv(np.linalg.cholesky(products)).T
         self.features = np.tensordot(self.mixing.T, centred, 1)
+        self.rate_spread = RATE_SPREAD if self.n_classes == 2 else RATE_SPREAD_OF_SEVERAL
         self.prior_weights = np.full(n_kinds, 1.0 / n_kinds)
         self.class_shares = np.bincount(codes, minlength=self.n_classes) / len(codes)
         self.present, self.starts = np.unique(self.codes, return_index=True)
@@ -100,9 +103,14 @@ class NoiseFit:
         slopes = [
             np.tensordot(self.features, by_score, 2) + pull @ self.mixing,
             by_score.sum(axis=0) + shifts / SHIFT_SPREAD**2,
-            by_rate - self.class_shares * by_rate.sum() + surprise / RATE_SPREAD**2,
+            by_rate - self.class_shares * by_rate.sum() + surprise / self.rate_spread**2,
         ]
-        spreads = (contrast, WEIGHT_SPREAD), (mean[None], MEAN_SPREAD), (shifts, SHIFT_SPREAD), (surprise, RATE_SPREAD)
+        spreads = (
+            (contrast, WEIGHT_SPREAD),
+            (mean[None], MEAN_SPREAD),
+            (shifts, SHIFT_SPREAD),
+            (surprise, self.rate_spread),
+        )
         value = sum(float(off @ off) / (2.0 * spread**2) for off, spread in spreads)
         if len(preference_logs):
             by_preference = _with_diagonal(wrong[:, None] * preferences - counts, 0.0).ravel()
