@@ -90,7 +90,7 @@ def test_slips_of_the_decimal_point_and_the_sign_are_found_and_mended(prices, fa
     assert (mended == inside[wrong]).all()  # it must be in the range that holds nine in ten
     assert inside.mean() > 0.88
     assert 27 < audit.n_errors.estimate < 35
-    assert audit.n_errors.lower > 5
+    assert 12 < audit.n_errors.lower < 30  # slips are no tails of right targets
 
 
 @pytest.mark.parametrize("factor", [1e3, 1e6, -1e9, 7.0])

@@ -168,10 +168,11 @@ def _answer(fit: _Fit, targets: FloatVector, factors: list[float], weights: Floa
         mended = targets / factor
         sure = (share > 0.5) & (ranges[:, 0] <= mended) & (mended <= ranges[:, 1])
         suggested = np.where(sure, mended, suggested)
-    # A wide range: tails of right targets look wrong, and wrong targets near the suggested ones look right. At most all
-    # of those outside the usual width are wrong, if wrong targets are outside.
+    # A wide range: tails of right targets look wrong, but for slips, and wrong targets near the suggested ones look
+    # right. At most all of those outside the usual width are wrong, if wrong targets are outside.
     n, count, sizes = len(targets), float((1.0 - posterior[0]).sum()), np.abs(space.of(targets) - fit.suggested)
-    lower = max(0.0, count - ODD_SHARE * n) / OVERCOUNT
+    slipped = float(posterior[2:].sum())
+    lower = (max(0.0, count - slipped - ODD_SHARE * n) + slipped) / OVERCOUNT
     outside = float(np.count_nonzero(sizes > fit.scale))
     answers = {
         "given": targets,
