@@ -44,7 +44,7 @@ def test_near_copies_are_found_and_none_invented(kind, rng):
 def test_near_copies_join_groups_of_exact_ones(rng):
     X = rng.normal(size=(300, 4))
     X = np.concatenate([X, X[:1], X[:1] + 1e-5])  # row 300 is row 0, row 301 nearly
-    exact = exact_copies(first_duplicates(X))
+    exact = exact_copies(first_duplicates(X), X)
     assert [rows.tolist() for rows in exact.groups] == [[0, 300]]
     rows, distances = nearest(X)
     distances[rows == np.where(np.arange(302) == 0, 300, 0)[:, None]] = np.inf  # as the engine lists: no exact copies
@@ -54,8 +54,33 @@ def test_near_copies_join_groups_of_exact_ones(rng):
 
 
 def test_cells_of_a_coarse_table_are_no_copies(rng):
-    assert exact_copies(first_duplicates(rng.integers(0, 2, (500, 2)))) is None
-    assert exact_copies(first_duplicates(rng.normal(size=(500, 2)))) is None
+    tables = rng.integers(0, 2, (500, 2)), rng.normal(size=(500, 2)), np.round(rng.normal(size=(500, 2)), 1)
+    ages = np.column_stack([rng.integers(18, 80, 900), rng.integers(0, 2, (900, 6))])
+    tied = np.repeat(rng.integers(0, 4, (900, 1)), 2, axis=1) * [1, 10] + rng.integers(
+        0, 2, (900, 2)
+    )  # not independent
+    for X in (*tables, ages, tied):
+        assert exact_copies(first_duplicates(X), X) is None
+
+
+@pytest.mark.parametrize("times", [2, 10])
+def test_copies_of_a_coarse_table_are_copies(rng, times):
+    """Equal by far more often than rows that differ in one column only explain, however often they are repeated."""
+    X = np.tile(rng.integers(0, 5, (300, 10)), (times, 1))
+    assert sorted(map(len, exact_copies(first_duplicates(X), X).groups)) == [times] * 300
+
+
+def test_rows_that_meet_by_chance_may_have_different_labels(rng):
+    """Outcomes are likelier for the old than for the young: nothing is wrong, and nothing is said to be."""
+    X = np.column_stack([rng.integers(18, 60, 800), rng.integers(0, 2, (800, 3))]).astype(float)
+    y = (60 * rng.random(800) < X[:, 0]).astype(int)
+    audit = nw.audit_labels(nw.TablePreparer().fit_transform(pandas.DataFrame(X, columns=list("abcd"))), y)
+    assert audit.copies is None
+    assert audit.contradictions == []
+    assert audit.n_errors.lower < 20
+    found = nw.scan(X, y, n_neighbors=5)
+    assert len(found.conflicts.groups) > 20
+    assert "no label need be wrong" in found.conflicts.says
 
 
 def test_inner_products_are_no_distances():

@@ -250,10 +250,10 @@ def _neighbourhood(
     training, exact, k = estimator.training_set_, estimator.search == "exact", estimator.n_neighbors
     wanted = LISTED_FOR_TARGETS * k if training.classes is None else max(LISTED, LISTED_PER_NEIGHBOR * k)
     named = None if groups is None else check_classes(groups, "groups", training.n_rows).codes
-    first = np.arange(training.n_rows)
+    first, same = np.arange(training.n_rows), None
     if training.features is not None and estimator.metric != "precomputed":
         first = first_copies(training.features.data)
-    same = exact_copies(first)
+        same = exact_copies(first, training.features.data)
     if sources is not None:
         made_from = check_classes(sources, "sources", training.n_rows).codes
         _, at, which = np.unique(np.stack([first, made_from]), axis=1, return_index=True, return_inverse=True)

@@ -131,7 +131,9 @@ def find_conflicts(audit: LabelAudit, copies: list[IntVector]) -> Finding:
     for group in groups:
         scores[group] = (given[group][:, None] != given[group]).sum(axis=1) / (len(group) - 1)
     says = f"{number_of('group', len(groups))} of copies with different labels"
-    if n_sure:
+    if audit.copies is None and groups:
+        says += "; with so few different values, rows meet by chance, and no label need be wrong"
+    elif n_sure:
         says += f"; in {n_sure:,} of them identical rows have different labels, at least one of which is wrong"
     return Finding(joined(groups), scores, says, groups, {"label": given[joined(groups)]})
 
