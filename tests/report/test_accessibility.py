@@ -10,12 +10,18 @@ from report.test_rules import Page, browser, digits, images, show, table  # noqa
 from report_pages import made_up
 
 
+def finish_fading(page):
+    """A message that is fading in or out has no contrast that anyone reads."""
+    page.browser.execute_script("document.getAnimations().forEach(each => each.finish())")
+
+
 def problems(page):
     """What axe finds in every tab: kinds of violation and where the first is."""
     axe = pytest.importorskip("axe_core_python.selenium", reason="axe-core-python is not installed").Axe()
     found, tabs = [], page.all("[role=tab]")
     for number in range(len(tabs)):
         page.all("[role=tab]")[number].click()
+        finish_fading(page)
         violations = axe.run(page.browser)["violations"]
         found += [(tabs[number].text, each["id"], each["nodes"][0]["html"][:200]) for each in violations]
     return found
@@ -65,7 +71,7 @@ def test_axe_finds_nothing_in_a_review(browser, tmp_path, digits, blind):  # noq
     page = Page(browser, tmp_path, render_review(audit, rows, audit.review_sample(9), 0, blind=blind))
     for keys in ("", "w", "?"):
         page.keys(keys)
-        page.browser.execute_script("document.getAnimations().forEach(each => each.finish())")  # no colours halfway
+        finish_fading(page)
         found = Axe().run(page.browser)["violations"]
         assert [(each["id"], each["nodes"][0]["html"][:200]) for each in found] == []
 

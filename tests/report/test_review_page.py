@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from dataclasses import replace
 from html import unescape
 
 import numpy as np
@@ -203,6 +204,7 @@ def test_rows_judged_wrong_come_first_and_ask_for_a_label(browser, tmp_path, dig
     audit.review_sample(20)
     right = np.sort(drawn)[5:]
     judged = audit.reviewed(drawn, ~np.isin(drawn, right))
+    judged = replace(judged, quality=np.where(judged.quality < 0.5, 0.0, judged.quality))  # others look as bad
     content = embedded(render_report(judged, rows))
     assert content["wasWrong"] == content["row"][:5]
     assert sorted(content["wasWrong"]) == np.sort(drawn)[:5].tolist()
@@ -212,7 +214,8 @@ def test_rows_judged_wrong_come_first_and_ask_for_a_label(browser, tmp_path, dig
     assert page.text(".why").startswith("Judged wrong in the review: choose its label.")
     assert "probability" not in page.text(".why")
     assert "How sure" not in page.text("#detail")
-    assert [e.text for e in page.all("#inner .asked")] == ["judged wrong"] * 5
+    assert [e.text for e in page.all("#inner .asked")] == ["wrong"] * 5
+    assert "judged wrong in the review" in page.one("#item-0").get_attribute("aria-label")
     assert "The first 5 were judged wrong in the review and need a label." in page.text("#subline")
     assert page.one("#actions .solid").text.startswith("Change")
     page.keys("jjjjj")

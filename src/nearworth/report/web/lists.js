@@ -160,7 +160,7 @@
     const row = shown[i], decision = isOpen(tab, row) ? null : decisions[row];
     const stamp = decision && el("span", { class: "stamp " + decision.what, text: WORD[decision.what] });
     const common = { role: "option", id: "item-" + i, "aria-selected": String(i === list().chosen), "aria-setsize": shown.length, "aria-posinset": i + 1, "data-i": i };
-    const asked = !decision && tab === "labels" && wasWrong(row) && el("span", { class: "stamp asked", text: "judged wrong" });
+    const asked = !decision && tab === "labels" && wasWrong(row) && el("span", { class: "stamp asked", text: g.side ? "wrong" : "judged wrong" });
     const classes = decision ? " done" : "";
     let node;
     if (g.side) {
