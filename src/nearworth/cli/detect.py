@@ -130,8 +130,7 @@ class Audited(NamedTuple):
         listed = audit.worth_a_look() if page and not selection else audit.suspects(**selection)
         found, texts = _suggestions(audit, data), [id_text(label) for label in audit.given[listed].tolist()]
         known = kept.judged(data, data.rows.numbers[listed], texts)
-        if page and not ask_again:
-            known |= np.isin(listed, data.rows.judged)
+        known |= np.isin(listed, data.rows.judged) & (page and not ask_again)
         if found is not None:
             is_open = ~kept.judged(data, found.rows, [""] * len(found.rows))
             found = Suggestions._make(part[is_open] for part in found)

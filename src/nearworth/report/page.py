@@ -53,8 +53,7 @@ def render_report(
 def render_review(audit: LabelAudit, rows: Rows, drawn: IntVector, seed: int, *, blind: bool = False) -> str:
     """The page for judging rows drawn by chance; `blind` shows what the audit says of a row once it is judged."""
     data = Content(audit, rows, {}, listed=drawn).shown() | {"seed": seed, "blind": blind, "review": True}
-    shown = {"audit": audit, "rows": rows, "rule": "", "empty": "", "findings": {}}
-    return rendered("web/page", SCRIPTS, data, review=True, **shown)
+    return rendered("web/page", SCRIPTS, data, review=True, audit=audit, rows=rows, rule="", empty="", findings={})
 
 
 def render_statements(owners: OwnerValues, source: str, budget: Any, rules: Mapping[str, Any]) -> str:
