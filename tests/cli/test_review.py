@@ -11,6 +11,12 @@ import pytest
 from cli.command_line import WRONG, flowers, one_line, write_csv
 from report_pages import embedded
 
+
+def read_csv(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
 DATA = ["train.csv", "-t", "species", "--id", "name", "-q"]
 
 
@@ -102,3 +108,38 @@ def test_other_files_are_refused(command, page):
     assert "goes to a file" in one_line(command("review", *DATA, "-o", "-")[2])
     with open("train.csv") as file:
         assert len(list(csv.reader(file))) == 91
+
+
+def test_a_report_asks_for_the_labels_that_are_not_known(command, page):
+    found = sorted(row for row in judge(page) if row in WRONG)
+    assert found
+    assert command("report", *DATA, "--review", "decisions.csv", "-o", "report.html")[0] == 0
+    content = embedded(Path("report.html").read_text())
+    assert sorted(content["wasWrong"]) == sorted(content["row"][: len(found)]) == found
+
+    rows = read_csv("decisions.csv")
+    other = lambda given: "iris" if given != "iris" else "rose"  # noqa: E731
+    for row in rows:
+        row["label"] = other(row["given"]) if int(row["row"]) == found[0] else ""
+    write_csv("decisions.csv", {name: [row[name] for row in rows] for name in rows[0]})
+    report = ["report", *DATA[:-1], "--review", "decisions.csv", "--force", "-o", "report.html"]
+    code, _, err = command(*report)
+    content = embedded(Path("report.html").read_text())
+    assert code == 0
+    assert "1 row judged before (listed with --ask-again)" in err
+    assert (content["nJudged"], found[0] in content["row"]) == (1, False)
+    assert sorted(content["wasWrong"]) == found[1:]
+    command(*report, "--ask-again")
+    assert sorted(embedded(Path("report.html").read_text())["wasWrong"]) == found
+    _, out, _ = command("detect", *DATA, "--review", "decisions.csv", "--json")
+    assert set(found) <= {record["row"] for record in json.loads(out)["rows"]}  # detect lists them as before
+
+    code, _, err = command("apply", "decisions.csv", "train.csv", "-o", "clean.csv")
+    assert code == 0
+    assert "1 label changed" in err
+    pairs = enumerate(zip(read_csv("train.csv"), read_csv("clean.csv"), strict=True))
+    given = {int(row["row"]): row["given"] for row in rows}
+    assert [(i, new["species"]) for i, (old, new) in pairs if old != new] == [(found[0], other(given[found[0]]))]
+    assert (len(found) == 1) or f"{len(found) - 1} judged wrong without a label" in err
+    kept = json.loads(Path("nearworth-decisions.json").read_text())["decisions"]
+    assert {record["decision"] for record in kept} == {"confirm", "relabel"}  # those without a label are still open

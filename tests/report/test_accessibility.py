@@ -5,9 +5,14 @@ from __future__ import annotations
 import pytest
 
 import nearworth as nw
-from nearworth.report.page import render_report
+from nearworth.report.page import render_report, render_review
 from report.test_rules import Page, browser, digits, images, show, table  # noqa: F401  (fixtures)
 from report_pages import made_up
+
+
+def finish_fading(page):
+    """A message that is fading in or out has no contrast that anyone reads."""
+    page.browser.execute_script("document.getAnimations().forEach(each => each.finish())")
 
 
 def problems(page):
@@ -16,6 +21,7 @@ def problems(page):
     found, tabs = [], page.all("[role=tab]")
     for number in range(len(tabs)):
         page.all("[role=tab]")[number].click()
+        finish_fading(page)
         violations = axe.run(page.browser)["violations"]
         found += [(tabs[number].text, each["id"], each["nodes"][0]["html"][:200]) for each in violations]
     return found
@@ -51,6 +57,23 @@ def test_axe_finds_nothing_in_a_scan(browser, tmp_path, rng):  # noqa: F811
     page = Page(browser, tmp_path, render_report(scan.labels, Rows(X), {}, scan.findings()))
     assert len(page.all("[role=tab]")) > 4
     assert problems(page) == []
+
+
+@pytest.mark.usefixtures("unguarded")
+@pytest.mark.parametrize("blind", [False, True])
+def test_axe_finds_nothing_in_a_review(browser, tmp_path, digits, blind):  # noqa: F811
+    from axe_core_python.selenium import Axe
+
+    from nearworth.report.content import Rows
+
+    data, audit = digits
+    rows = Rows(X=data.X, target="digit", image_shape=(8, 8))
+    page = Page(browser, tmp_path, render_review(audit, rows, audit.review_sample(9), 0, blind=blind))
+    for keys in ("", "w", "?"):
+        page.keys(keys)
+        finish_fading(page)
+        found = Axe().run(page.browser)["violations"]
+        assert [(each["id"], each["nodes"][0]["html"][:200]) for each in found] == []
 
 
 def test_two_fingers_zoom_the_map(show, rng):  # noqa: F811

@@ -283,6 +283,11 @@ class LabelAudit:
         quality = np.where(review.judged, np.where(review.wrong, 0.0, 1.0), self._known.quality)
         return replace(self, quality=self._spread(quality), n_errors=review.n_errors(), _review=review, _draws=[])
 
+    @property
+    def judged_wrong(self) -> IntVector:
+        """The rows that were judged wrong in a review."""
+        return self._rows[:0] if self._review is None else self._rows[self._review.wrong]
+
     def precision(self, rows: Any = None, **selection: Any) -> Precision:
         """Share of wrong labels in a list, with limits, from the answers of a review.
 

@@ -2,7 +2,7 @@
 
 Decisions are kept in KEPT, a JSON file in the folder of the data, a line for each, in the order of their keys. A key is
 a hash of the cells of a row but for the target, so rows may be sorted and saved in other formats. `detect` and `report`
-leave out the rows that are known there. Answers of a review go to the audit.
+leave out the rows that are known there. Answers of a review go to the audit; those with a label can be applied.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _read_json(path: str) -> list[dict[str, Any]]:
 
 def _decision(where: str, record: dict[str, Any], possible: tuple[str, ...], required: tuple[str, ...]) -> Decision:
     known = {name: str(record[name]) for name in Decision._fields if record.get(name) is not None}
-    if known.get("decision") == "remove":
+    if known.get("decision") in ("remove", *ANSWERS):
         known.setdefault("label", "")
     if absent := [name for name in required if name not in known]:
         raise InputError(f"{where} has no column {listed(absent)}; export decisions from the page.")
@@ -102,7 +102,8 @@ def _decision(where: str, record: dict[str, Any], possible: tuple[str, ...], req
 def apply(*, decisions: str, train: str, output: str, target: str | None, force: bool, keep: bool = False) -> None:
     given, written = suffix_of(Path(train)), Path(output).suffix.lower()
     check_output(output, force, (".npz",) if given == ".npz" else FORMATS, (decisions,))
-    made, named = read_decisions(decisions)
+    made, named = read_decisions(decisions, (*DECISIONS, "right", "wrong"))
+    made = {row: _carried_out(decision) for row, decision in made.items()}
     source, target = read(train), target or named
     labels = _labels(source, target)
     _check_rows(source, made, labels)
@@ -119,9 +120,16 @@ def apply(*, decisions: str, train: str, output: str, target: str | None, force:
     which = "".join(f"\n  {a} -> {b}: {count:,}" for (a, b), count in changes.most_common(20))
     gone = f", {number_of('row', len(removed), 'removed')}" if removed else ""
     rest = f"{kinds['confirm']:,} confirmed, {kinds['skip']:,} skipped"
+    rest += f", {kinds['wrong']:,} judged wrong without a label" if kinds["wrong"] else ""
     print_message(f"{number_of('label', len(new), 'changed')}{gone}, {rest}; the data are in {output}{which}")
     if keep:
         _keep(source, target, made, output)
+
+
+def _carried_out(one: Decision) -> Decision:
+    """The answer of a review as the decision that it is: a wrong label is changed if the right one is known."""
+    meant = {"right": "confirm", "wrong": "relabel" if one.label else "wrong"}.get(one.decision, one.decision)
+    return one._replace(decision=meant, label=one.label or one.given) if one.decision in ANSWERS else one
 
 
 def _keep(source: DataFile, target: str, made: Decisions, output: str) -> None:
@@ -245,8 +253,9 @@ def _as_reported(labels: list[Any]) -> list[Any]:
     return list(read.to_pylist()) if kind_of(read) == "number" else labels
 
 
-def answered(audit: LabelAudit, data: Data, reviews: tuple[str, ...]) -> LabelAudit:
-    """The audit with the decisions of one review after the other, each drawn anew as its page was."""
+def answered(audit: LabelAudit, data: Data, reviews: tuple[str, ...]) -> tuple[LabelAudit, list[int]]:
+    """The audit with the answers of one review after the other, each drawn anew; rows of it with their right label."""
+    corrected = list[int]()
     position = {number: index for index, number in enumerate(data.rows.numbers.tolist())}  # among the rows audited
     for path in reviews:
         made, _ = read_decisions(path, ANSWERS, REVIEWED)
@@ -266,7 +275,9 @@ def answered(audit: LabelAudit, data: Data, reviews: tuple[str, ...]) -> LabelAu
                 "their order, the earlier reviews that its page was made with."
             )
         audit = audit.reviewed(np.array([*wrong]), np.array([*wrong.values()]))
-    return audit
+        named = (row for row, one in made.items() if one.label and not same_label(one.given, one.label))
+        corrected += [position[row] for row in named if wrong.get(position[row])]
+    return audit, corrected
 
 
 class KeptDecisions:
@@ -289,8 +300,8 @@ class KeptDecisions:
         self._known.setdefault((row, target), {})[folded(given)] = record
 
     def add(self, source: DataFile, target: str, made: Decisions) -> None:
-        """Keep decisions on rows of a file; what was skipped is still open."""
-        judged = [decision for decision in made.values() if decision.decision != "skip"]
+        """Keep decisions on rows of a file; what was skipped, or is wrong without a label, is still open."""
+        judged = [decision for decision in made.values() if decision.decision not in ("skip", "wrong")]
         keys = row_keys(source, target, np.array([decision.row for decision in judged], dtype=np.intp))
         for key, decision in zip(keys, judged, strict=True):
             self._enter(key, target, decision.given, decision.decision, decision.label)

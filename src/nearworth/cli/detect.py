@@ -131,6 +131,7 @@ class Audited(NamedTuple):
         listed = audit.worth_a_look() if page and not selection else audit.suspects(**selection)
         found, texts = _suggestions(audit, data), [id_text(label) for label in audit.given[listed].tolist()]
         known = kept.judged(data, data.rows.numbers[listed], texts)
+        known |= np.isin(listed, data.rows.judged) & (page and not ask_again)
         if found is not None:
             is_open = ~kept.judged(data, found.rows, [""] * len(found.rows))
             found = Suggestions._make(part[is_open] for part in found)
@@ -203,7 +204,8 @@ def run_audit(given: dict[str, Any]) -> tuple[Data, nw.LabelAudit]:
     )  # fmt: skip
     if audit.valuation.resumed:
         print_message(f"{audit.valuation.resumed:,} of {len(audit):,} rows came from {checkpoint}")
-    return data, answered(audit, data, reviews)
+    audit, corrected = answered(audit, data, reviews)
+    return replace(data, rows=replace(data.rows, judged=corrected)), audit
 
 
 def resolve_search(model: dict[str, Any], n_rows: int, task: str) -> dict[str, Any]:

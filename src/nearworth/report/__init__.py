@@ -3,8 +3,8 @@
     page.py                  the report, the review of rows drawn by chance, the statements for owners -> HTML
       content.py             what the page shows: listed rows, their neighbours, a sample, counts of all
         shown.py             a row as it is shown: cells as texts, a thumbnail, a place on the map
-      web/                   the page: page.html.j2, page.css, and its script in parts (page.py has their order)
-      review.*, statements.* the other two pages
+      web/                   report and review: page.html.j2, page.css, the script in parts (page.py has their order)
+      statements.*           the page for owners
 
 Nothing is fetched or sent: a content security policy allows one script and one style sheet, by their hashes.
 Cells of the data reach the page as escaped text or as JSON in which <, > and & are escaped, never as markup.

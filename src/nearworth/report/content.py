@@ -81,6 +81,7 @@ class Content:
         suspects = listed
         if suspects is None:
             suspects = audit.suspects(**selection) if selection else audit.worth_a_look()
+            suspects = suspects[np.argsort(~np.isin(suspects, audit.judged_wrong), kind="stable")]  # they need a label
         self.suspects = suspects[~np.isin(suspects, rows.judged)]
         self.listed = self.suspects[:MOST_SUSPECTS] if listed is None else listed
         self.of_classes = audit.suggested_range is None
@@ -98,7 +99,7 @@ class Content:
         data = self.shown([*sample, *beside]) | {"findings": tabs}
         count = audit.n_errors
         data |= {
-            "source": self.rows.source,
+            "wasWrong": self._in_file(self.listed[np.isin(self.listed, audit.judged_wrong)]),
             "sample": np.random.default_rng(SAMPLE_SEED).permutation(sample).tolist(),  # in an order by lot
             "nListed": len(suspects),
             "nJudged": len(self.rows.judged),
@@ -155,6 +156,7 @@ class Content:
             "scales": cells.scales,
             "text": cells.text is not None,
             "target": rows.target,
+            "source": rows.source,
             "idName": rows.id_name,
             "nRows": len(audit),
             "ofRows": rows.of_rows or len(audit),
@@ -166,6 +168,9 @@ class Content:
         data["more"]["cells"] = first + cells.of(more[n_first:], room)[0]
         if rows.ids is not None:
             data["id"], data["more"]["id"] = ([id_text(cell) for cell in take(rows.ids, r)] for r in (own, more))
+        if audit.suggested_range is not None:  # where each target is likely to be
+            within, finest = audit.suggested_range[listed], self._finest()
+            data["ranges"] = [*zip(*(rounded(within[:, side], within, finest) for side in (0, 1)), strict=True)]
         return data | self._images(order) | {"labels": list(code.texts), "nClasses": code.n_classes}
 
     def _with_unlabelled(self, data: dict[str, Any]) -> dict[str, Any]:
@@ -211,20 +216,14 @@ class Content:
         return float(10.0 ** -min(max(decimals, default=0), MOST_DECIMALS))
 
     def _targets(self) -> dict[str, Any]:
-        """How targets are distributed, those listed besides, and where each listed one is likely to be."""
-        given, ranges = np.asarray(self.audit.given, dtype=np.float64), self.audit.suggested_range
-        assert ranges is not None
+        """How targets are distributed, those listed besides."""
+        given = np.asarray(self.audit.given, dtype=np.float64)
         low, high = float(given.min()), float(given.max())
         logs = low > 0 and high > 100 * low
         scaled = np.log(given) if logs else given
         edges = np.histogram_bin_edges(scaled, BINS + 15)
         counts = [np.histogram(scaled[rows], edges)[0].tolist() for rows in (slice(None), self.suspects)]
-        within, finest = ranges[self.listed], self._finest()
-        ends = [rounded(within[:, side], within, finest) for side in (0, 1)]
-        return {
-            "targets": {"low": low, "high": high, "log": logs, "counts": counts},
-            "ranges": [*zip(*ends, strict=True)],
-        }
+        return {"targets": {"low": low, "high": high, "log": logs, "counts": counts}}
 
     def _map(self, data: dict[str, Any]) -> dict[str, Any]:
         """Places of the rows that are shown, and points for others: where, label, and for numbers the typical one."""

@@ -45,16 +45,15 @@ def render_report(
     """The report as HTML; `selection` are the keywords of `LabelAudit.suspects`, `findings` those of a scan."""
     content = Content(audit, rows, selection or {}, findings)
     data = content.page_data()
-    script = '"use strict";\n(() => {\n' + "".join(asset(f"web/{name}.js") for name in SCRIPTS) + "})();\n"
     rule, empty = audit.describe_selection(content.selection), audit.explain_empty(content.selection)
     shown = {"audit": audit, "rows": rows, "rule": rule, "empty": empty, "findings": content.findings}
-    return rendered("web/page", script, data, listed=data, **shown)
+    return rendered("web/page", SCRIPTS, data, review=False, **shown)
 
 
 def render_review(audit: LabelAudit, rows: Rows, drawn: IntVector, seed: int, *, blind: bool = False) -> str:
     """The page for judging rows drawn by chance; `blind` shows what the audit says of a row once it is judged."""
-    data = Content(audit, rows, {}, listed=drawn).shown() | {"seed": seed, "blind": blind}
-    return rendered("review", asset("review.js"), data, rows=rows, n_drawn=len(drawn), n_rows=len(audit), blind=blind)
+    data = Content(audit, rows, {}, listed=drawn).shown() | {"seed": seed, "blind": blind, "review": True}
+    return rendered("web/page", SCRIPTS, data, review=True, audit=audit, rows=rows, rule="", empty="", findings={})
 
 
 def render_statements(owners: OwnerValues, source: str, budget: Any, rules: Mapping[str, Any]) -> str:
@@ -65,17 +64,18 @@ def render_statements(owners: OwnerValues, source: str, budget: Any, rules: Mapp
         parts["Payments"] = "\n".join(f"{amount:>14,.2f}  {owner}" for owner, amount in payments.items())
     for owner in owners:
         parts[f"Statement for {owner}"] = str(owners.statement_of(owner, budget, payments, rules))
-    return rendered("statements", "", {}, source=source, parts=parts)
+    return rendered("statements", (), {}, source=source, parts=parts)
 
 
-def rendered(name: str, script: str, data: dict[str, Any], **shown: Any) -> str:
+def rendered(name: str, scripts: tuple[str, ...], data: dict[str, Any], **shown: Any) -> str:
     """One file from a template, a style sheet, a script and the data that the script reads."""
-    style = asset(f"{name}.css")
+    style, parts = asset(f"{name}.css"), "".join(asset(f"web/{part}.js") for part in scripts)
+    script = f'"use strict";\n(() => {{\n{parts}}})();\n' if parts else ""
     data["key"] = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     ours = {"policy": policy_for(script, style), "style": Markup(style), "script": Markup(script)}  # not the data's
     template = environment.from_string(asset(f"{name}.html.j2"))
-    return template.render(data=inert_json(data), version=__version__, **ours, **shown)
+    return template.render(data=inert_json(data), listed=data, version=__version__, **ours, **shown)
 
 
 def inert_json(data: Any) -> Markup:

@@ -13,7 +13,7 @@
 
   // ✓ agrees with the suggestion, = with the given label
   function tone(row, other) {
-    if (isNumber || tab === "sample") return "";
+    if (isNumber || veiled(row)) return "";
     const label = labelOf(other);
     return label === suggestionOf(row) ? "for" : label === labelOf(row) ? "against" : "";
   }
@@ -49,7 +49,7 @@
     return el("div", { class: "pair" }, first, card(nameOf(other), chip(row, other), body(other, row), false, opener(other)));
   }
 
-  const opener = (row) => shown.includes(row) && button("Open", () => choose(shown.indexOf(row)), { class: "small quiet", "data-keep": "open", title: "This row is listed too" });
+  const opener = (row) => !data.review && shown.includes(row) && button("Open", () => choose(shown.indexOf(row)), { class: "small quiet", "data-keep": "open", title: "This row is listed too" });
 
   // ▲ ▼ where a number is more than a median deviation away, ≠ where a word is another one
   function difference(j, own, other) {
@@ -82,13 +82,13 @@
   function cellNote(row) {
     if (!plainCells.length) return null;
     const more = data.cellsOmitted ? " " + plural(data.cellsOmitted, "more column is", "more columns are") + " not shown." : "";
-    return el("p", { class: "lead", text: (comparedWith(row).length && tab !== "sample" ? "▲ ▼ mark numbers far above or below this row, ≠ other words." : "") + more });
+    return el("p", { class: "lead", text: (comparedWith(row).length && !veiled(row) ? "▲ ▼ mark numbers far above or below this row, ≠ other words." : "") + more });
   }
 
   // All neighbours; a table has them as columns already.
   function neighbours(row, other) {
     const near = comparedWith(row);
-    if (kind === "table" || tab === "sample" || !near.length) return null;
+    if (kind === "table" || veiled(row) || !near.length) return null;
     return el("div", { class: "section" }, el("h3", {}, tab === "duplicates" ? "Copies " : "Nearest rows ", el("small", { text: "choose one to put it beside this row" })),
       el("div", { class: "near " + (hasImages ? "images" : "texts") }, near.map(({ row: each, distance }, k) => el("button", {
         type: "button", "data-keep": "near-" + k, "aria-pressed": String(each === other), title: nameOf(each) + (distance === undefined ? "" : ", distance " + distance), "aria-label": nameOf(each) + ", labelled " + show(labelOf(each)), onclick: () => pin(each),

@@ -1,5 +1,5 @@
   // ---- decisions and notes, by row; steps that can be taken back. All of it stays in this browser. ----
-  // A decision: {what: change, keep, delete or skip; label if changed; list where it was made; all if made in bulk}
+  // A decision: {what: change, keep, delete or skip, in a review right, wrong or skip; label if one was chosen; list where it was made; all if made in bulk}
   const KEY = "nearworth:" + data.key;
   let decisions = {}, notes = {}, sampling = false;
   let done = [], undone = [];
@@ -26,7 +26,7 @@
 
   // A row of the sample counts as judged only if a person looked at it, not if it was one of many in bulk.
   const isOpen = (list, row) => !decisions[row] || (list === "sample" && Boolean(decisions[row].all));
-  const stateOf = (row) => (decisions[row] ? WORD[decisions[row].what] + (decisions[row].what === "change" ? " to " + show(decisions[row].label) : "") : "Open");
+  const stateOf = (row) => (decisions[row] ? WORD[decisions[row].what] + (decisions[row].label === undefined ? "" : (data.review ? ": " : " to ") + show(decisions[row].label)) : "Open");
 
   function apply(entries, side) {
     for (const [row, before, after] of entries) {

@@ -1,7 +1,8 @@
   // ---- the chosen row and what can be done with it ----
   function verdict(row) {
     const given = show(labelOf(row)), best = suggested(row);
-    if (tab === "sample") return ["Is", el("b", { text: given }), "right?"];
+    if (tab === "sample" || data.review) return ["Is", el("b", { text: given }), "right?"];
+    if (wasWrong(row)) return [el("b", { class: "old", text: given }), "is wrong – choose its " + noun];
     if (lists[tab].about) return [el("b", { text: given }), "– " + { duplicates: "there more than once", outliers: "far from every other row", leakage: "also in the validation set" }[tab]];
     if (tab === "unlabelled") return ["No " + noun + (isNumber ? " – rows like it are near" : " – looks like"), el("b", { class: "new", text: show(best) })];
     if (best === null) return [isNumber ? "Given" : "Labelled", el("b", { class: "old", text: given }), "– in doubt"];
@@ -19,9 +20,10 @@
 
   function sentence(row) {
     if (tab === "sample") return ["Drawn by lot, so that what you find here holds for all " + n(data.nRows) + " rows. Judge the content; what the audit says is not shown on purpose."];
+    if (veiled(row)) return ["Judge the content. What the audit says of this row is shown once you have judged it."];
     if (lists[tab].about) return [told(row)];
     if (tab === "unlabelled") return [!isNumber && el("b", { text: "With a probability of " + percent(certainty(row)) + ". " }), "Left out of the audit; its " + plural(nearOf(row).length, "nearest row") + (nearOf(row).length === 1 ? " suggests" : " suggest") + " this " + noun + "."];
-    const strong = el("b", { text: "Wrong with a probability of " + percent(wrong(row)) + ". " });
+    const strong = el("b", { text: wasWrong(row) ? "Judged wrong in the review: choose its " + noun + ". " : "Wrong with a probability of " + percent(wrong(row)) + ". " });
     if (isNumber) {
       const [low, high] = data.ranges[known.get(row)];
       return [strong, "Rows like it mostly lie between " + number(low) + " and " + number(high) + "."];
@@ -34,7 +36,7 @@
   }
 
   function head(row) {
-    return el("div", { class: "dhead" }, button("‹ List", () => view("list"), { class: "small backer" }),
+    return el("div", { class: "dhead" }, !data.review && button("‹ List", () => view("list"), { class: "small backer" }),
       el("span", { text: nameOf(row) + (idOf(row) ? " · row " + n(row) : "") + " · " + n(list().chosen + 1) + " of " + n(shown.length) }), el("span", { class: "spread" }),
       button("↑", () => move(-1), { class: "small quiet icon", "data-keep": "previous", "aria-label": "Previous row" }),
       button("↓", () => move(1), { class: "small quiet icon", "data-keep": "next", "aria-label": "Next row" }));
@@ -48,7 +50,7 @@
     note.value = notes[row] || "";
     const box = (title, ...content) => el("div", { class: "box" }, el("h3", { text: title }), content);
     return el("aside", { class: "rail" },
-      tab === "labels" && box("How sure", histogram(data.certainty, wrong(row), 0.5, "surely right", "surely wrong"), el("p", { text: "All " + n(data.nRows) + " rows. The line is this row." })),
+      tab === "labels" && !wasWrong(row) && box("How sure", histogram(data.certainty, wrong(row), 0.5, "surely right", "surely wrong"), el("p", { text: "All " + n(data.nRows) + " rows. The line is this row." })),
       small && box("Where it lies", small), box("Note", note));
   }
 
@@ -61,11 +63,11 @@
       return;
     }
     list().row = row; // where to come back to
-    const other = tab === "sample" ? null : partnerOf(row);
+    const other = veiled(row) ? null : partnerOf(row);
     const small = data.place && tab === "labels" ? el("canvas", { role: "img", "aria-label": "Where this row lies on the map, with its nearest rows" }) : null;
     host.replaceChildren(el("div", { class: "grid2" }, put(el("div"), [
       head(row), el("h2", { class: "verdict" }, verdict(row)), el("p", { class: "why" }, sentence(row)),
-      isNumber && tab === "labels" && el("div", { class: "strip" }, strip(row)),
+      isNumber && (tab === "labels" || data.review) && !veiled(row) && el("div", { class: "strip" }, strip(row)),
       pair(row, other), neighbours(row, other), cellTable(row, other), cellNote(row),
     ]), rail(row, small)));
     host.scrollTop = stay === true ? scroll : 0;
@@ -80,7 +82,7 @@
     const submit = (value) => { $("list").focus({ preventScroll: true }); decide("change", value); };
     if (!isNumber && data.nClasses <= 30) {
       const box = el("select", { id: "other", "aria-label": "Another label", onchange: () => { if (box.value) submit(data.labels[box.value]); } },
-        el("option", { value: "", text: best === null ? "Which label?" : "Other label…" }), data.labels.slice(0, data.nClasses).map((label, c) => label !== labelOf(row) && el("option", { value: c, text: show(label) })));
+        el("option", { value: "", text: data.review ? "Wrong: it is…" : best === null ? "Which label?" : "Other label…" }), data.labels.slice(0, data.nClasses).map((label, c) => label !== labelOf(row) && el("option", { value: c, text: show(label) })));
       return box;
     }
     const field = el("input", {
@@ -97,16 +99,17 @@
   function drawActions(row) {
     const host = $("actions");
     if (row === null) { host.replaceChildren(el("span", { class: "state", text: "Nothing to decide here." })); return; }
-    const best = suggested(row), main = tab === "sample" || best === null ? "keep" : "change", decision = decisions[row];
+    const best = suggested(row), main = tab === "sample" || (best === null && !wasWrong(row)) ? "keep" : "change", decision = decisions[row];
     const action = (key, what, words, extra) => el("button", {
-      type: "button", class: (main === what ? "solid " : "") + (extra || "") + (decision && decision.what === what ? " chosen" : ""), "data-keep": what, "aria-keyshortcuts": key.toLowerCase(), title: words, onclick: () => act(what),
+      type: "button", "aria-pressed": data.review ? String(Boolean(decision) && decision.what === what) : null, class: (main === what ? "solid " : "") + (extra || "") + (decision && decision.what === what ? " chosen" : ""), "data-keep": what, "aria-keyshortcuts": key.toLowerCase(), title: words, onclick: () => act(what),
     }, words + " ", el("kbd", { text: key }));
-    const all = {
+    const all = data.review ? { right: action("R", "right", "Right", "outline"), wrong: action("W", "wrong", "Wrong", "outline"), skip: action("S", "skip", "Skip", "quiet") } : {
       change: action("C", "change", best === null ? "Change…" : (unlabelled.has(row) && !isNumber ? "Call it " : "Change to ") + show(best)), keep: action("K", "keep", "Keep " + (unlabelled.has(row) ? "unlabelled" : show(labelOf(row)))),
       delete: action("D", "delete", "Delete row", "del"), skip: action("S", "skip", "Skip", "quiet"),
     };
-    const order = [main, ...Object.keys(all).filter((what) => what !== main)];
-    host.replaceChildren(...order.map((what) => all[what]), otherLabel(row, best), el("span", { class: "state", text: isOpen(tab, row) ? "Open" : stateOf(row) }));
+    const order = Object.keys(all).sort((a, b) => (b === main) - (a === main));
+    const further = data.review && decision && nextOpen() >= 0 ? [button("Next open row", () => choose(nextOpen()), { class: "solid", "data-keep": "further" })] : [];
+    host.replaceChildren(...order.map((what) => all[what]), otherLabel(row, best), ...further, el("span", { class: "state", text: isOpen(tab, row) ? "Open" : stateOf(row) }));
   }
 
   // ---- deciding ----
@@ -126,16 +129,17 @@
   function decide(what, label) {
     const row = chosenRow();
     if (row === undefined) return;
-    if (what === "change" && label === labelOf(row)) what = "keep";
-    record([[row, decisions[row], what === "change" ? { what, label, list: tab } : { what, list: tab }]], tab);
+    if (what === "change" && label === labelOf(row)) what = data.review ? "right" : "keep";
+    const stays = data.review && (data.blind || decisions[row]); // to see what the audit says, or where one came back to
+    record([[row, decisions[row], what === "change" ? { what: data.review ? "wrong" : what, label, list: tab } : { what, list: tab }]], tab);
     const next = nextOpen();
     pinned = null;
-    const following = next >= 0 ? shown[next] : row;
+    const following = next >= 0 && !stays ? shown[next] : row;
     refilter(following);
     reveal();
     drawDetail();
     const shownRows = shown.length;
-    say(next >= 0 ? nameOf(row) + (what === "change" ? " changed to " + show(label) : " " + WORD[what].toLowerCase()) + ". " + TAKE_BACK
+    say(next >= 0 ? nameOf(row) + (data.review ? ": " + stateOf(row).toLowerCase() : what === "change" ? " changed to " + show(label) : " " + WORD[what].toLowerCase()) + ". " + TAKE_BACK
       : (shownRows === 1 ? "The 1 row listed is" : "All " + n(shownRows) + " rows listed are") + " decided. Export takes them with you.");
   }
 

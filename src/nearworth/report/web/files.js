@@ -1,10 +1,11 @@
   // ---- dialogs, export and paper ----
   const dialog = $("dialog");
   const [, ending = ".csv"] = /(\.(?:csv|tsv|parquet|feather|npz))$/i.exec(data.source) || [];
-  const COMMAND = "nearworth apply decisions.csv " + (/^[\w.\-]+$/.test(data.source) ? data.source : "DATA") + " -o clean" + ending;
+  const plainly = (name, other) => (/^\w[\w.\-]*$/.test(name) ? name : other);
+  const COMMAND = data.review ? "nearworth report " + plainly(data.source, "DATA") + " -t " + plainly(data.target, "TARGET") + " --review decisions.csv" : "nearworth apply decisions.csv " + plainly(data.source, "DATA") + " -o clean" + ending;
 
   function ask(title, content, ...buttons) {
-    dialog.replaceChildren(el("h2", { id: "dialog-title", text: title }), ...[content].flat(), put(el("div", { class: "row" }), buttons));
+    dialog.replaceChildren(el("h2", { id: "dialog-title", text: title }), ...[content].flat().filter(Boolean), put(el("div", { class: "row" }), buttons));
     dialog.showModal();
     (dialog.querySelector("[data-first]") || dialog.querySelector(".row button:last-child")).focus();
   }
@@ -22,8 +23,8 @@
   const APPLIED = { change: "relabel", keep: "confirm", delete: "remove", skip: "skip" };
   function decided() {
     return Object.keys(decisions).map(Number).sort((a, b) => a - b).map((row) => ({
-      row, ...(data.id ? { id: idOf(row) } : {}), target: data.target, given: labelOf(row), decision: APPLIED[decisions[row].what],
-      label: decisions[row].what === "change" ? decisions[row].label : labelOf(row), ...(data.id ? { id_column: data.idName || "" } : {}), of_rows: data.ofRows, found_as: decisions[row].list, note: notes[row] || "",
+      row, ...(data.id ? { id: idOf(row) } : {}), target: data.target, given: labelOf(row), decision: APPLIED[decisions[row].what] || decisions[row].what,
+      label: decisions[row].label ?? (decisions[row].what === "wrong" ? "" : labelOf(row)), ...(data.id ? { id_column: data.idName || "" } : {}), of_rows: data.ofRows, ...(data.review ? { asked: nListed, seed: data.seed } : {}), found_as: decisions[row].list, note: notes[row] || "",
     }));
   }
 
@@ -56,17 +57,18 @@
 
   function exporting() {
     const count = Object.keys(decisions).length;
-    if (!count) { say("Nothing decided yet. Decide a row first: C, K, D or S."); return; }
-    ask("Export " + plural(count, "decision"), [el("p", { text: "Then run this to write the cleaned file:" }), el("code", { class: "code", text: COMMAND })],
+    if (!count) { say("Nothing decided yet. Decide a row first: " + (data.review ? "R, W or S." : "C, K, D or S.")); return; }
+    ask("Export " + plural(count, "decision"), [el("p", { text: data.review ? "Then run this, with the options this page was made with; detect and review take the same file:" : "Then run this to write the cleaned file:" }), el("code", { class: "code", text: COMMAND })],
       button("Forget all", forget, { class: "quiet" }), closer("Cancel"), button("JSON", saveJson, { id: "json" }), button("CSV", saveCsv, { class: "solid", id: "csv" }));
   }
 
-  const KEYS = [["C", "change to the suggestion (where there is none, asks which)"], ["K", "keep"], ["D", "delete"], ["S", "skip"], ["U", "undo; with Shift: redo"], ["J ↓", "next row; ↑ or Shift J goes back"], ["O", "other label"], ["N", "note"], ["/", "search"], ["G", "grid or list"], ["E", "export"], ["Esc", "leave a field"], ["?", "this list"]];
+  // A key means the same on the report and on the page of a review.
+  const KEYS = [...(data.review ? [["R K", "right: keep the " + noun], ["W", "wrong"], ["C O", "wrong, and which " + noun + " it is"]] : [["C", "change to the suggestion (where there is none, asks which)"], ["K", "keep"], ["D", "delete"]]), ["S", "skip"], ["U", "undo; with Shift: redo"], ["J ↓", "next row; ↑ or Shift J goes back"], ["N", "note"], ...(data.review ? [] : [["O", "other label"], ["/", "search"], ["G", "grid or list"]]), ["E", "export"], ["Esc", "leave a field"], ["?", "this list"]];
   let keysOn = true; // they can be turned off, for those who speak to their computer
   function help() {
     const box = el("input", { type: "checkbox", id: "shortcuts", onchange: () => { keysOn = box.checked; rememberKeys(); } });
     box.checked = keysOn;
-    ask("Keys", [el("dl", {}, KEYS.map(([keys, words]) => [el("dt", {}, keys.split(" ").map((key) => el("kbd", { text: key }))), el("dd", { text: words })])), el("p", {}, el("label", {}, box, " Letters are keys"))], closer("Close"));
+    ask("Keys", [el("dl", {}, KEYS.map(([keys, words]) => [el("dt", {}, keys.split(" ").map((key) => el("kbd", { text: key }))), el("dd", { text: words })])), el("p", {}, el("label", {}, box, " Letters are keys")), data.review && $("made").content.cloneNode(true)], closer("Close"));
   }
   function rememberKeys() { try { localStorage.setItem("nearworth:keys", keysOn ? "on" : "off"); } catch (error) { /* not kept */ } }
   try { keysOn = localStorage.getItem("nearworth:keys") !== "off"; } catch (error) { /* on */ }

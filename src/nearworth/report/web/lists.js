@@ -1,6 +1,6 @@
   // ---- the list on the left: filters, count, meter, and only those items drawn that can be seen ----
   const EMPTY_FILTER = { words: "", given: "", best: "", state: "" };
-  const lists = {
+  const lists = data.review ? { review: { name: "Review", rows: data.row } } : {
     labels: { name: isNumber ? "Targets" : "Labels", rows: data.row },
     ...(unlabelled.size ? { unlabelled: { name: "Unlabelled", rows: data.unlabelled.row } } : {}),
     sample: { name: "Sample", rows: data.sample },
@@ -13,10 +13,11 @@
     lists[id] = { name, rows: [...at.keys()], near: (row) => near[at.get(row)], about: (row, key) => about[key][at.get(row)] };
   }
   for (const list of Object.values(lists)) Object.assign(list, { chosen: 0, sort: "sure", filter: { ...EMPTY_FILTER } });
-  let tab = "labels", pinned = null, layout = hasImages ? "grid" : "list", shown = [];
+  let tab = data.review ? "review" : "labels", pinned = null, layout = hasImages && !data.review ? "grid" : "list", shown = [];
   const list = () => lists[tab];
   const chosenRow = () => shown[list().chosen];
   const suggested = (row) => (tab === "labels" || tab === "unlabelled" ? suggestionOf(row) : null);
+  const veiled = (row) => tab === "sample" || (data.blind && isOpen(tab, row)); // what the audit says of it is not shown
   const certainty = (row) => data.unlabelled.certainty[unlabelled.get(row)];
   const isFiltered = () => Object.values(list().filter).some(Boolean);
   const text = new Intl.Collator(undefined, { numeric: true });
@@ -94,20 +95,21 @@
   }
 
   function drawCount() {
-    const rows = list().rows, tally = { change: 0, keep: 0, delete: 0, skip: 0 };
+    const rows = list().rows, tally = Object.fromEntries(Object.keys(WORD).map((what) => [what, 0]));
     for (const row of rows) if (!isOpen(tab, row)) tally[decisions[row].what]++;
     const decided = Object.values(tally).reduce((a, b) => a + b, 0), open = shown.filter((row) => isOpen(tab, row)).length;
-    $("count").textContent = isFiltered() ? n(shown.length) + " of " + n(rows.length) + " listed" : n(decided) + " of " + n(rows.length) + " decided";
+    const said = Object.entries(tally).map(([what, count]) => n(count) + " " + WORD[what].toLowerCase()).join(", ");
+    $("count").textContent = isFiltered() ? n(shown.length) + " of " + n(rows.length) + " listed" : n(decided) + " of " + n(rows.length) + (data.review ? " judged: " + said : " decided");
     $("meter").replaceChildren(...Object.entries(tally).map(([what, count]) => {
       const bar = el("i", { class: what });
       bar.style.width = (100 * count) / Math.max(1, rows.length) + "%";
       return bar;
     }));
-    $("meter").setAttribute("aria-label", Object.entries(tally).map(([what, count]) => n(count) + " " + WORD[what].toLowerCase()).join(", "));
+    $("meter").setAttribute("aria-label", said);
     $("bulk").textContent = open === 1 ? "Decide the 1 listed" : "Decide all " + n(open) + " listed";
     $("bulk").disabled = !open;
-    $("bulk").hidden = tab === "sample" || !rows.length;
-    $("layout").hidden = !hasImages;
+    $("bulk").hidden = tab === "sample" || data.review || !rows.length;
+    $("layout").hidden = !hasImages || data.review;
     const icon = layout === "grid" ? "M1 2h14v2.4H1zM1 6.8h14v2.4H1zM1 11.6h14V14H1z" : "M1 1h6v6H1zM9 1h6v6H9zM1 9h6v6H1zM9 9h6v6H9z";
     $("layout").replaceChildren(svg("svg", { viewBox: "0 0 16 16", width: 14, height: 14, "aria-hidden": "true" }, svg("path", { class: "fill", d: icon })));
     const all = Object.keys(decisions).length;
@@ -133,6 +135,7 @@
   }
 
   function drawList(fresh) {
+    if (data.review) return; // one row at a time
     const host = $("list"), inner = $("inner"), g = geometry();
     host.setAttribute("role", shown.length ? "listbox" : "region");  // a list box without options is a fault to a screen reader
     if (fresh) { drawn.clear(); inner.replaceChildren(); }
@@ -157,18 +160,19 @@
     const row = shown[i], decision = isOpen(tab, row) ? null : decisions[row];
     const stamp = decision && el("span", { class: "stamp " + decision.what, text: WORD[decision.what] });
     const common = { role: "option", id: "item-" + i, "aria-selected": String(i === list().chosen), "aria-setsize": shown.length, "aria-posinset": i + 1, "data-i": i };
+    const asked = !decision && tab === "labels" && wasWrong(row) && el("span", { class: "stamp asked", text: g.side ? "wrong" : "judged wrong" });
     const classes = decision ? " done" : "";
     let node;
     if (g.side) {
-      const caption = change(row), words = [nameOf(row) + ":", ...caption.map((part) => part.textContent), decision && WORD[decision.what]];
-      node = el("div", { ...common, class: "item tile" + classes, "aria-label": words.filter(Boolean).join(" ") }, picture(row), el("div", { class: "cap" }, caption), stamp);
+      const caption = change(row), words = [nameOf(row) + ":", ...caption.map((part) => part.textContent), decision ? WORD[decision.what] : asked && "judged wrong in the review"];
+      node = el("div", { ...common, class: "item tile" + classes, "aria-label": words.filter(Boolean).join(" ") }, picture(row), el("div", { class: "cap" }, caption), stamp || asked);
       node.style.width = g.side - 4 + "px";
       node.style.height = g.height - 4 + "px";
       node.style.left = 12 + (i % g.columns) * g.side + "px";
     } else {
-      const right = tab === "labels" ? sure(wrong(row)) : tab === "unlabelled" && certainty(row) ? sure(certainty(row)) : nameOf(row);
+      const right = tab === "labels" ? (wasWrong(row) ? asked || nameOf(row) : sure(wrong(row))) : tab === "unlabelled" && certainty(row) ? sure(certainty(row)) : nameOf(row);
       node = el("div", { ...common, class: "item line" + classes }, hasImages && picture(row), el("div", { class: "body" },
-        el("div", { class: "meta" }, el("span", { class: "labels" }, change(row)), stamp, notes[row] && el("span", { title: "has a note", text: "✎" }), el("span", { class: "right", text: right })),
+        el("div", { class: "meta" }, el("span", { class: "labels" }, change(row)), stamp, notes[row] && el("span", { title: "has a note", text: "✎" }), el("span", { class: "right" }, right)),
         el("span", { class: "clamp", text: hasImages ? nameOf(row) : gist(row) })));
       node.style.height = g.height + "px";
     }

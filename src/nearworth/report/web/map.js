@@ -19,7 +19,7 @@
     return low / Math.max(1, ranked.length);
   }
   for (const point of points) point.colour = isNumber ? ramp(rank(Number(point.label))) : PALETTE[codes.get(point.label) % PALETTE.length];
-  const commonest = isNumber ? [] : data.classes.map(([rows], c) => [rows, c]).sort((a, b) => b[0] - a[0]).slice(0, MOST_NAMES).map(([, c]) => c).sort((a, b) => a - b);
+  const commonest = isNumber || data.review ? [] : data.classes.map(([rows], c) => [rows, c]).sort((a, b) => b[0] - a[0]).slice(0, MOST_NAMES).map(([, c]) => c).sort((a, b) => a - b);
 
   function disc(context, x, y, size) { context.beginPath(); context.arc(x, y, size, 0, 7); }
 

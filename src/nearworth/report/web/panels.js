@@ -11,7 +11,15 @@
     return { of: rows.length, wrong: rows.filter((row) => decisions[row].what !== "keep").length };
   }
 
+  function drawReview() {
+    const open = data.row.filter((row) => isOpen(tab, row)).length;
+    $("headline").textContent = open ? "Is the " + noun + " right in each of these " + plural(data.row.length, "row") + "?" : "All " + plural(data.row.length, "row") + " judged: export them.";
+    $("subline").textContent = "Drawn by chance from " + n(data.nRows) + ", most from where the audit is in doubt: your answers tell how many " + noun + "s of all are wrong. Judge each row for itself; skip only what you cannot judge.";
+    $("sample").hidden = true;
+  }
+
   function drawSummary() {
+    if (data.review) { drawReview(); return; }
     const all = data.sample.length, seen = data.sample.filter((row) => !isOpen("sample", row)).length, { of, wrong: bad } = judged();
     $("sample").textContent = !sampling ? "Review " + plural(all, "row") + (data.reviewed ? " more" : " to know how many") : seen < all ? "Go on: " + n(seen) + " of " + n(all) + " reviewed" : "All " + n(all) + " reviewed";
     let [low, high] = data.errors, said = data.reviewed ? "from a review" : "estimated from the data", certain = data.reviewed;
@@ -26,11 +34,12 @@
     const range = about ? ["About ", em(n(about))] : atLeast ? ["At least ", em(n(low))] : low >= high ? [em(n(high))] : low <= 0 ? ["At most ", em(n(high))] : ["Between ", em(n(low) + " and " + n(high))];
     const ends = certain ? "" : about ? "At least " + n(low) + ", at most " + n(high) + " if " + data.assumption + ". " : atLeast ? "At most " + n(high) + " if " + data.assumption + ". " : "That holds if " + data.assumption + ". ";
     $("headline").replaceChildren(...range, " of " + n(data.nRows) + " " + noun + (data.nRows === 1 ? "" : "s") + verb(about || (atLeast ? low : high)));
-    const surely = data.row.filter((row) => wrong(row) > 0.9).length, more = data.nListed - nListed;
+    const judgedWrong = data.row.filter(wasWrong).length, surely = data.row.filter((row) => !wasWrong(row) && wrong(row) > 0.9).length, more = data.nListed - nListed;
     const likely = data.row.filter((row) => wrong(row) > 0.5).length;
     const listed = likely < data.nListed && !more ? (likely ? n(likely) + (likely === 1 ? " is" : " are") : "None is") + " more likely wrong than right; the " + n(data.nListed) + " most doubtful are listed."
       : n(data.nListed) + " listed, " + (surely === data.nListed ? "all" : n(surely)) + " with more than 90% certainty." + (more ? " The first " + n(nListed) + " are on this page; nearworth detect writes all." : "");
     $("subline").textContent = ends + (data.nListed ? listed : "None is listed.");
+    if (judgedWrong) $("subline").append(" " + (judgedWrong === 1 ? "The first was" : "The first " + n(judgedWrong) + " were") + " judged wrong in the review and " + (judgedWrong === 1 ? "needs" : "need") + " a " + noun + ".");
     if (data.nJudged) $("subline").append(" " + plural(data.nJudged, "row was", "rows were") + " judged before and " + (data.nJudged === 1 ? "is" : "are") + " not asked again.");
     if (unlabelled.size) $("subline").append(" " + plural(data.unlabelled.count, "row has", "rows have") + " no " + noun + ".");
     if (found.length) $("subline").append(" Also: " + listing(found.map(([id, name]) => plural(lists[id].rows.length, ...{ Duplicates: ["copy", "copies"], Outliers: ["outlier"], Leakage: ["row shared with the validation set", "rows shared with the validation set"] }[name]))) + ".");

@@ -11,6 +11,8 @@
   const cellsOf = (row) => (data.cellNames.length ? part("cells", row) : []);
   const idOf = (row) => (data.id ? part("id", row) : "");
   const nameOf = (row) => idOf(row) || "Row " + n(row);
+  const wasWrongRows = new Set(data.wasWrong);
+  const wasWrong = (row) => wasWrongRows.has(row); // a person judged it so
   const wrong = (row) => 1 - data.quality[known.get(row)];
   // Rows without a label: known by their nearest rows and a suggestion.
   const unlabelled = new Map(data.unlabelled ? data.unlabelled.row.map((row, k) => [row, k]) : []);

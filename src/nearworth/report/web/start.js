@@ -3,6 +3,7 @@
   const view = (name) => { document.body.dataset.view = name; if (lists[tab]) drawList(); };
 
   function drawTabs() {
+    if (data.review) return;
     const names = [["labels", lists.labels.name], ...found, lists.unlabelled && ["unlabelled", lists.unlabelled.name], sampling && ["sample", "Sample"], null, data.place && ["map", "Map"], ["classes", isNumber ? "Distribution" : "Classes"], ["about", "About"]];
     $("tabs").replaceChildren(...names.filter((each) => each !== false && each !== undefined).map((each) => {
       if (each === null) return el("span", { class: "gap" });
@@ -26,8 +27,8 @@
     panel.repaint = null;
     panel.className = "panel" + (id === "map" ? " full" : "");
     panel.replaceChildren();
-    (work ? $("work") : panel).setAttribute("aria-labelledby", "tab-" + id);
-    document.body.dataset.view = "list";
+    if (!data.review) (work ? $("work") : panel).setAttribute("aria-labelledby", "tab-" + id);
+    document.body.dataset.view = data.review ? "review" : "list";
     if (!work) { PANELS[id](panel); return; }
     $("list").scrollTop = 0;
     drawFilters();
@@ -71,9 +72,11 @@
 
   const ALWAYS = { u: (event) => (event.shiftKey ? redo() : undo()), e: exporting, "?": help };
   const IN_LISTS = {
-    c: () => act("change"), k: () => act("keep"), d: () => act("delete"), s: () => act("skip"), j: (event) => move(event.shiftKey ? -1 : 1),
+    c: () => act("change"), s: () => act("skip"), j: (event) => move(event.shiftKey ? -1 : 1),
     ArrowDown: () => move(geometry().columns), ArrowUp: () => move(-geometry().columns), ArrowRight: () => move(1), ArrowLeft: () => move(-1),
-    "/": () => $("search").focus(), n: () => $("note") && $("note").focus(), o: () => $("other") && $("other").focus(), g: () => switchLayout(), Escape: () => view("list"),
+    n: () => $("note") && $("note").focus(), o: () => $("other") && $("other").focus(),
+    ...(data.review ? { r: () => act("right"), k: () => act("right"), w: () => act("wrong") }
+      : { k: () => act("keep"), d: () => act("delete"), "/": () => $("search").focus(), g: () => switchLayout(), Escape: () => view("list") }),
   };
 
   function switchLayout() {
@@ -128,5 +131,6 @@
   recall();
   listen();
   drawTabs();
-  open("labels");
+  if (data.review) list().row = data.row.find((row) => isOpen(tab, row));
+  open(tab);
   document.documentElement.dataset.ready = Math.round(performance.now());
