@@ -33,17 +33,9 @@ Matrix = npt.NDArray[Any]
 
 
 def knn_utility(
-    subset: Iterable[int],
-    distances: Sequence[Any],
-    labels: Sequence[Any],
-    label: Any,
-    *,
-    n_neighbors: int,
-    task: Task = "classification",
-    utility: Utility = "soft",
-    n_classes: int | None = None,
-    ties: Ties = "average",
-) -> Any:
+    subset: Iterable[int], distances: Sequence[Any], labels: Sequence[Any], label: Any, *, n_neighbors: int,
+    task: Task = "classification", utility: Utility = "soft", n_classes: int | None = None, ties: Ties = "average",
+) -> Any:  # fmt: skip
     """What a set of training points is worth for predicting one validation point.
 
     Classification: the share of the nearest neighbours that carry the right label, and 1/C, a random guess, for no
@@ -231,14 +223,9 @@ def _check_order(X: Matrix, Q: Matrix, indices: Matrix) -> None:
 
 
 def check_values(
-    function: Callable[..., Any],
-    *,
-    task: Task = "classification",
-    utility: Utility = "soft",
-    semivalue: Semivalue = "shapley",
-    ties: Ties | None = "average",
-    tolerance: float = 1e-9,
-) -> None:
+    function: Callable[..., Any], *, task: Task = "classification", utility: Utility = "soft",
+    semivalue: Semivalue = "shapley", ties: Ties | None = "average", tolerance: float = 1e-9,
+) -> None:  # fmt: skip
     """Raise an AssertionError that lists every small problem on which a function differs from the definition.
 
     Parameters

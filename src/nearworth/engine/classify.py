@@ -42,15 +42,9 @@ class ClassificationEvaluator:
     """Values of validation points; see Evaluator in run.py. One per thread."""
 
     def __init__(
-        self,
-        problem: Problem,
-        shared: SharedTraining,
-        *,
-        batch: int = 1,
-        products: bool = False,
-        single: bool = False,
-        max_error: float | None = None,
-    ) -> None:
+        self, problem: Problem, shared: SharedTraining, *, batch: int = 1, products: bool = False,
+        single: bool = False, max_error: float | None = None,
+    ) -> None:  # fmt: skip
         self._problem, self._classes, self._batch = problem, shared.classes, batch
         self._products = shared.products() if products else None
         self._single = self._products is not None and single and self._products.single_precision

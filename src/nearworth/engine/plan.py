@@ -275,15 +275,9 @@ def make_plan(
         threads -= 1
     batch = min(CHUNK, n_val, needed.batch(allowed, threads))
     return Plan(
-        n_train=n_train,
-        n_val=n_val,
-        threads=threads,
-        batch=batch,
-        products=products,
-        single=single,
-        working_bytes=needed.total(threads, batch),
-        method=method,
-    )
+        n_train=n_train, n_val=n_val, threads=threads, batch=batch, products=products, single=single,
+        working_bytes=needed.total(threads, batch), method=method,
+    )  # fmt: skip
 
 
 def _base_memory(training: TrainingSet, method: Method, n_train: int, leaves: int, *, spread: bool) -> Memory:

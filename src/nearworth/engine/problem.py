@@ -229,15 +229,9 @@ class TrainingSet:
         game_without = lru_cache(FEW_GAMES)(lambda n_excluded: self.game(parameters, self.n_rows - n_excluded))
         game_without(int(leave_one_out))  # made here, or each thread would make it
         return Problem(
-            training=self,
-            parameters=parameters,
-            game_without=game_without,
-            labels=self.labels,
-            queries=queries,
-            query_labels=query_labels,
-            weights=weights,
-            leave_one_out=leave_one_out,
-        )
+            training=self, parameters=parameters, game_without=game_without, labels=self.labels, queries=queries,
+            query_labels=query_labels, weights=weights, leave_one_out=leave_one_out,
+        )  # fmt: skip
 
     def trial(self, parameters: Mapping[str, Any], n_points: int = TRIAL_POINTS) -> Problem:
         """A smaller problem of the same kind: some training points as queries against some of all."""

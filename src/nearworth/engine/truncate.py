@@ -137,15 +137,10 @@ class SearcherSource:
             share = upper_limit(misses, n_sampled, CONFIDENCE)
             incomplete = min(int(np.ceil(share * n_val)) - misses, n_val - n_sampled)
         return SearchReport(
-            searcher=self._searcher.name,
-            n_candidates=self.k,
-            n_sampled=n_sampled,
-            n_complete=self._n_complete,
-            recall=float(self._recall.mean()),
-            incomplete=incomplete,
-            failed=np.flatnonzero(self.failed),
+            searcher=self._searcher.name, n_candidates=self.k, n_sampled=n_sampled, n_complete=self._n_complete,
+            recall=float(self._recall.mean()), incomplete=incomplete, failed=np.flatnonzero(self.failed),
             tuning=self._searcher.tuning,
-        )
+        )  # fmt: skip
 
     def sample(self, size: int, rng: np.random.Generator) -> tuple[Problem, list[Source]]:
         """Some of the sampled queries, with their neighbours in the run and those that others like them have there."""

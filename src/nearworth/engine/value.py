@@ -180,19 +180,14 @@ class _ValuationRun:
             raise ValueError("The values overflow 64-bit floats. Rescale the targets or the weights.")
         continued = self.options.continue_from is not None
         valuation = Valuation(
-            moments,
-            summed.origin,
-            contributions=request.contributions,
-            contribution_rows=self.chosen,
+            moments, summed.origin, contributions=request.contributions, contribution_rows=self.chosen,
             backend=training.features.backend if training.features else None,
             index=training.features.index if training.features else None,
             confidence=CONFIDENCE if search_report is not None and search_report.incomplete else 1.0,
-            search=search_report,
-            partial=summed if search_report is None else None,
-            resumed=resumed,
+            search=search_report, partial=summed if search_report is None else None, resumed=resumed,
             _typical_error=None if continued or moments.ends is None else self.typical_error,
             _moments_by_group=self._group_moments if self.spread and not continued else None,
-        )
+        )  # fmt: skip
         wanted = self.parameters["max_error"]
         if search_report is not None and wanted is not None and valuation.error_bound > wanted:
             # A searcher may miss neighbours, which no choice of K* beforehand can make up for.
@@ -288,14 +283,12 @@ class _ValuationRun:
             parameters={name: describe(each) for name, each in compared.items() if name not in ignored},
             n_train=problem.n_values,
             n_classes=training.n_classes(self.parameters["n_classes"]) if training.classes is not None else None,
-            training=training.fingerprint,
-            validation=(ValidationSet(offset, problem.n_val, self.validation),),
-            standard_errors=self.spread,
-            ranked=method.n_candidates,
+            training=training.fingerprint, validation=(ValidationSet(offset, problem.n_val, self.validation),),
+            standard_errors=self.spread, ranked=method.n_candidates,
             tail=None if method.n_candidates is None else method.tail,
             search=None if searched is None else searched.identity(),
             weights=fingerprint(problem.weights) if problem.leave_one_out else None,
-        )
+        )  # fmt: skip
 
 
 def _draw(rng: np.random.Generator, n: int, size: int) -> IntVector:

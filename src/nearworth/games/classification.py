@@ -41,13 +41,9 @@ class ClassificationGame:
     FLOATS_PER_PLAYER = (8, 2)  # while it is made, and afterwards: for the memory plan
 
     def __init__(
-        self,
-        n_players: int,
-        n_neighbors: int,
-        n_classes: int,
-        utility: Utility = "soft",
+        self, n_players: int, n_neighbors: int, n_classes: int, utility: Utility = "soft",
         semivalue: Semivalue = "shapley",
-    ) -> None:
+    ) -> None:  # fmt: skip
         presence = Presence.of(semivalue)
         soft = utility == "soft"
         self.n_players = n_players

@@ -17,16 +17,9 @@ FIRST_ROWS = 64  # looked at together; then twice as many each time
 
 
 def sampled_values(
-    owners: IntVector,
-    gains: FloatVector,
-    first: BoolVector,
-    *,
-    n_owners: int,
-    n_neighbors: int,
-    n_classes: int | None,
-    n_orders: int,
-    rng: np.random.Generator,
-) -> FloatVector:
+    owners: IntVector, gains: FloatVector, first: BoolVector, *, n_owners: int, n_neighbors: int,
+    n_classes: int | None, n_orders: int, rng: np.random.Generator,
+) -> FloatVector:  # fmt: skip
     """Unbiased values: rows by rank, `first` begins blocks of ties, `n_classes` of the soft utility or None."""
     values, blocks, tied = np.zeros(n_owners), np.cumsum(first), not first.all()
     n_rows, n_matches = np.bincount(owners, minlength=n_owners), np.bincount(owners, gains, n_owners).astype(float)

@@ -291,14 +291,9 @@ class Distances:
         count = mean * self.k + float(self.weights @ found_in_tables(far, n_tables))
         chosen = {"n_tables": n_tables, "n_hashes": n_hashes, "width": width}
         return TableTuning(
-            parameters=chosen,
-            k=self.k,
-            wanted=wanted,
-            recall=mean,
-            recall_low=low,
-            candidates=count,
+            parameters=chosen, k=self.k, wanted=wanted, recall=mean, recall_low=low, candidates=count,
             n_train=self.n_train,
-        )
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

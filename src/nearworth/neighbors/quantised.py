@@ -140,15 +140,9 @@ class Products:
     """
 
     def __init__(
-        self,
-        points: Rows,
-        *,
-        single: bool,
-        prepare: Callable[[FloatMatrix], FloatMatrix] = np.asarray,
-        exact: Callable[[FloatVector], ExactKeys] | None = None,
-        rounding: float = 0.0,
-        inner: bool = False,
-    ) -> None:
+        self, points: Rows, *, single: bool, prepare: Callable[[FloatMatrix], FloatMatrix] = np.asarray,
+        exact: Callable[[FloatVector], ExactKeys] | None = None, rounding: float = 0.0, inner: bool = False,
+    ) -> None:  # fmt: skip
         self._points, self._prepare, self._rounding, self._inner = points, prepare, rounding, inner
         self._exact = exact or (lambda query: partial(pairs_with, query, points))
         plain = exact is None and isinstance(points, np.ndarray) and points.flags.c_contiguous
