@@ -59,7 +59,7 @@ def test_cells_of_a_coarse_table_are_no_copies(rng):
     tied = np.repeat(rng.integers(0, 4, (900, 1)), 2, axis=1) * [1, 10] + rng.integers(
         0, 2, (900, 2)
     )  # not independent
-    for X in (*tables, ages, tied):
+    for X in (*tables, ages, tied, scipy.sparse.csr_array(ages)):
         assert exact_copies(first_duplicates(X), X) is None
 
 
