@@ -253,6 +253,27 @@ def _show_list(item: dict, total: int) -> str:
     return f"{item['rows']}:{hits / max(1, item['rows']):.2f}:{hits / total:.2f}(best {item['best'] / total:.2f})"
 
 
+def markdown(rows: list[dict]) -> Iterator[str]:
+    """The tables of docs/audit-measurements.md, with logistic regression."""
+    yield (
+        "| data | wrong | AP | AP with logistic regression (its self-confidence) | number of errors | "
+        "with logistic regression | default list (right) | max_fdr .1 | max_fdr .2 |\n" + "|---" * 9 + "|"
+    )
+    for row in rows:
+        none, helped = row["none"], row["lr"]
+        ends = [f"{part['n_errors'][1]:,.0f} to {part['n_errors'][2]:,.0f}" for part in (none, helped)]
+        told = "-" if none["n_errors"][0] is None else f"{none['n_errors'][0]:,.0f}"
+        lists = [
+            f"{each['rows']:,} ({1 - each['right'] / each['rows']:.2f})" if each["rows"] else "0"
+            for each in none["lists"]
+        ]
+        aps = ["", ""]
+        if row["wrong"]:
+            aps = [f"{none['ap']:.3f}", f"{helped['ap']:.3f} ({helped['self']:.3f})"]
+        cells = [row["name"], f"{row['wrong']:,} of {row['rows']:,}", *aps, f"{told}, {ends[0]}", ends[1], *lists]
+        yield "| " + " | ".join(cells).replace("0.", ".") + " |"
+
+
 def summary(rows: list[dict]) -> Iterator[str]:
     for kind in dict.fromkeys(row["kind"] for row in rows):
         some = [row for row in rows if row["kind"] == kind]
@@ -301,6 +322,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=2000)
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "real_noise")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--markdown", action="store_true", help="the tables of the documentation as well")
     options = parser.parse_args()
     kinds["tables"] = tables
     options.cache.mkdir(exist_ok=True)
@@ -312,6 +334,9 @@ def main() -> None:
                 rows.append(run(case, options.probs, options.cache, how))
                 print(line(rows[-1]), flush=True)
     print(*summary(rows), sep="\n")
+    if options.markdown:
+        for kind in dict.fromkeys(row["kind"] for row in rows):
+            print("", *markdown([row for row in rows if row["kind"] == kind]), sep="\n")
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))
 
