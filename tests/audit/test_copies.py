@@ -11,6 +11,9 @@ from sklearn.metrics import average_precision_score
 from sklearn.neighbors import NearestNeighbors
 
 import nearworth as nw
+from nearworth.audit.noise_level import Posterior
+from nearworth.audit.noise_model import NoiseModel
+from nearworth.audit.predictions import with_labels_of_copies
 from nearworth.audit.votes import Copies, agree, exact_copies, joined, near_copies
 from nearworth.neighbors.distances import first_duplicates
 
@@ -157,6 +160,50 @@ def test_copies_with_different_labels_are_contradictions(rng):
     assert [rows.tolist() for rows in audit.contradictions] == [[i, 500 + i] for i in range(6)]
     assert audit.n_errors.lower >= 6
     assert "identical rows in 6 groups have different labels" in repr(audit)
+    either = audit.quality[:6] + audit.quality[500:]
+    assert (either <= 1 + 1e-9).all()  # one label at most is right
+    assert either.min() > 0.5
+    assert {*range(500, 506)} & set(audit.suspects().tolist())
+
+
+def test_labels_of_identical_rows_are_judged_together():
+    """Against Bayes' rule: rows 0 to 2 are identical, 3 and 4 too, and their labels differ."""
+    confusion, evidence = np.array([[0.9, 0.06, 0.04], [0.1, 0.8, 0.1], [0.05, 0.05, 0.9]]), np.array([0.5, 0.3, 0.2])
+    codes, identical = np.array([0, 0, 1, 2, 1, 0]), np.array([0, 0, 0, 3, 3, 5])
+    model = NoiseModel(np.ones(1), np.zeros(3), np.zeros(3), np.zeros((3, 3)), confusion)
+    alone = evidence * confusion.T[codes]
+    alone /= alone.sum(axis=1, keepdims=True)
+    right = alone[np.arange(6), codes]
+    rows = np.tile(evidence, (6, 1))
+    found = Posterior([], [model], np.ones(1), right=right[None], evidence=rows, labels=alone)
+    (judged,) = with_labels_of_copies([right], found, codes, identical, 2.0)
+    for group in ([0, 1, 2], [3, 4]):
+        joint = evidence * np.prod([confusion[:, codes[row]] for row in group], axis=0)
+        np.testing.assert_allclose(judged[group], (joint / joint.sum())[codes[group]], rtol=1e-6)
+    assert judged[5] == right[5]
+
+
+def test_labels_of_copies_count_where_they_were_given_independently(rng):
+    """Each of three copies has errors of its own: the other two tell nearly all of them."""
+    data = load_digits()
+    X, true = np.tile(data.data[:400], (3, 1)), np.tile(data.target[:400], 3)
+    wrong = rng.random(1200) < 0.15
+    y = np.where(wrong, (true + rng.integers(1, 10, 1200)) % 10, true)
+    audit = nw.audit_labels(X, y)
+    assert average_precision_score(wrong, -audit.quality) > 0.998
+    assert (1 - audit.quality).sum() == pytest.approx(wrong.sum(), rel=0.1)
+
+
+def test_rows_of_zeros_are_no_copies(rng):
+    """A text without a known word has nothing that another could repeat."""
+    X, y, _ = noisy_digits(rng)
+    X[:4] = 0.0
+    X[4] = X[5]
+    y[:4], y[4:6] = [0, 1, 2, 3], [4, 5]
+    for data in (X, scipy.sparse.csr_array(X)):
+        for sources in (None, [""] * 500):
+            audit = nw.audit_labels(data, y, sources=sources)
+            assert [rows.tolist() for rows in audit.contradictions] == [[4, 5]]
 
 
 def test_rows_made_from_different_sources_are_no_contradiction(rng):
@@ -167,7 +214,9 @@ def test_rows_made_from_different_sources_are_no_contradiction(rng):
     plain, audit = nw.audit_labels(X, y), nw.audit_labels(X, y, sources=sources)
     assert [rows.tolist() for rows in audit.contradictions] == [[i, 500 + i] for i in (3, 4, 5)]
     assert [rows.tolist() for rows in audit.copies.groups] == [rows.tolist() for rows in plain.copies.groups]
-    np.testing.assert_array_equal(audit.quality, plain.quality)
+    others = np.delete(np.arange(506), [0, 1, 2, 500, 501, 502])
+    np.testing.assert_allclose(audit.quality[others], plain.quality[others])
+    assert (audit.quality[[500, 501, 502]] > plain.quality[[500, 501, 502]]).all()
     found = nw.scan(X, y, sources=sources)
     assert len(found.conflicts.groups) == 6
     assert "in 3 of them identical rows" in found.conflicts.says

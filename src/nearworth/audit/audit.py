@@ -20,7 +20,15 @@ from nearworth._common.warnings import warn_user
 from nearworth.audit.error_count import count_errors
 from nearworth.audit.noise_level import fitted_rows, label_posterior, with_more_evidence
 from nearworth.audit.noise_model import make_features
-from nearworth.audit.predictions import class_answers, judge, most_errors, out_of_fold, sharper, worthwhile
+from nearworth.audit.predictions import (
+    class_answers,
+    judge,
+    most_errors,
+    out_of_fold,
+    sharper,
+    with_labels_of_copies,
+    worthwhile,
+)
 from nearworth.audit.result import BY_ROW, LabelAudit
 from nearworth.audit.target_model import LISTED_FOR_TARGETS, Space, TargetModel, fit_targets
 from nearworth.audit.votes import Voters, Votes, agree, exact_copies, first_copies, joined, near_copies, vote_evidence
@@ -31,6 +39,7 @@ from nearworth.estimator import KNNShapley
 from nearworth.inputs.features import check_features
 from nearworth.inputs.parameters import one_of, parse_bytes
 from nearworth.inputs.targets import NUMBER, are_amounts, check_classes, check_targets
+from nearworth.neighbors.distances import first_equal
 from nearworth.neighbors.searchers import Neighbours
 from nearworth.results.valuation import Valuation
 
@@ -194,7 +203,10 @@ def _audit_classes(near: dict[str, Any], predicted: FloatMatrix | None, predict:
             mixed = [(p + PROBABILITY_FLOOR * taken) / (1.0 + PROBABILITY_FLOOR) for p in predictions]
             helped = with_more_evidence(votes, make_features([*shares, *mixed], squared=shares[2]), own, columns)
         *judged, most = judge(votes, helped, own, predictions, columns)
-    quality, for_lists = unless_by_lot(votes.by_lot, *judged)
+    judged = unless_by_lot(votes.by_lot, *judged)
+    if copies is not None and columns is None:
+        judged = with_labels_of_copies(judged, votes, codes, copies.identical, most)
+    quality, for_lists = judged
     return LabelAudit(
         **class_answers(labels, codes, columns, shares, helped or votes, quality),
         n_errors=count_errors(votes.right, votes.weights, most, copies and copies.fewest_errors(codes), votes.by_lot),
@@ -256,9 +268,10 @@ def _neighbourhood(
         same = exact_copies(first, training.features.data)
     if sources is not None:
         made_from = check_classes(sources, "sources", training.n_rows).codes
-        _, at, which = np.unique(np.stack([first, made_from]), axis=1, return_index=True, return_inverse=True)
-        first = at[which.ravel()]
-        same = same and replace(same, identical=first)
+        first, same = (
+            first_equal(first, made_from),
+            same and replace(same, identical=first_equal(same.group, made_from)),
+        )
     size = wanted if same is None else -(-wanted * training.n_rows // (int(same.group.max()) + 1))
     if estimator.max_memory is not None:
         room = GRAPH_SHARE * parse_bytes("max_memory", estimator.max_memory)

@@ -98,6 +98,11 @@ class Posterior:
     def quality(self) -> FloatVector:
         return np.minimum(self.weights @ self.right, 1.0)
 
+    @property
+    def confusion(self) -> FloatMatrix:
+        """P(given label | true label), true labels in rows, averaged over the hypotheses."""
+        return np.asarray(np.tensordot(self.weights, [model.confusion for model in self.models], 1))
+
 
 class LevelFit(NamedTuple):
     """What the vote counts say about each level of noise."""

@@ -216,8 +216,7 @@ def judge(
         leaning = LEANING * concentration(votes.labels, codes) if columns is None else 0.0
         weight, beside = 1.0, max(beside, min(leaning, 1.0))
     elif helped is not None:  # how likely the model is, if it or the plain prediction is how given labels come about
-        confusion = np.tensordot(votes.weights, [model.confusion for model in votes.models], 1)
-        better = by_votes.loss + float(np.log((votes.evidence * confusion.T[codes]).sum(axis=1) + TINY).sum())
+        better = by_votes.loss + float(np.log((votes.evidence * votes.confusion.T[codes]).sum(axis=1) + TINY).sum())
         beside = min(beside, float(expit(better - FEE)))
     given = codes if columns is None else columns.codes
     nats = max(-float(np.log(np.bincount(given)[given] / len(given)).sum()) - everything.loss, 0.0)
@@ -236,6 +235,39 @@ def judge(
         found.append(right if as_is else with_sum(score, float(right.sum())))
     sure = 1.0 if helped is None else everything.probabilities.max(axis=1)  # of the most probable label
     return found[0], found[1], most_errors(float(against.sum()), float((against * sure).sum()))
+
+
+def with_labels_of_copies(
+    right: list[FloatVector], found: Posterior, codes: IntVector, identical: IntVector, most: float
+) -> list[FloatVector]:
+    """P(right), in several versions, of rows some of which are `identical` and so have one true label.
+
+    If their labels differ, they were given independently of each other, and each is evidence. If they are equal, they
+    may also have been copied with the row, and then count once. How often they were not is how often labels of
+    identical rows differ, compared with how often they would if as many were wrong as there may be at `most`.
+    """
+    some = np.flatnonzero(np.bincount(identical)[identical] > 1)
+    if not len(some):
+        return right
+    group, given, rows = np.unique(identical[some], return_inverse=True)[1], codes[some], np.arange(len(some))
+    counts = np.zeros((int(group.max()) + 1, found.labels.shape[1]))
+    np.add.at(counts, (group, given), 1.0)
+    sizes, rate = counts.sum(axis=1), min(most / len(codes), 0.5)
+    differ = float((sizes - ((counts**2).sum(axis=1) - sizes) / (sizes - 1.0)).sum())  # rows x share of other labels
+    by_noise = len(some) * 2.0 * rate * (1.0 - rate)
+    independent = np.where((counts > 0).sum(axis=1) > 1, 1.0, min(1.0, differ / (by_noise + 1.0)))[:, None]
+    logs, of_given = np.log(np.maximum(found.evidence[some], TINY)), np.log(np.maximum(found.confusion, TINY)).T
+    with np.errstate(divide="ignore"):
+        parts = np.log(1.0 - independent) + np.minimum(counts, 1.0) @ of_given, np.log(independent) + counts @ of_given
+    together = softmax(logs + np.logaddexp(*parts)[group], axis=1)[rows, given]
+    shift = _logit(together) - _logit(softmax(logs + of_given[given], axis=1)[rows, given])
+    judged = []
+    for each in right:
+        shifted, of_label = expit(_logit(each[some]) + shift), np.zeros_like(counts)
+        of_label[group, given] = shifted
+        judged.append(each.copy())
+        judged[-1][some] = shifted / np.maximum(of_label.sum(axis=1), 1.0)[group]  # one label at most is right
+    return judged
 
 
 def class_answers(

@@ -28,7 +28,7 @@ import scipy.sparse
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from nearworth._common.types import BoolMatrix, FloatMatrix, FloatVector, IntMatrix, IntVector
+from nearworth._common.types import BoolMatrix, BoolVector, FloatMatrix, FloatVector, IntMatrix, IntVector
 from nearworth.neighbors.distances import Converted, blocks, first_duplicates
 from nearworth.neighbors.keys import Keys
 
@@ -358,18 +358,23 @@ def _single(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def exact_copies(first: IntVector, X: Any) -> Copies | None:
-    """Groups of identical rows, from the first row like each; None where there are none, or no more than by chance."""
-    if len(np.unique(first)) in (1, len(first)) or meet_by_chance(first, X):
+    """Groups of identical rows, from the first row like each; None where there are none, or no more than by chance.
+
+    Rows of zeros, such as texts without a known word, are no copies: they have nothing in common that is known.
+    """
+    empty = np.concatenate([np.ravel((rows != 0).sum(axis=1)) == 0 for _, rows in blocks(X)])
+    first = np.where(empty, np.arange(len(first)), first)
+    if len(np.unique(first)) in (1, len(first)) or meet_by_chance(first, X, empty):
         return None
     group = np.unique(first, return_inverse=True)[1]
     return Copies(group, identical=group)
 
 
-def meet_by_chance(first: IntVector, X: Any) -> bool:
+def meet_by_chance(first: IntVector, X: Any, empty: BoolVector) -> bool:
     """Whether rows are identical about as often as chance explains: their columns have few different values.
 
     Rows that differ in one column only, the one that tells most rows apart, show how often: as often as they would be
-    identical if they had two values of that column by lot.
+    identical if they had two values of that column by lot. `empty` rows do not count.
     """
     sparse, size = scipy.sparse.issparse(X), max(2, min(len(first), SAMPLED, SAMPLED_NUMBERS // X.shape[1]))
     some = X[np.linspace(0, len(first) - 1, size).astype(np.intp)]
@@ -384,7 +389,7 @@ def meet_by_chance(first: IntVector, X: Any) -> bool:
         return rows
 
     others = X[:, np.arange(X.shape[1]) != finest] if sparse else Converted(X, without_finest)
-    sizes = np.bincount(first), np.bincount(first_duplicates(others))
+    sizes = np.bincount(first), np.bincount(np.where(empty, first, first_duplicates(others)))
     identical, alike = (float((of_group * (of_group - 1)).sum()) for of_group in sizes)
     return identical * (1.0 - equal) <= BY_CHANCE * (alike - identical) * equal
 
