@@ -176,10 +176,13 @@ def test_labels_of_identical_rows_are_judged_together():
     right = alone[np.arange(6), codes]
     rows = np.tile(evidence, (6, 1))
     found = Posterior([], [model], np.ones(1), right=right[None], evidence=rows, labels=alone)
-    (judged,) = with_labels_of_copies([right], found, codes, identical, 2.0)
+    (judged,), after = with_labels_of_copies([right], found, codes, identical, 2.0)
     for group in ([0, 1, 2], [3, 4]):
         joint = evidence * np.prod([confusion[:, codes[row]] for row in group], axis=0)
         np.testing.assert_allclose(judged[group], (joint / joint.sum())[codes[group]], rtol=1e-6)
+        for row in group:
+            others = joint / confusion[:, codes[row]]
+            np.testing.assert_allclose(after.evidence[row], others / others.sum(), rtol=1e-6)
     assert judged[5] == right[5]
 
 
@@ -234,6 +237,19 @@ def test_texts_tell_rows_of_a_frame_apart(rng):
     assert [120, 121, 122, 123, 124] in [rows.tolist() for rows in audit.copies.groups]
     assert [123, 124] in [rows.tolist() for rows in audit.contradictions]
     assert not any({120, 121, 122} & set(rows.tolist()) for rows in audit.contradictions)
+
+
+def test_empty_texts_of_a_frame_are_no_contradictions(rng):
+    """With nothing else to compare; beside other columns, an empty remark is a remark like others."""
+    words = [" ".join(rng.choice(["red", "green", "blue", "grey", "pink", "teal"], 6)) for _ in range(120)]
+    frame = pandas.DataFrame(
+        {"text": [*words, "", None, " ", words[0]], "label": [*rng.integers(0, 2, 120), 0, 1, 0, 2]}
+    )
+    audit = nw.audit_labels(frame, "label", task="classification")
+    assert [rows.tolist() for rows in audit.contradictions] == [[0, 123]]
+    sizes = [*rng.normal(size=120), 1.5, 1.5, 2.5, 3.0]
+    audit = nw.audit_labels(frame.assign(size=sizes), "label", task="classification")
+    assert [rows.tolist() for rows in audit.contradictions] == [[120, 121]]
 
 
 def test_sparse_copies(rng):

@@ -140,6 +140,6 @@ def test_a_report_asks_for_the_labels_that_are_not_known(command, page):
     pairs = enumerate(zip(read_csv("train.csv"), read_csv("clean.csv"), strict=True))
     given = {int(row["row"]): row["given"] for row in rows}
     assert [(i, new["species"]) for i, (old, new) in pairs if old != new] == [(found[0], other(given[found[0]]))]
-    assert (len(found) == 1) or f"{len(found) - 1} judged wrong without a label" in err
+    assert (len(found) == 1) or f"{len(found) - 1} judged wrong have no label yet" in err
     kept = json.loads(Path("nearworth-decisions.json").read_text())["decisions"]
     assert {record["decision"] for record in kept} == {"confirm", "relabel"}  # those without a label are still open

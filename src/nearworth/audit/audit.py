@@ -203,12 +203,12 @@ def _audit_classes(near: dict[str, Any], predicted: FloatMatrix | None, predict:
             mixed = [(p + PROBABILITY_FLOOR * taken) / (1.0 + PROBABILITY_FLOOR) for p in predictions]
             helped = with_more_evidence(votes, make_features([*shares, *mixed], squared=shares[2]), own, columns)
         *judged, most = judge(votes, helped, own, predictions, columns)
-    judged = unless_by_lot(votes.by_lot, *judged)
+    judged, found = unless_by_lot(votes.by_lot, *judged), helped or votes
     if copies is not None and columns is None:
-        judged = with_labels_of_copies(judged, votes, codes, copies.identical, most)
+        judged, found = with_labels_of_copies(judged, found, codes, copies.identical, most)
     quality, for_lists = judged
     return LabelAudit(
-        **class_answers(labels, codes, columns, shares, helped or votes, quality),
+        **class_answers(labels, codes, columns, shares, found, quality),
         n_errors=count_errors(votes.right, votes.weights, most, copies and copies.fewest_errors(codes), votes.by_lot),
         classes=labels,
         _for_lists=for_lists,
@@ -346,13 +346,16 @@ def _check_predictions(estimator: KNNShapley, pred_probs: Any, predictions: Any)
         raise ValueError(f"y has one class only ({only!r}): there is no other label to suggest. Give two or more.")
     if pred_probs is None:
         return None
-    probabilities = _dense(check_features(pred_probs, "pred_probs").data)
-    wanted = (training.n_rows, len(labels))
-    if probabilities.shape != wanted:
-        raise ValueError(
-            f"pred_probs must have one row per row of X and one column per class, {wanted}; "
-            f"got shape {probabilities.shape}."
+    found, wanted = np.shape(pred_probs), (training.n_rows, len(labels))
+    if found != wanted:
+        both = (
+            " If p are those of the second class: np.column_stack([1 - p, p])."
+            if found == (wanted[0],) and wanted[1] == 2
+            else ""
         )
+        needed = f"one row per row of X and one column per class, {wanted}"
+        raise ValueError(f"pred_probs must have {needed}; got shape {found}.{both}")
+    probabilities = _dense(check_features(pred_probs, "pred_probs").data)
     strange = (probabilities.min(axis=1) < 0) | (np.abs(probabilities.sum(axis=1) - 1.0) > 1e-3)
     if strange.any():
         row = int(np.argmax(strange))
@@ -369,7 +372,9 @@ def check_rows(audit: LabelAudit, X_new: Any, y_new: Any) -> LabelAudit:
     if model is None or estimator.metric == "precomputed":
         raise ValueError("check is for audits with features and without X_val. Audit all rows again.")
     exact = {**estimator.get_params(deep=False), "search": "exact", "max_error": None, "standard_errors": False}
-    n_new, classes = check_features(X_new, "X_new").data.shape[0], estimator.training_set_.classes
+    (n_new, n_columns), classes = check_features(X_new, "X_new").data.shape, estimator.training_set_.classes
+    if n_columns != (n_had := audit._features.data.shape[1]):
+        raise ValueError(f"X_new has {n_columns} features, but the audited rows have {n_had}. Give the same columns.")
     given: Any
     if classes is None:
         given = check_targets(y_new, "y_new", n_new)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -239,8 +240,8 @@ def judge(
 
 def with_labels_of_copies(
     right: list[FloatVector], found: Posterior, codes: IntVector, identical: IntVector, most: float
-) -> list[FloatVector]:
-    """P(right), in several versions, of rows some of which are `identical` and so have one true label.
+) -> tuple[list[FloatVector], Posterior]:
+    """P(right), in several versions, and P(label), given the labels of `identical` rows too: all have one true label.
 
     If their labels differ, they were given independently of each other, and each is evidence. If they are equal, they
     may also have been copied with the row, and then count once. How often they were not is how often labels of
@@ -248,26 +249,28 @@ def with_labels_of_copies(
     """
     some = np.flatnonzero(np.bincount(identical)[identical] > 1)
     if not len(some):
-        return right
-    group, given, rows = np.unique(identical[some], return_inverse=True)[1], codes[some], np.arange(len(some))
+        return right, found
+    group, given = np.unique(identical[some], return_inverse=True)[1], codes[some]
     counts = np.zeros((int(group.max()) + 1, found.labels.shape[1]))
     np.add.at(counts, (group, given), 1.0)
     sizes, rate = counts.sum(axis=1), min(most / len(codes), 0.5)
     differ = float((sizes - ((counts**2).sum(axis=1) - sizes) / (sizes - 1.0)).sum())  # rows x share of other labels
-    by_noise = len(some) * 2.0 * rate * (1.0 - rate)
-    independent = np.where((counts > 0).sum(axis=1) > 1, 1.0, min(1.0, differ / (by_noise + 1.0)))[:, None]
-    logs, of_given = np.log(np.maximum(found.evidence[some], TINY)), np.log(np.maximum(found.confusion, TINY)).T
+    anew = min(1.0, differ / (len(some) * 2.0 * rate * (1.0 - rate) + 1.0))
+    independent = np.where((counts > 0).sum(axis=1) > 1, 1.0, anew)[:, None]
+    of_given = np.log(np.maximum(found.confusion, TINY)).T
     with np.errstate(divide="ignore"):
         parts = np.log(1.0 - independent) + np.minimum(counts, 1.0) @ of_given, np.log(independent) + counts @ of_given
-    together = softmax(logs + np.logaddexp(*parts)[group], axis=1)[rows, given]
-    shift = _logit(together) - _logit(softmax(logs + of_given[given], axis=1)[rows, given])
-    judged = []
-    for each in right:
-        shifted, of_label = expit(_logit(each[some]) + shift), np.zeros_like(counts)
-        of_label[group, given] = shifted
-        judged.append(each.copy())
-        judged[-1][some] = shifted / np.maximum(of_label.sum(axis=1), 1.0)[group]  # one label at most is right
-    return judged
+    others = np.logaddexp(*parts)[group] - of_given[given]
+    shares = found.evidence.copy(), found.labels.copy()
+    for share in shares:
+        share[some] = softmax(np.log(np.maximum(share[some], TINY)) + others, axis=1)
+    shift = _logit(shares[1][some, given]) - _logit(found.labels[some, given])
+    judged = [each.copy() for each in right]
+    for each in judged:
+        of_label = np.zeros_like(counts)
+        of_label[group, given] = shifted = expit(_logit(each[some]) + shift)
+        each[some] = shifted / np.maximum(of_label.sum(axis=1), 1.0)[group]  # one label at most is right
+    return judged, replace(found, evidence=shares[0], labels=shares[1])
 
 
 def class_answers(

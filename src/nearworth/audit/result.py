@@ -368,7 +368,10 @@ class LabelAudit:
         near = [neighbour.label for neighbour in self.nearest(row)]
         given, suggested = plain(self.given[row]), plain(self.suggested[row])
         same, others = (sum(bool(label == other) for other in near) for label in (given, suggested))
-        there = f"{others} are {show(suggested)}, " if suggested != given else ""
+        there = f"{others} {'is' if others == 1 else 'are'} {show(suggested)}, " if suggested != given else ""
+        if self.copies is not None:
+            unlike = int((self.given[self.copies.identical == self.copies.identical[row]] != given).sum())
+            wrong = f"{number_of('identical row', unlike, 'labelled otherwise')}; {wrong}" if unlike else wrong
         return f"of its {len(near)} nearest rows {there}{same} {'is' if same == 1 else 'are'} {show(given)}; {wrong}"
 
     def nearest(self, row: int) -> list[Neighbour]:

@@ -120,8 +120,12 @@ def apply(*, decisions: str, train: str, output: str, target: str | None, force:
     which = "".join(f"\n  {a} -> {b}: {count:,}" for (a, b), count in changes.most_common(20))
     gone = f", {number_of('row', len(removed), 'removed')}" if removed else ""
     rest = f"{kinds['confirm']:,} confirmed, {kinds['skip']:,} skipped"
-    rest += f", {kinds['wrong']:,} judged wrong without a label" if kinds["wrong"] else ""
     print_message(f"{number_of('label', len(new), 'changed')}{gone}, {rest}; the data are in {output}{which}")
+    if kinds["wrong"]:
+        choose = f"nearworth report {train} --target {target} --review {decisions} -o labels.html"
+        print_message(
+            f"{kinds['wrong']:,} judged wrong have no label yet and stay as they are. To choose one: {choose}"
+        )
     if keep:
         _keep(source, target, made, output)
 
@@ -263,7 +267,7 @@ def answered(audit: LabelAudit, data: Data, reviews: tuple[str, ...]) -> tuple[L
             known = int(judged.of_rows) == data.rows.of_rows and row in position
             if not known or not same_label(data.y[position[row]], judged.given):
                 was = f"row {row} was {judged.given!r} among {judged.of_rows} rows when it was judged"
-                raise InputError(f"{path}: {was}. {RIGHT_FILE}")
+                raise InputError(f"{path}: {was}. {RIGHT_FILE} A cleaned copy needs a review of its own.")
         wrong = {position[row]: one.decision == "wrong" for row, one in made.items() if one.decision != "skip"}
         if not wrong:
             raise InputError(f"{path}: holds no judged row.")

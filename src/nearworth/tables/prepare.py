@@ -158,14 +158,18 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def texts(self, X: Any) -> IntVector | None:
         """A number for each row, the same for rows with the same texts, which the matrix may not tell apart.
 
-        None where no column is free text or groups rare categories. Case and white space do not count.
+        None where no column is free text or groups rare categories. Case and white space do not count. Rows that have
+        only texts, all of them empty, have nothing that could be the same.
         """
         table, codes = _as_arrow(X), []
+        nothing = np.full(table.num_rows, all(isinstance(column, FreeText) for column in self.columns_ if column.names))
         for column in self.columns_:
             if isinstance(column, FreeText) or getattr(column, "labels", ())[-1:] == (OTHER,):
-                words = [" ".join(str(text).casefold().split()) for text in table[column.name].to_pylist()]
+                words = [" ".join(str(text or "").casefold().split()) for text in table[column.name].to_pylist()]
                 codes.append(np.unique(np.array(words, dtype=object), return_inverse=True)[1])
-        return np.unique(np.stack(codes), axis=1, return_inverse=True)[1].ravel() if codes else None
+                nothing &= np.array(words, dtype=object) == ""
+        codes.append(np.cumsum(nothing) * nothing)
+        return np.unique(np.stack(codes), axis=1, return_inverse=True)[1].ravel() if len(codes) > 1 else None
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:  # noqa: ARG002
         """Names of the columns of the matrix."""
