@@ -14,6 +14,7 @@ import nearworth as nw
 from nearworth.audit.noise_level import Posterior
 from nearworth.audit.noise_model import NoiseModel
 from nearworth.audit.predictions import with_labels_of_copies
+from nearworth.audit.scan import find_conflicts
 from nearworth.audit.votes import Copies, agree, exact_copies, joined, near_copies
 from nearworth.neighbors.distances import first_duplicates
 
@@ -195,6 +196,25 @@ def test_labels_of_copies_count_where_they_were_given_independently(rng):
     audit = nw.audit_labels(X, y)
     assert average_precision_score(wrong, -audit.quality) > 0.998
     assert (1 - audit.quality).sum() == pytest.approx(wrong.sum(), rel=0.1)
+
+
+def test_different_things_that_look_alike_may_have_different_labels(rng):
+    """Three people each of 300 kinds. What they earn is more or less likely by kind, or a matter of kind, with errors."""
+    kinds = rng.normal(size=(300, 4))
+    kind = rng.permutation(np.arange(900) % 300)
+    much = rng.random(900) < 1 / (1 + np.exp(-2 * kinds[kind, 0]))
+    grade = np.clip(np.round(2.5 + 1.2 * kinds[kind, 0] + rng.normal(size=900)), 0, 5)
+    for earns in (much, grade):
+        audit = nw.audit_labels(kinds[kind], earns)
+        assert sorted(map(len, audit.copies.groups)) == [3] * 300
+        assert audit.contradictions == []
+        assert audit.n_errors.lower < 20
+        assert "no label need be wrong" in repr(find_conflicts(audit, audit.copies.groups))
+    by_kind = (kinds[kind, 0] > 0).astype(int)
+    wrong = rng.permutation(900) < 90
+    audit = nw.audit_labels(kinds[kind], np.where(wrong, 1 - by_kind, by_kind))
+    assert len(audit.contradictions) > 60
+    assert 60 < audit.n_errors.lower <= 90
 
 
 def test_rows_of_zeros_are_no_copies(rng):

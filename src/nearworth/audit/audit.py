@@ -22,6 +22,7 @@ from nearworth.audit.noise_level import fitted_rows, label_posterior, with_more_
 from nearworth.audit.noise_model import make_features
 from nearworth.audit.predictions import (
     class_answers,
+    have_one_truth,
     judge,
     most_errors,
     out_of_fold,
@@ -196,6 +197,8 @@ def _audit_classes(near: dict[str, Any], predicted: FloatMatrix | None, predict:
     counts = [voters.label_counts(fitted_rows(n_rows), codes, n_classes, size) for size in sizes]
     with one_blas_thread():  # many small products: threads would only wait for each other
         votes, helped = label_posterior(make_features(shares, squared=shares[2]), own, counts, columns), None
+        if copies is not None and not have_one_truth(votes, codes, copies.identical, columns):
+            copies = near["copies"] = replace(copies, identical=np.arange(n_rows))
         if copies is not None:  # whose labels a model may have learnt from the other copies: votes stand in
             theirs = [np.where(copies.have_copies[:, None], votes.evidence, p) for p in theirs]
         predictions = theirs + ours

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
-from scipy.special import expit, log_softmax, logit, softmax
+from scipy.special import expit, log_softmax, logit, softmax, xlogy
 
 from nearworth._common.memory import usable_threads
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector, Task
@@ -48,6 +48,7 @@ FEE = 1.0  # nats that the model of wrong labels must gain on the plain predicti
 WITH = 0.6  # of that model's weight with predictions in its evidence, the rest without them
 LEANING = 2.0  # times the concentration of preferences: where wrong labels prefer classes, only the model sees it
 IDLE = 2.0  # nats that all evidence must say about given labels, beyond class shares, for predictions to count half
+UNLIKE_COPIES = 3.0  # nats by which labels of identical rows are likelier as those of different things, to be such
 SHARPER = 2.0  # power of the weights of levels, for lists with a promise: see decision 19
 
 
@@ -236,6 +237,24 @@ def judge(
         found.append(right if as_is else with_sum(score, float(right.sum())))
     sure = 1.0 if helped is None else everything.probabilities.max(axis=1)  # of the most probable label
     return found[0], found[1], most_errors(float(against.sum()), float((against * sure).sum()))
+
+
+def have_one_truth(votes: Posterior, codes: IntVector, identical: IntVector, columns: Columns | None) -> bool:
+    """Whether labels of identical rows agree as those of copies do, not as those of different things that look alike.
+
+    The labels of copies differ by noise, as the model has it, or at any rate that is the same everywhere; people with
+    the same answers differ as the labels around them do.
+    """
+    size = np.bincount(identical)[identical]
+    _, label, same = np.unique(identical * (codes.max() + 1) + codes, return_inverse=True, return_counts=True)
+    if (same[label] == size).all():
+        return True
+    some, (own, part) = size > 1, (codes, 1.0) if columns is None else (columns.given, columns.part)
+    agree = (same[label][some] - 1.0) / (size[some] - 1.0)  # share of the others
+    by_noise = np.einsum("ij,ij->i", votes.labels, votes.confusion.T[own])[some]
+    chances = [by_noise, np.full(len(agree), agree.mean()), predict_given([votes.evidence], own, part).of_given[some]]
+    *copies, others = (float((xlogy(agree, p) + xlogy(1 - agree, 1 - p)).sum()) for p in chances)
+    return max(copies) > others - UNLIKE_COPIES
 
 
 def with_labels_of_copies(

@@ -125,16 +125,15 @@ def find_conflicts(audit: LabelAudit, copies: list[IntVector]) -> Finding:
     """Copies with different labels; the score is the share of the other copies that have another label."""
     given, scores = audit.given, np.zeros(len(audit))
     groups = [] if audit.classes is None else disagreeing(copies, given)
-    first = audit._first
-    assert first is not None
-    n_sure = sum(bool(disagreeing([g[first[g] == row] for row in np.unique(first[g])], given)) for g in groups)
+    sure = np.concatenate([np.zeros(0, dtype=np.intp), *audit.contradictions])
+    n_sure = sum(bool(np.isin(group, sure).any()) for group in groups)
     for group in groups:
         scores[group] = (given[group][:, None] != given[group]).sum(axis=1) / (len(group) - 1)
     says = f"{number_of('group', len(groups))} of copies with different labels"
-    if audit.copies is None and groups:
-        says += "; with so few different values, rows meet by chance, and no label need be wrong"
-    elif n_sure:
+    if n_sure:
         says += f"; in {n_sure:,} of them identical rows have different labels, at least one of which is wrong"
+    elif groups:
+        says += "; these may differ for a reason, and no label need be wrong"
     return Finding(joined(groups), scores, says, groups, {"label": given[joined(groups)]})
 
 
