@@ -163,7 +163,7 @@ def test_copies_with_different_labels_are_contradictions(rng):
     assert "identical rows in 6 groups have different labels" in repr(audit)
     either = audit.quality[:6] + audit.quality[500:]
     assert (either <= 1 + 1e-9).all()  # one label at most is right
-    assert either.min() > 0.5
+    assert np.median(either) > 0.9
     assert {*range(500, 506)} & set(audit.suspects().tolist())
 
 
@@ -199,7 +199,7 @@ def test_labels_of_copies_count_where_they_were_given_independently(rng):
 
 
 def test_different_things_that_look_alike_may_have_different_labels(rng):
-    """Three people each of 300 kinds. What they earn is more or less likely by kind, or a matter of kind, with errors."""
+    """Three people each of 300 kinds. What they earn is more or less likely, or a matter of kind with errors."""
     kinds = rng.normal(size=(300, 4))
     kind = rng.permutation(np.arange(900) % 300)
     much = rng.random(900) < 1 / (1 + np.exp(-2 * kinds[kind, 0]))
