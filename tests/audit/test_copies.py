@@ -170,15 +170,15 @@ def test_copies_with_different_labels_are_contradictions(rng):
 def test_labels_of_identical_rows_are_judged_together():
     """Against Bayes' rule: rows 0 to 2 are identical, 3 and 4 too, and their labels differ."""
     confusion, evidence = np.array([[0.9, 0.06, 0.04], [0.1, 0.8, 0.1], [0.05, 0.05, 0.9]]), np.array([0.5, 0.3, 0.2])
-    codes, identical = np.array([0, 0, 1, 2, 1, 0]), np.array([0, 0, 0, 3, 3, 5])
+    codes, groups = np.array([0, 0, 1, 2, 1, 0]), [np.array([0, 1, 2]), np.array([3, 4])]
     model = NoiseModel(np.ones(1), np.zeros(3), np.zeros(3), np.zeros((3, 3)), confusion)
     alone = evidence * confusion.T[codes]
     alone /= alone.sum(axis=1, keepdims=True)
     right = alone[np.arange(6), codes]
     rows = np.tile(evidence, (6, 1))
     found = Posterior([], [model], np.ones(1), right=right[None], evidence=rows, labels=alone)
-    (judged,), after = with_labels_of_copies([right], found, codes, identical, 2.0)
-    for group in ([0, 1, 2], [3, 4]):
+    (judged,), after = with_labels_of_copies([right], found, codes, groups)
+    for group in groups:
         joint = evidence * np.prod([confusion[:, codes[row]] for row in group], axis=0)
         np.testing.assert_allclose(judged[group], (joint / joint.sum())[codes[group]], rtol=1e-6)
         for row in group:
@@ -187,8 +187,8 @@ def test_labels_of_identical_rows_are_judged_together():
     assert judged[5] == right[5]
 
 
-def test_labels_of_copies_count_where_they_were_given_independently(rng):
-    """Each of three copies has errors of its own: the other two tell nearly all of them."""
+def test_contradictions_tell_errors_of_their_own(rng):
+    """Each of three copies has errors of its own: where two agree, the third is wrong."""
     data = load_digits()
     X, true = np.tile(data.data[:400], (3, 1)), np.tile(data.target[:400], 3)
     wrong = rng.random(1200) < 0.15

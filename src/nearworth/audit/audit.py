@@ -208,7 +208,7 @@ def _audit_classes(near: dict[str, Any], predicted: FloatMatrix | None, predict:
         *judged, most = judge(votes, helped, own, predictions, columns)
     judged, found = unless_by_lot(votes.by_lot, *judged), helped or votes
     if copies is not None and columns is None:
-        judged, found = with_labels_of_copies(judged, found, codes, copies.identical, most)
+        judged, found = with_labels_of_copies(judged, found, codes, copies.contradictions(codes))
     quality, for_lists = judged
     return LabelAudit(
         **class_answers(labels, codes, columns, shares, found, quality),

@@ -258,38 +258,25 @@ def have_one_truth(votes: Posterior, codes: IntVector, identical: IntVector, col
 
 
 def with_labels_of_copies(
-    right: list[FloatVector], found: Posterior, codes: IntVector, identical: IntVector, most: float
+    right: list[FloatVector], found: Posterior, codes: IntVector, contradictions: list[IntVector]
 ) -> tuple[list[FloatVector], Posterior]:
-    """P(right), in several versions, and P(label), given the labels of `identical` rows too: all have one true label.
+    """P(right), in several versions, and P(label), given that rows with different labels have one true label.
 
-    If their labels differ, they were given independently of each other, and each is evidence. If they are equal, they
-    may also have been copied with the row, and then count once. How often they were not is how often labels of
-    identical rows differ, compared with how often they would if as many were wrong as there may be at `most`.
+    Identical rows with equal labels do not confirm each other: labels may have been copied with the rows.
     """
-    some = np.flatnonzero(np.bincount(identical)[identical] > 1)
-    if not len(some):
-        return right, found
-    group, given = np.unique(identical[some], return_inverse=True)[1], codes[some]
-    counts = np.zeros((int(group.max()) + 1, found.labels.shape[1]))
-    np.add.at(counts, (group, given), 1.0)
-    sizes, rate = counts.sum(axis=1), min(most / len(codes), 0.5)
-    differ = float((sizes - ((counts**2).sum(axis=1) - sizes) / (sizes - 1.0)).sum())  # rows x share of other labels
-    anew = min(1.0, differ / (len(some) * 2.0 * rate * (1.0 - rate) + 1.0))
-    independent = np.where((counts > 0).sum(axis=1) > 1, 1.0, anew)[:, None]
+    judged, evidence, labels = [each.copy() for each in right], found.evidence.copy(), found.labels.copy()
     of_given = np.log(np.maximum(found.confusion, TINY)).T
-    with np.errstate(divide="ignore"):
-        parts = np.log(1.0 - independent) + np.minimum(counts, 1.0) @ of_given, np.log(independent) + counts @ of_given
-    others = np.logaddexp(*parts)[group] - of_given[given]
-    shares = found.evidence.copy(), found.labels.copy()
-    for share in shares:
-        share[some] = softmax(np.log(np.maximum(share[some], TINY)) + others, axis=1)
-    shift = _logit(shares[1][some, given]) - _logit(found.labels[some, given])
-    judged = [each.copy() for each in right]
-    for each in judged:
-        of_label = np.zeros_like(counts)
-        of_label[group, given] = shifted = expit(_logit(each[some]) + shift)
-        each[some] = shifted / np.maximum(of_label.sum(axis=1), 1.0)[group]  # one label at most is right
-    return judged, replace(found, evidence=shares[0], labels=shares[1])
+    for rows in contradictions:
+        given = codes[rows]
+        others = of_given[given].sum(axis=0) - of_given[given]
+        for shares in (evidence, labels):
+            shares[rows] = softmax(np.log(np.maximum(shares[rows], TINY)) + others, axis=1)
+        shift = _logit(labels[rows, given]) - _logit(found.labels[rows, given])
+        for each in judged:
+            each[rows] = expit(_logit(each[rows]) + shift)
+            different = np.unique(given, return_index=True)[1]
+            each[rows] /= max(1.0, float(each[rows[different]].sum()))  # one label at most is right
+    return judged, replace(found, evidence=evidence, labels=labels)
 
 
 def class_answers(
