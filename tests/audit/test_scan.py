@@ -128,6 +128,7 @@ def test_identical_rows_of_a_coarse_table_are_listed(rng):
     found = nw.scan(X, rng.integers(0, 2, 200))
     assert found.labels.copies is None
     assert sorted(map(len, found.duplicates.groups)) == sorted(np.unique(X, axis=0, return_counts=True)[1])
+    assert "200 rows in 4 groups of identical rows, about as many as chance makes" in found.duplicates.says
 
 
 def test_what_further_copies_draw(rng):

@@ -111,7 +111,10 @@ def find_duplicates(audit: LabelAudit) -> Finding:
     copies = audit.copies or Copies(np.unique(first, return_inverse=True)[1], identical=first)  # coarse tables too
     groups, rows, exact = copies.groups, joined(copies.groups), np.bincount(first)[first] > 1
     extra = joined([np.delete(group, int(np.argmax(audit.value[group]))) for group in groups])
-    says = f"{number_of('row', len(rows))} in {number_of('group', len(groups))} of copies, {exact.sum():,} identical"
+    kind = f"of copies, {exact[rows].sum():,} identical"
+    if audit.copies is None and groups:
+        kind = "of identical rows, about as many as chance makes where values are few"
+    says = f"{number_of('row', len(rows))} in {number_of('group', len(groups))} {kind}"
     if copies.threshold:
         says += f", the others within {copies.threshold:.2g} of the distance to the 20th row"
     if groups:
