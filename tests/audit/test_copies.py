@@ -165,6 +165,8 @@ def test_copies_with_different_labels_are_contradictions(rng):
     assert (either <= 1 + 1e-9).all()  # one label at most is right
     assert np.median(either) > 0.9
     assert {*range(500, 506)} & set(audit.suspects().tolist())
+    assert "1 identical row labelled otherwise" in audit.why(500)
+    assert "identical" not in audit.why(6)
 
 
 def test_labels_of_identical_rows_are_judged_together():

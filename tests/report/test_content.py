@@ -199,3 +199,13 @@ def test_a_slip_of_the_decimal_point_is_undone_to_the_last_digit(rng):
     assert 17 in audit.suspects()
     content = Content(audit, Rows(X, "price"), {})
     assert content._suggested(np.array([17])) == [y[17] / 10]
+
+
+def test_identical_rows_with_another_label_are_counted(rng, tmp_path):
+    X = rng.normal(size=(80, 3))
+    y = (X[:, 0] > 0).astype(int)
+    audit = nw.audit_labels(np.concatenate([X, X[:2], X[:1]]), np.concatenate([y, 1 - y[:2], 1 - y[:1]]))
+    audit.report(tmp_path / "report.html", fraction=1.0)
+    data = embedded((tmp_path / "report.html").read_text())
+    unlike = dict(zip(data["row"], data["unlike"], strict=True))
+    assert {row: n for row, n in unlike.items() if n} == {0: 2, 1: 1, 80: 1, 81: 1, 82: 1}

@@ -369,10 +369,15 @@ class LabelAudit:
         given, suggested = plain(self.given[row]), plain(self.suggested[row])
         same, others = (sum(bool(label == other) for other in near) for label in (given, suggested))
         there = f"{others} {'is' if others == 1 else 'are'} {show(suggested)}, " if suggested != given else ""
-        if self.copies is not None:
-            unlike = int((self.given[self.copies.identical == self.copies.identical[row]] != given).sum())
-            wrong = f"{number_of('identical row', unlike, 'labelled otherwise')}; {wrong}" if unlike else wrong
+        if unlike := self.n_unlike(row):
+            wrong = f"{number_of('identical row', unlike, 'labelled otherwise')}; {wrong}"
         return f"of its {len(near)} nearest rows {there}{same} {'is' if same == 1 else 'are'} {show(given)}; {wrong}"
+
+    def n_unlike(self, row: int) -> int:
+        """How many rows that are identical to this one have another label."""
+        if self.copies is None or self.classes is None:
+            return 0
+        return int((self.given[self.copies.identical == self.copies.identical[row]] != self.given[row]).sum())
 
     def nearest(self, row: int) -> list[Neighbour]:
         """The K nearest other rows of a row, nearest first."""

@@ -100,6 +100,7 @@ class Content:
         count = audit.n_errors
         data |= {
             "wasWrong": self._in_file(self.listed[np.isin(self.listed, audit.judged_wrong)]),
+            "unlike": [audit.n_unlike(row) for row in self.listed.tolist()],
             "sample": np.random.default_rng(SAMPLE_SEED).permutation(sample).tolist(),  # in an order by lot
             "nListed": len(suspects),
             "nJudged": len(self.rows.judged),
