@@ -71,7 +71,10 @@ def add_label_noise(
     else:
         rows = rng.choice(len(noisy), size=count, replace=False)
         weights = np.roll(np.eye(n_classes), 1, axis=1) if kind == "pair" else weights
-    noisy[rows] = _draw(weights[noisy[rows]], rng)
+    cumulative = np.cumsum(weights[noisy[rows]], axis=1)
+    # In (0, total]: the first class whose cumulative weight is at least this has positive weight.
+    levels = (1.0 - rng.random(len(rows))) * cumulative[:, -1]
+    noisy[rows] = np.argmax(cumulative >= levels[:, None], axis=1)
     labels, dtype = classes.labels[noisy], getattr(y, "dtype", None)
     return labels.astype(dtype) if isinstance(dtype, np.dtype) else labels  # arrays of text lose their dtype on the way
 
@@ -103,14 +106,6 @@ def noisy_digits(fraction: float = 0.1, random_state: int = 0) -> NoisyDigits:
     noisy = y[train].copy()
     noisy[flipped] = (noisy[flipped] + rng.integers(1, 10, size=len(flipped))) % 10
     return NoisyDigits(X[train], noisy, X[val], y[val], flipped)
-
-
-def _draw(weights: FloatMatrix, rng: np.random.Generator) -> IntVector:
-    """One class per row, with probabilities in proportion to the row's weights; weight 0 is never drawn."""
-    cumulative = np.cumsum(weights, axis=1)
-    # In (0, total]: the first class whose cumulative weight is at least this has positive weight.
-    levels = (1.0 - rng.random(len(weights))) * cumulative[:, -1]
-    return np.asarray(np.argmax(cumulative >= levels[:, None], axis=1))
 
 
 def _spread(count: int, room: IntVector, weights: FloatVector, rng: np.random.Generator) -> IntVector:

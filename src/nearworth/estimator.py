@@ -212,13 +212,9 @@ class KNNShapley:
         if groups is None and not problem.leave_one_out:
             self._warn_of_leaks(problem.queries)
         options = Options(
-            contributions=contributions,
-            checkpoint=checkpoint,
-            checkpoint_interval=checkpoint_interval,
-            continue_from=continue_from,
-            executor=executor,
-            scratch=scratch,
-        )
+            contributions=contributions, checkpoint=checkpoint, checkpoint_interval=checkpoint_interval,
+            continue_from=continue_from, executor=executor, scratch=scratch,
+        )  # fmt: skip
         return value(problem, options)
 
     def value_owners(

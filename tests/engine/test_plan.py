@@ -77,8 +77,8 @@ def test_evaluators(rng, task):
     est = nw.KNNShapley(task=task).fit(X, y)
     training = est.training_set_
     problem = training.problem(X[:4], y[:4], None, est.get_params())
-    shared = SharedTraining(training.keys, training.labels)
     if task == "classification":
+        shared = SharedTraining(training.keys, training.labels)
         stated = ClassificationEvaluator.memory(N, by_product=False)
         stays, _ = allocated(lambda: ClassificationEvaluator(problem, shared))
     else:

@@ -95,14 +95,12 @@ CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
 
 
 def available() -> bool:
-    """Whether compiled functions can be called."""
     return library() is not None
 
 
 def variant() -> str:
     """The instructions that the loaded library uses; "numpy" without a library."""
-    loaded = library()
-    return "numpy" if loaded is None else str(loaded.variant)
+    return str(getattr(library(), "variant", "numpy"))
 
 
 def call(name: str, *arguments: Any) -> Any:

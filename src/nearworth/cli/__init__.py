@@ -69,7 +69,10 @@ def _print_versions(context: click.Context, _parameter: Any, wanted: bool) -> No
     context.exit()
 
 
-@click.group(cls=CommandLine, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+@click.group(
+    cls=CommandLine, commands=commands.ALL,
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
+)  # fmt: skip
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_versions,
     help="Show the versions that a bug report should name, and exit.",
@@ -84,10 +87,6 @@ def main() -> None:
     nearworth apply decisions.csv train.csv -o cleaned.csv      correct them
     nearworth value train.csv --target label -o values.csv      what every row is worth
     """  # noqa: D301
-
-
-for command in commands.ALL:
-    main.add_command(command)
 
 
 def _exit_code(error: BaseException, arguments: list[str]) -> int:

@@ -107,9 +107,8 @@ def _read(path: Path) -> tuple[dict[str, str], set[str]]:
 
 def _text(found: list[New], verdict: str, line: str = "{:10}{:10}{}", head: tuple[str, ...] = ()) -> str:
     lines = [line.format(new.kind, "" if new.row is None else f"row {new.row}", new.message) for new in found]
-    return "\n".join(
-        [*(head if found else ()), *lines, "", f"{verdict}, {number_of('new finding', len(found))}"]
-    ).lstrip()
+    summary = f"{verdict}, {number_of('new finding', len(found))}"
+    return "\n".join([*(head if found else ()), *lines, "", summary]).lstrip()
 
 
 def _markdown(found: list[New], verdict: str) -> str:

@@ -203,7 +203,6 @@ def _prepared(source: DataFile, names: list[str], preparer: Any, strict: bool, l
 
 
 def _required(source: DataFile, name: str | None) -> str:
-    """The name of a column, if the file has it."""
     names = source.table.column_names
     if name is None:
         likely = next((name for name in names if name.strip().lower() in LIKELY_TARGETS), names[-1])

@@ -122,10 +122,8 @@ def apply(*, decisions: str, train: str, output: str, target: str | None, force:
     rest = f"{kinds['confirm']:,} confirmed, {kinds['skip']:,} skipped"
     print_message(f"{number_of('label', len(new), 'changed')}{gone}, {rest}; the data are in {output}{which}")
     if kinds["wrong"]:
-        choose = f"nearworth report {train} --target {target} --review {decisions} -o labels.html"
-        print_message(
-            f"{kinds['wrong']:,} judged wrong have no label yet and stay as they are. To choose one: {choose}"
-        )
+        to_choose = f"To choose one: nearworth report {train} --target {target} --review {decisions} -o labels.html"
+        print_message(f"{kinds['wrong']:,} judged wrong have no label yet and stay as they are. {to_choose}")
     if keep:
         _keep(source, target, made, output)
 
@@ -150,7 +148,6 @@ def _keep(source: DataFile, target: str, made: Decisions, output: str) -> None:
 
 
 def _labels(source: DataFile, target: str) -> list[Any]:
-    """The labels as they are now."""
     if source.y is not None:
         return list(source.y.tolist())
     if not source.is_table:
@@ -274,10 +271,9 @@ def answered(audit: LabelAudit, data: Data, reviews: tuple[str, ...]) -> tuple[L
         number, seed = next((int(one.asked), int(one.seed)) for one in made.values())
         strange = sorted(wrong.keys() - {*audit.review_sample(number, random_state=seed).tolist()})
         if strange:
-            raise InputError(
-                f"{path}: row {strange[0]} is not among the {number:,} rows of this review. Give the options and, in "
-                "their order, the earlier reviews that its page was made with."
-            )
+            problem = f"row {strange[0]} is not among the {number:,} rows of this review"
+            needed = "Give the options and, in their order, the earlier reviews that its page was made with."
+            raise InputError(f"{path}: {problem}. {needed}")
         audit = audit.reviewed(np.array([*wrong]), np.array([*wrong.values()]))
         named = (row for row, one in made.items() if one.label and not same_label(one.given, one.label))
         corrected += [position[row] for row in named if wrong.get(position[row])]

@@ -260,7 +260,15 @@ def demo(seed: int, folder: str) -> None:
         raise InputError(f"{folder}: there is no such folder to write to.")
     X, y, X_val, y_val, flipped = nw.datasets.noisy_digits(random_state=seed)
     audit = nw.audit_labels(X, y, 10)
-    _print_suspects(audit, flipped)
+    wrong, suspects = set(flipped.tolist()), audit.suspects().tolist()
+    found = len(wrong.intersection(suspects))
+    click.echo(f"{len(wrong)} of {len(audit):,} labels of handwritten digits were made wrong. The 10 worst suspects:")
+    click.echo("   row  given  suggested  quality  label is")
+    for row in suspects[:10]:
+        given, suggested, truth = audit.given[row], audit.suggested[row], "wrong" if row in wrong else "right"
+        click.echo(f"{row:6}  {given:5}  {suggested:9}  {audit.quality[row]:7.1%}  {truth}")
+    said = f"{found / max(len(suspects), 1):.0%} precision, {found / len(wrong):.0%} recall"
+    click.echo(f"\n{len(suspects)} rows are suspect and {found} of them wrong: {said}.")
     valuation = nw.KNNShapley(10, standard_errors=True).fit(X, y).value(X_val, y_val)
     train, values, report = (str(Path(folder) / name) for name in DEMO)
     write_columns({"row": np.arange(len(y))} | value_columns(valuation), values)
@@ -272,16 +280,3 @@ def demo(seed: int, folder: str) -> None:
     click.echo("\nTry next, which lists the same suspects, then with a table of yours:")
     click.echo(f"  nearworth detect {shlex.quote(train)} --target label --features 'pixel_*' -o suspects.csv")
     click.echo("  nearworth report --help")
-
-
-def _print_suspects(audit: nw.LabelAudit, flipped: Any) -> None:
-    wrong, suspects = set(flipped.tolist()), audit.suspects().tolist()
-    found = len(wrong.intersection(suspects))
-    click.echo(f"{len(wrong)} of {len(audit):,} labels of handwritten digits were made wrong. The 10 worst suspects:")
-    click.echo("   row  given  suggested  quality  label is")
-    for row in suspects[:10]:
-        given, suggested, truth = audit.given[row], audit.suggested[row], "wrong" if row in wrong else "right"
-        click.echo(f"{row:6}  {given:5}  {suggested:9}  {audit.quality[row]:7.1%}  {truth}")
-    precision, recall = found / max(len(suspects), 1), found / len(wrong)
-    said = f"{precision:.0%} precision, {recall:.0%} recall"
-    click.echo(f"\n{len(suspects)} rows are suspect and {found} of them wrong: {said}.")

@@ -100,10 +100,8 @@ def owners(
     names = data.rows.ids.take(data.rows.numbers).to_pylist()
     named = [name is not None and str(name).strip() for name in names]
     if missing := [int(row) for row, name in zip(data.rows.numbers, named, strict=True) if not name]:
-        raise InputError(
-            f"{given['train']}: --owner-column {owner_column} names no owner in rows {listed(missing)}. "
-            "Name one, or leave these rows out of the file."
-        )
+        problem = f"{given['train']}: --owner-column {owner_column} names no owner in rows {listed(missing)}."
+        raise InputError(f"{problem} Name one, or leave these rows out of the file.")
     values = est.value_owners(names, data.X_val, data.y_val)
     payments = {} if budget is None else values.payments(budget, **rules)
     paid = [f"{owner}: {amount:.2f}" for owner, amount in payments.items()]

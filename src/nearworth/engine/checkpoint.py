@@ -77,10 +77,9 @@ def _load(folder: Path, beginning: Partial) -> Partial:
     except ValueError as error:
         raise ValueError(f"checkpoint: {error} Delete it to begin anew.") from error
     if different := partial.origin.differences(beginning.origin, RUN):
-        raise ValueError(
-            f"checkpoint {str(folder)!r} belongs to another run; it differs in {'; '.join(different)} (there "
-            "and here). Use another folder, or delete this one to begin anew."
-        )
+        problem = f"belongs to another run; it differs in {'; '.join(different)} (there and here)"
+        advice = "Use another folder, or delete this one to begin anew."
+        raise ValueError(f"checkpoint {str(folder)!r} {problem}. {advice}")
     return partial
 
 
@@ -94,7 +93,14 @@ def _locked(path: Path) -> Iterator[None]:
     handle = os.open(path, os.O_RDWR | os.O_CREAT)  # closing it would release a lock of this process
     try:
         try:
-            _lock_file(handle)
+            if sys.platform == "win32":
+                import msvcrt
+
+                msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+            else:
+                import fcntl
+
+                fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise ValueError(refusal) from error
         _held.add(key)
@@ -102,15 +108,3 @@ def _locked(path: Path) -> Iterator[None]:
     finally:
         _held.discard(key)
         os.close(handle)
-
-
-def _lock_file(handle: int) -> None:
-    """Lock a file until it is closed; an OSError if it is locked already."""
-    if sys.platform == "win32":
-        import msvcrt
-
-        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-    else:
-        import fcntl
-
-        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -11,8 +11,7 @@ values are the same to the bit either way, and for exact keys. Without the compi
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any
@@ -27,15 +26,13 @@ from nearworth.engine.problem import Problem
 from nearworth.engine.run import Request
 from nearworth.games.classification import ClassificationGame
 from nearworth.neighbors.keys import Keys
-from nearworth.neighbors.quantised import Products, QuantisedKeys, quantise_exact
+from nearworth.neighbors.quantised import IntMatrix32, QuantisedKeys, quantise_exact
 from nearworth.results.sums import Leaf
 
 MOST_AMBIGUOUS = 0.1  # share of ambiguous points beyond which products in double precision are cheaper
 LEAST_CELLS, MOST_CELLS = 256, 16384
 PROBED = 8  # queries after which the precision of products is chosen
 FEW_SIZES = 4  # numbers of excluded points whose sequences are kept
-
-Positions = npt.NDArray[np.int32]  # of excluded points, one row per query
 
 
 class ClassificationEvaluator:
@@ -46,7 +43,7 @@ class ClassificationEvaluator:
         single: bool = False, max_error: float | None = None,
     ) -> None:  # fmt: skip
         self._problem, self._classes, self._batch = problem, shared.classes, batch
-        self._products = shared.products() if products else None
+        self._products = shared.products if products else None
         self._single = self._products is not None and single and self._products.single_precision
         self._probing = self._single and max_error is None
         self._kept: tuple[int, QuantisedKeys | None] = (0, None)  # from a query on: made, not valued yet
@@ -105,12 +102,9 @@ class ClassificationEvaluator:
         return quantise_exact(keys, classes.order, self._qkeys)
 
     def _value(
-        self, block: QuantisedKeys, start: int, excluded: Positions, weights: FloatVector, total: FloatVector
+        self, block: QuantisedKeys, start: int, excluded: IntMatrix32, weights: FloatVector, total: FloatVector
     ) -> Any:
-        """Add the values of a block to sums, in the order of the classes.
-
-        Returns the certified error of each query; None for exact values.
-        """
+        """Add the values of a block to sums in the order of the classes; gives certified errors, None where exact."""
         problem, classes, n_queries = self._problem, self._classes, len(block.qkeys)
         labels = np.ascontiguousarray(problem.query_labels[start : start + n_queries], dtype=np.int32)
         errors = np.zeros(n_queries)
@@ -129,14 +123,14 @@ class ClassificationEvaluator:
             self._single = False  # this changes no bit of exact values; certified ones depend on keys and cells
         return None
 
-    def _constants(self, labels: npt.NDArray[np.int32], excluded: Positions) -> FloatMatrix:
+    def _constants(self, labels: npt.NDArray[np.int32], excluded: IntMatrix32) -> FloatMatrix:
         """What the utility adds to the value of a match and of another point, for each query."""
         left_out = self._problem.labels[self._classes.order[excluded]] == labels[:, None]
         n_matches = self._counts[labels] - left_out.sum(axis=1)
         added = self._problem.game_without(excluded.shape[1]).added(n_matches)
         return np.stack(np.broadcast_arrays(*added, np.zeros(len(labels)))[:2], axis=1)
 
-    def _add_each(self, sums: Leaf, block: QuantisedKeys, start: int, excluded: Positions, request: Request) -> None:
+    def _add_each(self, sums: Leaf, block: QuantisedKeys, start: int, excluded: IntMatrix32, request: Request) -> None:
         """Query by query, where sums alone are not enough."""
         for q in range(len(block.qkeys)):
             values, weight = np.zeros(self._problem.n_train), float(self._problem.weights[start + q])
@@ -182,23 +176,8 @@ class ClassOrder:
 
 
 class SharedTraining:
-    """What the evaluators of one training set share, each part made when it is first needed."""
+    """What the evaluators of one training set share."""
 
     def __init__(self, keys: Keys, labels: npt.NDArray[Any]) -> None:
-        self._keys, self._labels = keys, labels
-        self._made: dict[str, Any] = {}
-        self._lock = threading.RLock()
-
-    def _once(self, name: str, make: Callable[[], Any]) -> Any:
-        with self._lock:
-            if name not in self._made:
-                self._made[name] = make()
-            return self._made[name]
-
-    @property
-    def classes(self) -> ClassOrder:
-        return self._once("classes", lambda: ClassOrder(self._labels))  # type: ignore[no-any-return]
-
-    def products(self) -> Products:
-        """qkeys from matrix products."""
-        return self._once("products", lambda: self._keys.products(single=True))  # type: ignore[no-any-return]
+        self.classes = ClassOrder(labels)
+        self.products = keys.products(single=True) if keys.has_products else None

@@ -144,16 +144,17 @@ def work(job: Job, span: Span, points: Mapping[str, Any]) -> Partial:
     return sums
 
 
-_latest: dict[str, tuple[Problem, SharedTraining]] = {}  # what this process has prepared, by the key of its job
+_latest: dict[str, tuple[Problem, SharedTraining | None]] = {}  # what this process has prepared, by the key of its job
 _lock = threading.Lock()
 
 
-def _prepared(job: Job) -> tuple[Problem, SharedTraining]:
+def _prepared(job: Job) -> tuple[Problem, SharedTraining | None]:
     with _lock:
         if job.key not in _latest:
             _latest.clear()  # first, to make room
             problem = job.prepare()
-            _latest[job.key] = problem, SharedTraining(problem.keys, problem.labels)
+            of_classes = problem.training.task == "classification"
+            _latest[job.key] = problem, SharedTraining(problem.keys, problem.labels) if of_classes else None
         return _latest[job.key]
 
 

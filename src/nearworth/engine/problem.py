@@ -141,12 +141,6 @@ class Problem:
         """Whether a run is interrupted soon enough if it stops after a leaf only."""
         return not self.keys.streamed and self.interruptible(CHUNK) == CHUNK
 
-    def exact_keys(self, start: int, stop: int, batch: int) -> Iterator[tuple[int, FloatVector]]:
-        """Exact keys of queries one after the other, made a few at a time so that a run can be interrupted."""
-        step = self.interruptible(batch)
-        for a in range(start, stop, step):
-            yield from enumerate(self.keys(self.queries[a : min(a + step, stop)]), start=a)
-
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSet:

@@ -16,7 +16,7 @@ from nearworth._common import native
 from nearworth._common.memory import Memory
 from nearworth._common.types import FloatMatrix, FloatVector
 from nearworth.engine.problem import Problem
-from nearworth.engine.run import NearestLists, Request
+from nearworth.engine.run import Request
 from nearworth.results.sums import Leaf
 
 GOOD_BLOCK = 16  # queries from which on distances of all pairs are efficient
@@ -31,10 +31,9 @@ class RegressionEvaluator:
         self._problem, self._block = problem, problem.interruptible(batch)
         if not problem.keys.streamed:
             self._block = min(self._block, max(GOOD_BLOCK, KEYS_AT_ONCE // n_train))
-        self._targets, self._query_targets, self._weights = (
-            np.ascontiguousarray(numbers, dtype=np.float64)
-            for numbers in (problem.labels, problem.query_labels, problem.weights)
-        )
+        numbers = (problem.labels, problem.query_labels, problem.weights)
+        floats = (np.ascontiguousarray(each, dtype=np.float64) for each in numbers)
+        self._targets, self._query_targets, self._weights = floats
         self._values = np.zeros(n_train)
         self._order, self._first = np.empty(n_train, dtype=np.int32), np.empty(n_train, dtype=np.uint8)
         self._items, self._spare = np.empty(n_train, dtype=np.uint64), np.empty(n_train, dtype=np.uint64)
@@ -60,8 +59,11 @@ class RegressionEvaluator:
             for query, row in enumerate(run, start=start):
                 self._values.fill(0.0)
                 self._value(query, row[None, :], excluded.shape[1], np.ones(1), self._values)
-                if request.nearest is not None:
-                    self._note_nearest(query, row, problem.n_train - excluded.shape[1], request.nearest)
+                if request.nearest is not None:  # to the end of the ties at the end of the list
+                    n_players = problem.n_train - excluded.shape[1]
+                    later = np.flatnonzero(self._first[request.nearest.size : n_players])
+                    near = self._order[: request.nearest.size + int(later[0]) if len(later) else n_players]
+                    request.nearest.keep(query, near, row[near])
                 request.add(leaf, query, float(weights[query]), self._values)
                 yield 1
 
@@ -75,12 +77,6 @@ class RegressionEvaluator:
             game.single.worth, game.single.loss, game.pair.worth, game.pair.loss, game.votes, correction,
             total, self._items, self._spare, self._order, self._first,
         )  # fmt: skip
-
-    def _note_nearest(self, query: int, keys: FloatVector, n_players: int, nearest: NearestLists) -> None:
-        """Keep the nearest of the query just valued, to the end of the ties at the end of the list."""
-        later = np.flatnonzero(self._first[nearest.size : n_players])
-        near = self._order[: nearest.size + int(later[0]) if len(later) else n_players]
-        nearest.keep(query, near, keys[near])
 
     @staticmethod
     def memory(n_train: int) -> Memory:

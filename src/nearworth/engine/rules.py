@@ -65,7 +65,7 @@ class Rule:
     def evaluators(self, problem: Problem, plan: Plan, shared: SharedTraining | None) -> Callable[[], Evaluator]:
         products, evaluator = None, RadiusEvaluator if isinstance(self, RadiusRule) else RuleEvaluator
         if self.is_local and plan.products and isinstance(problem.keys, EuclideanKeys) and native.available():
-            products = (shared or SharedTraining(problem.keys, problem.labels)).products()
+            products = shared.products if shared else problem.keys.products(single=True)
         single = products is not None and plan.single and products.single_precision
         return lambda: evaluator(problem, plan.batch, self, products, single=single)
 
@@ -117,8 +117,10 @@ class RuleEvaluator:
         """For each query the rows that may count, and their keys."""
         problem, every = self._problem, self._every
         if self._products is None:
-            for query, keys in problem.exact_keys(start, stop, self._batch):
-                yield query, every, keys
+            step = problem.interruptible(self._batch)
+            for a in range(start, stop, step):
+                for query, keys in enumerate(problem.keys(problem.queries[a : min(a + step, stop)]), start=a):
+                    yield query, every, keys
             return
         assert isinstance(problem.keys, EuclideanKeys)
         for first, block in self._blocks(start, stop):

@@ -11,7 +11,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,11 +19,9 @@ import numpy.typing as npt
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.engine.checkpoint import PROGRESS
 from nearworth.engine.problem import Problem
-from nearworth.neighbors.quantised import QuantisedKeys
+from nearworth.neighbors.quantised import IntMatrix32, IntVector32, QuantisedKeys
 from nearworth.neighbors.searchers import MISSING, Neighbours
 from nearworth.results.sums import CHUNK, Leaf, Partial
-
-Positions: TypeAlias = npt.NDArray[np.int32]
 
 SHORT_RUN = 2.0  # seconds before a progress bar is shown
 LIST_BYTES = 12  # of NearestLists, per query and neighbour
@@ -94,7 +92,7 @@ class NearestLists:
             folder.mkdir(parents=True, exist_ok=True)
             self.found = Neighbours(*(_mapped(*pair, exist) for pair in zip(files, self.found, strict=True)))
 
-    def note(self, start: int, block: QuantisedKeys, order: Positions, excluded: Positions) -> None:
+    def note(self, start: int, block: QuantisedKeys, order: IntVector32, excluded: IntMatrix32) -> None:
         """Take the nearest of some queries but for their excluded positions; order[i] is the row at position i."""
         part = slice(start, start + len(block.qkeys))
         block.nearest(order, excluded, self.found.part(part), least=self.least, first=start)
@@ -146,10 +144,6 @@ class Span:
     def n_points(self) -> int:
         return sum(b - a for a, b in map(self.points, self.leaves))
 
-    def begin(self, leaf: int) -> Leaf | None:
-        """The sums to continue, if earlier points of this leaf were summed before."""
-        return deepcopy(self.opened) if leaf == self.offset // CHUNK else None
-
     def __str__(self) -> str:
         first, last = self.points(self.leaves[0])[0], self.points(self.leaves[-1])[1] - 1
         return f"validation points {self.offset + first} to {self.offset + last}"
@@ -175,7 +169,8 @@ def run_steps(
         """Numbers of finished points, and after the points of a leaf its number and sums."""
         evaluator = make_evaluator()
         for number in leaves:
-            leaf = span.begin(number) or request.leaf(problem.n_values)
+            opened = span.opened if number == span.offset // CHUNK else None  # to be continued
+            leaf = deepcopy(opened) or request.leaf(problem.n_values)
             yield from evaluator.add(leaf, *span.points(number), request)
             yield number, leaf
 

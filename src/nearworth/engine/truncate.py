@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from nearworth._common.memory import Memory
-from nearworth._common.types import BoolVector, FloatMatrix, FloatVector, IntVector
+from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.engine.problem import Problem
 from nearworth.engine.run import NearestLists, Request, one_blas_thread
 from nearworth.games.classification import ClassificationGame
@@ -123,7 +123,12 @@ class SearcherSource:
         found = self._answers(first).part(np.arange(start, stop) - first)
         failed = found.sizes < self.k
         self.failed[start:stop] |= failed
-        self._replace_by_exact(found, start, stop, failed & (self._searcher.on_fail == "exact"))
+        a, b = np.searchsorted(self._sampled, (start, stop))
+        sampled = self._sampled[a:b] - start  # these were searched exactly before
+        found.rows[sampled], found.keys[sampled] = self._sample.rows[a:b], self._sample.keys[a:b]
+        failed[sampled] = False
+        if failed.any() and self._searcher.on_fail == "exact":
+            found.rows[failed], found.keys[failed] = self._exact.nearest(start + np.flatnonzero(failed))
         if self._listing is not None:
             for query, rows, keys in zip(range(start, stop), *found, strict=True):
                 self._listing.keep(query, rows[rows >= 0], keys[rows >= 0])
@@ -159,24 +164,14 @@ class SearcherSource:
     def identity(self) -> str:
         """What must be the same before a run can be resumed: the searcher as built, and its recall on the sample."""
         assert self._searcher.fingerprint is not None
-        return (
-            f"{self._searcher.name} {self._searcher.fingerprint()}, {self._n_complete} of {len(self._recall)} complete"
-        )
+        complete = f"{self._n_complete} of {self.n_sampled} complete"
+        return f"{self._searcher.name} {self._searcher.fingerprint()}, {complete}"
 
     def _ask(self, queries: IntVector) -> Neighbours:
         problem, excluded = self._problem, queries if self._problem.leave_one_out else None
         points = problem.queries[queries]
         with one_blas_thread():
             return ask(self._searcher, self._distances, queries, points, self._n_searched, excluded)
-
-    def _replace_by_exact(self, found: Neighbours, start: int, stop: int, failed: BoolVector) -> None:
-        """Put exact neighbours in the place of those of sampled queries, and of those where the search failed."""
-        a, b = np.searchsorted(self._sampled, (start, stop))
-        sampled = self._sampled[a:b] - start
-        found.rows[sampled], found.keys[sampled] = self._sample.rows[a:b], self._sample.keys[a:b]
-        failed[sampled] = False
-        if failed.any():
-            found.rows[failed], found.keys[failed] = self._exact.nearest(start + np.flatnonzero(failed))
 
 
 class QueryValues(NamedTuple):

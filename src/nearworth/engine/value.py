@@ -234,11 +234,11 @@ class _ValuationRun:
         size, n_rows = sample_sizes(problem.n_val, problem.n_train, None if source else budget(self.parameters))
         sources: Sequence[Source | None] = [None]
         if source is None:
-            n_kept, some = problem.n_val, problem.some(_draw(rng, problem.n_val, size))
+            n_kept, some = problem.n_val, problem.some(np.sort(rng.choice(problem.n_val, size, replace=False)))
         else:
             n_kept, (some, sources) = source.n_sampled, source.sample(size, rng)
             some = replace(some, parameters={**self.parameters, "max_memory": None})  # searchers have their own limits
-        rows = _draw(rng, problem.n_train, n_rows)
+        rows = np.sort(rng.choice(problem.n_train, n_rows, replace=False))
         exact = single_values(some, rows)
         errors = [single_values(some, rows, self.plan, each) for each in sources]
         for each in errors:
@@ -289,7 +289,3 @@ class _ValuationRun:
             search=None if searched is None else searched.identity(),
             weights=fingerprint(problem.weights) if problem.leave_one_out else None,
         )  # fmt: skip
-
-
-def _draw(rng: np.random.Generator, n: int, size: int) -> IntVector:
-    return np.sort(rng.choice(n, size, replace=False))

@@ -127,10 +127,8 @@ class _Layout:
         usual = width if first else int(np.bincount(lengths).argmax())
         odd = np.flatnonzero(lengths != usual)
         if odd.size:
-            raise ValueError(
-                f"{self.argument} has vectors of different lengths in column {name!r}: most have {usual} numbers, "
-                f"row {first + odd[0]} has {lengths[odd[0]]}. Make them equally long."
-            )
+            unlike = f"most have {usual} numbers, row {first + odd[0]} has {lengths[odd[0]]}. Make them equally long."
+            raise ValueError(f"{self.argument} has vectors of different lengths in column {name!r}: {unlike}")
         return self._numbers(pc.list_flatten(column), len(batch), f"missing numbers in a vector of {name!r}", first)
 
     def _numbers(self, column: Any, n_rows: int, missing: str, first: int) -> npt.NDArray[Any]:
@@ -151,9 +149,8 @@ def _find_layout(schema: Any, label: str | None, argument: str) -> _Layout:
     kinds = {name: kind for name, kind in kinds.items() if name != label and name not in index}
     vectors = {name: kind for name, kind in kinds.items() if _is_vector(kind)}
     if len(vectors) > 1:
-        raise ValueError(
-            f"{argument} has several columns of vectors: {', '.join(map(repr, vectors))}. Give one of them."
-        )
+        named = ", ".join(map(repr, vectors))
+        raise ValueError(f"{argument} has several columns of vectors: {named}. Give one of them.")
     if not kinds:
         raise ValueError(f"{argument} has no column to compare rows by. Give at least one column of numbers.")
     columns = vectors or kinds

@@ -52,7 +52,20 @@ class FileRows:
         if isinstance(rows, slice):
             start, stop, _ = rows.indices(len(self))
             return self._block(start, max(start, stop))
-        return self._some(np.asarray(rows))
+        # Rows in any order are read in the order of the file: those close together in one call, if it is not too long.
+        wanted = np.asarray(rows)
+        out = np.empty((len(wanted), self.shape[1]), dtype=self.dtype)
+        if not wanted.size:
+            return out
+        if wanted.dtype == bool or wanted.min() < 0 or wanted.max() >= len(self):
+            raise IndexError(f"rows {wanted.min()} to {wanted.max()} of {len(self)}")
+        order = np.argsort(wanted, kind="stable")
+        ordered, most = wanted[order], max(1, PIECE // max(1, self._row_bytes))
+        cut = (np.diff(ordered) * self._row_bytes > GAP) | (np.diff(ordered // most) > 0)
+        for a, b in pairwise([0, *(np.flatnonzero(cut) + 1).tolist(), len(order)]):
+            first = int(ordered[a])
+            out[order[a:b]] = self._block(first, int(ordered[b - 1]) + 1)[ordered[a:b] - first]
+        return out
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         return self[:].astype(dtype or self.dtype, copy=False)
@@ -78,21 +91,6 @@ class FileRows:
         with self._lock:  # where there are no positional reads
             self._file.seek(position)
             return int(self._file.readinto(view))
-
-    def _some(self, wanted: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Rows in any order, read in the order of the file: those close together in one call, if it is not too long."""
-        out = np.empty((len(wanted), self.shape[1]), dtype=self.dtype)
-        if not wanted.size:
-            return out
-        if wanted.dtype == bool or wanted.min() < 0 or wanted.max() >= len(self):
-            raise IndexError(f"rows {wanted.min()} to {wanted.max()} of {len(self)}")
-        order = np.argsort(wanted, kind="stable")
-        ordered, most = wanted[order], max(1, PIECE // max(1, self._row_bytes))
-        cut = (np.diff(ordered) * self._row_bytes > GAP) | (np.diff(ordered // most) > 0)
-        for a, b in pairwise([0, *(np.flatnonzero(cut) + 1).tolist(), len(order)]):
-            first = int(ordered[a])
-            out[order[a:b]] = self._block(first, int(ordered[b - 1]) + 1)[ordered[a:b] - first]
-        return out
 
 
 def spill(blocks: Iterable[npt.NDArray[Any]], dtype: Any) -> FileRows:

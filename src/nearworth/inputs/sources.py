@@ -36,7 +36,14 @@ def open_pair(X: Any, y: Any, names: tuple[str, str], max_memory: int | None) ->
         X, labels = _open(X, label, names[0], max_memory)
     if label is None:
         return X, y
-    return _split_frame(X, label, names) if labels is None else (X, labels)
+    if labels is not None:
+        return X, labels
+    frame = as_narwhals(X, names[0])
+    if frame is None or len(frame.shape) == 1:
+        problem = f"{names[1]}={label!r} names a column, but {names[0]} has no named columns."
+        raise ValueError(f"{problem} Give one label per row.")
+    check_label_column(label, frame.columns, names[0])
+    return frame.drop(label).to_native(), frame.get_column(label).to_native()
 
 
 def as_table(X: Any, argument: str) -> Any:
@@ -74,28 +81,22 @@ def _open_path(path: str, argument: str) -> Any:
         return open_npy(path, argument)
     is_zarr = path.rstrip("/\\").endswith((".zarr", ".zarr.zip"))
     if is_zarr or any(os.path.exists(os.path.join(path, name)) for name in ZARR):
-        return _open_zarr(path, argument)
+        try:
+            import zarr
+        except ImportError:
+            raise ImportError(f"{argument}: {path} needs zarr: pip install 'nearworth[zarr]'.") from None
+        opened = zarr.open(path, mode="r")
+        if not hasattr(opened, "shape"):
+            raise ValueError(f"{argument}: {path} is a group of arrays. Give one: {path}/name.")
+        return opened
     inside = (name for _, _, names in os.walk(path) for name in sorted(names))
     kind = next((FORMATS[_extension(name)] for name in chain([path], inside) if _extension(name) in FORMATS), None)
     if kind is None:
-        raise ValueError(
-            f"{argument}: {path!r} is not known as data. Give a .npy, Parquet, Feather or zarr file, a folder of "
-            "Parquet or Feather files, or an array."
-        )
+        known = "a .npy, Parquet, Feather or zarr file, a folder of Parquet or Feather files, or an array"
+        raise ValueError(f"{argument}: {path!r} is not known as data. Give {known}.")
     import pyarrow.dataset as ds
 
     return ds.dataset(path, format=kind)
-
-
-def _open_zarr(path: str, argument: str) -> Any:
-    try:
-        import zarr
-    except ImportError:
-        raise ImportError(f"{argument}: {path} needs zarr: pip install 'nearworth[zarr]'.") from None
-    opened = zarr.open(path, mode="r")
-    if not hasattr(opened, "shape"):
-        raise ValueError(f"{argument}: {path} is a group of arrays. Give one: {path}/name.")
-    return opened
 
 
 def _extension(path: str | os.PathLike[str]) -> str:
@@ -119,13 +120,3 @@ def _naming(argument: str) -> Iterator[None]:
             raise
         first = (str(error).splitlines() or [""])[0]
         raise ValueError(f"{argument}: cannot be read: {type(error).__name__}: {first}") from error
-
-
-def _split_frame(X: Any, label: str, names: tuple[str, str]) -> tuple[Any, Any]:
-    frame = as_narwhals(X, names[0])
-    if frame is None or len(frame.shape) == 1:
-        raise ValueError(
-            f"{names[1]}={label!r} names a column, but {names[0]} has no named columns. Give one label per row."
-        )
-    check_label_column(label, frame.columns, names[0])
-    return frame.drop(label).to_native(), frame.get_column(label).to_native()

@@ -44,21 +44,15 @@ class Classes:
 def check_classes(y: Any, name: str, n_rows: int | None = None) -> Classes:
     """Labels for classification: whole numbers, booleans, or text."""
     values, kind = _labels(y, name, n_rows)
-    if kind == NUMBER:
-        labels, codes = _distinct(values)
-        return Classes(labels, kind, codes)
-    distinct = sorted(set(values.tolist()))
-    return Classes(np.array(distinct, dtype=object), kind, _codes(values, distinct))
-
-
-def _distinct(numbers: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.intp]]:
-    """The distinct numbers and the place of each among them; whole numbers of a small range are counted, not sorted."""
-    low, high = (int(numbers.min()), int(numbers.max())) if numbers.dtype.kind in "iu" else (0, 2**62)
-    if high - low > len(numbers) or high > 2**62:
-        labels, codes = np.unique(numbers, return_inverse=True)
-        return labels, codes.astype(np.intp)
-    there = np.bincount(offsets := numbers.astype(np.int64) - low) > 0
-    return (np.flatnonzero(there) + low).astype(numbers.dtype), (np.cumsum(there) - 1)[offsets]
+    if kind == TEXT:
+        distinct = sorted(set(values.tolist()))
+        return Classes(np.array(distinct, dtype=object), kind, _codes(values, distinct))
+    low, high = (int(values.min()), int(values.max())) if values.dtype.kind in "iu" else (0, 2**62)
+    if high - low > len(values) or high > 2**62:
+        labels, codes = np.unique(values, return_inverse=True)
+        return Classes(labels, kind, codes.astype(np.intp))
+    there = np.bincount(offsets := values.astype(np.int64) - low) > 0  # a small range is counted, not sorted
+    return Classes((np.flatnonzero(there) + low).astype(values.dtype), kind, (np.cumsum(there) - 1)[offsets])
 
 
 def are_amounts(values: npt.NDArray[Any]) -> bool:
@@ -74,7 +68,6 @@ def are_amounts(values: npt.NDArray[Any]) -> bool:
 
 
 def check_targets(y: Any, name: str, n_rows: int | None = None) -> FloatVector:
-    """Real numbers for regression."""
     targets = _real_numbers(y, name, n_rows, "numbers for task='regression'", "Use task='classification' for labels.")
     row = int(np.abs(targets).argmax())
     if abs(targets[row]) > LARGEST_TARGET:
@@ -95,10 +88,8 @@ def check_weights(sample_weight: Any, n_rows: int) -> FloatVector:
     if not positive.size:
         raise ValueError(f"{name} is zero everywhere. At least one validation point must count.")
     if positive.min() < SMALLEST_WEIGHT or positive.max() > 1 / SMALLEST_WEIGHT:
-        raise ValueError(
-            f"{name} ranges from {positive.min():g} to {positive.max():g}, too far for sums of squares. "
-            "Rescale the weights; only their ratios matter to a mean."
-        )
+        found = f"{name} ranges from {positive.min():g} to {positive.max():g}, too far for sums of squares."
+        raise ValueError(f"{found} Rescale the weights; only their ratios matter to a mean.")
     return weights
 
 
@@ -166,9 +157,8 @@ def _column(y: Any, name: str, n_rows: int | None, missing: str = "missing value
     if column.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional, one entry per row; got shape {column.shape}.")
     if n_rows is not None and len(column) != n_rows:
-        raise ValueError(
-            f"{name} has {len(column)} entries for {n_rows} rows: inconsistent numbers of samples. Give one each."
-        )
+        found = f"{len(column)} entries for {n_rows} rows"
+        raise ValueError(f"{name} has {found}: inconsistent numbers of samples. Give one each.")
     if not len(column):
         raise ValueError(f"{name} is empty. At least one row is needed.")
     if column.dtype.kind in "OT":  # objects, and numpy's text of any length
@@ -209,10 +199,9 @@ def _labels(y: Any, name: str, n_rows: int | None) -> tuple[npt.NDArray[Any], st
         fractions = column != np.trunc(column)
         if fractions.any():
             row = int(np.argmax(fractions))
-            raise ValueError(
-                f"Unknown label type: {name} holds continuous values ({column[row]} at row {row}), but "
-                "task='classification' needs classes. Use task='regression', or bin the values."
-            )
+            found = f"Unknown label type: {name} holds continuous values ({column[row]} at row {row})"
+            needed = "task='classification' needs classes. Use task='regression', or bin the values."
+            raise ValueError(f"{found}, but {needed}")
     limit = {"f": 2.0**53, "u": 2.0**63}.get(column.dtype.kind)  # larger floats may have been other integers
     if column.dtype.kind == "O" or (limit and (np.abs(column.astype(np.float64)) >= limit).any()):
         raise ValueError(f"{name} holds labels beyond 64-bit integers. Convert them to strings.")

@@ -16,10 +16,10 @@ import numpy.typing as npt
 from nearworth._common import native
 from nearworth._common.memory import usable_threads
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
+from nearworth.inputs.features import check_features
 from nearworth.inputs.parameters import share, whole_number
 from nearworth.neighbors.keys import EuclideanKeys, Keys
-from nearworth.neighbors.quantised import Products
-from nearworth.neighbors.searchers import Neighbours, Searcher, as_searcher, check_answer, check_points, check_queries
+from nearworth.neighbors.searchers import Neighbours, Searcher, as_points, as_searcher, check_answer, check_queries
 
 PRODUCT_POINTS = 2048  # from here on, a matrix product and what it leaves ambiguous are faster than exact keys
 BATCH, BLOCK_PAIRS = 64, 2**21
@@ -46,25 +46,18 @@ class ExactSearch:
         batch = self._batch or max(1, min(BATCH, BLOCK_PAIRS // self._n_train))
         if self._products is not None:
             batch = _product_batch(self._n_train)
-            queries = np.ascontiguousarray(queries, dtype=np.float64)
+            queries, every = np.ascontiguousarray(queries, dtype=np.float64), np.arange(self._n_train, dtype=np.int32)
             space = np.empty((min(batch, len(queries)), self._n_train), dtype=np.int32)
         for start in range(0, queries.shape[0], batch):
             some, part = queries[start : start + batch], found.part(slice(start, start + batch))
             by_pair: Sequence[int] = range(some.shape[0])
             if self._products is not None:
-                by_pair = self._by_product(self._products, some, part, space)
+                block = self._products(some, every, every, space, single=self._products.single_precision)
+                block.nearest(every, np.empty((len(some), 0), dtype=np.int32), part, least=k)
+                by_pair = list(np.flatnonzero(~block.usable))  # for which qkeys are of no use
             for q, keys in zip(by_pair, self._keys(some[by_pair]) if len(by_pair) else (), strict=True):
                 part.rows[q, :size], part.keys[q, :size] = smallest(keys, np.arange(len(keys)), size)
         return Neighbours(found.rows.astype(np.intp), found.keys)
-
-    def _by_product(
-        self, products: Products, queries: FloatMatrix, found: Neighbours, space: npt.NDArray[np.int32]
-    ) -> Sequence[int]:
-        """Fill in the nearest by qkeys of all points; returns the queries for which these are of no use."""
-        every = np.arange(self._n_train, dtype=np.int32)
-        block = products(queries, every, every, space, single=products.single_precision)
-        block.nearest(every, np.empty((len(queries), 0), dtype=np.int32), found, least=found.rows.shape[1])
-        return list(np.flatnonzero(~block.usable))
 
 
 def _product_batch(n_train: int) -> int:
@@ -172,7 +165,10 @@ class IndexSearch(Searcher):
         return self
 
     def _take(self, X: Any) -> None:
-        self._truth, self.tuning = EuclideanKeys(check_points(X)), None
+        features = check_features(X, "X")
+        if features.is_sparse:
+            raise TypeError("X is sparse, which this searcher cannot take. Use X.toarray(), or search='exact'.")
+        self._truth, self.tuning = EuclideanKeys(as_points(features.data)), None
         self._points: npt.NDArray[Any] = self._truth.data
 
     def prepare(self, k: int, queries: Any = None) -> Self:

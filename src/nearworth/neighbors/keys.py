@@ -429,8 +429,7 @@ def _refuse_undefined(keys: FloatMatrix, metric: Any) -> FloatMatrix:
     if strange.any():
         query, point = map(int, np.argwhere(strange)[0])
         found = "NaN" if np.isnan(keys[query, point]) else "infinity"
-        raise ValueError(
-            f"metric={metric!r} gives {found}, for example between training row {point} and query {query} of its "
-            "batch. Such points cannot be ranked: change the metric, rescale the features or drop these rows."
-        )
+        where = f"for example between training row {point} and query {query} of its batch"
+        advice = "Such points cannot be ranked: change the metric, rescale the features or drop these rows."
+        raise ValueError(f"metric={metric!r} gives {found}, {where}. {advice}")
     return keys

@@ -64,7 +64,6 @@ class QuantisedKeys:
     scale: FloatVector | None = None  # of squared distances: a qkey is MARGIN + scale * key, within the tolerance
 
     def some(self, start: int, stop: int) -> QuantisedKeys:
-        """The same of some queries."""
         if (start, stop) == (0, len(self.qkeys)):
             return self
         by_query = {name: each for name, each in vars(self).items() if name != "points" and each is not None}
@@ -161,11 +160,6 @@ class Products:
         return np.asarray(centre.astype(np.float32) if sample.dtype == np.float32 else centre, dtype=np.float64)
 
     @cached_property
-    def _roundings(self) -> int:
-        """Of a sum; of the point, the query and the last sum."""
-        return int(native.call("product_roundings", len(self._centre))) + 3
-
-    @cached_property
     def _norms(self) -> tuple[FloatVector, float, float, float]:
         """Squared lengths around the centre minus a level in their middle; level, longest length, largest deviation."""
         norms = squared_distances(self._centre[None, :], self._points)[0]
@@ -236,7 +230,8 @@ class Products:
         (_, _, longest, spread), width = self._norms, len(self._centre)
         both = longest + lengths
         unit = UNIT_32 if single else UNIT_64
-        product = unit * (2.0 * self._roundings * longest * lengths + 2.0 * spread)
+        roundings = native.call("product_roundings", width) + 3  # of a sum; of the point, the query and the last sum
+        product = unit * (2.0 * roundings * longest * lengths + 2.0 * spread)
         offset = np.abs(self._centre).max(initial=0.0) + both  # coordinates before they are centred
         before = UNIT_64 * ((width + 16.0) * both**2 + 8.0 * np.sqrt(width) * offset * both)
         return np.asarray(1.001 * (product + before) + (np.finfo(np.float32).tiny if single else 0.0))

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from nearworth._common.types import BoolMatrix, FloatMatrix, IntVector, Ties
 from nearworth._common.warnings import warn_user
-from nearworth.inputs.features import check_features, fingerprint, is_sparse
+from nearworth.inputs.features import fingerprint, is_sparse
 from nearworth.inputs.parameters import whole_number
 from nearworth.neighbors.distances import readable
 
@@ -156,7 +156,6 @@ def check_answer(indices: Any, distances: Any, n_train: int, k: int, *, n_querie
 
 
 def _wrong(found: npt.NDArray[Any], far: npt.NDArray[Any], n_train: int, shape: tuple[int, int]) -> str | None:
-    """What is wrong with an answer."""
     for name, given, kinds, numbers in (("indices", found, "iu", "whole"), ("distances", far, "iuf", "real")):
         if given.shape != shape:
             return f"{name} of shape {given.shape} instead of {shape}"
@@ -244,14 +243,6 @@ class GraphSearch(Searcher):
         if len(numbers) and numbers.max() >= len(self._found.rows):
             raise ValueError(f"point {numbers.max()} is not in a graph of {len(self._found.rows)} rows.")
         return self._found.part(numbers).resized(k)
-
-
-def check_points(X: Any) -> npt.NDArray[Any]:
-    """Training points that the user gives to a searcher: dense and finite."""
-    features = check_features(X, "X")
-    if features.is_sparse:
-        raise TypeError("X is sparse, which this searcher cannot take. Use X.toarray(), or search='exact'.")
-    return as_points(features.data)
 
 
 def as_points(data: Any) -> npt.NDArray[Any]:

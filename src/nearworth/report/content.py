@@ -254,6 +254,5 @@ def rounded(values: FloatVector, ranges: Any, finest: float) -> list[float]:
     widths = np.maximum(ranges[:, 1] - ranges[:, 0], 1e-300) / 100
     units = np.maximum(10.0 ** np.floor(np.log10(widths)), finest)
     decimals = np.maximum(-np.log10(units), 0).astype(int)
-    return [
-        round(round(v / u) * u, d) for v, u, d in zip(values.tolist(), units.tolist(), decimals.tolist(), strict=True)
-    ]
+    numbers = zip(values.tolist(), units.tolist(), decimals.tolist(), strict=True)
+    return [round(round(value / unit) * unit, digits) for value, unit, digits in numbers]

@@ -73,7 +73,10 @@ def rendered(name: str, scripts: tuple[str, ...], data: dict[str, Any], **shown:
     script = f'"use strict";\n(() => {{\n{parts}}})();\n' if parts else ""
     data["key"] = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    ours = {"policy": policy_for(script, style), "style": Markup(style), "script": Markup(script)}  # not the data's
+    # The policy allows this script and this style by their hashes, and no address.
+    allowed = f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'"
+    policy = f"{allowed}; img-src data:; base-uri 'none'; form-action 'none'"
+    ours = {"policy": policy, "style": Markup(style), "script": Markup(script)}  # not the data's
     template = environment.from_string(asset(f"{name}.html.j2"))
     return template.render(data=inert_json(data), listed=data, version=__version__, **ours, **shown)
 
@@ -88,12 +91,6 @@ def inert_json(data: Any) -> Markup:
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Markup(text)
-
-
-def policy_for(script: str, style: str) -> str:
-    """A content security policy that allows this script and this style by their hashes, and no address."""
-    allowed = f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
-    return allowed + "img-src data:; base-uri 'none'; form-action 'none'"
 
 
 def asset(name: str) -> str:

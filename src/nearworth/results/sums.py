@@ -158,7 +158,6 @@ class Leaf:
             self.widen(error)
 
     def widen(self, error: float) -> None:
-        """Add to the error of all sums."""
         self.numbers[4] += error
 
     def _count(self, *weights: float) -> None:
@@ -371,7 +370,15 @@ class Partial:
         return f"Partial: validation points {ranges}"
 
     def _add(self, nodes: Mapping[int, Moments | Leaf]) -> None:
-        _check_spans([*_spans(self._nodes), *_spans(nodes)])
+        """Add nodes. No validation point may be in two of all, and only the last of all may end within a leaf."""
+        end = 0
+        for first, stop in sorted([*_spans(self._nodes), *_spans(nodes)], key=lambda span: (span[0], -span[1])):
+            if first < end:
+                raise ValueError(f"Validation points {first} to {stop - 1} are in more than one part.")
+            if end % CHUNK:
+                rule = f"Every part but the last must hold a multiple of {CHUNK} points"
+                raise ValueError(f"{rule}; one ends before {end}.")
+            end = stop
         for first, sums in nodes.items():
             self._insert(first, sums)
 
@@ -393,17 +400,6 @@ def _n_leaves(sums: Moments | Leaf) -> int:
 def _spans(nodes: Mapping[int, Moments | Leaf]) -> list[tuple[int, int]]:
     """The first validation point of each node and one past its last."""
     return [(CHUNK * first, CHUNK * first + sums.numbers[0]) for first, sums in nodes.items()]
-
-
-def _check_spans(spans: Iterable[tuple[int, int]]) -> None:
-    """No validation point may be in two spans, and only the last span may end within a leaf."""
-    end = 0
-    for first, stop in sorted(spans, key=lambda span: (span[0], -span[1])):
-        if first < end:
-            raise ValueError(f"Validation points {first} to {stop - 1} are in more than one part.")
-        if end % CHUNK:
-            raise ValueError(f"Every part but the last must hold a multiple of {CHUNK} points; one ends before {end}.")
-        end = stop
 
 
 def _named(prefix: str, arrays: Arrays) -> dict[str, Any]:

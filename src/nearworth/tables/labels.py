@@ -57,7 +57,6 @@ class TargetReader:
         return self.read(pa.chunked_array([y.tolist()]), f"{source.path}: the target {target or source.y_name!r}")
 
     def read(self, cells: Any, where: str) -> Target:
-        """The target from an Arrow column."""
         if pa.types.is_dictionary(cells.type):
             cells = cells.cast(cells.type.value_type)
         kind = kind_of(cells)
@@ -138,10 +137,8 @@ class TargetReader:
         if len(distinct) == 1:
             raise InputError(f"{where} is {y[0]!r} in every row: with one class there is nothing to learn.")
         if target.task == "classification" and len(distinct) == len(y) > 2:
-            problem = (
-                f"{where} is different in each of the {len(y):,} rows. Is it another column, or is the task regression?"
-            )
-            raise InputError(problem, add=AS_REGRESSION if y.dtype.kind in "iuf" else ())
+            found, add = f"different in each of the {len(y):,} rows", AS_REGRESSION if y.dtype.kind in "iuf" else ()
+            raise InputError(f"{where} is {found}. Is it another column, or is the task regression?", add=add)
         return target
 
 

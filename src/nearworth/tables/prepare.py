@@ -67,9 +67,8 @@ def prepare_frame(
         return None
     check_label_column(label, frame.columns, argument)
     if min(frame.shape[0], frame.shape[1] - 1) < 1:
-        raise ValueError(
-            f"{argument} has shape {frame.shape}: give rows, and columns beside {label!r} to compare them."
-        )
+        needed = f"give rows, and columns beside {label!r} to compare them"
+        raise ValueError(f"{argument} has shape {frame.shape}: {needed}.")
     table, index = flat_vectors(nwl.maybe_reset_index(frame).to_arrow()), nwl.maybe_get_index(frame)
     reader = TargetReader(like.target.task if like else task, like=like.target if like else None)
     target = reader.read(table[label], f"{argument}: the target {label!r}")

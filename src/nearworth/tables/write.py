@@ -31,9 +31,8 @@ from nearworth.tables.readers import kind_of
 
 FORMATS = (".csv", ".tsv", ".parquet", ".feather", ".json")
 STDOUT = "-"
-NUMBER = re.compile(
-    r"[+-](?:(?:\d+(?:[.,]\d*)*|[.,]\d+)(?:[eE][+-]?\d+)?%?|[iI]nf(?:inity)?)?"
-)  # as in report/web/files.js
+# As in report/web/files.js.
+NUMBER = re.compile(r"[+-](?:(?:\d+(?:[.,]\d*)*|[.,]\d+)(?:[eE][+-]?\d+)?%?|[iI]nf(?:inity)?)?")
 
 
 def check_output(
