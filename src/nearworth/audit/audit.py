@@ -18,14 +18,16 @@ import numpy as np
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector, Task, Utility
 from nearworth._common.warnings import warn_user
 from nearworth.audit.error_count import count_errors
-from nearworth.audit.noise_level import fitted_rows, label_posterior, with_more_evidence
+from nearworth.audit.noise_level import Posterior, fitted_rows, label_posterior, with_more_evidence
 from nearworth.audit.noise_model import make_features
 from nearworth.audit.predictions import (
     class_answers,
+    given_probabilities,
     have_one_truth,
     judge,
     most_errors,
     out_of_fold,
+    predict_given,
     sharper,
     with_labels_of_copies,
     worthwhile,
@@ -56,7 +58,7 @@ SCALED = ("euclidean", "l2", "sqeuclidean", "manhattan", "l1", "cityblock", "che
 SCALE_NUMBERS, NO_SPREAD = 2**20, 1e-9  # looked at; share of the widest spread below which a column is constant
 MOST_SPREAD = 100.0  # times the median spread of the columns, from which on we warn
 AT_ONCE = 2**22  # keys of new rows that are looked at together
-EVEN = 0.5  # how sure outcomes drawn by lot make the quality of one row, at most
+EVEN, SELDOM = 0.5, 0.01  # how sure outcomes drawn by lot make the quality of one row, at most; see unless_by_lot
 PROBABILITY_FLOOR = 0.01  # pred_probs are mixed with so much of the class shares: no model is ever that sure
 
 
@@ -206,7 +208,8 @@ def _audit_classes(near: dict[str, Any], predicted: FloatMatrix | None, predict:
             mixed = [(p + PROBABILITY_FLOOR * taken) / (1.0 + PROBABILITY_FLOOR) for p in predictions]
             helped = with_more_evidence(votes, make_features([*shares, *mixed], squared=shares[2]), own, columns)
         *judged, most = judge(votes, helped, own, predictions, columns)
-    judged, found = unless_by_lot(votes.by_lot, *judged), helped or votes
+        votes = replace(votes, calibration=predict_given([votes.evidence], own).fit)
+    judged, found = unless_by_lot(votes, own, *judged), helped or votes
     if copies is not None and columns is None:
         judged, found = with_labels_of_copies(judged, found, codes, copies.contradictions(codes))
     quality, for_lists = judged
@@ -220,14 +223,19 @@ def _audit_classes(near: dict[str, Any], predicted: FloatMatrix | None, predict:
     )
 
 
-def unless_by_lot(by_lot: float, *right: FloatVector) -> list[FloatVector]:
-    """P(right), and the same for lists, which weigh hypotheses more sharply, if all may be right: with P `by_lot`.
+def unless_by_lot(votes: Posterior, codes: IntVector, *right: FloatVector) -> list[FloatVector]:
+    """P(right), and the same for lists, which weigh hypotheses more sharply, if outcomes may be drawn by lot.
 
     People err where classes meet, and then votes look as if outcomes were drawn by lot: one row's label is not taken
-    for right on that account. A list makes a promise, and does without such rows.
+    for right on that account. A list makes a promise, and does without such rows. A label that hardly any row around
+    has was not drawn: with a probability of SELDOM there, a lot explains half of such labels.
     """
-    chances = min(by_lot, EVEN), sharper(np.array([by_lot, 1.0 - by_lot]))[0]
-    return [chance + (1.0 - chance) * p for chance, p in zip(chances, right, strict=True)]
+    if votes.by_lot == 0.0 or votes.calibration is None:
+        return list(right)
+    drawn = given_probabilities([votes.evidence], votes.calibration)[np.arange(len(codes)), codes]
+    chances = min(votes.by_lot, EVEN), sharper(np.array([votes.by_lot, 1.0 - votes.by_lot]))[0]
+    shares = [chance * drawn / (drawn + SELDOM) for chance in chances]
+    return [share + (1.0 - share) * p for share, p in zip(shares, right, strict=True)]
 
 
 def _audit_targets(near: dict[str, Any], predicted: FloatVector | None, predict: Predict | None) -> LabelAudit:
@@ -410,7 +418,7 @@ def check_rows(audit: LabelAudit, X_new: Any, y_new: Any) -> LabelAudit:
         own = given if columns is None else columns.given
         found = model.judge(make_features(shares, squared=shares[2]), own)
         sharp = np.minimum(sharper(found.weights) @ found.right, 1.0)
-        quality, for_lists = unless_by_lot(found.by_lot, found.quality, sharp)
+        quality, for_lists = unless_by_lot(found, own, found.quality, sharp)
         answers = class_answers(audit.classes, given, columns, shares, found, quality) | {"_for_lists": for_lists}
         against = float((answers["suggested"] != answers["given"]).sum())
         answers["n_errors"] = count_errors(found.right, found.weights, most_errors(against, against), none=found.by_lot)

@@ -76,7 +76,8 @@ class Posterior:
     right: FloatMatrix  # P(given label is right), one line per hypothesis
     evidence: FloatMatrix  # P(true label | evidence without the given label)
     labels: FloatMatrix  # P(true label | evidence and given label)
-    by_lot: float = 0.0  # P(all labels are right, outcomes drawn by lot); apart from the above: ranks stay the same
+    by_lot: float = 0.0  # P(all labels are right, outcomes drawn by lot); apart from the above
+    calibration: FloatVector | None = None  # a weight and shifts that make the evidence predict given labels
 
     @classmethod
     def of(cls, hypotheses: Any, models: Any, weights: Any, features: FloatMatrix, codes: IntVector) -> Posterior:
@@ -92,7 +93,8 @@ class Posterior:
 
     def judge(self, features: FloatMatrix, codes: IntVector) -> Posterior:
         """What they make of other rows."""
-        return replace(Posterior.of(self.hypotheses, self.models, self.weights, features, codes), by_lot=self.by_lot)
+        found = Posterior.of(self.hypotheses, self.models, self.weights, features, codes)
+        return replace(found, by_lot=self.by_lot, calibration=self.calibration)
 
     @property
     def quality(self) -> FloatVector:

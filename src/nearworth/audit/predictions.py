@@ -148,7 +148,8 @@ def _predict(model: Any, X: Any, y: npt.NDArray[Any], held_out: Any, n_classes: 
 class GivenLabels(NamedTuple):
     """Probability of each label to be the given one, those of the given labels, which rows have another and how many.
 
-    Another than the most probable one; of several such, any may be it. `loss` is minus the logarithm of the likelihood.
+    Another than the most probable one; of several such, any may be it. `loss` is minus the logarithm of the likelihood,
+    `fit` has the weights and shifts.
     """
 
     probabilities: FloatMatrix
@@ -156,6 +157,7 @@ class GivenLabels(NamedTuple):
     against: FloatVector
     n_against: float
     loss: float
+    fit: FloatVector
 
 
 def predict_given(kinds: list[FloatMatrix], codes: IntVector, part: Any = 1.0, prior: float = 0.0) -> GivenLabels:
@@ -164,8 +166,7 @@ def predict_given(kinds: list[FloatMatrix], codes: IntVector, part: Any = 1.0, p
     If the last column stands for several labels, the given one is a `part` of it. Weights have a density proportional
     to this power of them before looking: where labels say little, no kind of evidence is then left out.
     """
-    layers = np.stack([np.log(np.maximum(kind, FLOOR)) for kind in kinds])
-    layers -= layers.mean(axis=2, keepdims=True)
+    layers = _centred_logs(kinds)
     n_kinds, n_rows, n_classes = layers.shape
     some = fitted_rows(n_rows)
     fitted, given = layers[:, some], codes[some]
@@ -182,12 +183,23 @@ def predict_given(kinds: list[FloatMatrix], codes: IntVector, part: Any = 1.0, p
     # Never a negative weight: a row sees one label of its class less than others do, which would tell its label.
     bounds = [(0.0, None)] * n_kinds + [(None, None)] * n_classes
     found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
-    probabilities = softmax(np.tensordot(found.x[:n_kinds], layers, 1) + found.x[n_kinds:], axis=1)
+    probabilities = given_probabilities(kinds, found.x)
     probabilities[:, -1] *= part
     most = probabilities >= (1.0 - SAME) * probabilities.max(axis=1, keepdims=True)
     rows = np.arange(n_rows)
     against, of_given = 1.0 - most[rows, codes] / most.sum(axis=1), probabilities[rows, codes]
-    return GivenLabels(probabilities, of_given, against, float(against.sum()), -float(np.log(of_given + TINY).sum()))
+    loss_of_all = -float(np.log(of_given + TINY).sum())
+    return GivenLabels(probabilities, of_given, against, float(against.sum()), loss_of_all, found.x)
+
+
+def given_probabilities(kinds: list[FloatMatrix], fit: FloatVector) -> FloatMatrix:
+    """Probabilities of given labels, with weights and shifts that were fitted to these rows or others."""
+    return np.asarray(softmax(np.tensordot(fit[: len(kinds)], _centred_logs(kinds), 1) + fit[len(kinds) :], axis=1))
+
+
+def _centred_logs(kinds: list[FloatMatrix]) -> FloatMatrix:
+    layers = np.stack([np.log(np.maximum(kind, FLOOR)) for kind in kinds])
+    return np.asarray(layers - layers.mean(axis=2, keepdims=True))
 
 
 def judge(
