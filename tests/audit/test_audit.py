@@ -6,7 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from scipy.stats import beta
+from scipy.stats import beta, spearmanr
 from sklearn.metrics import average_precision_score
 
 import nearworth as nw
@@ -301,23 +301,26 @@ def defaults(rng, n=3000):
 
 
 def test_outcomes_drawn_by_lot_are_not_counted_as_wrong(rng, monkeypatch):
-    """The ranking is the one there would be without this explanation; only how sure it is changes.
+    """The ranking is nearly the one there would be without this explanation; how sure it is changes.
 
-    No count and no list, but no row is called right either: people who err where classes meet look the same.
+    No count and no list, but no row is called right either: people who err where classes meet look the same. Only
+    labels that are next to never drawn where they are remain suspect.
     """
     X, y = defaults(rng)
     audit = nw.audit_labels(X, y)
     assert audit._model.by_lot > 0.9
     assert audit.n_errors.estimate is None
     assert audit.n_errors.lower < 10
-    assert not len(audit.suspects())
+    assert len(audit.suspects()) < 10
     assert not len(audit.suspects(max_fdr=0.2))
     monkeypatch.setattr(noise_level, "ANY_SHAPE", np.inf)
     sure = nw.audit_labels(X, y)
     assert sure._model.by_lot == 0
     assert len(sure.suspects()) > 100
-    np.testing.assert_array_equal(audit.ranking(), sure.ranking())
+    assert spearmanr(audit.quality, sure.quality).statistic > 0.999
     checked, sure_checked = (a.check(X[:300] + 0.01, y[:300]) for a in (audit, sure))
     assert checked.n_errors.lower < 1 <= sure_checked.n_errors.lower
     for doubtful, certain in ((audit, sure), (checked, sure_checked)):
-        np.testing.assert_allclose(1 - doubtful.quality, (1 - certain.quality) / 2, atol=1e-12)
+        assert (doubtful.quality <= (1 + certain.quality) / 2 + 1e-12).all()
+        common = doubtful.agreement > 0.3
+        np.testing.assert_allclose(doubtful.quality[common], (1 + certain.quality[common]) / 2, atol=0.02)

@@ -130,3 +130,15 @@ def test_what_cannot_be_checked_is_refused(digits):
         nw.audit_labels(distances, y[:300], metric="precomputed").check(distances[:2], y[:2])
     with pytest.raises(ValueError, match="check is for audited rows"):
         new.check(X[300:302], y[300:302])
+
+
+def test_wrong_labels_of_new_rows_are_found_where_the_audited_ones_are_clean(rng):
+    """Nothing speaks for noise there, but no lot draws a label that no row around has."""
+    X = rng.normal(size=(700, 4)) + 6 * (np.arange(700) % 2)[:, None]
+    y = np.arange(700) % 2
+    audit = nw.audit_labels(X[:600], y[:600])
+    assert not len(audit.suspects())
+    assert audit.check(X[600:], y[600:]).quality.min() > 0.5
+    wrong = audit.check(X[600:], 1 - y[600:])
+    assert len(wrong.suspects()) == 100
+    assert len(wrong.suspects(max_fdr=0.1)) > 50

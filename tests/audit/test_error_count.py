@@ -15,6 +15,12 @@ def test_interval_of_the_count(share):
     np.testing.assert_allclose(count.estimate, 1000 * share)
 
 
+def test_an_estimate_is_not_below_what_is_known():
+    count = count_errors(np.full((1, 1000), 0.9), np.ones(1), 110.0, fewest=105)
+    assert (count.estimate, count.lower) == (105, 105)
+    assert count.upper >= 105
+
+
 def test_an_estimate_needs_an_upper_end_that_is_near():
     """Thirty labels seem wrong, but three hundred are against their surroundings: who is to tell."""
     right = np.full((1, 1000), 0.97)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas
 import pytest
 
 import nearworth as nw
@@ -308,3 +309,15 @@ def test_models_are_refused_by_name(rng):
         nw.audit_labels(X, codes, models="best")
     with pytest.raises(ValueError, match="models='auto' needs features"):
         nw.audit_labels(np.abs(X[:, :1] - X[:, 0]), codes, metric="precomputed", models="auto")
+
+
+def test_columns_of_a_frame_are_taken_by_their_names(rng):
+    X, codes = blobs(rng, 200, 3)[:2]
+    y = np.array(["x", "y", "z"])[codes]
+    p = rng.dirichlet(np.ones(3), 200)
+    plain = nw.audit_labels(X, y, pred_probs=p).quality
+    frame = pandas.DataFrame(p, columns=["x", "y", "z"])
+    np.testing.assert_array_equal(nw.audit_labels(X, y, pred_probs=frame[["z", "x", "y"]]).quality, plain)
+    np.testing.assert_array_equal(
+        nw.audit_labels(X, y, pred_probs=frame.set_axis(["a", "b", "c"], axis=1)).quality, plain
+    )

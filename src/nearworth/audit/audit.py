@@ -108,8 +108,8 @@ def audit_labels(
         Classification unless given; of a frame with its label column, as the column looks.
     pred_probs : array or frame of shape (N, C), optional
         Class probabilities of a model of yours, out of sample (by cross-validation), columns in sorted order of the
-        labels: a further kind of evidence about each row. They predict given labels, wrong ones included, so the level
-        of noise is learnt without them.
+        labels, or of a frame with their names: a further kind of evidence about each row. They predict given labels,
+        wrong ones included, so the level of noise is learnt without them.
     predictions : array of shape (N,), optional
         For task="regression": targets predicted by a model of yours, out of sample: a further kind of evidence.
     models : {None, "auto"}, default=None
@@ -366,7 +366,10 @@ def _check_predictions(estimator: KNNShapley, pred_probs: Any, predictions: Any)
         )
         needed = f"one row per row of X and one column per class, {wanted}"
         raise ValueError(f"pred_probs must have {needed}; got shape {found}.{both}")
-    probabilities = _dense(check_features(pred_probs, "pred_probs").data)
+    features = check_features(pred_probs, "pred_probs")
+    probabilities, of_frame, names = _dense(features.data), list(features.names or ()), list(map(str, labels))
+    if sorted(of_frame) == sorted(names):  # columns are named like the classes
+        probabilities = probabilities[:, [of_frame.index(name) for name in names]]
     strange = (probabilities.min(axis=1) < 0) | (np.abs(probabilities.sum(axis=1) - 1.0) > 1e-3)
     if strange.any():
         row = int(np.argmax(strange))

@@ -84,8 +84,8 @@ def count_errors(right: FloatMatrix, weights: Any, most: float, fewest: Any = No
     estimate = float(np.clip(weights @ means, 0.0, n))
     lower = min(max(float(low), 0.0), estimate)
     upper = min(max(most, lower + 1.0), float(n))
-    told = estimate if most <= CLOSE * estimate else None
-    known = fewest or 0
+    known = float(fewest or 0)
+    told = max(estimate, known) if most <= CLOSE * estimate else None
     return ErrorCount(told, max(lower, known), max(upper, told or 0.0, known), assumption=COMMONEST)
 
 

@@ -274,20 +274,21 @@ def with_labels_of_copies(
 ) -> tuple[list[FloatVector], Posterior]:
     """P(right), in several versions, and P(label), given that rows with different labels have one true label.
 
-    Identical rows with equal labels do not confirm each other: labels may have been copied with the rows.
+    Each different label of a group counts once, and equal ones do not confirm each other: labels may have been copied
+    with the rows.
     """
     judged, evidence, labels = [each.copy() for each in right], found.evidence.copy(), found.labels.copy()
     of_given = np.log(np.maximum(found.confusion, TINY)).T
     for rows in contradictions:
         given = codes[rows]
-        others = of_given[given].sum(axis=0) - of_given[given]
-        for shares in (evidence, labels):
-            shares[rows] = softmax(np.log(np.maximum(shares[rows], TINY)) + others, axis=1)
+        different, at = np.unique(given, return_index=True)
+        others = of_given[different].sum(axis=0) - of_given[given]
+        labels[rows] = softmax(np.log(np.maximum(labels[rows], TINY)) + others, axis=1)
+        evidence[rows] = labels[rows]  # all labels of the group are evidence: its rows get the same suggestion
         shift = _logit(labels[rows, given]) - _logit(found.labels[rows, given])
         for each in judged:
             each[rows] = expit(_logit(each[rows]) + shift)
-            different = np.unique(given, return_index=True)[1]
-            each[rows] /= max(1.0, float(each[rows[different]].sum()))  # one label at most is right
+            each[rows] /= max(1.0, float(each[rows[at]].sum()))  # one label at most is right
     return judged, replace(found, evidence=evidence, labels=labels)
 
 

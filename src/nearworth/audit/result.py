@@ -280,8 +280,12 @@ class LabelAudit:
             each = f"each of the {len(judged):,} rows"
             raise ValueError(f"is_wrong must hold True or False for {each}; leave out those you cannot judge.")
         review = self._draws[0][0].answered(self._entries(judged.astype(np.intp)), wrong.astype(bool))
-        quality = np.where(review.judged, np.where(review.wrong, 0.0, 1.0), self._known.quality)
-        return replace(self, quality=self._spread(quality), n_errors=review.n_errors(), _review=review, _draws=[])
+        quality = self._spread(np.where(review.judged, np.where(review.wrong, 0.0, 1.0), self._known.quality))
+        right = self._rows[review.judged & ~review.wrong]
+        suggested, confidence = self.suggested.copy(), self.confidence.copy()
+        suggested[right], confidence[right] = self.given[right], 1.0
+        answers: dict[str, Any] = {"quality": quality, "suggested": suggested, "confidence": confidence}
+        return replace(self, **answers, n_errors=review.n_errors(), _review=review, _draws=[])
 
     @property
     def judged_wrong(self) -> IntVector:
@@ -325,9 +329,7 @@ class LabelAudit:
         What the row does to others, and its value under other labels, take two more passes over all pairs.
         """
         self._need_data("explain")
-        if not is_whole(i) or not -len(self) <= i < len(self):
-            raise ValueError(f"i must be a row number, 0 to {len(self) - 1}; got {i!r}.")
-        row = int(i) % len(self)
+        row = self._row(i)
         X_val, y_val = self._validation
         on_others, under = effects_of(self._estimator, int(self._entries(row)), X_val, y_val, self._groups)
         on_others = np.nan_to_num(self._spread(on_others)) if y_val is None else on_others
@@ -356,12 +358,14 @@ class LabelAudit:
 
     def why(self, row: int) -> str:
         """One line about a row's label, from its neighbours alone: costs nothing, so every suspect can have it."""
+        row = self._row(row)
         doubt = 1 - self.quality[row]
         if np.isnan(doubt):
             return f"it has no label; {show(plain(self.suggested[row]))} is suggested"
         if self._review is not None and self._review.judged[self._entries(row)]:
             return f"judged {'wrong' if self._review.wrong[self._entries(row)] else 'right'} in the review"
-        wrong = f"wrong with a probability of {'more than 99%' if doubt > 0.99 else f'about {doubt:.0%}'}"
+        sure = "more than 99%" if doubt > 0.99 else "less than 1%" if doubt < 0.01 else f"about {doubt:.0%}"
+        wrong = f"wrong with a probability of {sure}"
         if self.suggested_range is not None:
             low, high = map(show, self.suggested_range[row].tolist())
             return f"rows like it are mostly between {low} and {high}; {wrong}"
@@ -369,15 +373,22 @@ class LabelAudit:
         given, suggested = plain(self.given[row]), plain(self.suggested[row])
         same, others = (sum(bool(label == other) for other in near) for label in (given, suggested))
         there = f"{others} {'is' if others == 1 else 'are'} {show(suggested)}, " if suggested != given else ""
-        if unlike := self.n_unlike(row):
-            wrong = f"{number_of('identical row', unlike, 'labelled otherwise')}; {wrong}"
+        if len(unlike := self.unlike(row)):
+            more = f" and {len(unlike) - 1:,} more have another label" if len(unlike) > 1 else ""
+            wrong = f"identical row {unlike[0]} is {show(plain(self.given[unlike[0]]))}{more}; {wrong}"
         return f"of its {len(near)} nearest rows {there}{same} {'is' if same == 1 else 'are'} {show(given)}; {wrong}"
 
-    def n_unlike(self, row: int) -> int:
-        """How many rows that are identical to this one have another label."""
+    def unlike(self, row: int) -> IntVector:
+        """The rows that are identical to this one and have another label."""
         if self.copies is None or self.classes is None:
-            return 0
-        return int((self.given[self.copies.identical == self.copies.identical[row]] != self.given[row]).sum())
+            return self._rows[:0]
+        same = np.flatnonzero(self.copies.identical == self.copies.identical[row])
+        return np.asarray(same[self.given[same] != self.given[row]])
+
+    def _row(self, i: Any) -> int:
+        if not is_whole(i) or not -len(self) <= i < len(self):
+            raise ValueError(f"i must be a row number, 0 to {len(self) - 1}; got {i!r}.")
+        return int(i) % len(self)
 
     def nearest(self, row: int) -> list[Neighbour]:
         """The K nearest other rows of a row, nearest first."""

@@ -132,7 +132,8 @@ def find_conflicts(audit: LabelAudit, copies: list[IntVector]) -> Finding:
     n_sure = sum(bool(np.isin(group, sure).any()) for group in groups)
     for group in groups:
         scores[group] = (given[group][:, None] != given[group]).sum(axis=1) / (len(group) - 1)
-    says = f"{number_of('group', len(groups))} of copies with different labels"
+    alike = "identical rows" if audit.copies is None else "copies"
+    says = f"{number_of('group', len(groups))} of {alike} with different labels"
     if n_sure:
         says += f"; in {n_sure:,} of them identical rows have different labels, at least one of which is wrong"
     elif groups:

@@ -170,8 +170,8 @@ class Audited(NamedTuple):
             said.append(f"{number_of('row', len(rows.judged))} judged before (listed with --ask-again).")
         if rows.unlabelled is not None:
             said.append(f"{number_of('row', len(rows.unlabelled.rows))} without a label, with a suggestion each.")
-        if audit.n_errors.basis == "review" and n_suspects:
-            share = audit.precision(self.suspects)
+        share = audit.precision(self.suspects) if audit.n_errors.basis == "review" and n_suspects else None
+        if share is not None and share.upper - share.lower < 1.0:  # else no row like these was judged
             said.append(f"Of the suspects, {share.estimate:.0%} are wrong ({share.lower:.0%} to {share.upper:.0%}).")
         if audit.valuation.error_bound:
             said.append(audit.valuation.describe_error())

@@ -142,7 +142,7 @@ def _column(y: Any, name: str, n_rows: int | None, missing: str = "missing value
     if y is None:
         raise ValueError(f"This estimator requires {name} to be passed, but the target {name} is None.")
     if isinstance(y, str):
-        raise ValueError(f"{name} must have one entry per row; got the text {y!r}. Give a column: {name}=X[{y!r}].")
+        raise ValueError(f"{name} must have one entry per row; got the text {y!r}. Give the column of that name.")
     series = as_narwhals(y, name)
     if series is not None and len(series.shape) == 2:
         if len(series.columns) != 1:

@@ -100,7 +100,7 @@ class Content:
         count = audit.n_errors
         data |= {
             "wasWrong": self._in_file(self.listed[np.isin(self.listed, audit.judged_wrong)]),
-            "unlike": [audit.n_unlike(row) for row in self.listed.tolist()],
+            "unlike": [self._unlike(audit.unlike(row)) for row in self.listed.tolist()],
             "sample": np.random.default_rng(SAMPLE_SEED).permutation(sample).tolist(),  # in an order by lot
             "nListed": len(suspects),
             "nJudged": len(self.rows.judged),
@@ -117,6 +117,10 @@ class Content:
         else:
             data |= self._targets()
         return self._with_unlabelled(data | self._map(data))
+
+    def _unlike(self, rows: IntVector) -> list[Any]:
+        """Of identical rows with another label: the first one, its label, and how many there are."""
+        return [*self._in_file(rows[:1]), id_text(self.audit.given[rows[0]]), len(rows)] if len(rows) else []
 
     def _tab(self, found: Finding) -> dict[str, Any]:
         """The rows of a finding, those beside each, and what the words about it are made of."""

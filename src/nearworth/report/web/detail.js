@@ -29,8 +29,8 @@
       return [strong, "Rows like it mostly lie between " + number(low) + " and " + number(high) + "."];
     }
     const near = nearOf(row), best = suggestionOf(row), given = labelOf(row), of = (label) => near.filter((each) => labelOf(each.row) === label).length;
-    const unlike = data.unlike ? data.unlike[known.get(row)] : 0;
-    if (unlike) strong.append(plural(unlike, "identical row") + (unlike === 1 ? " has" : " have") + " another label. ");
+    const [twin, its, unlike] = (data.unlike && data.unlike[known.get(row)]) || [];
+    if (unlike) strong.append("Identical row " + n(twin) + " is labelled " + show(its) + (unlike > 1 ? ", " + n(unlike - 1) + " more otherwise. " : ". "));
     if (!near.length) return [strong];
     const own = (of(given) || "none") + " " + show(given) + ".";
     return [strong, best === null ? "Of its " + plural(near.length, "nearest row") + " " + own.replace(" ", of(given) === 1 ? " is labelled " : " are labelled ")
