@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -62,12 +62,44 @@ def test_further_rows_go_where_they_help_most(rng):
     review, wrong = some_review(rng)
     first = judged(review, wrong, 40, rng)
     numbers, listed = first.numbers, first._likely_listed(0.1)
-    rates = (numbers.wrong + 0.5) / (numbers.judged + 1)
-    spread = numbers.rows * np.sqrt(rates * (1 - rates)) / numbers.judged
+    rates = first._likely_rates
+    spread = numbers.rows * np.sqrt((rates * (1 - rates)).mean(axis=0)) / numbers.judged
     more = np.bincount(first.strata[first.draw(20, rng)], minlength=len(spread))
     assert 0 < listed.sum() < len(listed)
     assert more[listed].sum() >= 7
     assert more[~listed][np.argmax(spread[~listed])] == more[~listed].max() > 20 / len(spread)
+
+
+def test_strata_are_cut_in_half_as_answers_come(rng):
+    review, wrong = some_review(rng, n=1000, n_asked=20)
+    strata = [review.strata]
+    for _ in range(4):
+        review = judged(review, wrong, 20, rng).finer(20)
+        strata.append(review.strata)
+    sizes = [len(np.unique(each)) for each in strata]
+    assert sizes[0] == 4 < sizes[1] < sizes[-1] <= 14
+    for coarse, fine in pairwise(strata):
+        within = np.unique(np.stack([fine, coarse]), axis=1)
+        assert within.shape[1] == len(np.unique(fine))
+        assert (np.diff(within[1]) >= 0).all()
+    assert (np.diff(review.strata[review.order]) >= 0).all()
+    assert review.numbers.judged.sum() == 80
+    few, _ = some_review(rng, n=1000, n_asked=20)
+    assert few.finer(1) is few
+
+
+@pytest.mark.parametrize("worth", [1.5, 0.0])
+def test_twenty_rows_at_a_time_leave_the_count_honest(rng, worth):
+    review, wrong = some_review(rng, n=1000, n_asked=20, worth=worth)
+    found = []
+    for _ in range(30):
+        done = judged(review, wrong, 20, rng)
+        for _ in range(3):
+            done = judged(done.finer(20), wrong, 20, rng)
+        assert done.judged.sum() == 80
+        found.append(done.n_errors())
+    assert np.mean([c.estimate for c in found]) == pytest.approx(wrong.sum(), rel=0.2)
+    assert np.mean([c.lower <= wrong.sum() <= c.upper for c in found]) > 0.8
 
 
 def test_strata_of_a_list_have_few_right_labels(rng):

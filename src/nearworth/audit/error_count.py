@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -237,8 +238,31 @@ class Review:
         places, nothing = np.argsort(order), np.zeros(n_rows, dtype=bool)
         return cls(order, np.searchsorted(edges, places, side="right"), doubt[places], nothing, nothing)
 
+    def finer(self, n: int) -> Review:
+        """With strata in which many rows are judged, or will be with `n` further ones, cut in half.
+
+        Within a stratum all rows had the same chance to be drawn, so they have it within both halves too.
+        """
+        review, more = self, self._share_out(n)
+        while len(more) < MOST_STRATA and (review.numbers.judged + more).max() >= 2 * ROWS_PER_STRATUM:
+            cut = int(np.argmax(review.numbers.judged + more))
+            rows = review.order[review.strata[review.order] == cut]
+            strata = review.strata + (review.strata > cut)
+            strata[rows[len(rows) // 2 :]] = cut + 1
+            review = replace(review, strata=strata)
+            more = review._share_out(n)
+        return review
+
     def draw(self, n: int, rng: np.random.Generator) -> IntVector:
-        """Rows not judged yet, in random order; after answers, most from strata where they help most.
+        """Rows not judged yet, in random order; after answers, most from strata where they help most."""
+        parts = [
+            rng.choice(np.flatnonzero(~self.judged & (self.strata == h)), size, replace=False)
+            for h, size in enumerate(self._share_out(n).tolist())
+        ]
+        return np.asarray(rng.permutation(np.concatenate(parts)), dtype=np.int64)
+
+    def _share_out(self, n: int) -> IntVector:
+        """How many of `n` further rows to draw from each stratum.
 
         Half of the help is for the count: strata whose numbers are least certain. Half is for lists: the strata that
         probably belong to one that promises as much as most do.
@@ -247,8 +271,8 @@ class Review:
         left = np.bincount(self.strata[~self.judged], minlength=len(numbers.rows))
         weight = np.ones(len(left))
         if self.judged.any():
-            rates = (numbers.wrong + 0.5) / (numbers.judged + 1.0)
-            kinds = numbers.rows**2 * np.stack([rates * (1.0 - rates), self._likely_listed(USUAL_FDR)])
+            rates = self._likely_rates
+            kinds = numbers.rows**2 * np.stack([(rates * (1 - rates)).mean(axis=0), self._likely_listed(USUAL_FDR)])
             weight = (kinds / (kinds / np.maximum(numbers.judged, 1)).sum(axis=1, keepdims=True)).sum(axis=0)
         more = np.zeros_like(left)
         for _ in range(n):
@@ -256,11 +280,7 @@ class Review:
             with np.errstate(divide="ignore", invalid="ignore"):
                 gain = np.where(more < left, weight / (n_judged * (n_judged + 1.0)), -1.0)
             more[np.argmax(gain)] += 1
-        parts = [
-            rng.choice(np.flatnonzero(~self.judged & (self.strata == h)), size, replace=False)
-            for h, size in enumerate(more.tolist())
-        ]
-        return np.asarray(rng.permutation(np.concatenate(parts)), dtype=np.int64)
+        return more
 
     def answered(self, rows: IntVector, is_wrong: BoolVector) -> Review:
         judged, wrong = self.judged.copy(), self.wrong.copy()
@@ -279,7 +299,7 @@ class Review:
         waiting, n_wrong = self.order[~self.judged[self.order]], int(self.wrong.sum())
         free = n_wrong * max_fdr / (1 - max_fdr) + 1e-9 if max_fdr < 1 else np.inf
         length = int(min(free, len(waiting)))  # even if all of these are right, the rows judged wrong outweigh them
-        rates = self._likely_rates()
+        rates = self._likely_rates
         for end in np.cumsum(np.bincount(self.strata[waiting], minlength=rates.shape[1])).tolist():
             numbers = self._count(self._down_to(end))
             if end <= length or numbers.judged.sum() < LEAST_JUDGED:
@@ -298,10 +318,11 @@ class Review:
     def _likely_listed(self, max_fdr: float) -> BoolVector:
         """The strata, one at least, of the longest list that keeps the promise by the mean of the likely rates."""
         waiting = self.numbers.rows - self.numbers.judged
-        right = np.cumsum(waiting * (1.0 - self._likely_rates().mean(axis=0)))
+        right = np.cumsum(waiting * (1.0 - self._likely_rates.mean(axis=0)))
         within = np.flatnonzero(right <= max_fdr * (self.wrong.sum() + np.cumsum(waiting)))
         return np.arange(len(waiting)) <= (within[-1] if len(within) else 0)
 
+    @cached_property
     def _likely_rates(self) -> FloatMatrix:
         """Shares of wrong labels by stratum, given the answers and the doubts of the audit, one line per draw.
 

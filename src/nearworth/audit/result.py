@@ -255,10 +255,11 @@ class LabelAudit:
         """
         whole_number(1)("n", n)
         known = self._known
-        review = self._review or Review.begin(known.ranking(), known.quality, known.agreement, n)
-        n_left = int((~review.judged).sum())
+        n_left = len(known) if self._review is None else int((~self._review.judged).sum())
         if n > n_left:
             raise ValueError(f"n={n:,} rows to judge were asked for, but {n_left:,} are left. Ask for fewer.")
+        first = self._review is None
+        review = Review.begin(known.ranking(), known.quality, known.agreement, n) if first else self._review.finer(n)
         rows = self._rows[review.draw(n, as_generator(random_state))]
         self._draws[:] = [(review, rows)]
         return rows
