@@ -70,6 +70,36 @@ def test_further_rows_go_where_they_help_most(rng):
     assert more[~listed][np.argmax(spread[~listed])] == more[~listed].max() > 20 / len(spread)
 
 
+def test_quality_rests_on_the_answers(rng):
+    """The audit doubts one label in fifty; three in ten are wrong, and the answers say so."""
+    wrong = rng.random(1000) < 0.3
+    quality = 1 / (1 + np.exp(3.0 * (wrong - 0.5) + rng.normal(size=1000) - 4.5))
+    review = Review.begin(np.argsort(quality), quality, quality, 60)
+    assert (1 - quality).sum() < 0.2 * wrong.sum()
+    done = judged(review, wrong, 60, rng)
+    chances = done.likely_wrong()
+    waiting = done.order[~done.judged[done.order]]
+    np.testing.assert_array_equal(chances[done.judged], wrong[done.judged])
+    assert chances.sum() == pytest.approx(wrong.sum(), rel=0.3)
+    assert (np.diff(chances[waiting]) <= 0).all()
+    assert np.mean((chances - wrong) ** 2) < 0.8 * np.mean((1 - quality - wrong) ** 2)
+
+
+@pytest.mark.parametrize("n_asked", range(30, 37))
+def test_nearly_all_rows_of_a_small_set_may_be_judged(rng, n_asked):
+    review, wrong = some_review(rng, n=36, n_asked=n_asked)
+    assert (np.bincount(review.strata) > 0).all()
+    done = judged(review, wrong, n_asked, rng)
+    assert done.suspects(0.1)[done.wrong].all()
+
+
+def test_thousands_of_answers_are_no_trouble(rng):
+    review, wrong = some_review(rng, n=20_000, n_asked=18_000, worth=0.0)
+    done = judged(review, wrong, 18_000, rng)
+    assert done.likely_wrong().mean() == pytest.approx(wrong.mean(), rel=0.1)
+    assert done.suspects(0.1)[done.wrong].all()
+
+
 def test_strata_are_cut_in_half_as_answers_come(rng):
     review, wrong = some_review(rng, n=1000, n_asked=20)
     strata = [review.strata]
@@ -191,7 +221,15 @@ def test_a_reviewed_audit_rests_on_the_answers(audited):
     assert wrong[rows].sum() <= done.n_errors.lower
     np.testing.assert_array_equal(done.quality[rows], np.where(wrong[rows], 0.0, 1.0))
     others = np.setdiff1d(np.arange(len(audit)), rows)
-    np.testing.assert_array_equal(done.quality[others], audit.quality[others])
+    assert (1 - done.quality).sum() == pytest.approx(done.n_errors.estimate, rel=0.25)
+    at_first = [row for row in audit.ranking().tolist() if row in set(others.tolist())]
+    assert [row for row in done.ranking().tolist() if row in set(others.tolist())] == at_first
+    np.testing.assert_allclose(done.label_probabilities.sum(axis=1), 1)
+    own = np.searchsorted(audit.classes, audit.given)
+    np.testing.assert_allclose(done.label_probabilities[np.arange(len(audit)), own], done.quality, atol=1e-9)
+    assert (done.suggested[rows] == audit.given[rows]).tolist() == (~wrong[rows]).tolist()
+    best = np.searchsorted(audit.classes, done.suggested)
+    np.testing.assert_allclose(done.label_probabilities[np.arange(len(audit)), best], done.confidence, atol=1e-9)
     assert set(rows[wrong[rows]]) <= set(done.suspects(max_fdr=0.1))
     assert done.why(int(rows[wrong[rows]][0])) == "judged wrong in the review"
     assert done.precision(max_fdr=0.1).estimate > 0.85
@@ -208,6 +246,30 @@ def test_all_rows_judged_leave_nothing_open(audited):
     assert done.precision(max_fdr=0.0) == (1.0, 1.0, 1.0)
     with pytest.raises(ValueError, match="0 are left"):
         done.review_sample(1)
+
+
+def test_a_row_judged_right_rules_out_other_labels_of_its_copies(rng):
+    X, y = blobs(rng)
+    y = nw.add_label_noise(y, 0.05, random_state=1)
+    twins = np.arange(40)
+    audit = nw.audit_labels(np.vstack([X, X[twins]]), np.concatenate([y, (y[twins] + 1) % 3]))
+    rows = audit.review_sample(len(audit) // 2)
+    done = audit.reviewed(rows, rows >= len(X))
+    right = np.intersect1d(rows, twins)
+    assert len(right) > 5
+    np.testing.assert_array_equal(done.quality[len(X) + right], 0)
+    np.testing.assert_array_equal(done.suggested[len(X) + right], y[right])
+
+
+def test_a_target_judged_right_is_in_its_range(rng):
+    X = rng.normal(size=(200, 2))
+    audit = nw.audit_labels(X, X[:, 0] + 5 * (rng.random(200) < 0.1), task="regression")
+    rows = audit.review_sample(60)
+    done = audit.reviewed(rows, np.zeros(60, dtype=bool))
+    low, high = done.suggested_range[rows].T
+    assert ((low <= done.given[rows]) & (done.given[rows] <= high)).all()
+    others = np.setdiff1d(np.arange(200), rows)
+    np.testing.assert_array_equal(done.suggested_range[others], audit.suggested_range[others])
 
 
 def test_rows_may_be_skipped(audited):

@@ -39,6 +39,8 @@ def same(one, other):
     assert one.given.dtype == other.given.dtype
     assert one.suggested.dtype == other.suggested.dtype
     assert one._repr_html_() == other._repr_html_()
+    if one.classes is not None:
+        np.testing.assert_array_equal(one.label_probabilities, other.label_probabilities)
 
 
 def test_a_loaded_audit_says_the_same(audit, tmp_path):

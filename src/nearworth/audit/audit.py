@@ -207,7 +207,7 @@ def _audit_classes(near: dict[str, Any], predicted: FloatMatrix | None, predict:
         if predictions:
             mixed = [(p + PROBABILITY_FLOOR * taken) / (1.0 + PROBABILITY_FLOOR) for p in predictions]
             helped = with_more_evidence(votes, make_features([*shares, *mixed], squared=shares[2]), own, columns)
-        *judged, most = judge(votes, helped, own, predictions, columns)
+        *judged, most = judge(votes, helped, own, predictions, columns, shares[2])
         votes = replace(votes, calibration=predict_given([votes.evidence], own).fit)
     judged, found = unless_by_lot(votes, own, *judged), helped or votes
     if copies is not None and columns is None:

@@ -17,8 +17,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
-from scipy.special import expit, logit, ndtr
+from scipy.optimize import brentq, isotonic_regression
+from scipy.special import expit, logit, logsumexp, ndtr, softmax
 
 from nearworth._common.types import BoolVector, FloatMatrix, FloatVector, IntVector
 
@@ -236,7 +236,8 @@ class Review:
         edges = np.maximum.accumulate(np.maximum(edges - least, 0)) + least
         edges = np.maximum(np.minimum(edges, n_rows - least[::-1]), 0)
         places, nothing = np.argsort(order), np.zeros(n_rows, dtype=bool)
-        return cls(order, np.searchsorted(edges, places, side="right"), doubt[places], nothing, nothing)
+        strata = np.searchsorted(edges, places, side="right")
+        return cls(order, np.unique(strata, return_inverse=True)[1], doubt[places], nothing, nothing)  # none is empty
 
     def finer(self, n: int) -> Review:
         """With strata in which many rows are judged, or will be with `n` further ones, cut in half.
@@ -322,6 +323,19 @@ class Review:
         within = np.flatnonzero(right <= max_fdr * (self.wrong.sum() + np.cumsum(waiting)))
         return np.arange(len(waiting)) <= (within[-1] if len(within) else 0)
 
+    def likely_wrong(self) -> FloatVector:
+        """P(wrong) of each row, given the answers: the likely rates of the strata, interpolated along the doubts."""
+        rates = self._likely_rates.mean(axis=0)
+        falling = isotonic_regression(rates, weights=self.numbers.rows, increasing=False).x
+        found = expit(np.interp(logit(self.doubt), self._doubts[::-1], logit(falling)[::-1]))
+        return np.where(self.judged, self.wrong, found)
+
+    @property
+    def _doubts(self) -> FloatVector:
+        """Logits of the mean doubts of the strata."""
+        sums = np.bincount(self.strata, self.doubt) / np.bincount(self.strata)
+        return np.asarray(logit(sums))
+
     @cached_property
     def _likely_rates(self) -> FloatMatrix:
         """Shares of wrong labels by stratum, given the answers and the doubts of the audit, one line per draw.
@@ -331,19 +345,18 @@ class Review:
         """
         numbers = self.numbers
         size = len(numbers.rows)
-        doubt = logit(np.bincount(self.strata, self.doubt, minlength=size) / np.bincount(self.strata, minlength=size))
         grids = np.meshgrid(np.linspace(-9, 4, 40), np.linspace(-0.5, 2.5, 16))
         level, slope = (grid.ravel()[:, None] for grid in grids)
         nodes, weights = np.polynomial.hermite_e.hermegauss(7)
-        scores = (level + slope * doubt)[:, :, None] + DEVIATION * nodes
+        scores = (level + slope * self._doubts)[:, :, None] + DEVIATION * nodes
         right, wrong = (numbers.judged - numbers.wrong)[:, None], numbers.wrong[:, None]
-        fit = weights * np.exp(-wrong * np.logaddexp(0, -scores) - right * np.logaddexp(0, scores))
+        fit = np.log(weights) - wrong * np.logaddexp(0, -scores) - right * np.logaddexp(0, scores)
         prior = -(((level + 0.7) / 2) ** 2 + ((slope - 1) / 0.5) ** 2)[:, 0] / 2
-        posterior = prior + np.log(fit.sum(axis=2)).sum(axis=1)
-        rng, chances = np.random.default_rng(0), np.exp(posterior - posterior.max())
-        picked = rng.choice(len(chances), DRAWS, p=chances / chances.sum())
-        below = np.cumsum(fit[picked], axis=2)
-        node = (rng.random((DRAWS, size, 1)) * fit[picked].sum(axis=2, keepdims=True) > below).sum(axis=2)
+        posterior = softmax(prior + logsumexp(fit, axis=2).sum(axis=1))
+        rng = np.random.default_rng(0)
+        picked = rng.choice(len(posterior), DRAWS, p=posterior)
+        below = np.cumsum(softmax(fit[picked], axis=2), axis=2)
+        node = (rng.random((DRAWS, size, 1)) > below).sum(axis=2)
         return np.asarray(expit(scores[picked[:, None], np.arange(size), np.minimum(node, 6)]))
 
     def precision(self, rows: BoolVector) -> Precision:

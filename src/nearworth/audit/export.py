@@ -19,7 +19,7 @@ from nearworth._common.frames import index_from_bytes, index_to_bytes
 from nearworth._common.types import IntVector
 from nearworth.audit.error_count import ErrorCount, Review
 from nearworth.audit.explain import plain
-from nearworth.audit.votes import Copies, Voters
+from nearworth.audit.votes import Columns, Copies, Voters
 from nearworth.estimator import KNNShapley
 from nearworth.inputs.parameters import one_of
 from nearworth.results.valuation import Valuation
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 FLOATS = {"quality": (), "agreement": (), "confidence": (), "_for_lists": (), "suggested_range": (2,)}
 LABELS = ("given", "suggested", "classes")
 COPIES = ("copies", "identical")
-VALUATION = "valuation "  # before the names of its arrays
+VALUATION, COLUMNS = "valuation ", "columns "  # before the names of their arrays
 
 
 class Answers(NamedTuple):
@@ -129,7 +129,9 @@ def pack(audit: LabelAudit) -> tuple[dict[str, Any], dict[str, Any]]:
     arrays |= {"rows": rows, "distances": distances}
     arrays |= {f"{VALUATION}{name}": array for name, array in values.items()}
     arrays |= {} if audit.copies is None else {"copies": audit.copies.group, "identical": audit.copies.identical}
-    arrays |= {} if audit._review is None else vars(audit._review)
+    parts = {"": audit._review, COLUMNS: audit._columns}
+    arrays |= {f"{of}{f.name}": getattr(part, f.name) for of, part in parts.items() if part for f in fields(part)}
+    arrays |= {} if audit._probabilities is None else {"probabilities": audit._probabilities}
     metric = estimator.metric if isinstance(estimator.metric, str) else "a function"
     description = {
         "valuation": about,
@@ -167,6 +169,10 @@ def unpack(description: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
     copies = None
     if "copies" in arrays:
         copies = Copies(arrays["copies"], description["threshold"], identical=arrays.get("identical", arrays["copies"]))
+    of_columns = {name.removeprefix(COLUMNS): array for name, array in arrays.items() if name.startswith(COLUMNS)}
+    if "probabilities" in arrays:
+        width = 1 + of_columns["classes"].shape[1] if of_columns else len(labels["classes"])
+        check_arrays(arrays, {"probabilities": (n_known, width)})
     estimator, distances = KNNShapley(**description["estimator"]), arrays["distances"]
     return {name: arrays[name] for name in floats} | {
         **labels,
@@ -178,6 +184,8 @@ def unpack(description: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
         "_voters": replace(Voters.of(arrays["rows"], distances, estimator.n_neighbors), distances=distances),
         "_estimator": estimator,
         "_review": review,
+        "_probabilities": arrays.get("probabilities"),
+        "_columns": Columns(**of_columns) if of_columns else None,
     }
 
 

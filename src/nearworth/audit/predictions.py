@@ -203,21 +203,25 @@ def _centred_logs(kinds: list[FloatMatrix]) -> FloatMatrix:
 
 
 def judge(
-    votes: Posterior, helped: Posterior | None, codes: IntVector, predicted: list[FloatMatrix], columns: Columns | None
-) -> tuple[FloatVector, FloatVector, float]:
+    votes: Posterior, helped: Posterior | None, codes: IntVector, predicted: list[FloatMatrix], columns: Columns | None,
+    share: FloatMatrix,
+) -> tuple[FloatVector, FloatVector, float]:  # fmt: skip
     """P(given label is right), the same with levels weighed more sharply, and a bound on the number of errors.
 
     The model of wrong labels joined with what predicts the given ones. `votes` is that model without what other models
-    `predicted`, `helped` with it: the number of errors is that of the votes alone, whatever is predicted.
+    `predicted`, `helped` with it: the number of errors is that of the votes alone, whatever is predicted. `share` has
+    the labels' plain shares of the votes.
     """
     part, several = 1.0 if columns is None else columns.part, votes.labels.shape[1] > 2
-    by_votes = everything = predict_given([votes.evidence], codes, part)
+    # Where votes say nothing, the model may count them against their labels: a row sees one of its own label less. So
+    # it knows given labels by heart, and its evidence bounds nothing.
+    backwards = float(votes.weights @ [model.weights.sum() for model in votes.models]) < 0.0
+    evidence = share if backwards else votes.evidence
+    by_votes = everything = predict_given([evidence], codes, part)
     against = by_votes.against
-    # Where votes say nothing, the model may count them against their labels: a row sees one of its own label less.
-    backwards = helped is not None and float(votes.weights @ [model.weights.sum() for model in votes.models]) < 0.0
     if helped is not None:
         alone = predict_given(predicted, codes, part, prior=1.0)
-        everything = alone if backwards else predict_given([votes.evidence, *predicted], codes, part, prior=1.0)
+        everything = alone if backwards else predict_given([evidence, *predicted], codes, part, prior=1.0)
         fits = [by_votes, everything, alone]
         against = min(fits, key=lambda fit: fit.n_against).against
         # A wrong label has all of them against it, also those that err, unless they name just that label: of two
@@ -228,17 +232,18 @@ def judge(
     weight, beside = np.clip((shares - FEW) / (MOST - FEW), 0.0, 1.0).tolist()
     if several:
         leaning = LEANING * concentration(votes.labels, codes) if columns is None else 0.0
-        weight, beside = 1.0, max(beside, min(leaning, 1.0))
+        weight, beside = float(not backwards), max(beside, min(leaning, 1.0))
     elif helped is not None:  # how likely the model is, if it or the plain prediction is how given labels come about
         better = by_votes.loss + float(np.log((votes.evidence * votes.confusion.T[codes]).sum(axis=1) + TINY).sum())
         beside = min(beside, float(expit(better - FEE)))
     given = codes if columns is None else columns.codes
     nats = max(-float(np.log(np.bincount(given)[given] / len(given)).sum()) - everything.loss, 0.0)
-    beside, said = (0.0, 1.0) if backwards else (beside, nats / (nats + IDLE))
+    beside, said = (0.0, 1.0) if backwards and helped is not None else (beside, nats / (nats + IDLE))
+    plainly = _logit(share[np.arange(len(codes)), codes] if backwards else by_votes.of_given)
     found = []
     for weights in (votes.weights, sharper(votes.weights)):
         right = np.minimum(weights @ votes.right, 1.0)
-        score = weight * _logit(right) + (1.0 - weight) * _logit(by_votes.of_given)
+        score = weight * _logit(right) + (1.0 - weight) * plainly
         if helped is not None:
             model = (1.0 - WITH) * score + WITH * _logit(np.minimum(weights @ helped.right, 1.0))
             # Noise makes given labels hard to predict: their logits are near 0, and would not count beside these.
@@ -298,13 +303,19 @@ def class_answers(
     """What a LabelAudit says of rows with these labels, whose probabilities to be right are `quality`."""
     own, rows = codes if columns is None else columns.given, np.arange(len(codes))
     best, classes = (found.evidence.argmax(axis=1),) * 2 if columns is None else columns.best(found.evidence)
-    rest = (1.0 - quality) / np.maximum(1.0 - found.labels[rows, own], TINY)
-    probabilities = found.labels * np.minimum(rest, 1.0 / TINY)[:, None]
-    probabilities[rows, own] = quality
-    probabilities /= probabilities.sum(axis=1, keepdims=True)
+    probabilities = with_quality(found.labels, own, quality)
     answers = {"given": labels[codes], "quality": quality, "agreement": shares[0][rows, own]}
     answers |= {"suggested": labels[classes], "confidence": probabilities[rows, best]}
     return answers | {"_probabilities": probabilities, "_columns": columns}
+
+
+def with_quality(labels: FloatMatrix, own: IntVector, quality: FloatVector) -> FloatMatrix:
+    """P(label) with these probabilities of the given labels; the others share the rest as before."""
+    rows, probabilities = np.arange(len(own)), labels + TINY
+    probabilities[rows, own] = 0.0
+    probabilities *= ((1.0 - quality) / probabilities.sum(axis=1))[:, None]
+    probabilities[rows, own] = quality
+    return probabilities
 
 
 def sharper(weights: FloatVector) -> FloatVector:

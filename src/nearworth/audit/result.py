@@ -23,6 +23,7 @@ from nearworth.audit.error_count import ErrorCount, Precision, Review, cautious,
 from nearworth.audit.explain import EFFECTS, Effect, Explanation, Neighbour, effects_of, plain, show
 from nearworth.audit.export import Answers, export, pack, read_answers, unpack
 from nearworth.audit.noise_level import Posterior
+from nearworth.audit.predictions import with_quality
 from nearworth.audit.target_model import TargetModel
 from nearworth.audit.votes import Columns, Copies, Voters
 from nearworth.estimator import KNNShapley
@@ -159,13 +160,19 @@ class LabelAudit:
     def label_probabilities(self) -> FloatMatrix | None:
         found = self._probabilities
         if found is not None and self._columns is not None:
-            codes = self._estimator.training_set_.classes.codes  # type: ignore[union-attr]
+            codes = self._columns.codes
             found = self._columns.put_back(found, np.bincount(codes) / len(codes))
         return None if found is None else self._spread(found)
 
     def ranking(self) -> IntVector:
-        """All rows that have a label, worst first; equal quality by value (targets: by agreement), then by row."""
-        order = np.lexsort((self.value if self.classes is not None else self.agreement, self.quality))
+        """All rows that have a label, worst first; equal quality by value (targets: by agreement), then by row.
+
+        After a review equal quality is in the order of before.
+        """
+        tie = self.value if self.classes is not None else self.agreement
+        if self._review is not None:
+            tie = self._spread(np.argsort(self._review.order).astype(np.float64))
+        order = np.lexsort((tie, self.quality))
         return order[: len(self._rows)]  # NaN comes last
 
     @property
@@ -255,11 +262,11 @@ class LabelAudit:
         """
         whole_number(1)("n", n)
         known = self._known
-        n_left = len(known) if self._review is None else int((~self._review.judged).sum())
+        n_left = len(known) if (before := self._review) is None else int((~before.judged).sum())
         if n > n_left:
             raise ValueError(f"n={n:,} rows to judge were asked for, but {n_left:,} are left. Ask for fewer.")
-        first = self._review is None
-        review = Review.begin(known.ranking(), known.quality, known.agreement, n) if first else self._review.finer(n)
+        made = known.ranking(), known.quality, known.agreement
+        review = Review.begin(*made, n) if before is None else before.finer(n)
         rows = self._rows[review.draw(n, as_generator(random_state))]
         self._draws[:] = [(review, rows)]
         return rows
@@ -281,12 +288,38 @@ class LabelAudit:
             each = f"each of the {len(judged):,} rows"
             raise ValueError(f"is_wrong must hold True or False for {each}; leave out those you cannot judge.")
         review = self._draws[0][0].answered(self._entries(judged.astype(np.intp)), wrong.astype(bool))
-        quality = self._spread(np.where(review.judged, np.where(review.wrong, 0.0, 1.0), self._known.quality))
-        right = self._rows[review.judged & ~review.wrong]
-        suggested, confidence = self.suggested.copy(), self.confidence.copy()
-        suggested[right], confidence[right] = self.given[right], 1.0
-        answers: dict[str, Any] = {"quality": quality, "suggested": suggested, "confidence": confidence}
-        return replace(self, **answers, n_errors=review.n_errors(), _review=review, _draws=[])
+        return replace(self, **self._by_answers(review), n_errors=review.n_errors(), _review=review, _draws=[])
+
+    def _by_answers(self, review: Review) -> dict[str, Any]:
+        """How likely labels are right, given the answers, and suggestions that agree with that."""
+        known, columns, found = self._known, self._columns, dict[str, Any]()
+        quality, right = 1.0 - review.likely_wrong(), review.judged & ~review.wrong
+        suggested, confidence, certain = known.suggested.copy(), known.confidence.copy(), right.copy()
+        suggested[right], confidence[right] = known.given[right], 1.0
+        for rows in known.contradictions:
+            for label in known.given[rows[right[rows]]][:1]:  # was judged right: others of identical rows are wrong
+                others = rows[(known.given[rows] != label) & ~right[rows]]
+                quality[others], suggested[others], certain[others] = 0.0, label, True
+        if self._probabilities is not None and self.classes is not None:
+            own = np.searchsorted(self.classes, known.given) if columns is None else columns.given
+            shares = found["_probabilities"] = with_quality(self._probabilities, own, quality)
+            best = shares.argmax(axis=1) if columns is None else columns.best(shares)[1]
+            wrong = (quality == 0.0) & ~certain
+            suggested[wrong] = self.classes[best[wrong]]
+            at = to = np.searchsorted(self.classes, suggested)
+            if columns is not None:
+                at = np.where(right, own, (columns.classes == to[:, None]).argmax(axis=1))
+            shares[certain] = np.arange(shares.shape[1]) == at[certain, None]
+            confidence = shares[np.arange(len(at)), at]
+        by_row = {"quality": quality, "suggested": suggested, "confidence": confidence}
+        if known.suggested_range is not None:
+            widest = [end(known.suggested_range, known.given[:, None]) for end in (np.minimum, np.maximum)]
+            widened = np.stack([widest[0][:, 0], widest[1][:, 1]], axis=1)
+            by_row["suggested_range"] = np.where(right[:, None], widened, known.suggested_range)
+        for name, array in by_row.items():
+            found[name] = getattr(self, name).copy()
+            found[name][self._rows] = array
+        return found
 
     @property
     def judged_wrong(self) -> IntVector:
