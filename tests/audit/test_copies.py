@@ -170,22 +170,41 @@ def test_copies_with_different_labels_are_contradictions(rng):
     assert "identical" not in audit.why(6)
 
 
-def test_labels_of_identical_rows_are_judged_together():
-    """Against Bayes' rule: rows 0 to 2 are identical, 3 and 4 too, and each of their different labels counts once."""
+@pytest.mark.parametrize("independent", [0.0, 0.5, 1.0])
+def test_labels_of_identical_rows_are_judged_together(independent):
+    """Against Bayes' rule: rows 0 to 2 are identical, 3 and 4 too, 5 and 6 too, and 7 is alone.
+
+    Equal labels of a group count once if they were copied with the rows, each if they were given independently.
+    """
     confusion, evidence = np.array([[0.9, 0.06, 0.04], [0.1, 0.8, 0.1], [0.05, 0.05, 0.9]]), np.array([0.5, 0.3, 0.2])
-    codes, groups = np.array([0, 0, 1, 2, 1, 0]), [np.array([0, 1, 2]), np.array([3, 4])]
+    codes, identical = np.array([0, 0, 1, 2, 1, 2, 2, 0]), np.array([0, 0, 0, 3, 3, 5, 5, 7])
     model = NoiseModel(np.ones(1), np.zeros(3), np.zeros(3), np.zeros((3, 3)), confusion)
     alone = evidence * confusion.T[codes]
     alone /= alone.sum(axis=1, keepdims=True)
-    right = alone[np.arange(6), codes]
-    rows = np.tile(evidence, (6, 1))
+    right, rows = alone[np.arange(8), codes], np.tile(evidence, (8, 1))
     found = Posterior([], [model], np.ones(1), right=right[None], evidence=rows, labels=alone)
-    (judged,), after = with_labels_of_copies([right], found, codes, groups)
-    for group in groups:
-        joint = evidence * np.prod([confusion[:, label] for label in set(codes[group])], axis=0)
+    (judged,), after = with_labels_of_copies([right], found, codes, identical, independent)
+    for first in (0, 3, 5):
+        group = np.flatnonzero(identical == first)
+        labels, times = np.unique(codes[group], return_counts=True)
+        powers = 1 + independent * (times - 1)
+        joint = evidence * np.prod([confusion[:, c] ** power for c, power in zip(labels, powers, strict=True)], axis=0)
         np.testing.assert_allclose(judged[group], (joint / joint.sum())[codes[group]], rtol=1e-6)
-        np.testing.assert_allclose(after.evidence[group], np.tile(joint / joint.sum(), (len(group), 1)), rtol=1e-6)
-    assert judged[5] == right[5]
+        np.testing.assert_allclose(after.labels[group], np.tile(joint / joint.sum(), (len(group), 1)), rtol=1e-6)
+        if len(labels) > 1:
+            np.testing.assert_allclose(after.evidence[group], after.labels[group], rtol=1e-6)
+    assert judged[7] == right[7]
+
+
+def test_labels_are_independent_as_far_as_copies_disagree(rng):
+    """Labels that were copied with the rows tell nothing more; ones that people gave anew do."""
+    data = load_digits()
+    X, true, wrong = np.tile(data.data[:400], (3, 1)), np.tile(data.target[:400], 3), rng.random(1200) < 0.15
+    anew = np.where(wrong, (true + rng.integers(1, 10, 1200)) % 10, true)
+    copied = np.tile(anew[:400], 3)
+    sums = [(1 - nw.audit_labels(X, y).quality).sum() for y in (anew, copied)]
+    assert sums[0] == pytest.approx(wrong.sum(), rel=0.07)
+    assert sums[1] == pytest.approx(3 * wrong[:400].sum(), rel=0.15)
 
 
 def test_contradictions_tell_errors_of_their_own(rng):

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits, load_iris
+from sklearn.preprocessing import StandardScaler
 
+import nearworth as nw
 from nearworth.audit.error_count import MISCOUNTED, ErrorCount, cautious, count_errors, longest_list
 
 
@@ -92,3 +95,21 @@ def test_a_chance_that_nothing_is_wrong():
     lower = [count.lower for count in counts]
     assert lower[0] > lower[1] > 80
     assert lower[2:] == [0, 0]  # more than one chance in forty
+
+
+@pytest.mark.parametrize("n", [16, 24, 40])
+@pytest.mark.parametrize("load", [load_iris, load_digits, None])
+def test_of_few_rows_the_upper_end_is_honest(n, load):
+    """A row sees one of its own label less than others do: among few rows that tells its label, and proves nothing."""
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        if load is None:  # labels by lot: half of them may well be wrong
+            y = rng.permutation(np.arange(n) % 2)
+            assert nw.audit_labels(rng.normal(size=(n, 3)), y).n_errors.upper > 0.3 * n
+            continue
+        X, true = load(return_X_y=True)
+        rows = rng.permutation(len(true))[:n]
+        y = nw.add_label_noise(true[rows], 3 / n, random_state=seed)
+        count = nw.audit_labels(StandardScaler().fit_transform(X[rows]), y).n_errors
+        assert count.lower <= (y != true[rows]).sum() <= count.upper
+        assert count.estimate is None

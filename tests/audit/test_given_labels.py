@@ -175,12 +175,12 @@ def test_chance_is_less_where_being_against_is_not_rare(rng):
     evidence, models = rng.dirichlet([1, 1], n), [NoiseModel(np.ones(3), *[np.zeros(2)] * 3, np.full((2, 2), 0.5))]
     found = Posterior([], models, np.ones(1), right=np.full((1, n), 0.8), evidence=evidence, labels=evidence)
     votes = predict_given([evidence], codes).n_against
-    assert judge(found, None, codes, [], None)[2] == pytest.approx(votes + 2 * np.sqrt(votes))
+    assert judge(found, None, codes, [], None, evidence)[2] == pytest.approx(votes + 2 * np.sqrt(votes))
     kinds = [evidence], [predicted], [evidence, predicted]
     fewest = min(
         predict_given(kind, codes, prior=float(len(kind) > 1 or kind[0] is predicted)).n_against for kind in kinds
     )
-    spread = (judge(found, found, codes, [predicted], None)[2] - fewest) / 2
+    spread = (judge(found, found, codes, [predicted], None, evidence)[2] - fewest) / 2
     assert 0.5 * fewest < spread**2 < 0.95 * fewest
 
 
@@ -190,10 +190,10 @@ def test_votes_that_were_read_backwards_leave_the_ranking_to_predictions(rng):
     predicted, evidence = np.empty((200, 2)), rng.dirichlet([1, 1], 200)
     predicted[np.arange(200), codes], predicted[np.arange(200), 1 - codes] = own, 1 - own
     right = np.vstack([rng.uniform(0.1, 0.9, 200)] * 2)
-    for weight, same in ((-0.5, True), (0.5, False)):
-        models = [NoiseModel(np.full(3, weight), *[np.zeros(2)] * 3, np.array([[0.7, 0.3], [0.3, 0.7]]))] * 2
+    models = [NoiseModel(np.ones(3), *[np.zeros(2)] * 3, np.array([[0.7, 0.3], [0.3, 0.7]]))] * 2
+    for share, same in ((1 - evidence, True), (evidence, False)):
         found = Posterior([], models, np.array([0.75, 0.25]), right=right, evidence=evidence, labels=evidence)
-        quality = judge(found, found, codes, [predicted], None)[0]
+        quality = judge(found, found, codes, [predicted], None, share)[0]
         for label in (0, 1):
             ranks = np.argsort(quality[codes == label]), np.argsort(own[codes == label])
             assert (ranks[0] == ranks[1]).all() == same
@@ -209,7 +209,7 @@ def test_predictions_count_as_far_as_given_labels_can_be_predicted(rng):
     for strength in (0.0, 2.0):
         towards = strength * (2 * codes - 1) + rng.normal(size=n)
         predicted = 1 / (1 + np.exp(-np.column_stack([-towards, towards])))
-        quality = judge(found, found, codes, [predicted], None)[0]
+        quality = judge(found, found, codes, [predicted], None, evidence)[0]
         alike.append(np.corrcoef(np.argsort(np.argsort(quality)), np.argsort(np.argsort(right[0])))[0, 1])
     assert alike[0] > 0.98
     assert alike[1] < 0.95
@@ -273,7 +273,7 @@ def test_lists_weigh_levels_more_sharply_and_quality_does_not():
     codes = np.arange(100) % 2
     evidence = np.full((100, 2), 0.3)
     evidence[np.arange(100), 1 - codes] = 0.7
-    quality, for_lists, _ = judge(told(right, evidence), None, codes, [], None)
+    quality, for_lists, _ = judge(told(right, evidence), None, codes, [], None, evidence)
     np.testing.assert_allclose(quality, 0.3)
     np.testing.assert_allclose(for_lists, (9 * 0.1 + 0.9) / 10)
 
@@ -318,6 +318,23 @@ def test_columns_of_a_frame_are_taken_by_their_names(rng):
     plain = nw.audit_labels(X, y, pred_probs=p).quality
     frame = pandas.DataFrame(p, columns=["x", "y", "z"])
     np.testing.assert_array_equal(nw.audit_labels(X, y, pred_probs=frame[["z", "x", "y"]]).quality, plain)
-    np.testing.assert_array_equal(
-        nw.audit_labels(X, y, pred_probs=frame.set_axis(["a", "b", "c"], axis=1)).quality, plain
-    )
+    table = pandas.DataFrame(X).add_prefix("c").assign(y=y)
+    once, again = (nw.audit_labels(table, "y", pred_probs=each).quality for each in (frame, frame[["z", "x", "y"]]))
+    np.testing.assert_array_equal(once, again)
+    with pytest.warns(UserWarning, match="not named like the classes; they are taken in their order: 'x', 'y', 'z'"):
+        others = nw.audit_labels(X, y, pred_probs=frame.set_axis(["a", "b", "c"], axis=1)).quality
+    np.testing.assert_array_equal(others, plain)
+
+
+@pytest.mark.parametrize("labels", [[2, 3, 10], [2.0, 3.0, 10.0], ["2", "3", "10"], [False, True]])
+@pytest.mark.parametrize("named", [str, lambda label: label])
+def test_columns_may_be_named_by_numbers(rng, labels, named):
+    """As a frame of what a classifier of scikit-learn predicts, columns=model.classes_."""
+    n_classes = len(labels)
+    X, codes = blobs(rng, 200, n_classes)[:2]
+    classes = np.unique(np.array(labels))
+    y, p = classes[codes], rng.dirichlet(np.ones(n_classes), 200)
+    plain = nw.audit_labels(X, y, pred_probs=p).quality
+    order = [*range(1, n_classes), 0]
+    frame = pandas.DataFrame(p[:, order], columns=[named(classes[i]) for i in order])
+    np.testing.assert_array_equal(nw.audit_labels(X, y, pred_probs=frame).quality, plain)

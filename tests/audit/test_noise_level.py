@@ -7,6 +7,7 @@ import pytest
 from scipy.special import gammaln
 from scipy.stats import betabinom
 
+import nearworth as nw
 from nearworth.audit import noise_level
 from nearworth.audit.noise_level import LEVELS, label_posterior, level_likelihood
 from nearworth.audit.noise_model import make_features
@@ -199,3 +200,12 @@ def test_evidence_without_information_says_nothing(rng):
     quality = label_posterior(make_features([np.full((500, 2), 0.5)]), given).quality
     assert quality.min() > 0.5
     assert np.ptp(quality[given == 0]) < 1e-9
+
+
+def test_a_rare_outcome_drawn_by_lot_is_seldom_drawn_everywhere(rng):
+    """Three in a thousand have it, wherever they are: few around a row do, and none of them need be wrong."""
+    X = rng.normal(size=(12_000, 4))
+    y = rng.random(12_000) < 1 / (1 + np.exp(-np.log(0.003) - X[:, 0]))
+    audit = nw.audit_labels(X, y)
+    assert audit._model.by_lot > 0.5
+    assert len(audit.suspects()) < 0.1 * y.sum()

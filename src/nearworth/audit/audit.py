@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,7 +24,7 @@ from nearworth.audit.noise_model import make_features
 from nearworth.audit.predictions import (
     class_answers,
     given_probabilities,
-    have_one_truth,
+    independence,
     judge,
     most_errors,
     out_of_fold,
@@ -141,7 +142,7 @@ def audit_labels(
     >>> audit.suspects(fraction=0.1)
     array([4])
     """
-    frame = None
+    frame, names = None, list(getattr(pred_probs, "column_names", getattr(pred_probs, "columns", ())))
     if isinstance(y, str) and metric != "precomputed":
         from nearworth.tables.prepare import prepare_frame  # loads pyarrow
 
@@ -166,7 +167,7 @@ def audit_labels(
     if models is not None:
         one_of("auto")("models", models)
     _warn_of_scales(estimator)
-    predicted = _check_predictions(estimator, pred_probs, predictions)
+    predicted = _check_predictions(estimator, pred_probs, predictions, names)
     classes: Any = estimator.training_set_.classes
     if task is None and classes.kind == NUMBER and are_amounts(classes.labels[classes.codes]):
         raise ValueError(
@@ -199,7 +200,8 @@ def _audit_classes(near: dict[str, Any], predicted: FloatMatrix | None, predict:
     counts = [voters.label_counts(fitted_rows(n_rows), codes, n_classes, size) for size in sizes]
     with one_blas_thread():  # many small products: threads would only wait for each other
         votes, helped = label_posterior(make_features(shares, squared=shares[2]), own, counts, columns), None
-        if copies is not None and not have_one_truth(votes, codes, copies.identical, columns):
+        alone = None if copies is None else independence(votes, codes, copies.identical, columns)
+        if copies is not None and alone is None:
             copies = near["copies"] = replace(copies, identical=np.arange(n_rows))
         if copies is not None:  # whose labels a model may have learnt from the other copies: votes stand in
             theirs = [np.where(copies.have_copies[:, None], votes.evidence, p) for p in theirs]
@@ -209,9 +211,9 @@ def _audit_classes(near: dict[str, Any], predicted: FloatMatrix | None, predict:
             helped = with_more_evidence(votes, make_features([*shares, *mixed], squared=shares[2]), own, columns)
         *judged, most = judge(votes, helped, own, predictions, columns, shares[2])
         votes = replace(votes, calibration=predict_given([votes.evidence], own).fit)
-    judged, found = unless_by_lot(votes, own, *judged), helped or votes
-    if copies is not None and columns is None:
-        judged, found = with_labels_of_copies(judged, found, codes, copies.contradictions(codes))
+    judged, found = unless_by_lot(votes, own, codes, *judged), helped or votes
+    if copies is not None and alone is not None and columns is None:
+        judged, found = with_labels_of_copies(judged, found, codes, copies.identical, alone)
     quality, for_lists = judged
     return LabelAudit(
         **class_answers(labels, codes, columns, shares, found, quality),
@@ -223,19 +225,22 @@ def _audit_classes(near: dict[str, Any], predicted: FloatMatrix | None, predict:
     )
 
 
-def unless_by_lot(votes: Posterior, codes: IntVector, *right: FloatVector) -> list[FloatVector]:
+def unless_by_lot(votes: Posterior, codes: IntVector, audited: IntVector, *right: FloatVector) -> list[FloatVector]:
     """P(right), and the same for lists, which weigh hypotheses more sharply, if outcomes may be drawn by lot.
 
     People err where classes meet, and then votes look as if outcomes were drawn by lot: one row's label is not taken
     for right on that account. A list makes a promise, and does without such rows. A label that hardly any row around
-    has was not drawn: with a probability of SELDOM there, a lot explains half of such labels.
+    has was not drawn: with a probability of SELDOM there, a lot explains half of such labels; of a class with a smaller
+    share of all rows, in proportion.
     """
     if votes.by_lot == 0.0 or votes.calibration is None:
         return list(right)
     drawn = given_probabilities([votes.evidence], votes.calibration)[np.arange(len(codes)), codes]
     chances = min(votes.by_lot, EVEN), sharper(np.array([votes.by_lot, 1.0 - votes.by_lot]))[0]
-    shares = [chance * drawn / (drawn + SELDOM) for chance in chances]
-    return [share + (1.0 - share) * p for share, p in zip(shares, right, strict=True)]
+    usual = np.minimum(1.0, 2.0 * np.bincount(audited, minlength=2)[codes] / len(audited))  # of two classes
+    explained = drawn / (drawn + SELDOM * usual)
+    lots = [chance * explained for chance in chances]
+    return [lot + (1.0 - lot) * p for lot, p in zip(lots, right, strict=True)]
 
 
 def _audit_targets(near: dict[str, Any], predicted: FloatVector | None, predict: Predict | None) -> LabelAudit:
@@ -342,7 +347,9 @@ def _warn_of_scales(estimator: KNNShapley) -> None:
         )
 
 
-def _check_predictions(estimator: KNNShapley, pred_probs: Any, predictions: Any) -> FloatMatrix | None:
+def _check_predictions(
+    estimator: KNNShapley, pred_probs: Any, predictions: Any, names: list[Any]
+) -> FloatMatrix | None:
     """The predictions of a model that are given, of the kind that the task has."""
     training = estimator.training_set_
     if training.classes is None:
@@ -357,24 +364,31 @@ def _check_predictions(estimator: KNNShapley, pred_probs: Any, predictions: Any)
         raise ValueError(f"y has one class only ({only!r}): there is no other label to suggest. Give two or more.")
     if pred_probs is None:
         return None
-    found, wanted = np.shape(pred_probs), (training.n_rows, len(labels))
-    if found != wanted:
-        both = (
-            " If p are those of the second class: np.column_stack([1 - p, p])."
-            if found == (wanted[0],) and wanted[1] == 2
-            else ""
-        )
+    found = getattr(pred_probs, "shape", None) or np.asarray(pred_probs, dtype=object).shape
+    if found != (wanted := (training.n_rows, len(labels))):
+        one = found == wanted[:1] and wanted[1] == 2
+        both = " If p are those of the second class: np.column_stack([1 - p, p])." if one else ""
         needed = f"one row per row of X and one column per class, {wanted}"
         raise ValueError(f"pred_probs must have {needed}; got shape {found}.{both}")
-    features = check_features(pred_probs, "pred_probs")
-    probabilities, of_frame, names = _dense(features.data), list(features.names or ()), list(map(str, labels))
-    if sorted(of_frame) == sorted(names):  # columns are named like the classes
-        probabilities = probabilities[:, [of_frame.index(name) for name in names]]
+    probabilities = _dense(check_features(pred_probs, "pred_probs").data)
+    classes, named = [_as_name(label) for label in labels.tolist()], [_as_name(name) for name in names]
+    if sorted(named) == sorted(classes):
+        probabilities = probabilities[:, [named.index(name) for name in classes]]
+    elif any(isinstance(name, str) for name in names):
+        listed = ", ".join(map(repr, labels.tolist()[:5]))
+        warn_user(f"pred_probs: its columns are not named like the classes; they are taken in their order: {listed}.")
     strange = (probabilities.min(axis=1) < 0) | (np.abs(probabilities.sum(axis=1) - 1.0) > 1e-3)
     if strange.any():
         row = int(np.argmax(strange))
         raise ValueError(f"pred_probs must be probabilities that sum to 1 in each row; row {row} does not.")
     return probabilities
+
+
+def _as_name(label: Any) -> str:
+    """A label as the name of a column: 2, 2.0, "2" and "2.0" are one."""
+    with suppress(ValueError):
+        return repr(float(str(label)))
+    return str(label)
 
 
 def _dense(data: Any) -> FloatMatrix:
@@ -421,7 +435,7 @@ def check_rows(audit: LabelAudit, X_new: Any, y_new: Any) -> LabelAudit:
         own = given if columns is None else columns.given
         found = model.judge(make_features(shares, squared=shares[2]), own)
         sharp = np.minimum(sharper(found.weights) @ found.right, 1.0)
-        quality, for_lists = unless_by_lot(found, own, found.quality, sharp)
+        quality, for_lists = unless_by_lot(found, own, problem.labels, found.quality, sharp)
         answers = class_answers(audit.classes, given, columns, shares, found, quality) | {"_for_lists": for_lists}
         against = float((answers["suggested"] != answers["given"]).sum())
         answers["n_errors"] = count_errors(found.right, found.weights, most_errors(against, against), none=found.by_lot)

@@ -138,7 +138,10 @@ def longest_list(right: FloatVector, max_fdr: float, extra: float = EXTRA_FALSE_
 
 
 class Precision(NamedTuple):
-    """The share of wrong labels in a list of rows, with limits that hold 95 times in a hundred reviews."""
+    """The share of wrong labels in a list of rows, with limits that hold 95 times in a hundred reviews.
+
+    `estimate` is NaN if no row like those of the list was judged.
+    """
 
     estimate: float
     lower: float
@@ -371,7 +374,8 @@ class Review:
         among = self._down_to(n_listed) if n_listed and listed[:n_listed].all() else rows
         numbers = self._count(among)
         found = int(numbers.wrong.sum())
-        ends = (numbers.estimate, *numbers.limits()) if n_listed else (found,) * 3
+        estimate = numbers.estimate if numbers.judged.any() else math.nan  # no row like these was judged
+        ends = (estimate, *numbers.limits()) if n_listed else (found,) * 3
         return Precision(*((n_known + min(end - found, n_listed)) / max(1, int(rows.sum())) for end in ends))
 
     @property

@@ -48,6 +48,7 @@ FEE = 1.0  # nats that the model of wrong labels must gain on the plain predicti
 WITH = 0.6  # of that model's weight with predictions in its evidence, the rest without them
 LEANING = 2.0  # times the concentration of preferences: where wrong labels prefer classes, only the model sees it
 IDLE = 2.0  # nats that all evidence must say about given labels, beyond class shares, for predictions to count half
+LEAST_ROWS = 10  # for each class: with fewer, evidence may know labels by heart in part
 UNLIKE_COPIES = 3.0  # nats by which labels of identical rows are likelier as those of different things, to be such
 SHARPER = 2.0  # power of the weights of levels, for lists with a promise: see decision 19
 
@@ -215,8 +216,9 @@ def judge(
     part, several = 1.0 if columns is None else columns.part, votes.labels.shape[1] > 2
     # Where votes say nothing, the model may count them against their labels: a row sees one of its own label less. So
     # it knows given labels by heart, and its evidence bounds nothing.
-    backwards = float(votes.weights @ [model.weights.sum() for model in votes.models]) < 0.0
-    evidence = share if backwards else votes.evidence
+    backwards = float(((votes.evidence - votes.evidence.mean(axis=0)) * share).sum()) < 0.0
+    few = len(codes) < LEAST_ROWS * votes.labels.shape[1]
+    evidence = share if backwards or few else votes.evidence
     by_votes = everything = predict_given([evidence], codes, part)
     against = by_votes.against
     if helped is not None:
@@ -256,44 +258,51 @@ def judge(
     return found[0], found[1], most_errors(float(against.sum()), float((against * sure).sum()))
 
 
-def have_one_truth(votes: Posterior, codes: IntVector, identical: IntVector, columns: Columns | None) -> bool:
-    """Whether labels of identical rows agree as those of copies do, not as those of different things that look alike.
+def independence(votes: Posterior, codes: IntVector, identical: IntVector, columns: Columns | None) -> float | None:
+    """How far labels of identical rows were given independently: 0 copied with the rows, 1 each on its own.
 
-    The labels of copies differ by noise, as the model has it, or at any rate that is the same everywhere; people with
-    the same answers differ as the labels around them do.
+    None for different things that look alike. The labels of copies differ by noise, as the model has it, or at any rate
+    that is the same everywhere; people with the same answers differ as the labels around them do.
     """
     size = np.bincount(identical)[identical]
     _, label, same = np.unique(identical * (codes.max() + 1) + codes, return_inverse=True, return_counts=True)
     if (same[label] == size).all():
-        return True
+        return 0.0
     some, (own, part) = size > 1, (codes, 1.0) if columns is None else (columns.given, columns.part)
     agree = (same[label][some] - 1.0) / (size[some] - 1.0)  # share of the others
     by_noise = np.einsum("ij,ij->i", votes.labels, votes.confusion.T[own])[some]
     chances = [by_noise, np.full(len(agree), agree.mean()), predict_given([votes.evidence], own, part).of_given[some]]
     *copies, others = (float((xlogy(agree, p) + xlogy(1 - agree, 1 - p)).sum()) for p in chances)
-    return max(copies) > others - UNLIKE_COPIES
+    if max(copies) <= others - UNLIKE_COPIES:
+        return None
+    return float(np.clip((1.0 - agree.mean()) / max(1.0 - by_noise.mean(), TINY), 0.0, 1.0))
 
 
 def with_labels_of_copies(
-    right: list[FloatVector], found: Posterior, codes: IntVector, contradictions: list[IntVector]
+    right: list[FloatVector], found: Posterior, codes: IntVector, identical: IntVector, independent: float
 ) -> tuple[list[FloatVector], Posterior]:
-    """P(right), in several versions, and P(label), given that rows with different labels have one true label.
+    """P(right), in several versions, and P(label), given that identical rows have one true label.
 
-    Each different label of a group counts once, and equal ones do not confirm each other: labels may have been copied
-    with the rows.
+    Each different label of a group counts once, and equal ones again as far as they were given independently.
     """
-    judged, evidence, labels = [each.copy() for each in right], found.evidence.copy(), found.labels.copy()
+    rows = np.flatnonzero(np.bincount(identical)[identical] > 1)
+    group, given = np.unique(identical[rows], return_inverse=True)[1], codes[rows]
+    size, evidence, labels = found.labels.shape[1], found.evidence.copy(), found.labels.copy()
+    kinds, kind, n = np.unique(group * size + given, return_inverse=True, return_counts=True)
+    of_kind, label = np.divmod(kinds, size)  # by group and given label
     of_given = np.log(np.maximum(found.confusion, TINY)).T
-    for rows in contradictions:
-        given = codes[rows]
-        different, at = np.unique(given, return_index=True)
-        others = of_given[different].sum(axis=0) - of_given[given]
-        labels[rows] = softmax(np.log(np.maximum(labels[rows], TINY)) + others, axis=1)
-        evidence[rows] = labels[rows]  # all labels of the group are evidence: its rows get the same suggestion
-        shift = _logit(labels[rows, given]) - _logit(found.labels[rows, given])
-        for each in judged:
-            each[rows] = expit(_logit(each[rows]) + shift)
-            each[rows] /= max(1.0, float(each[rows[at]].sum()))  # one label at most is right
+    told, joint = np.zeros((2, len(rows), size))
+    np.add.at(told, of_kind, (1.0 + independent * (n - 1))[:, None] * of_given[label])
+    labels[rows] = softmax(np.log(np.maximum(labels[rows], TINY)) + told[group] - of_given[given], axis=1)
+    np.add.at(joint, group, labels[rows])
+    contradict = np.bincount(of_kind)[group] > 1
+    evidence[rows] = np.where(contradict[:, None], joint[group] / np.bincount(group)[group, None], evidence[rows])
+    shift, judged = _logit(labels[rows, given]) - _logit(found.labels[rows, given]), [each.copy() for each in right]
+    for each in judged:
+        each[rows] = expit(_logit(each[rows]) + shift)
+        highest = np.zeros(len(kinds))
+        np.maximum.at(highest, kind, each[rows])
+        each[rows] /= np.maximum(1.0, np.bincount(of_kind, highest))[group]  # one label at most is right
     return judged, replace(found, evidence=evidence, labels=labels)
 
 

@@ -160,7 +160,7 @@ class LabelAudit:
     def label_probabilities(self) -> FloatMatrix | None:
         found = self._probabilities
         if found is not None and self._columns is not None:
-            codes = self._columns.codes
+            codes = (self._audited or self)._columns.codes  # type: ignore[union-attr]
             found = self._columns.put_back(found, np.bincount(codes) / len(codes))
         return None if found is None else self._spread(found)
 
@@ -335,7 +335,8 @@ class LabelAudit:
         if self._review is None:
             raise ValueError("precision rests on answers: call review_sample, judge the rows, and call reviewed first.")
         listed = np.zeros(len(self), dtype=bool)
-        listed[self.suspects(**selection) if rows is None else np.asarray(rows)] = True
+        chosen = self.suspects(**selection) if rows is None else np.asarray(rows)
+        listed[chosen if chosen.size else []] = True
         return self._review.precision(listed[self._rows])
 
     def check(self, X_new: Any, y_new: Any) -> LabelAudit:
@@ -482,7 +483,8 @@ class LabelAudit:
 
     def _need_data(self, what: str) -> None:
         if self._audited is not None or not hasattr(self._estimator, "training_set_"):
-            raise ValueError(f"{what} is for audited rows and needs the data: not for checked rows or a loaded audit.")
+            problem = f"{what} is for audited rows and needs the data: not for checked rows or a loaded audit"
+            raise ValueError(f"{problem}. Audit all rows again; why(i), nearest(i) and to_frame() work here too.")
 
     def report(
         self,
