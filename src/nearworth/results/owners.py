@@ -88,14 +88,9 @@ class OwnerValues(dict[Any, OwnerValue]):
     """
 
     def __init__(
-        self,
-        rows: Mapping[Any, OwnerValue],
-        backend: str | None = None,
-        *,
-        how: str = "sum over rows, each a player",
-        origin: Origin | None = None,
-        composite: Callable[[], OwnerValues] | None = None,
-    ) -> None:
+        self, rows: Mapping[Any, OwnerValue], backend: str | None = None, *, how: str = "sum over rows, each a player",
+        origin: Origin | None = None, composite: Callable[[], OwnerValues] | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(rows)
         self._backend, self.how, self.origin, self._composite = backend, how, origin or Origin(), composite
 
