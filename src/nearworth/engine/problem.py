@@ -122,13 +122,9 @@ class Problem:
     def some(self, queries: IntVector) -> Problem:
         """The same training points against these validation points only."""
         return replace(
-            self,
-            queries=self.queries[queries],
-            query_labels=self.query_labels[queries],
-            weights=self.weights[queries],
-            rows=queries if self.leave_one_out else None,
-            groups=None if self.groups is None else self.groups.some(queries),
-        )
+            self, queries=self.queries[queries], query_labels=self.query_labels[queries], weights=self.weights[queries],
+            rows=queries if self.leave_one_out else None, groups=self.groups and self.groups.some(queries),
+        )  # fmt: skip
 
     def interruptible(self, batch: int) -> int:
         """How many queries of a batch get exact keys before a run looks whether it should stop."""
