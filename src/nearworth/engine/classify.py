@@ -21,12 +21,12 @@ import numpy.typing as npt
 
 from nearworth._common import native
 from nearworth._common.memory import Memory
-from nearworth._common.types import FloatVector
+from nearworth._common.types import FloatVector, IntMatrix32
 from nearworth.engine.problem import Problem
 from nearworth.engine.run import Request
 from nearworth.games.classification import ClassificationGame
 from nearworth.neighbors.keys import Keys
-from nearworth.neighbors.quantised import IntMatrix32, QuantisedKeys, quantise_exact
+from nearworth.neighbors.quantised import QuantisedKeys, quantise_exact
 from nearworth.results.sums import Leaf
 
 MOST_AMBIGUOUS = 0.1  # share of ambiguous points beyond which products in double precision are cheaper

@@ -16,10 +16,10 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._common.types import FloatMatrix, FloatVector, IntVector
+from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix32, IntVector, IntVector32
 from nearworth.engine.checkpoint import PROGRESS
 from nearworth.engine.problem import Problem
-from nearworth.neighbors.quantised import IntMatrix32, IntVector32, QuantisedKeys
+from nearworth.neighbors.quantised import QuantisedKeys
 from nearworth.neighbors.searchers import MISSING, Neighbours
 from nearworth.results.sums import CHUNK, Leaf, Partial
 
