@@ -15,11 +15,11 @@ from nearworth._common.types import Aggregate, FloatVector, Semivalue, Task, Tie
 from nearworth._common.warnings import warn_user
 from nearworth.engine.owner_rules import owner_rule
 from nearworth.engine.plan import Method, Plan, check_search_parameters, choose_method, make_plan
-from nearworth.engine.problem import make_training_set
+from nearworth.engine.problem import Problem, make_training_set
 from nearworth.engine.rules import OwnedRule
 from nearworth.engine.value import CHECKPOINT_INTERVAL, Options, partial_sums, value
 from nearworth.games.truncation import Tail
-from nearworth.inputs.parameters import check_parameters, did_you_mean, whole_number
+from nearworth.inputs.parameters import PARAMETERS, did_you_mean, whole_number
 from nearworth.inputs.targets import check_owners
 from nearworth.neighbors.distances import count_copied
 from nearworth.results.owners import OwnerValues, of_totals
@@ -154,20 +154,11 @@ class KNNShapley:
         return self
 
     def value(
-        self,
-        X_val: Any = None,
-        y_val: Any = None,
-        sample_weight: Any = None,
-        *,
-        groups: Any = None,
-        owned: Any = None,
-        contributions: Any = None,
-        checkpoint: Any = None,
-        checkpoint_interval: float = CHECKPOINT_INTERVAL,
-        executor: Any = None,
-        scratch: Any = None,
-        continue_from: Any = None,
-    ) -> Valuation:
+        self, X_val: Any = None, y_val: Any = None, sample_weight: Any = None, *,
+        groups: Any = None, owned: Any = None, contributions: Any = None,
+        checkpoint: Any = None, checkpoint_interval: float = CHECKPOINT_INTERVAL,
+        executor: Any = None, scratch: Any = None, continue_from: Any = None,
+    ) -> Valuation:  # fmt: skip
         """Value every training point on a validation set, or on each other when none is given.
 
         Parameters
@@ -209,8 +200,7 @@ class KNNShapley:
             raise ValueError("privacy needs all validation rows at once: X_val and y_val, no groups, no continue_from.")
         if owned is not None:
             problem = replace(problem, rule=OwnedRule.of(owned, problem))
-        if groups is None and not problem.leave_one_out:
-            self._warn_of_leaks(problem.queries)
+        self._warn_of_leaks(problem)
         options = Options(
             contributions=contributions, checkpoint=checkpoint, checkpoint_interval=checkpoint_interval,
             continue_from=continue_from, executor=executor, scratch=scratch,
@@ -218,16 +208,9 @@ class KNNShapley:
         return value(problem, options)
 
     def value_owners(
-        self,
-        owner_of_row: Any,
-        X_val: Any = None,
-        y_val: Any = None,
-        sample_weight: Any = None,
-        *,
-        groups: Any = None,
-        n_orders: int | None = None,
-        **options: Any,
-    ) -> OwnerValues:
+        self, owner_of_row: Any, X_val: Any = None, y_val: Any = None, sample_weight: Any = None, *,
+        groups: Any = None, n_orders: int | None = None, **options: Any,
+    ) -> OwnerValues:  # fmt: skip
         """Value the owners of the training rows as players: each brings all of its rows or none of them.
 
         Unlike sums of row values (`Valuation.sum_by`), these gain next to nothing by copies of one's rows. `aggregate`,
@@ -247,16 +230,15 @@ class KNNShapley:
             As in `value`.
         """
         parameters = self._fitted_parameters()
-        unknown = options.keys() - {"checkpoint", "checkpoint_interval", "executor", "scratch"}
-        if unknown:
+        if unknown := options.keys() - {"checkpoint", "checkpoint_interval", "executor", "scratch"}:
             raise TypeError(f"value_owners takes no {min(unknown)}.")
         labels, codes = check_owners(owner_of_row, self.training_set_.n_rows, "owner_of_row")
         rule = owner_rule(codes, len(labels), parameters, n_orders)
         parameters["max_error"] = None
         parameters["standard_errors"] = bool(parameters["standard_errors"] or not rule.is_exact)
         problem = self.training_set_.problem(X_val, y_val, sample_weight, parameters, groups)
-        if groups is None and not problem.leave_one_out and self.semivalue != "composite":
-            self._warn_of_leaks(problem.queries)
+        if self.semivalue != "composite":
+            self._warn_of_leaks(problem)
         made = value(replace(problem, rule=rule), Options(**options))
         again = replace(self, semivalue="composite")
         again.training_set_ = self.training_set_
@@ -265,10 +247,10 @@ class KNNShapley:
         about["composite"] = composite if self.semivalue == "shapley" and rule.is_exact else None
         return of_totals(labels, codes, np.stack([made.values] * 3), made.standard_errors, made.backend, **about)
 
-    def _warn_of_leaks(self, queries: Any) -> None:
-        points = self.training_set_.features and self.training_set_.features.data
+    def _warn_of_leaks(self, problem: Problem) -> None:
+        points, queries = self.training_set_.features and self.training_set_.features.data, problem.queries
         in_memory = type(points) is type(queries) is np.ndarray and self.max_memory is None
-        if not in_memory or self.metric == "precomputed":
+        if not in_memory or self.metric == "precomputed" or problem.leave_one_out or problem.groups is not None:
             return
         if (n := count_copied(points, queries)) > max(FEW_LEAKS, LEAKED_SHARE * len(queries)):
             warn_user(
@@ -335,7 +317,8 @@ class KNNShapley:
 
     def _checked_parameters(self) -> dict[str, Any]:
         parameters = self.get_params()
-        check_parameters(parameters)
+        for name, check in PARAMETERS.items():
+            check(name, parameters[name])
         check_search_parameters(parameters)
         return parameters
 

@@ -230,11 +230,10 @@ def _of_file(path: str | os.PathLike[str], name: str) -> Iterator[tuple[str, str
     size, place = len(columns), columns.index(number)
     try:
         with (gzip.open if where.endswith(".gz") else open)(path, "rt", encoding="utf-8-sig") as file:
-            for line_number, line in enumerate(file, start=1):
+            for n, line in enumerate(file, start=1):
                 words = line.split()
                 if words and len(words) != size:
-                    wanted = f"{len(words)} columns instead of {size}: {layout}"
-                    raise ValueError(f"{where}, line {line_number}: has {wanted}.")
+                    raise ValueError(f"{where}, line {n}: has {len(words)} columns instead of {size}: {layout}.")
                 if words:
                     yield words[0], words[2], words[place]
     except UnicodeDecodeError as error:

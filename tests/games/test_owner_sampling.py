@@ -9,8 +9,7 @@ import pytest
 
 from definition import utility_function
 from nearworth.games.coefficients import Presence
-from nearworth.games.owner_game import Nodes, SmallCoalitions, owner_values
-from nearworth.games.owner_sampling import _add_small, _add_votes, sampled_values
+from nearworth.games.owner_game import Nodes, SmallCoalitions, _add_small, _add_votes, owner_values, sampled_values
 
 
 @pytest.mark.parametrize("utility", ["soft", "original"])

@@ -141,8 +141,7 @@ def library() -> Any:
 
 
 def _path(name: str) -> Path:
-    folder = os.environ.get("NEARWORTH_NATIVE_FOLDER") or Path(__file__).parent
-    return Path(folder, f"libnearworth-{name}.{SUFFIX}")
+    return Path(os.environ.get("NEARWORTH_NATIVE_FOLDER") or Path(__file__).parent, f"libnearworth-{name}.{SUFFIX}")
 
 
 def _open(name: str) -> Any:

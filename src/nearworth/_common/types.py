@@ -14,6 +14,8 @@ BoolMatrix: TypeAlias = npt.NDArray[np.bool_]
 IntMatrix: TypeAlias = npt.NDArray[np.intp]
 FloatVector: TypeAlias = npt.NDArray[np.float64]
 IntVector: TypeAlias = npt.NDArray[np.intp]
+IntMatrix32: TypeAlias = npt.NDArray[np.int32]
+IntVector32: TypeAlias = npt.NDArray[np.int32]
 
 Task: TypeAlias = Literal["classification", "regression"]
 Utility: TypeAlias = Literal["soft", "original"]

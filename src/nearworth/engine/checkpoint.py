@@ -78,8 +78,7 @@ def _load(folder: Path, beginning: Partial) -> Partial:
         raise ValueError(f"checkpoint: {error} Delete it to begin anew.") from error
     if different := partial.origin.differences(beginning.origin, RUN):
         problem = f"belongs to another run; it differs in {'; '.join(different)} (there and here)"
-        advice = "Use another folder, or delete this one to begin anew."
-        raise ValueError(f"checkpoint {str(folder)!r} {problem}. {advice}")
+        raise ValueError(f"checkpoint {str(folder)!r} {problem}. Use another folder, or delete this one to begin anew.")
     return partial
 
 

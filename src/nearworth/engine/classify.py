@@ -21,12 +21,12 @@ import numpy.typing as npt
 
 from nearworth._common import native
 from nearworth._common.memory import Memory
-from nearworth._common.types import FloatMatrix, FloatVector
+from nearworth._common.types import FloatVector, IntMatrix32
 from nearworth.engine.problem import Problem
 from nearworth.engine.run import Request
 from nearworth.games.classification import ClassificationGame
 from nearworth.neighbors.keys import Keys
-from nearworth.neighbors.quantised import IntMatrix32, QuantisedKeys, quantise_exact
+from nearworth.neighbors.quantised import QuantisedKeys, quantise_exact
 from nearworth.results.sums import Leaf
 
 MOST_AMBIGUOUS = 0.1  # share of ambiguous points beyond which products in double precision are cheaper
@@ -94,9 +94,8 @@ class ClassificationEvaluator:
         if products is not None:
             queries = np.ascontiguousarray(problem.queries[start:stop], dtype=np.float64)
             block = products(queries, classes.order, classes.positions, self._qkeys, single=self._single)
-            unusable = np.flatnonzero(~block.usable)
-            if not len(unusable) or unusable[0] > 0:
-                return block.some(0, int(unusable[0]) if len(unusable) else len(queries))
+            if n_usable := int(np.argmin(np.append(block.usable, False))):
+                return block.some(0, n_usable)
             stop = start + int(np.argmax(np.append(block.usable, True)))
         keys = problem.keys(problem.queries[start : min(stop, start + problem.interruptible(self._batch))])
         return quantise_exact(keys, classes.order, self._qkeys)
@@ -109,12 +108,15 @@ class ClassificationEvaluator:
         labels = np.ascontiguousarray(problem.query_labels[start : start + n_queries], dtype=np.int32)
         errors = np.zeros(n_queries)
         worth, loss, cumulative, largest_loss = self._sequences(excluded.shape[1])
+        # What the utility adds to the value of a match and of another point, for each query.
+        left_out = problem.labels[classes.order[excluded]] == labels[:, None]
+        added = problem.game_without(excluded.shape[1]).added(self._counts[labels] - left_out.sum(axis=1))
+        constants = np.stack(np.broadcast_arrays(*added, errors)[:2], axis=1)
         taken = native.call(
-            "classify_block", block.qkeys, block.tolerance, labels, excluded,
-            self._constants(labels, excluded), np.ascontiguousarray(weights, dtype=np.float64),
-            classes.starts, classes.order, classes.positions, worth, loss, cumulative,
-            self._max_error or 0.0, largest_loss, problem.ties == "index", self._n_cells, *block.source,
-            total, errors, self._scratch,
+            "classify_block", block.qkeys, block.tolerance, labels, excluded, constants,
+            np.ascontiguousarray(weights, dtype=np.float64), classes.starts, classes.order, classes.positions,
+            worth, loss, cumulative, self._max_error or 0.0, largest_loss, problem.ties == "index", self._n_cells,
+            *block.source, total, errors, self._scratch,
         )  # fmt: skip
         if self._max_error is not None:
             return errors
@@ -122,13 +124,6 @@ class ClassificationEvaluator:
         if taken > MOST_AMBIGUOUS * n_queries * problem.n_train:
             self._single = False  # this changes no bit of exact values; certified ones depend on keys and cells
         return None
-
-    def _constants(self, labels: npt.NDArray[np.int32], excluded: IntMatrix32) -> FloatMatrix:
-        """What the utility adds to the value of a match and of another point, for each query."""
-        left_out = self._problem.labels[self._classes.order[excluded]] == labels[:, None]
-        n_matches = self._counts[labels] - left_out.sum(axis=1)
-        added = self._problem.game_without(excluded.shape[1]).added(n_matches)
-        return np.stack(np.broadcast_arrays(*added, np.zeros(len(labels)))[:2], axis=1)
 
     def _add_each(self, sums: Leaf, block: QuantisedKeys, start: int, excluded: IntMatrix32, request: Request) -> None:
         """Query by query, where sums alone are not enough."""
@@ -150,12 +145,8 @@ class ClassificationEvaluator:
 def _sequences(game: ClassificationGame) -> tuple[FloatVector, FloatVector, FloatVector, int]:
     """Worth, loss and the sums of worth by rank, as the kernel counts ranks: from 1, 0 is "before the first"."""
     worth, loss = game.weights.worth, game.weights.loss
-    return (
-        np.concatenate([worth[:1], worth, [0.0]]),  # one more is read, not used
-        np.concatenate([[0.0], loss]),
-        np.concatenate([[0.0], np.cumsum(worth)]),
-        int(loss.argmax()),
-    )
+    read = np.r_[worth[:1], worth, 0.0]  # the last one is not used
+    return read, np.r_[0.0, loss], np.r_[0.0, np.cumsum(worth)], int(loss.argmax())
 
 
 def n_cells(n_train: int) -> int:

@@ -62,14 +62,11 @@ class Job:
         place = Path(folder).absolute() / f"nearworth-{hashed}"
         place.mkdir(parents=True, exist_ok=True)
         return cls(
-            key=fingerprint(hashed, describe(parameters), problem.leave_one_out),
+            key=fingerprint(hashed, describe(parameters), problem.leave_one_out), fingerprint=hashed,
             points=None if points is None else _store_points(points, place),
             labels=_store(training.labels, place / "labels.npy"),
-            fingerprint=hashed,
-            parameters=parameters,
-            method=method,
-            leave_one_out=problem.leave_one_out,
-        )
+            parameters=parameters, method=method, leave_one_out=problem.leave_one_out,
+        )  # fmt: skip
 
     def prepare(self) -> Problem:
         """The problem without validation points, from the files; with them if they are the training points."""
@@ -90,8 +87,7 @@ def run_on(
     waiting: dict[Future[Partial], Span] = {}
     with ExitStack() as stack:
         if scratch is None:
-            temporary = tempfile.TemporaryDirectory(prefix="nearworth-", ignore_cleanup_errors=True)
-            scratch = stack.enter_context(temporary)
+            scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="nearworth-", ignore_cleanup_errors=True))
         job = Job.of(problem, method, scratch)
         shards = cut(problem, span, workers)
         stack.callback(lambda: [future.cancel() for future in waiting])

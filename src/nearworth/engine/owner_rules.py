@@ -1,8 +1,7 @@
 """Owners of rows as players (games/owner_game.py).
 
 Keys come as in classify.py, with training points in the order of their owners; then one compiled call finds the nearest
-rows of each owner and values a block of queries (native/owners.c). Very many owners are valued by random orders of them
-(games/owner_sampling.py).
+rows of each owner and values a block of queries (native/owners.c). Very many owners are valued by random orders.
 """
 
 from __future__ import annotations
@@ -22,8 +21,7 @@ from nearworth.engine.problem import Problem
 from nearworth.engine.rules import Rule, by_rank, check_rule, query_generator
 from nearworth.engine.run import Evaluator, Request
 from nearworth.games.coefficients import Presence
-from nearworth.games.owner_game import QUADRATURE_ERROR, Nodes, SmallCoalitions, owner_values
-from nearworth.games.owner_sampling import sampled_values
+from nearworth.games.owner_game import QUADRATURE_ERROR, Nodes, SmallCoalitions, owner_values, sampled_values
 from nearworth.inputs.features import fingerprint
 from nearworth.inputs.parameters import as_generator, whole_number
 from nearworth.neighbors.quantised import QuantisedKeys
@@ -142,13 +140,11 @@ def _added_by_small(problem: Problem, rule: OwnerRule) -> Callable[[int, IntVect
     by_label = np.bincount(problem.labels * shape[1] + rule.codes, minlength=shape[0] * shape[1]).reshape(shape)
     n_rows = by_label.sum(axis=0)
 
-    def count(rows: IntVector) -> IntVector:
-        return np.bincount(rule.codes[rows], minlength=rule.n_values)
-
     def added(query: int, excluded: IntVector) -> FloatVector:
         label = int(problem.query_labels[query])
         alike = excluded[problem.labels[excluded] == label]
-        return small(n_rows - count(excluded), by_label[label] - count(alike))
+        gone, of_label = (np.bincount(rule.codes[rows], minlength=rule.n_values) for rows in (excluded, alike))
+        return small(n_rows - gone, by_label[label] - of_label)
 
     return added
 
@@ -156,12 +152,10 @@ def _added_by_small(problem: Problem, rule: OwnerRule) -> Callable[[int, IntVect
 class OwnersEvaluator(ClassificationEvaluator):
     """Values of owners; see Evaluator in run.py. One per thread."""
 
-    def __init__(
-        self, problem: Problem, shared: SharedTraining, rule: OwnerRule, binomial: Any, **options: Any
-    ) -> None:
+    def __init__(self, problem: Problem, shared: SharedTraining, rule: OwnerRule, chances: Any, **options: Any) -> None:
         super().__init__(problem, shared, **options)
         self._classes, self._probing = ClassOrder(rule.codes), False
-        self._rule, self._binomial = rule, binomial
+        self._rule, self._binomial = rule, chances  # P(j of m owners are present)
         self._owner_of, self._class_of = rule.codes.astype(np.int32), problem.labels.astype(np.int32)
         self._near, self._exact = np.empty(problem.n_train, dtype=np.int32), np.empty(problem.n_train)
         self._space = np.empty(native.call("owners_space", rule.n_counted, rule.n_values, len(rule.nodes.t)))

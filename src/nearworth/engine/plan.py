@@ -126,9 +126,7 @@ def check_search_parameters(parameters: Mapping[str, Any]) -> None:
         raise ValueError(f"{found} needs task='classification': regression ranks all neighbours. Leave it out.")
 
 
-def choose_method(
-    training: TrainingSet, parameters: Mapping[str, Any], n_val: int, n_train: int | None = None
-) -> Method:
+def choose_method(training: TrainingSet, parameters: Mapping[str, Any], n_val: int, n_train: int | None) -> Method:
     """The cheapest method that gives what is asked for."""
     if parameters["radius"] is not None:
         rule, privacy = RadiusRule(float(parameters["radius"])), parameters["privacy"]

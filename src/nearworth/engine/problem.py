@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -18,6 +17,7 @@ from nearworth.games.classification import ClassificationGame
 from nearworth.games.regression import RegressionGame
 from nearworth.inputs.features import Features, check_features, check_same_features, fingerprint
 from nearworth.inputs.parameters import parse_bytes
+from nearworth.inputs.sources import open_pair
 from nearworth.inputs.targets import Classes, check_classes, check_targets, check_weights
 from nearworth.neighbors.distances import first_duplicates, first_equal
 from nearworth.neighbors.keys import Keys, make_keys
@@ -122,13 +122,9 @@ class Problem:
     def some(self, queries: IntVector) -> Problem:
         """The same training points against these validation points only."""
         return replace(
-            self,
-            queries=self.queries[queries],
-            query_labels=self.query_labels[queries],
-            weights=self.weights[queries],
-            rows=queries if self.leave_one_out else None,
-            groups=None if self.groups is None else self.groups.some(queries),
-        )
+            self, queries=self.queries[queries], query_labels=self.query_labels[queries], weights=self.weights[queries],
+            rows=queries if self.leave_one_out else None, groups=self.groups and self.groups.some(queries),
+        )  # fmt: skip
 
     def interruptible(self, batch: int) -> int:
         """How many queries of a batch get exact keys before a run looks whether it should stop."""
@@ -198,7 +194,7 @@ class TrainingSet:
                 raise ValueError("value() without X_val needs at least 2 training points. Give X_val and y_val.")
             queries, labels = self.features, self.labels
         else:
-            X_val, y_val = _opened(X_val, y_val, ("X_val", "y_val"), parameters)
+            X_val, y_val = open_pair(X_val, y_val, ("X_val", "y_val"), budget(parameters))
             queries = self._check_queries(X_val)
             labels = self._check_query_labels(y_val, queries.data.shape[0])
         weights = check_weights(sample_weight, len(labels))
@@ -273,7 +269,7 @@ class TrainingSet:
 def make_training_set(X: Any, y: Any, parameters: Mapping[str, Any]) -> TrainingSet:
     """Check the training set and build its geometry."""
     task, metric = parameters["task"], parameters["metric"]
-    X, y = _opened(X, y, ("X", "y"), parameters)
+    X, y = open_pair(X, y, ("X", "y"), budget(parameters))
     features = None if metric == PRECOMPUTED and X is None else _check_points(X, "X", metric)
     n_rows = None if features is None else features.data.shape[0]
     classes = None if task == "regression" else check_classes(y, "y", n_rows)
@@ -284,15 +280,6 @@ def make_training_set(X: Any, y: Any, parameters: Mapping[str, Any]) -> Training
     geometry = {name: parameters[name] for name in GEOMETRY}
     hashed = fingerprint(data, labels, names)
     return TrainingSet(**geometry, features=features, labels=labels, classes=classes, fingerprint=hashed)
-
-
-def _opened(X: Any, y: Any, names: tuple[str, str], parameters: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Rows and labels of files, datasets and the like; arrays and lists as they are."""
-    if type(X) in (np.ndarray, list) and not isinstance(y, str | os.PathLike):
-        return X, y
-    from nearworth.inputs.sources import open_pair
-
-    return open_pair(X, y, names, budget(parameters))
 
 
 def _check_points(X: Any, name: str, metric: Any) -> Features:

@@ -46,8 +46,6 @@ class RegressionEvaluator:
         """Queries whose keys are made together, and are gone before the next are made."""
         problem, weights = self._problem, self._weights
         keys = np.ascontiguousarray(problem.keys(problem.queries[a:b]))
-        if not keys.flags.owndata and (problem.leave_one_out or problem.groups is not None):
-            keys = keys.copy()  # the user's own distances are not written to
         for start, stop, excluded in problem.runs(a, b):
             run = keys[start - a : stop - a]
             np.put_along_axis(run, excluded, np.nan, axis=1)

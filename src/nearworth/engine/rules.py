@@ -19,7 +19,7 @@ import numpy as np
 
 from nearworth._common import native
 from nearworth._common.memory import Memory
-from nearworth._common.types import BoolVector, FloatMatrix, FloatVector, IntVector
+from nearworth._common.types import BoolVector, FloatMatrix, FloatVector, IntVector, IntVector32
 from nearworth.engine.classify import SharedTraining
 from nearworth.engine.problem import Problem
 from nearworth.engine.run import Evaluator, Request
@@ -28,7 +28,7 @@ from nearworth.games.owner_game import OwnedGame
 from nearworth.games.ties import TieBlocks
 from nearworth.inputs.features import fingerprint
 from nearworth.neighbors.keys import EuclideanKeys
-from nearworth.neighbors.quantised import MARGIN, TOP, IntVector32, Products, QuantisedKeys
+from nearworth.neighbors.quantised import MARGIN, TOP, Products, QuantisedKeys
 from nearworth.neighbors.searchers import Neighbours
 from nearworth.results.sums import Leaf
 

@@ -16,10 +16,10 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._common.types import FloatMatrix, FloatVector, IntVector
+from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix32, IntVector, IntVector32
 from nearworth.engine.checkpoint import PROGRESS
 from nearworth.engine.problem import Problem
-from nearworth.neighbors.quantised import IntMatrix32, IntVector32, QuantisedKeys
+from nearworth.neighbors.quantised import QuantisedKeys
 from nearworth.neighbors.searchers import MISSING, Neighbours
 from nearworth.results.sums import CHUNK, Leaf, Partial
 
@@ -186,12 +186,10 @@ def run_steps(
 
 
 @contextmanager
-def _threaded(
-    work: Callable[[Iterable[int]], Iterator[Any]], leaves: Sequence[int], count: int
-) -> Iterator[Iterator[Any]]:
-    """What threads send while they take leaves from a queue. They end on exit: none survives to be forked or shared."""
+def _threaded(work: Callable[[Iterable[int]], Iterator[Any]], leaves: Sequence[int], n: int) -> Iterator[Iterator[Any]]:
+    """What n threads send, which take leaves from a queue. They end on exit: none survives to be forked or shared."""
     left: queue.SimpleQueue[int | None] = queue.SimpleQueue()
-    for number in (*leaves, *[None] * count):
+    for number in (*leaves, *[None] * n):
         left.put(number)
     sent: queue.Queue[Any] = queue.Queue(maxsize=8)
     stop = threading.Event()
@@ -207,7 +205,7 @@ def _threaded(
             sent.put(error)
 
     def messages() -> Iterator[Any]:
-        at_work = count
+        at_work = n
         while at_work:
             message = sent.get()
             if isinstance(message, BaseException):
@@ -216,7 +214,7 @@ def _threaded(
             if message is not None:
                 yield message
 
-    threads = [threading.Thread(target=worker, daemon=True) for _ in range(count)]
+    threads = [threading.Thread(target=worker, daemon=True) for _ in range(n)]
     try:
         for thread in threads:
             thread.start()

@@ -79,8 +79,7 @@ class ExactSource:
     def __init__(self, problem: Problem, k: int, plan: Plan | None = None) -> None:
         self._problem, self._k = problem, k
         batch = plan.batch if plan is not None and problem.keys.streamed else None
-        single = plan is None or plan.single
-        self._search = ExactSearch(problem.keys, problem.n_train, single=single, batch=batch)
+        self._search = ExactSearch(problem.keys, problem.n_train, single=plan is None or plan.single, batch=batch)
 
     def __call__(self, start: int, stop: int) -> Neighbours:
         return known_ranks(self._problem, self._k, self.nearest(np.arange(start, stop)), by_index=True)

@@ -124,7 +124,6 @@ class _ValuationRun:
         self.validation = SELF if problem.leave_one_out else fingerprint(*data)
 
     def _use(self, method: Method) -> None:
-        """Plan the run by this method."""
         problem, rows, self.method = self.problem, self.options.contributions, method
         if self.nearest is not None and method.searcher is None:
             self.method = Method(reason="the nearest are listed in the same pass")
@@ -157,12 +156,10 @@ class _ValuationRun:
     def valuation(self) -> Valuation:
         problem, training = self.problem, self.problem.training
         request = Request(
-            spread=self.spread,
-            chosen=self.chosen,
+            spread=self.spread, chosen=self.chosen, nearest=self.nearest,
             contributions=None if self.chosen is None else np.empty((problem.n_val, self.chosen.size)),
             excess=None if self.source is None else np.zeros((2, problem.n_val)),
-            nearest=self.nearest,
-        )
+        )  # fmt: skip
         summed, resumed = self.sum_up(request)
         moments, search_report = summed.finish(), None if self.source is None else self.source.report()
         if search_report is not None:

@@ -4,8 +4,8 @@
     ties.py            sums over blocks of tied ranks
     classification.py  the closed form for matches                 (uses coefficients, ties)
     regression.py      the closed form for squared errors          (uses the linear form of classification)
-    owner_game.py      classification whose players are owners of rows, or rows given owned ones   (uses coefficients)
-    owner_sampling.py  very many owners, by random orders of them
+    owner_game.py      classification whose players are owners of rows (very many by random orders of them), or rows
+                       given owned ones                        (uses coefficients)
     truncation.py      classification from the k nearest ranks: sharp intervals, and how many ranks certify an error
 
 Only numpy, no geometry, no files. All of it is tested against the definition in `nearworth.testing`. The engine runs

@@ -13,12 +13,14 @@ Only the K nearest rows of each owner matter. Tied rows come at random times x i
 Bin(b, x) come before a row at time x, and Gauss nodes integrate over x. All terms of the laws are positive; nothing
 cancels. Coalitions with fewer than K rows in all score otherwise in the soft utility: `SmallCoalitions`.
 
-`native/owners.c` does the same as `owner_values` for rows of equal standing together. The other game, of candidate rows
-given rows that one already has, is `OwnedGame`.
+`native/owners.c` does the same as `owner_values` for rows of equal standing together. Very many owners arrive in random
+orders instead: the mean over all orders of what each adds to those before it is the Shapley value (`sampled_values`).
+The other game, of candidate rows given rows that one already has, is `OwnedGame`.
 """
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
@@ -33,6 +35,7 @@ from nearworth.games.coefficients import Presence, rank_weights, size_distributi
 
 QUADRATURE_ERROR = 1e-13
 FEW_LAWS, FEW_TABLES = 256, 4  # kept for later queries
+FIRST_ROWS = 64  # of a random order, looked at together; then twice as many each time
 Law = TypeVar("Law")
 
 
@@ -96,20 +99,18 @@ def all_but_one(law: Law, factors: Sequence[Any], multiply: Callable[[Law, Any],
     yield from all_but_one(reduce(multiply, left, law), right, multiply)
 
 
-def owner_values(
-    owners: IntVector, gains: FloatVector, first: BoolVector, n_neighbors: int, nodes: Nodes
-) -> FloatVector:
+def owner_values(owners: IntVector, gains: FloatVector, first: BoolVector, k: int, nodes: Nodes) -> FloatVector:
     """Values of the game (1/K) * (sum of gains over the K nearest); rows by rank, `first` begins blocks of ties."""
     values, nearer = np.zeros(nodes.n_owners), np.zeros(nodes.n_owners, dtype=np.intp)
     for block in np.split(np.arange(len(owners)), np.flatnonzero(first)[1:]):
         tied = np.bincount(owners[block], minlength=nodes.n_owners)
-        gained = np.bincount(owners[block], weights=gains[block], minlength=nodes.n_owners) / n_neighbors
+        gained = np.bincount(owners[block], weights=gains[block], minlength=nodes.n_owners) / k
         times = _gauss(Presence(), (len(block) + 1) // 2)
-        for owner in np.flatnonzero((gained != 0.0) & (nearer < n_neighbors)):
+        for owner in np.flatnonzero((gained != 0.0) & (nearer < k)):
             for x, weight in zip(*times, strict=True):
-                values += gained[owner] * weight * _shares(int(owner), nearer, tied, x, n_neighbors, nodes)
+                values += gained[owner] * weight * _shares(int(owner), nearer, tied, x, k, nodes)
         nearer += tied
-        if (nearer >= n_neighbors).all():
+        if (nearer >= k).all():
             break
     return values
 
@@ -185,6 +186,56 @@ class SmallCoalitions:
             more = score[n_rows:, n_matches:]
             added.append((law[: more.shape[0], : more.shape[1]] * more).sum() - (law * score).sum())
         return np.array(added)
+
+
+def sampled_values(
+    owners: IntVector, gains: FloatVector, first: BoolVector, *, n_owners: int, n_neighbors: int,
+    n_classes: int | None, n_orders: int, rng: np.random.Generator,
+) -> FloatVector:  # fmt: skip
+    """Unbiased values from random orders: rows by rank, `first` begins blocks of ties; `n_classes` if soft, or None."""
+    values, blocks, tied = np.zeros(n_owners), np.cumsum(first), not first.all()
+    n_rows, n_matches = np.bincount(owners, minlength=n_owners), np.bincount(owners, gains, n_owners).astype(float)
+    for _ in range(n_orders):
+        arrivals = rng.random(n_owners)
+        ranked = np.lexsort((rng.random(len(owners)), blocks)) if tied else slice(None)
+        _add_votes(values, owners[ranked], gains[ranked] / n_neighbors, arrivals, n_neighbors)
+        if n_classes is not None:
+            _add_small(values, n_rows, n_matches, arrivals, n_neighbors, n_classes)
+    return values / n_orders
+
+
+def _add_votes(values: FloatVector, owners: IntVector, votes: FloatVector, arrivals: FloatVector, k: int) -> None:
+    """A row votes from the arrival of its owner until K nearer rows have arrived; the owner of the K-th loses it."""
+    times, start, size = arrivals[owners], 0, max(FIRST_ROWS, 2 * k)
+    earliest: list[tuple[float, int]] = []  # arrivals and owners of the K rows so far that come first
+    while start < len(owners):
+        part = times[start : start + size]
+        some = np.arange(len(part)) if len(earliest) < k else np.flatnonzero(part < earliest[-1][0])
+        for row in (start + some).tolist():
+            time, owner = float(times[row]), int(owners[row])
+            if len(earliest) == k:
+                if time >= earliest[-1][0]:
+                    continue
+                values[earliest.pop()[1]] -= votes[row]
+            values[owner] += votes[row]
+            insort(earliest, (time, owner))
+        start, size = start + size, 2 * size
+
+
+def _add_small(
+    values: FloatVector, n_rows: IntVector, n_matches: FloatVector, arrivals: FloatVector, k: int, n_classes: int
+) -> None:
+    """What the soft utility adds while fewer than K rows are there: these divide by their number, none is a guess."""
+    there = np.flatnonzero(n_rows)
+    earliest = there[np.argpartition(arrivals[there], min(k, len(there)) - 1)[:k]]
+    rows, matches, before = 0, 0.0, 1.0 / n_classes
+    for owner in earliest[np.argsort(arrivals[earliest])].tolist():
+        rows, matches = rows + int(n_rows[owner]), matches + float(n_matches[owner])
+        after = matches * (1.0 / rows - 1.0 / k) if rows < k else 0.0
+        values[owner] += after - before
+        before = after
+        if rows >= k:
+            return
 
 
 class OwnedGame:

@@ -7,7 +7,7 @@
     features.py     X in any form -> a numeric matrix with names; its rows in chunks, and its fingerprint
     targets.py      y in any form -> codes of classes, or real targets; weights, row numbers, owners
 
-    fit, value --> check_parameters
+    fit, value --> PARAMETERS
                --> open_pair (sources) --> map_npy, open_npy, reopen_map (file_rows) --> FileRows
                |                       --> read_arrow (arrow) --> spill (file_rows)
                --> check_features --> read_table (arrow) --> Features

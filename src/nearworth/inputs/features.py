@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nearworth._common import native
+from nearworth._common.types import FloatVector
 from nearworth._common.warnings import warn_user
 from nearworth.inputs.file_rows import PIECE, FileRows
 
@@ -254,9 +255,7 @@ def hash_blocks(matrix: Any, size: int) -> npt.NDArray[np.uint64]:
     return sums
 
 
-def hash_numbers(
-    numbers: npt.NDArray[np.float64], start: int, keys: npt.NDArray[np.uint64], sums: npt.NDArray[np.uint64]
-) -> None:
+def hash_numbers(numbers: FloatVector, start: int, keys: npt.NDArray[np.uint64], sums: npt.NDArray[np.uint64]) -> None:
     """native/hash.c in numpy, for one number or more."""
     size = keys.shape[1]
     position = start % size

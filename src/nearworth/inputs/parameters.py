@@ -164,8 +164,3 @@ PARAMETERS: dict[str, Check] = {
         lambda v: isinstance(v, bool | None) or callable(v), "True, False, None or a function of (done, total)"
     ),
 }
-
-
-def check_parameters(parameters: Mapping[str, Any]) -> None:
-    for name, check in PARAMETERS.items():
-        check(name, parameters[name])

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nearworth._common import native
-from nearworth._common.types import FloatMatrix, FloatVector, IntVector
+from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix32, IntVector, IntVector32
 from nearworth.inputs.features import hash_blocks, is_sparse
 from nearworth.inputs.file_rows import FileRows
 
@@ -126,7 +126,7 @@ def squared_distances(queries: Any, points: Any) -> FloatMatrix:
     return all_pairs(queries, points)
 
 
-def pairs_with(query: FloatVector, points: Rows, rows: npt.NDArray[np.int32], *, product: bool = False) -> FloatVector:
+def pairs_with(query: FloatVector, points: Rows, rows: IntVector32, *, product: bool = False) -> FloatVector:
     """Squared distances or inner products of one query with the points in these rows."""
     return np.asarray(listed_pairs(query[None], points, rows[None], product=product)[0])
 
@@ -160,9 +160,7 @@ def all_pairs(queries: FloatMatrix, points: Rows, *, product: bool = False) -> F
     return out
 
 
-def listed_pairs(
-    queries: FloatMatrix, points: Rows, lists: npt.NDArray[np.int32], *, product: bool = False
-) -> FloatMatrix:
+def listed_pairs(queries: FloatMatrix, points: Rows, lists: IntMatrix32, *, product: bool = False) -> FloatMatrix:
     """The same of each query with its own list of rows."""
     out = np.empty(lists.shape)
     if native.available() and isinstance(points, np.ndarray):

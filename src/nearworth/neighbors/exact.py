@@ -199,7 +199,6 @@ class IndexSearch(Searcher):
 
 def smallest(keys: FloatVector, rows: npt.NDArray[Any], k: int) -> tuple[IntVector, FloatVector]:
     """The rows of the k smallest keys, smaller rows first among equals, and their keys, in order."""
-    limit = np.partition(keys, k - 1)[k - 1]
-    near = np.flatnonzero(keys <= limit)
+    near = np.flatnonzero(keys <= np.partition(keys, k - 1)[k - 1])
     chosen = near[np.lexsort((rows[near], keys[near]))][:k]
     return rows[chosen].astype(np.intp), keys[chosen]

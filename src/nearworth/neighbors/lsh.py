@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy.random import Generator
 
 from nearworth._common.types import FloatMatrix, FloatVector
 from nearworth.inputs.features import fingerprint
@@ -140,7 +141,7 @@ class LSHSearch(IndexSearch):
         about = {"width": best.parameters["width"], "delta": self.delta, "n_queries": n_queries}
         return replace(best, theory=Theory(distances.near[:, -1], distances.following, n_train, distances.k, **about))
 
-    def _generators(self) -> tuple[np.random.Generator, np.random.Generator]:
+    def _generators(self) -> tuple[Generator, Generator]:
         """One for the sample and one for the hash functions, which so do not depend on it."""
         sampling, hashing = as_generator(self.random_state).integers(2**63, size=2).tolist()
         return np.random.default_rng(sampling), np.random.default_rng(hashing)
@@ -149,9 +150,7 @@ class LSHSearch(IndexSearch):
 class HashTables:
     """Hash functions, and for each table the training points in the order of their folded hashes."""
 
-    def __init__(
-        self, points: npt.NDArray[Any], n_tables: int, n_hashes: int, width: float, rng: np.random.Generator
-    ) -> None:
+    def __init__(self, points: npt.NDArray[Any], n_tables: int, n_hashes: int, width: float, rng: Generator) -> None:
         n_train, n_columns = points.shape
         self._points, self.centre = points, points.mean(axis=0, dtype=np.float64)
         spread = np.abs(np.stack([points.min(axis=0), points.max(axis=0)]) - self.centre).max(axis=0)
@@ -188,8 +187,7 @@ class HashTables:
         pairs = list(zip(self.hashes, codes, strict=True))
         ends = [np.array([hashes.searchsorted(own, side) for hashes, own in pairs]) for side in ("left", "right")]
         for query, first, end, indices, squares in zip(queries, *(side.T for side in ends), *found, strict=True):
-            buckets = [rows[a:b] for rows, a, b in zip(self.rows, first, end, strict=True)]
-            rows = np.unique(np.concatenate(buckets))
+            rows = np.unique(np.concatenate([rows[a:b] for rows, a, b in zip(self.rows, first, end, strict=True)]))
             size = min(k, len(rows))
             if size:
                 indices[:size], squares[:size] = smallest(pairs_with(query, self._points, rows), rows, size)
@@ -256,7 +254,7 @@ class Theory:
 class Distances:
     """Sampled distances: of the K* nearest, of the next one, and of all others, `weights` points per query each."""
 
-    def __init__(self, sample: Sample, rng: np.random.Generator, delta: float) -> None:
+    def __init__(self, sample: Sample, rng: Generator, delta: float) -> None:
         points, distances = sample.truth.data, sample.distances
         others = len(points) - (sample.rows is not None)
         k = min(sample.k - 1, others)

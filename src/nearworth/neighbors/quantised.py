@@ -24,13 +24,11 @@ import numpy.typing as npt
 
 from nearworth._common import native
 from nearworth._common.memory import Memory
-from nearworth._common.types import BoolVector, FloatMatrix, FloatVector
+from nearworth._common.types import BoolVector, FloatMatrix, FloatVector, IntMatrix32, IntVector32
 from nearworth.neighbors.distances import Converted, Rows, pairs_with, squared_distances, streamed
 from nearworth.neighbors.searchers import Neighbours
 
-ExactKeys: TypeAlias = Callable[[npt.NDArray[np.int32]], FloatVector]  # exact keys of the training points in these rows
-IntVector32: TypeAlias = npt.NDArray[np.int32]
-IntMatrix32: TypeAlias = npt.NDArray[np.int32]
+ExactKeys: TypeAlias = Callable[[IntVector32], FloatVector]  # exact keys of the training points in these rows
 # Finite keys quantise to MARGIN .. TOP - MARGIN and a tolerance is at most MARGIN / 2. Infinite keys are clipped to 0
 # and TOP, so they are ambiguous only among themselves.
 TOP, MARGIN = 2**30, 2**20
@@ -55,7 +53,7 @@ class QuantisedKeys:
     """
 
     qkeys: IntMatrix32
-    tolerance: npt.NDArray[np.int32]
+    tolerance: IntVector32
     usable: BoolVector
     queries: FloatMatrix | None = None
     points: npt.NDArray[Any] | None = None
@@ -64,8 +62,6 @@ class QuantisedKeys:
     scale: FloatVector | None = None  # of squared distances: a qkey is MARGIN + scale * key, within the tolerance
 
     def some(self, start: int, stop: int) -> QuantisedKeys:
-        if (start, stop) == (0, len(self.qkeys)):
-            return self
         by_query = {name: each for name, each in vars(self).items() if name != "points" and each is not None}
         return replace(self, **{name: each[start:stop] for name, each in by_query.items()})
 

@@ -88,14 +88,9 @@ class OwnerValues(dict[Any, OwnerValue]):
     """
 
     def __init__(
-        self,
-        rows: Mapping[Any, OwnerValue],
-        backend: str | None = None,
-        *,
-        how: str = "sum over rows, each a player",
-        origin: Origin | None = None,
-        composite: Callable[[], OwnerValues] | None = None,
-    ) -> None:
+        self, rows: Mapping[Any, OwnerValue], backend: str | None = None, *, how: str = "sum over rows, each a player",
+        origin: Origin | None = None, composite: Callable[[], OwnerValues] | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(rows)
         self._backend, self.how, self.origin, self._composite = backend, how, origin or Origin(), composite
 
@@ -231,11 +226,9 @@ def _split(cents: int, weights: Sequence[Fraction]) -> list[int]:
     return whole
 
 
-def sum_by_owner(
-    labels: Sequence[Any], codes: IntVector, intervals: FloatMatrix, *about: Any, **more: Any
-) -> OwnerValues:
-    """`of_totals` from the values of rows (3, N), whose owner is labels[codes[row]]."""
-    totals: FloatMatrix = np.stack([np.bincount(codes, row, len(labels)) for row in intervals]).astype(np.float64)
+def sum_by_owner(labels: Sequence[Any], codes: IntVector, values: FloatMatrix, *about: Any, **more: Any) -> OwnerValues:
+    """`of_totals` from the values of rows and their ends (3, N); the owner of a row is labels[codes[row]]."""
+    totals: FloatMatrix = np.stack([np.bincount(codes, row, len(labels)) for row in values]).astype(np.float64)
     return of_totals(labels, codes, totals, *about, **more)
 
 

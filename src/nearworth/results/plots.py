@@ -20,10 +20,9 @@ def _make_axes(ax: Any, x: str, y: str) -> Any:
         except ImportError as error:
             raise ImportError("Plots need matplotlib: pip install 'nearworth[plot]'.") from error
         ax = pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")[1]
-    ax.set(xlabel=x, ylabel=y)
+    ax.set_xlabel(x, size=12)
+    ax.set_ylabel(y, size=12)
     ax.spines[["top", "right"]].set_visible(False)
-    ax.xaxis.label.set_size(12)
-    ax.yaxis.label.set_size(12)
     return ax
 
 

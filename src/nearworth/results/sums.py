@@ -139,7 +139,7 @@ class Leaf:
         To the total goes w phi; to the spread w^2 (phi - shift) and its square, where the first point sets the shift.
         """
         fresh = self.numbers[1] == 0
-        self._count(weight)
+        self.count(np.array([weight]))
         if "shift" not in self.arrays:
             self.total[:] += weight * values
             return
@@ -151,23 +151,20 @@ class Leaf:
         first += (some := weight * weight * away)
         second += np.multiply(some, away, out=some)
 
-    def count(self, weights: FloatVector, errors: FloatVector | None = None) -> None:
-        """Count validation points whose values are summed elsewhere, with the errors of their values."""
-        self._count(*weights.tolist())
-        for error in () if errors is None else (weights * errors).tolist():
-            self.widen(error)
-
     def widen(self, error: float) -> None:
         self.numbers[4] += error
 
-    def _count(self, *weights: float) -> None:
+    def count(self, weights: FloatVector, errors: FloatVector | None = None) -> None:
+        """Count validation points whose values are summed elsewhere, with the errors of their values."""
         count, positive, total, squares, error = self.numbers
-        for weight in weights:  # one after the other, in any batch
+        for weight in weights.tolist():  # one after the other, in any batch
             count += 1
             positive += weight > 0
             total += weight
             squares += weight * weight
         self.numbers = [count, positive, total, squares, error]
+        for error in () if errors is None else (weights * errors).tolist():
+            self.widen(error)
 
     def moments(self) -> Moments:
         arrays, squares = self.arrays, self.numbers[3]
