@@ -374,14 +374,13 @@ def meet_by_chance(first: IntVector, X: Any, empty: BoolVector) -> bool:
     """Whether rows are identical about as often as chance explains: their columns have few different values.
 
     Rows that differ in one column only, the one that tells most rows apart, show how often: as often as they would be
-    identical if they had two values of that column by lot. `empty` rows do not count.
+    identical if they had two values of that column by lot. How often two are equal is asked of rows that differ in the
+    others, for copies are equal in all; half a pair more allows for few. `empty` rows are no copies.
     """
     sparse, size = scipy.sparse.issparse(X), max(2, min(len(first), SAMPLED, SAMPLED_NUMBERS // X.shape[1]))
     some = X[np.linspace(0, len(first) - 1, size).astype(np.intp)]
     sample = np.sort(some.toarray() if sparse else some, axis=0)
     finest = int((sample[1:] != sample[:-1]).sum(axis=0).argmax())
-    counts = np.unique(sample[:, finest], return_counts=True)[1]
-    equal = float((counts * (counts - 1)).sum()) / (len(sample) * (len(sample) - 1))
 
     def without_finest(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
         rows = np.array(rows)
@@ -389,9 +388,17 @@ def meet_by_chance(first: IntVector, X: Any, empty: BoolVector) -> bool:
         return rows
 
     others = X[:, np.arange(X.shape[1]) != finest] if sparse else Converted(X, without_finest)
-    sizes = np.bincount(first), np.bincount(np.where(empty, first, first_duplicates(others)))
-    identical, alike = (float((of_group * (of_group - 1)).sum()) for of_group in sizes)
-    return identical * (1.0 - equal) <= BY_CHANCE * (alike - identical) * equal
+    other, column = first_duplicates(others), (X[:, [finest]].toarray() if sparse else X[:, finest]).ravel()
+    none, every = (n * (n - 1.0) for n in (int(empty.sum()), len(first)))
+    identical, alike = _pairs(first), _pairs(np.where(empty, first, other))
+    by_lot = max(0.0, _pairs(column) - identical - none) + 1.0  # of pairs that differ in other columns
+    return identical * (every - _pairs(other) - by_lot) <= BY_CHANCE * (alike - identical) * by_lot
+
+
+def _pairs(group: npt.NDArray[Any]) -> float:
+    """How often two rows have the same entry, each pair counted twice."""
+    counts = np.unique(group, return_counts=True)[1]
+    return float((counts * (counts - 1.0)).sum())
 
 
 def near_copies(rows: npt.NDArray[np.integer[Any]], distances: FloatMatrix, exact: Copies | None) -> Copies | None:
