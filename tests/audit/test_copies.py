@@ -93,6 +93,14 @@ def test_few_rows_that_meet_by_chance_are_no_copies(n, rng):
     assert sum(copies is not None for copies in found) <= 1
 
 
+@pytest.mark.parametrize("k", [1, 10])
+@pytest.mark.parametrize("times", [3, 10])
+def test_neighbours_agree_with_rows_as_if_these_were_there_once(k, times, rng):
+    X, y = noisy_digits(rng, 200)[:2]
+    once, copied = nw.audit_labels(X, y, k), nw.audit_labels(np.tile(X, (times, 1)), np.tile(y, times), k)
+    np.testing.assert_allclose(copied.agreement, np.tile(once.agreement, times), atol=1e-9)
+
+
 def test_rows_that_meet_by_chance_may_have_different_labels(rng):
     """Outcomes are likelier for the old than for the young: nothing is wrong, and nothing is said to be."""
     X = np.column_stack([rng.integers(18, 60, 800), rng.integers(0, 2, (800, 3))]).astype(float)

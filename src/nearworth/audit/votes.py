@@ -104,12 +104,12 @@ class Voters:
         ordered = np.take_along_axis(groups, order, 1)
         new = np.insert(ordered[:, 1:] != ordered[:, :-1], 0, True, axis=1)
         number = np.cumsum(new) - 1  # of the groups of all lists together
-        sizes = np.bincount(number)[number].reshape(order.shape)
-        first, shared = np.empty(order.shape, dtype=bool), np.empty(order.shape)
+        first, weights = np.empty(order.shape, dtype=bool), np.empty(order.shape)
         np.put_along_axis(first, order, new, 1)
-        np.put_along_axis(shared, order, 1.0 / sizes, 1)
-        ranks = np.cumsum(first, axis=1)
-        weights = np.take_along_axis(rank_weights(self.keys, n_neighbors), ranks - 1, 1) * shared
+        by_rank = rank_weights(_moved_up(~first, self.rows, self.keys)[1], n_neighbors)
+        at_first = np.take_along_axis(by_rank, np.cumsum(first, axis=1) - 1, 1)
+        shared = np.take_along_axis(at_first, order, 1)[new] / np.bincount(number)
+        np.put_along_axis(weights, order, shared[number].reshape(order.shape), 1)
         weights[self.rows < 0] = 0.0
         return Voters(self.rows, self.keys, weights, first, self.distances)
 
