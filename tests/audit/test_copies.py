@@ -74,6 +74,33 @@ def test_copies_of_a_coarse_table_are_copies(rng, times):
     assert sorted(map(len, exact_copies(first_duplicates(X), X).groups)) == [times] * 300
 
 
+@pytest.mark.parametrize("times", [2, 3])
+@pytest.mark.parametrize("n_answers", [1, 2])
+def test_copies_of_a_number_and_few_answers_are_copies(rng, times, n_answers):
+    """Nearly all rows are equal in the answers: only rows that differ there tell how often numbers meet."""
+    X = np.column_stack([rng.normal(size=300), 1 + rng.integers(0, 2, (300, n_answers))])
+    every = np.tile(X, (times, 1))
+    assert sorted(map(len, exact_copies(first_duplicates(every), every).groups)) == [times] * 300
+    audit = nw.audit_labels(np.concatenate([X, X[:40]]), np.append(X[:, 0] > 0, X[:40, 0] <= 0).astype(int))
+    assert len(audit.contradictions) == 40
+    assert audit.n_errors.lower >= 40
+
+
+@pytest.mark.parametrize("n", [20, 100, 500])
+def test_few_rows_that_meet_by_chance_are_no_copies(n, rng):
+    tables = [np.column_stack([rng.integers(0, n // 2, n), 1 + (rng.random(n) < 0.1)]) for _ in range(50)]
+    found = [exact_copies(first_duplicates(X), X) for X in tables]
+    assert sum(copies is not None for copies in found) <= 1
+
+
+@pytest.mark.parametrize("k", [1, 10])
+@pytest.mark.parametrize("times", [3, 10])
+def test_neighbours_agree_with_rows_as_if_these_were_there_once(k, times, rng):
+    X, y = noisy_digits(rng, 200)[:2]
+    once, copied = nw.audit_labels(X, y, k), nw.audit_labels(np.tile(X, (times, 1)), np.tile(y, times), k)
+    np.testing.assert_allclose(copied.agreement, np.tile(once.agreement, times), atol=1e-9)
+
+
 def test_rows_that_meet_by_chance_may_have_different_labels(rng):
     """Outcomes are likelier for the old than for the young: nothing is wrong, and nothing is said to be."""
     X = np.column_stack([rng.integers(18, 60, 800), rng.integers(0, 2, (800, 3))]).astype(float)

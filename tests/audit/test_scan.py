@@ -12,6 +12,7 @@ from sklearn.metrics import pairwise_distances
 
 import nearworth as nw
 from nearworth.audit.votes import first_copies
+from report_pages import embedded
 
 KINDS = ["duplicates", "conflicts", "outliers", "leakage", "imbalance"]
 
@@ -266,3 +267,33 @@ def test_targets_have_no_classes(rng):
     found = nw.scan(rng.normal(size=(60, 3)), rng.normal(size=60), task="regression").imbalance
     assert not found.groups
     assert found.says == ""
+
+
+@pytest.mark.parametrize("kind", ["texts", "codes", "targets"])
+def test_a_frame_with_rows_without_a_label_keeps_its_row_numbers(kind, rng, tmp_path):
+    frames = pytest.importorskip("pandas")
+    X = rng.normal(size=(200, 6))
+    X[150], X[160] = 60.0, X[161]
+    target = {"texts": np.where(X[:, 0] > 0, "cat", "dog"), "codes": (X[:, 0] > 0) * 1.0, "targets": X[:, 1]}[kind]
+    frame, groups = frames.DataFrame(X, columns=list("abcdef")).assign(label=target), np.arange(200) % 5
+    trusted = frame.iloc[90:93]
+    frame.loc[[3, 50], "label"] = None
+    keywords = {"task": "regression"} if kind == "targets" else {}
+    with pytest.warns(UserWarning, match="2 rows without a label"):
+        found = nw.scan(frame, "label", trusted, "label", groups=groups, **keywords)
+    assert found.outliers.rows.tolist() == [150]
+    assert groups_of(found.duplicates) == [[160, 161]]
+    assert found.duplicates.rows.tolist() == [160, 161]
+    assert found.duplicates.columns["exact"].all()
+    assert found.leakage.columns["training_row"].tolist() == [90, 91, 92]
+    assert "nan" not in found.summary()
+    for finding in (found.duplicates, found.conflicts, found.outliers, found.imbalance):
+        np.testing.assert_array_equal(np.isnan(finding.scores), np.isin(np.arange(200), [3, 50]))
+    for group in found.imbalance.groups:  # one of every five rows
+        assert len(set(group % 5)) == 1
+    found.report(tmp_path / "page.html")
+    data = embedded((tmp_path / "page.html").read_text())
+    assert data["findings"]["duplicates"]["rows"] == [160, 161]
+    assert data["findings"]["duplicates"]["near"] == [[161], [160]]
+    assert data["findings"]["outliers"]["rows"] == [150]
+    assert data["findings"]["leakage"]["rows"] == [90, 91, 92]

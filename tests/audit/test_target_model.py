@@ -262,3 +262,23 @@ def test_bad_models_and_predictions_are_refused_by_name(shifted):
         nw.audit_labels(X, y, task="regression", predictions=np.where(y > 0, np.nan, y))
     with pytest.raises(ValueError, match="predictions are targets"):
         nw.audit_labels(X, (y > 0).astype(int), predictions=y)
+
+
+@pytest.mark.parametrize("unit", [1.0, 3.0, 1e-9])
+@pytest.mark.parametrize("kind", ["by neighbours", "by a model", "fitted here"])
+def test_residuals_that_are_only_rounding_are_no_errors(kind, unit, rng):
+    """Every target is that of all rows: no row is more wrong than another, and ranges stay narrow."""
+    X, y = rng.normal(size=(200, 3)), np.full(200, 0.1 * unit)
+    keywords = {"by neighbours": {}, "by a model": {"predictions": y}, "fitted here": {"models": "auto"}}[kind]
+    audit = nw.audit_labels(X, y, task="regression", **keywords)
+    assert not len(audit.suspects())
+    assert audit.n_errors.upper < 5
+    assert np.ptp(audit.suggested_range, axis=1).max() < 1e-9 * unit
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_one_error_among_equal_targets_is_the_only_one(seed):
+    """It moves what the rows around it are suggested; of most rows residuals are only rounding, and say nothing."""
+    X, y = np.random.default_rng(seed).normal(size=(290, 3)), np.full(290, 0.3)
+    y[7] = 5.0
+    assert nw.audit_labels(X, y, task="regression").suspects().tolist() == [7]

@@ -38,6 +38,23 @@ def test_rows_at_equal_distance_share_their_weights():
     np.testing.assert_allclose(weights[1], (1 + 1 / 2 + 1 / 3 + 1 / 4) / 4)
 
 
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_groups_share_one_vote_at_the_rank_of_their_first_rows(k, rng):
+    rows = np.array([rng.permutation(30)[:12] for _ in range(20)]).astype(np.int32)
+    keys = np.sort(rng.integers(0, 8, (20, 12)), axis=1).astype(float)
+    rows[4, 9:], keys[4, 9:] = -1, np.inf
+    group = rng.integers(0, 6, 30)
+    found = Voters.of(rows, keys, k).with_one_vote_per_group(group, k)
+    for at, near, weights, first in zip(keys, rows, found.weights, found.first, strict=True):
+        places = {g: np.flatnonzero((group[near] == g) & (near >= 0)) for g in group[near[near >= 0]]}
+        alone = rank_weights(at[[[of[0] for of in places.values()]]], k)[0]  # of their first rows only
+        expected = np.zeros(12)
+        for of, weight in zip(places.values(), alone, strict=True):
+            expected[of] = weight / len(of)
+            assert first[of].tolist() == [True] + [False] * (len(of) - 1)
+        np.testing.assert_allclose(weights, expected)
+
+
 def test_shares_sum_to_one_and_no_votes_are_the_prior():
     priors = np.array([0.2, 0.8])
     shares = vote_shares(np.array([[0.0, 0.0], [5.0, 1.0]]), priors)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -49,9 +49,19 @@ def scan(X: Any, y: Any, X_val: Any = None, y_val: Any = None, groups: Any = Non
     [[0, 200], [1, 201]]
     """
     labels = audit_labels(X, y, X_val=X_val, y_val=y_val, groups=groups, **audit)
-    duplicates = find_duplicates(labels)
-    found = find_conflicts(labels, duplicates.groups or []), find_outliers(labels), find_leakage(labels)
-    return Scan(labels, duplicates, *found, find_imbalance(labels, groups))
+    known, groups = labels._known, None if groups is None else np.asarray(groups)[labels._rows]
+    duplicates = find_duplicates(known)
+    found = find_conflicts(known, duplicates.groups or []), find_outliers(known), find_leakage(known)
+    return Scan(labels, *(_in_all(labels, each) for each in (duplicates, *found, find_imbalance(known, groups))))
+
+
+def _in_all(audit: LabelAudit, found: Finding) -> Finding:
+    """A finding about the rows that have a label, numbered among all rows, which have NaN for a score."""
+    rows, columns = audit._rows, found.columns
+    if "training_row" in columns:  # and validation rows besides
+        return replace(found, columns={**columns, "training_row": rows[columns["training_row"]]})
+    groups = None if found.groups is None else [rows[group] for group in found.groups]
+    return replace(found, rows=rows[found.rows], scores=audit._spread(found.scores), groups=groups)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -145,7 +155,7 @@ def find_leakage(audit: LabelAudit) -> Finding:
     """Validation rows with a copy in the training set; `columns` name the training rows."""
     trusted, metric, n_train = audit._trusted, audit._estimator.metric, len(audit)
     if trusted is None:
-        return Finding(joined([]), np.zeros(0), "no validation set was given")
+        return Finding(joined([]), np.zeros(0), "no validation set was given", columns={"training_row": joined([])})
     distances, nearest = trusted.lengths(metric), trusted.rows[:, 0].astype(np.intp)
     first = np.arange(n_train + len(nearest))
     if metric != "precomputed":

@@ -210,7 +210,8 @@ def _fit(around: _Around, targets: FloatVector, space: Space, predict: Predict |
     fence = centre - FENCE * width, centre + FENCE * width
     near = np.clip(points, *fence)
     first = around.means @ near
-    usual = _local_scale(np.abs(near - first), voters) * DEVIATION / 2
+    least = ROUNDING * float(np.abs(points).max())
+    usual = _local_scale(np.maximum(np.abs(near - first), least), voters) * DEVIATION / 2
     nearer = np.clip(near, first - NEAR_FENCE * usual, first + NEAR_FENCE * usual)
     slopes = np.linalg.solve(around.gram, around.moved.T @ (nearer - around.means @ nearer))
     by_trend = around.bent @ slopes
@@ -222,10 +223,10 @@ def _fit(around: _Around, targets: FloatVector, space: Space, predict: Predict |
         )  # what neighbours suggest, where nothing is predicted
         weights = nnls(layers, near - centre)[0]  # of the sum that comes nearest to the targets, none negative
         suggested = (layers @ weights if weights.any() else layers.mean(axis=1)) + centre
-    sizes = np.abs(points - suggested)
+    sizes = np.maximum(np.abs(points - suggested), least)
     scale = _local_scale(sizes, voters)
-    # The width from the median, which a minority of wrong targets hardly moves.
-    width = max(float(np.median(sizes / scale)), 1e-9) / MEDIAN_SIZE
+    # The width from the median, which a minority of wrong targets hardly moves, unless that is rounding.
+    width = _typical(np.where(sizes > least, sizes, 0.0) / scale) / MEDIAN_SIZE
     ground = _Ground(space, targets, nearer - by_trend, sizes, width, around.knots, slopes)
     return _Fit.of(ground, targets, suggested, scale * width)
 
@@ -286,4 +287,6 @@ def _centre_and_width(points: FloatVector) -> tuple[float, float]:
 
 
 def _typical(sizes: FloatVector) -> float:
-    return float(np.median(sizes)) or float(sizes.mean()) or 1.0
+    """The median, or the mean if half of them are the least."""
+    median = float(np.median(sizes))
+    return (median if median > sizes.min() else float(sizes.mean())) or 1.0

@@ -104,12 +104,12 @@ class Voters:
         ordered = np.take_along_axis(groups, order, 1)
         new = np.insert(ordered[:, 1:] != ordered[:, :-1], 0, True, axis=1)
         number = np.cumsum(new) - 1  # of the groups of all lists together
-        sizes = np.bincount(number)[number].reshape(order.shape)
-        first, shared = np.empty(order.shape, dtype=bool), np.empty(order.shape)
+        first, weights = np.empty(order.shape, dtype=bool), np.empty(order.shape)
         np.put_along_axis(first, order, new, 1)
-        np.put_along_axis(shared, order, 1.0 / sizes, 1)
-        ranks = np.cumsum(first, axis=1)
-        weights = np.take_along_axis(rank_weights(self.keys, n_neighbors), ranks - 1, 1) * shared
+        by_rank = rank_weights(_moved_up(~first, self.rows, self.keys)[1], n_neighbors)
+        at_first = np.take_along_axis(by_rank, np.cumsum(first, axis=1) - 1, 1)
+        shared = np.take_along_axis(at_first, order, 1)[new] / np.bincount(number)
+        np.put_along_axis(weights, order, shared[number].reshape(order.shape), 1)
         weights[self.rows < 0] = 0.0
         return Voters(self.rows, self.keys, weights, first, self.distances)
 
@@ -374,14 +374,13 @@ def meet_by_chance(first: IntVector, X: Any, empty: BoolVector) -> bool:
     """Whether rows are identical about as often as chance explains: their columns have few different values.
 
     Rows that differ in one column only, the one that tells most rows apart, show how often: as often as they would be
-    identical if they had two values of that column by lot. `empty` rows do not count.
+    identical if they had two values of that column by lot. How often two are equal is asked of rows that differ in the
+    others, for copies are equal in all; half a pair more allows for few. `empty` rows are no copies.
     """
     sparse, size = scipy.sparse.issparse(X), max(2, min(len(first), SAMPLED, SAMPLED_NUMBERS // X.shape[1]))
     some = X[np.linspace(0, len(first) - 1, size).astype(np.intp)]
     sample = np.sort(some.toarray() if sparse else some, axis=0)
     finest = int((sample[1:] != sample[:-1]).sum(axis=0).argmax())
-    counts = np.unique(sample[:, finest], return_counts=True)[1]
-    equal = float((counts * (counts - 1)).sum()) / (len(sample) * (len(sample) - 1))
 
     def without_finest(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
         rows = np.array(rows)
@@ -389,9 +388,17 @@ def meet_by_chance(first: IntVector, X: Any, empty: BoolVector) -> bool:
         return rows
 
     others = X[:, np.arange(X.shape[1]) != finest] if sparse else Converted(X, without_finest)
-    sizes = np.bincount(first), np.bincount(np.where(empty, first, first_duplicates(others)))
-    identical, alike = (float((of_group * (of_group - 1)).sum()) for of_group in sizes)
-    return identical * (1.0 - equal) <= BY_CHANCE * (alike - identical) * equal
+    other, column = first_duplicates(others), (X[:, [finest]].toarray() if sparse else X[:, finest]).ravel()
+    none, every = (n * (n - 1.0) for n in (int(empty.sum()), len(first)))
+    identical, alike = _pairs(first), _pairs(np.where(empty, first, other))
+    by_lot = max(0.0, _pairs(column) - identical - none) + 1.0  # of pairs that differ in other columns
+    return identical * (every - _pairs(other) - by_lot) <= BY_CHANCE * (alike - identical) * by_lot
+
+
+def _pairs(group: npt.NDArray[Any]) -> float:
+    """How often two rows have the same entry, each pair counted twice."""
+    counts = np.unique(group, return_counts=True)[1]
+    return float((counts * (counts - 1.0)).sum())
 
 
 def near_copies(rows: npt.NDArray[np.integer[Any]], distances: FloatMatrix, exact: Copies | None) -> Copies | None:

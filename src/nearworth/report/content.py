@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -77,6 +77,9 @@ class Content:
         self, audit: LabelAudit, rows: Rows, selection: Mapping[str, Any],
         findings: Mapping[str, Finding] | None = None, listed: IntVector | None = None,
     ) -> None:  # fmt: skip
+        self.of_classes = audit.suggested_range is None
+        if not self.of_classes:  # of a frame they are objects
+            audit = replace(audit, given=audit.given.astype(np.float64))
         self.audit, self.rows, self.selection, self.findings = audit, rows, selection, findings or {}
         suspects = listed
         if suspects is None:
@@ -84,7 +87,6 @@ class Content:
             suspects = suspects[np.argsort(~np.isin(suspects, audit.judged_wrong), kind="stable")]  # they need a label
         self.suspects = suspects[~np.isin(suspects, rows.judged)]
         self.listed = self.suspects[:MOST_SUSPECTS] if listed is None else listed
-        self.of_classes = audit.suggested_range is None
         self.labels, self.codes = np.unique(audit.given, return_inverse=True)
         self.numbers = np.arange(len(audit)) if rows.numbers is None else rows.numbers  # of these rows in the file
         self.given = np.full(rows.of_rows or len(audit), None, dtype=object)  # of all rows of the file
@@ -125,12 +127,17 @@ class Content:
     def _tab(self, found: Finding) -> dict[str, Any]:
         """The rows of a finding, those beside each, and what the words about it are made of."""
         rows, exact = found.columns.get("training_row", found.rows)[:MOST_FOUND], found.columns.get("exact", found.rows)
+        rows = self._audited(rows)
         near = [[n.row for n in self.audit.nearest(int(row))] for row in rows]
         if found.groups is not None:
-            near = [g[g != row] for g in found.groups for row in g][:MOST_FOUND]
+            near = [g[g != row] for g in map(self._audited, found.groups) for row in g][:MOST_FOUND]
         about = {"exact": exact, "other": found.rows, "score": found.scores[found.rows].round(2)}
         words = {key: column[:MOST_FOUND].tolist() for key, column in about.items()}
         return {"rows": self.numbers[rows].tolist(), "near": [self._in_file(g[:MOST_NEAR]) for g in near], **words}
+
+    def _audited(self, rows: IntVector) -> IntVector:
+        """Rows of a finding among those audited; findings in a frame count all of its rows."""
+        return rows if self.audit._frame is None else np.searchsorted(self.numbers, rows)
 
     def _in_file(self, rows: Any) -> list[int]:
         return list(self.numbers[np.asarray(rows, dtype=np.intp)].tolist())
@@ -222,7 +229,7 @@ class Content:
 
     def _targets(self) -> dict[str, Any]:
         """How targets are distributed, those listed besides."""
-        given = np.asarray(self.audit.given, dtype=np.float64)
+        given = self.audit.given
         low, high = float(given.min()), float(given.max())
         logs = low > 0 and high > 100 * low
         scaled = np.log(given) if logs else given
