@@ -150,14 +150,10 @@ def audit_labels(
     if frame is not None:
         _, X_val, y_val = frame.alike(X_val, y_val, "X_val")
         X, y, task, some = frame.X[frame.labelled], frame.target.y, frame.target.task, frame.labelled
+        texts = frame.preparer.texts(frame.table) if sources is None else sources
         pred_probs, predictions, groups, sources = (
             given if given is None or len(given) != len(some) else np.asarray(given)[some]  # a wrong length is refused
-            for given in (
-                pred_probs,
-                predictions,
-                groups,
-                frame.preparer.texts(frame.table) if sources is None else sources,
-            )
+            for given in (pred_probs, predictions, groups, texts)
         )
     estimator = KNNShapley(
         n_neighbors, task=task or "classification", metric=metric, metric_params=metric_params,
