@@ -253,10 +253,8 @@ class KNNShapley:
         if not in_memory or self.metric == "precomputed" or problem.leave_one_out or problem.groups is not None:
             return
         if (n := count_copied(points, queries)) > max(FEW_LEAKS, LEAKED_SHARE * len(queries)):
-            warn_user(
-                f"X_val: {n:,} of {len(queries):,} rows are training rows too, which falsifies values. "
-                "Leave them out, or value the training set on itself with value(); nearworth.scan lists them."
-            )
+            advice = "Leave them out, or value the training set on itself with value(); nearworth.scan lists them."
+            warn_user(f"X_val: {n:,} of {len(queries):,} rows are training rows too, which falsifies values. {advice}")
 
     def partial(self, X_val: Any, y_val: Any, sample_weight: Any = None, *, start: int = 0) -> Partial:
         """Sums over a part of the validation set, to be merged with those of the others: for work split by hand.

@@ -15,10 +15,9 @@ from itertools import count, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from nearworth._common.frames import make_frame
-from nearworth._common.types import BoolVector, FloatMatrix, FloatVector, IntVector, Semivalue, Ties
+from nearworth._common.types import BoolVector, FloatMatrix, FloatVector, IntMatrix32, IntVector, Semivalue, Ties
 from nearworth._common.warnings import warn_user
 from nearworth.games.classification import linear_values
 from nearworth.games.coefficients import Presence, RankWeights, rank_weights
@@ -52,9 +51,8 @@ class RetrievalValues:
     """
 
     def __init__(
-        self, documents: list[Any], queries: list[Any], pairs: npt.NDArray[np.int32], contributions: FloatVector,
-        games: _Games,
-    ) -> None:  # fmt: skip
+        self, documents: list[Any], queries: list[Any], pairs: IntMatrix32, contributions: FloatVector, games: _Games
+    ) -> None:
         self.documents, self.queries, self.pairs, self.contributions = documents, queries, pairs, contributions
         self._games, self.values = games, self._mean(contributions)
         # The losses of all ranks beyond a list add up to what its last rank is worth, at most.

@@ -69,7 +69,8 @@ def test_few_exact_keys_are_asked_for(rng):
         return keys[rows].astype(float)
 
     block = QuantisedKeys(qkeys=keys[None], tolerance=np.zeros(1, np.int32), usable=np.ones(1, bool), exact=[exact])
-    NearestLists(1, 50).note(0, block, np.arange(100_000, dtype=np.int32), np.empty((1, 0), np.int32))
+    lists, nobody = NearestLists(1, 50), np.empty((1, 0), np.int32)
+    block.nearest(np.arange(100_000, dtype=np.int32), nobody, lists.found, least=lists.least, first=0)
     assert len(asked) == 1
     assert asked[0] < 100
 
@@ -105,7 +106,7 @@ def test_lists_from_quantised_keys_are_those_of_a_sort(rng, n, size, least, spre
     }[source]
     found, expected = NearestLists(stop, size, least), NearestLists(stop, size, least)
     block = QuantisedKeys(qkeys=qkeys, tolerance=tolerance, usable=np.ones(stop - first, dtype=bool), **exact)
-    found.note(first, block, order, excluded)
+    block.nearest(order, excluded, found.found.part(slice(first, stop)), least=least, first=first)
     for query, (row, positions) in enumerate(zip(keys, excluded, strict=True), start=first):
         rows = np.delete(np.arange(n), order[positions])
         expected.keep(query, rows, row[rows])

@@ -80,16 +80,14 @@ class Memory(NamedTuple):
 
 
 def _free_in_groups(proc: Path, groups: Path) -> Iterator[int]:
-    """What each limit leaves that applies to this process: those of its control group and of every group above.
-
-    In a container the group may have the name it has outside, of which no folder is there; the uppermost is its own.
-    """
+    """What each limit leaves that applies to this process: those of its control group and of every group above."""
     for line in _text(proc / "self/cgroup").splitlines():
         controllers, _, name = line.partition(":")[2].partition(":")
         is_memory = "memory" in controllers.split(",")  # version 2 has one group for all controllers, without a name
         if controllers and not is_memory:
             continue
         top, (limits, usage, reclaimable) = (groups / "memory", VERSION_1) if is_memory else (groups, VERSION_2)
+        # In a container this may be the name outside, of which no folder is there; the uppermost is its own.
         lowest = top / name.lstrip("/")
         for group in (lowest, *lowest.parents):
             used = _numbers(group / usage).get("")

@@ -132,11 +132,9 @@ def library() -> Any:
     except OSError as reason:
         if wanted:
             raise RuntimeError(f"NEARWORTH_NATIVE is {wanted}, but {reason}.") from None
-        warn_user(
-            f"nearworth runs without compiled code, with the same results but many times slower: {reason}. "
-            "Install it again where there is a C compiler or a package index (in a checkout: python hatch_build.py). "
-            "NEARWORTH_NATIVE=0 hides this message."
-        )
+        slow = f"nearworth runs without compiled code, with the same results but many times slower: {reason}"
+        where = "where there is a C compiler or a package index (in a checkout: python hatch_build.py)"
+        warn_user(f"{slow}. Install it again {where}. NEARWORTH_NATIVE=0 hides this message.")
         return None
 
 

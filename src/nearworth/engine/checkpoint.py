@@ -62,10 +62,9 @@ class _Writer:
             self._saved_points = partial.n_points
         except Exception as error:  # a full disk must not end the run
             if not self._warned:
-                warn_user(
-                    f"The checkpoint in {str(self._folder)!r} could not be written ({error}). The run goes on; what "
-                    f"was saved before ({self._saved_points:,} validation points) is still there."
-                )
+                failed = f"The checkpoint in {str(self._folder)!r} could not be written ({error})"
+                saved = f"what was saved before ({self._saved_points:,} validation points) is still there"
+                warn_user(f"{failed}. The run goes on; {saved}.")
             self._warned = True
 
 

@@ -63,8 +63,8 @@ class ClassificationEvaluator:
                 end = start + len(block.qkeys)
                 for a, b, excluded in self._problem.runs(start, end):
                     part, positions = block.some(a - start, b - start), self._classes.positions[excluded]
-                    if request.nearest is not None:
-                        request.nearest.note(a, part, order, positions)
+                    if (lists := request.nearest) is not None:
+                        part.nearest(order, positions, lists.found.part(slice(a, b)), least=lists.least, first=a)
                     if request.needs_every_value:
                         self._add_each(sums, part, a, positions, request)
                     else:
@@ -74,15 +74,12 @@ class ClassificationEvaluator:
                 start = end
 
     def _next_block(self, start: int, stop: int) -> QuantisedKeys:
-        """The qkeys of the next queries: by the cheapest way that serves, as far as it does.
-
-        The first few in single precision are valued alone: they show whether the others are worth it.
-        """
+        """The qkeys of the next queries: by the cheapest way that serves, as far as it does."""
         (kept_from, kept), self._kept = self._kept, (0, None)
         if kept is not None and kept_from == start and self._single:
             return kept
         block = self._make_block(start, stop)
-        if self._probing and len(block.qkeys) > PROBED:
+        if self._probing and len(block.qkeys) > PROBED:  # a few alone show whether single precision is worth it
             self._kept = start + PROBED, block.some(PROBED, len(block.qkeys))
             return block.some(0, PROBED)
         return block
@@ -137,8 +134,7 @@ class ClassificationEvaluator:
     @staticmethod
     def memory(n_train: int, *, by_product: bool) -> Memory:
         """Bytes of one evaluator: scratch, rank weights, sums in the order of the classes; per query its exact keys."""
-        scratch = int(native.call("classify_scratch", n_train, n_cells(n_train)))
-        thread = scratch + (2 + 1 + 1) * 8 * n_train + 2**12
+        thread = int(native.call("classify_scratch", n_train, n_cells(n_train))) + (2 + 1 + 1) * 8 * n_train + 2**12
         return Memory(per_thread=thread, per_query=(4 if by_product else 4 + 8 + 8 + 8 + 1) * n_train)
 
 

@@ -158,11 +158,10 @@ def _store_points(points: Any, place: Path) -> ArrayFile:
     if is_sparse(points):
         parts = [_store(getattr(points, name), place / f"{name}.npy") for name in ("data", "indices", "indptr")]
         return partial(_open_sparse, parts, points.shape)
-    path = place / "points.npy"
     if isinstance(points, FileRows) and points.path is not None:
         return partial(FileRows.open, points.path, points.dtype, points.shape, points.offset)
     if not isinstance(points, np.memmap) or not isinstance(points.base, mmap.mmap) or points.filename is None:
-        return _store(points, path)
+        return _store(points, place / "points.npy")
     order = "C" if points.flags.c_contiguous else "F"
     return partial(np.memmap, Path(points.filename).absolute(), points.dtype, "r", points.offset, points.shape, order)
 

@@ -116,10 +116,9 @@ def owner_rule(codes: IntVector, n_owners: int, parameters: Mapping[str, Any], n
     whole_number(1, or_none=True)("n_orders", n_orders)
     if n_orders is None and n_owners > MOST_OWNERS:
         n_orders = MANY_ORDERS
-        warn_user(
-            f"{n_owners:,} owners are too many for exact values (the most are {MOST_OWNERS:,}): {n_orders} random "
-            "orders of them stand for all, for each validation point. n_orders=... chooses how many."
-        )
+        too_many = f"{n_owners:,} owners are too many for exact values (the most are {MOST_OWNERS:,})"
+        instead = f"{n_orders} random orders of them stand for all, for each validation point"
+        warn_user(f"{too_many}: {instead}. n_orders=... chooses how many.")
     if n_orders is not None:
         if semivalue != "shapley":
             raise ValueError(f"value_owners by random orders needs semivalue='shapley'; got {semivalue!r}.")

@@ -35,7 +35,6 @@ from nearworth.results.sums import Leaf
 if TYPE_CHECKING:
     from nearworth.engine.plan import Plan
 
-
 INFINITY_BITS = 0x7FF << 52  # of a float
 SOME = 2048  # owned rows that tell how far near ones are, about
 
@@ -97,10 +96,8 @@ class RuleEvaluator:
     def add(self, leaf: Leaf, start: int, stop: int, request: Request) -> Iterator[int]:
         problem = self._problem
         for query, rows, keys in self._near(start, stop):
-            excluded = problem.excluded(query)
-            if len(excluded):
-                there = ~np.isin(rows, excluded)
-                rows, keys = rows[there], keys[there]
+            there = ~np.isin(rows, problem.excluded(query))
+            rows, keys = rows[there], keys[there]
             if request.nearest is not None:
                 request.nearest.keep(query, rows, keys)
             players, values = self._rule.values(problem, query, rows, keys)
@@ -316,15 +313,13 @@ class RadiusRule(Rule):
 
 
 def privacy_noise(privacy: tuple[float, float], n_val: int) -> float:
-    """Deviation of the noise on counts that makes a run (epsilon, delta)-private towards any one other row.
-
-    Such a row changes both counts of every validation point by one at most, all together by sqrt(2 n_val).
-    """
+    """Deviation of the noise on counts that makes a run (epsilon, delta)-private towards any one other row."""
     try:
         from dp_accounting import GaussianDpEvent, calibrate_dp_mechanism
         from dp_accounting.pld import PLDAccountant
     except ImportError as error:
         raise ImportError("privacy needs dp-accounting: pip install 'nearworth[privacy]'.") from error
+    # Such a row changes both counts of every validation point by one at most, all together by sqrt(2 n_val).
     return float(calibrate_dp_mechanism(PLDAccountant, GaussianDpEvent, *privacy)) * float(np.sqrt(2 * n_val))
 
 

@@ -16,10 +16,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix32, IntVector, IntVector32
+from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.engine.checkpoint import PROGRESS
 from nearworth.engine.problem import Problem
-from nearworth.neighbors.quantised import QuantisedKeys
 from nearworth.neighbors.searchers import MISSING, Neighbours
 from nearworth.results.sums import CHUNK, Leaf, Partial
 
@@ -55,11 +54,10 @@ class Request:
         """Add one validation point; the value of training point i is values[i], or values[positions[i]]."""
         if self.contributions is not None:
             self.contributions[query] = values[self.chosen if positions is None else positions[self.chosen]]
-        if self.groups is None:
-            leaf.add_values(values, weight)
-        else:
+        if self.groups is not None:
             by_row = values if positions is None else values[positions]
-            leaf.add_values(np.bincount(self.groups, weights=by_row).astype(np.float64), weight)
+            values = np.bincount(self.groups, weights=by_row).astype(np.float64)
+        leaf.add_values(values, weight)
 
 
 class Evaluator(Protocol):
@@ -70,7 +68,6 @@ class Evaluator(Protocol):
 
         A generator, so that a run can be interrupted: it yields often, each time the number of points finished since.
         """
-        ...
 
 
 class NearestLists:
@@ -91,11 +88,6 @@ class NearestLists:
                 raise ValueError(f"checkpoint {str(folder)!r} belongs to another run. Use another folder.")
             folder.mkdir(parents=True, exist_ok=True)
             self.found = Neighbours(*(_mapped(*pair, exist) for pair in zip(files, self.found, strict=True)))
-
-    def note(self, start: int, block: QuantisedKeys, order: IntVector32, excluded: IntMatrix32) -> None:
-        """Take the nearest of some queries but for their excluded positions; order[i] is the row at position i."""
-        part = slice(start, start + len(block.qkeys))
-        block.nearest(order, excluded, self.found.part(part), least=self.least, first=start)
 
     def keep(self, query: int, rows: npt.NDArray[Any], keys: FloatVector) -> None:
         """Take the nearest of points whose keys are known."""

@@ -55,10 +55,8 @@ class SearchReport:
     tuning: Any = None
 
     def __str__(self) -> str:
-        return (
-            f"{self.searcher}: recall {self.recall:.3f}, all {self.n_candidates:,} neighbours found for "
-            f"{self.n_complete} of {self.n_sampled} sampled queries; failed for {len(self.failed)}"
-        )
+        found = f"all {self.n_candidates:,} neighbours found for {self.n_complete} of {self.n_sampled} sampled queries"
+        return f"{self.searcher}: recall {self.recall:.3f}, {found}; failed for {len(self.failed)}"
 
 
 def known_ranks(problem: Problem, k: int, found: Neighbours, *, by_index: bool = False) -> Neighbours:
@@ -68,8 +66,7 @@ def known_ranks(problem: Problem, k: int, found: Neighbours, *, by_index: bool =
     if problem.ties == "average" or not by_index:
         # The key of the next point, or of the last one where no next is known.
         next_key = found.keys[np.arange(len(sizes)), np.where(sizes < n_found, sizes, sizes - 1)]
-        nearer = (found.keys < next_key[:, None]).sum(axis=1)
-        sizes = np.where(sizes < problem.game.n_players, nearer, sizes)
+        sizes = np.where(sizes < problem.game.n_players, (found.keys < next_key[:, None]).sum(axis=1), sizes)
     return found.first(sizes)
 
 
@@ -243,12 +240,10 @@ class TruncatedEvaluator:
         yield from map(QueryValues, queries, labels.tolist(), near.rows, *by_query)
 
     def _add_sums(self, rows: list[QueryValues], leaf: Leaf) -> None:
-        """Add the values of queries, and both ends, to the sums of a leaf.
-
-        `near` holds what near points have beyond a far point's value; of `far`, column 0 counts for every point and
-        column c + 1 also for those of class c.
-        """
+        """Add the values of queries, and both ends, to the sums of a leaf."""
         problem, labels = self._problem, self._problem.labels
+        # `near` holds what near points have beyond a far point's value; of `far`, column 0 counts for every point and
+        # column c + 1 also for those of class c.
         near = leaf.arrays.setdefault("near", np.zeros((ENDS, problem.n_train)))
         far = leaf.arrays.setdefault("far", np.zeros((ENDS, len(self._class_sizes) + 1)))
         for row in rows:

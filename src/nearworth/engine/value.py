@@ -93,10 +93,9 @@ class Options:
         """Refuse what cannot be done with this problem by this method, before any work is done."""
         if self.continue_from is not None and problem.leave_one_out:
             raise ValueError("continue_from needs X_val and y_val: a training set valued on itself has no more points.")
-        searcher = method.searcher
         if problem.groups is not None and method.n_candidates is not None:
             raise ValueError(f"groups need every neighbour ranked, not {method.n_candidates:,}. Use search='exact'.")
-        if searcher is None:
+        if (searcher := method.searcher) is None:
             return
         for name in ("continue_from", "executor", "partial"):
             if getattr(self, name) is not None:
@@ -104,10 +103,9 @@ class Options:
         seeds = problem.parameters["random_state"], searcher.random_state
         repeatable = searcher.fingerprint is not None and all(isinstance(seed, Integral) for seed in seeds)
         if self.checkpoint is not None and not repeatable:
-            raise ValueError(
-                f"checkpoint: to find the same neighbours again takes fingerprint() of {searcher.name} (see Searcher), "
-                f"and numbers as random_state, here and of the searcher; got {seeds}."
-            )
+            known = f"fingerprint() of {searcher.name} (see Searcher), and numbers as random_state"
+            needed = f"to find the same neighbours again takes {known}, here and of the searcher"
+            raise ValueError(f"checkpoint: {needed}; got {seeds}.")
 
 
 class _ValuationRun:
@@ -188,10 +186,8 @@ class _ValuationRun:
         wanted = self.parameters["max_error"]
         if search_report is not None and wanted is not None and valuation.error_bound > wanted:
             # A searcher may miss neighbours, which no choice of K* beforehand can make up for.
-            warn_user(
-                f"max_error={wanted:g} was asked for, but only {valuation.error_bound:.2g} is certain. The typical "
-                f"error of a value is {self.typical_error}. Use search='exact' if that is too much."
-            )
+            typical = f"The typical error of a value is {self.typical_error}. Use search='exact' if that is too much."
+            warn_user(f"max_error={wanted:g} was asked for, but only {valuation.error_bound:.2g} is certain. {typical}")
         return valuation
 
     def sum_up(self, request: Request) -> tuple[Partial, int]:
@@ -236,11 +232,8 @@ class _ValuationRun:
             n_kept, (some, sources) = source.n_sampled, source.sample(size, rng)
             some = replace(some, parameters={**self.parameters, "max_memory": None})  # searchers have their own limits
         rows = np.sort(rng.choice(problem.n_train, n_rows, replace=False))
-        exact = single_values(some, rows)
-        errors = [single_values(some, rows, self.plan, each) for each in sources]
-        for each in errors:
-            each -= exact
-            each *= some.weights[:, None] / problem.weights.sum()
+        exact, shares = single_values(some, rows), some.weights[:, None] / problem.weights.sum()
+        errors = [(single_values(some, rows, self.plan, each) - exact) * shares for each in sources]
         return estimate_error(errors[0], errors[-1], n_kept, problem.n_val)
 
     def _group_moments(self, groups: IntVector) -> Moments:

@@ -50,17 +50,15 @@ class Nodes:
 
     @classmethod
     def of(cls, presence: Presence, n_owners: int, max_error: float = QUADRATURE_ERROR) -> Nodes:
-        """As few as keep the error below `max_error`; ceil(M/2) have none but rounding.
-
-        The expected marginal contribution is a mean of marginal contributions, which are between -1 and 1, under the
-        law of the number of the others that are present. So the error is at most that of this law, in absolute sum.
-        """
+        """As few as keep the error below `max_error`; ceil(M/2) have none but rounding."""
         if presence.fixed is not None:
             return cls(n_owners, np.array([presence.fixed]), np.ones(1), 0.0)
         sizes, enough, count = size_distribution(presence, n_owners - 1), (n_owners + 1) // 2 + 1, 8
         while True:
             t, weights = _gauss(presence, min(count, enough))
             laws = np.array([size_distribution(Presence(fixed=each), n_owners - 1) for each in t.tolist()])
+            # An expected marginal contribution is a mean of numbers between -1 and 1 under the law of how many others
+            # are there. So its error is at most that of this law, in absolute sum.
             error = float(np.abs(weights @ laws - sizes).sum())
             if error <= max_error or count >= enough:
                 return cls(n_owners, t, weights, error if count < enough else 0.0)
@@ -157,8 +155,7 @@ class SmallCoalitions:
     def _of_owners(self, counts: bytes) -> FloatVector:
         owners = np.frombuffer(counts, dtype=np.int64).reshape(-1, 2)
         kinds, kind_of, sizes = np.unique(owners, axis=0, return_inverse=True, return_counts=True)
-        described = [(*kind, size) for kind, size in zip(kinds.tolist(), sizes.tolist(), strict=True)]
-        return np.asarray(self._added(described)[kind_of.ravel()])
+        return np.asarray(self._added(np.column_stack([kinds, sizes]).tolist())[kind_of.ravel()])
 
     def _added(self, kinds: Sequence[tuple[int, int, int]]) -> FloatVector:
         """For an owner of each kind: (rows, matches, number of such owners)."""

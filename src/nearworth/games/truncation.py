@@ -49,8 +49,7 @@ class TruncatedClassification:
     """One game seen through k ranked neighbours per query; k may change from call to call."""
 
     def __init__(self, game: ClassificationGame, tail: Tail = "local") -> None:
-        self.game = game
-        self.tail = tail
+        self.game, self.tail = game, tail
         self._ranks = FarRanks(game.weights)
         self._curve = cache(partial(RateCurve, self._ranks))
 
@@ -143,9 +142,8 @@ class FarRanks:
         self.worth: FloatVector = np.concatenate([weights.worth[:1], weights.worth])
         self.n_players = len(weights.worth)
         self._worth_behind = np.append(np.cumsum(weights.worth[::-1])[::-1], 0.0)
-        loss = weights.loss
-        self._peak = int(loss.argmax()) + 1
-        rising, falling = loss[: self._peak - 1][::-1], loss[self._peak :][::-1]
+        self._peak = int(weights.loss.argmax()) + 1
+        rising, falling = weights.loss[: self._peak - 1][::-1], weights.loss[self._peak :][::-1]
         at_least_as_large = len(falling) - np.searchsorted(falling, rising)
         # The window reaches a rank left of the peak once it has room for it, and for all that lose at least as much.
         self._joins = np.arange(2, len(rising) + 2) + at_least_as_large

@@ -93,10 +93,8 @@ def _batches(source: Any, columns: list[str], size: int) -> Iterator[Any]:
 
 
 def _parquet_files(source: Any) -> list[Any]:
-    """All files of a dataset, if it is nothing but whole Parquet files with all columns in each; else none.
-
-    Their columns can be read separately and page by page; a scanner decodes whole row groups, often a million rows.
-    """
+    """All files of a dataset, if it is nothing but whole Parquet files with all columns in each; else none."""
+    # Their columns can be read separately and page by page; a scanner decodes whole row groups, often a million rows.
     filtered = not isinstance(source, ds.FileSystemDataset) or getattr(source, "_scan_options", None)
     if filtered or source.format.default_extname != "parquet":
         return []
@@ -168,9 +166,8 @@ def _dtype(kind: Any, name: str, argument: str) -> np.dtype[Any]:
     if pa.types.is_decimal(kind):
         kind = pa.float64()
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
-        raise ValueError(
-            f"{argument} has a column that is not numeric: {name!r} ({kind}). Distances need numbers: encode "
-            "it (`nearworth.TablePreparer` does), or leave it out. audit_labels(frame, 'label') prepares a whole frame."
-        )
+        what = f"{argument} has a column that is not numeric: {name!r} ({kind})"
+        needed = "Distances need numbers: encode it (`nearworth.TablePreparer` does), or leave it out"
+        raise ValueError(f"{what}. {needed}. audit_labels(frame, 'label') prepares a whole frame.")
     found: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
     return found

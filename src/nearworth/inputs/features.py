@@ -134,8 +134,7 @@ def _from_frame(frame: Any, name: str) -> Features:
 def _from_array(X: Any, name: str) -> npt.NDArray[Any] | FileRows:
     if isinstance(X, FileRows):
         return X
-    masked = int(np.ma.getmaskarray(X).sum()) if is_masked(X) else 0
-    if masked:
+    if is_masked(X) and (masked := int(np.ma.getmaskarray(X).sum())):
         raise ValueError(f"{name} is a masked array with {masked} masked entries. Drop or fill these.")
     try:
         array = X if isinstance(X, np.memmap) else np.asarray(X)
@@ -169,9 +168,7 @@ def _check_dtype(dtype: np.dtype[Any], name: str) -> None:
 
 
 def _check_numbers(features: Features, name: str, allow_nan: bool) -> None:
-    entries: Any = features.data
-    if features.is_sparse:
-        entries = entries.data[:, None]
+    entries: Any = features.data.data[:, None] if features.is_sparse else features.data
     is_float = entries.dtype.kind == "f"
     if not is_float and entries.dtype.itemsize < 8:
         return

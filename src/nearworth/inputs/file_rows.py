@@ -116,11 +116,7 @@ def spill_beside(parts: Sequence[FileRows]) -> FileRows:
 
 
 def map_npy(path: str | os.PathLike[str], where: str) -> Any:
-    """The array of a .npy file as a memory map. A damaged file is a ValueError, whose message begins with `where`.
-
-    The header of such a file is a Python literal, so damage can surface as almost any exception. The map is never
-    longer than the file: a shape that the file cannot hold is refused before memory is taken for it.
-    """
+    """The array of a .npy file as a memory map; a ValueError that begins with `where` if it is damaged or cut short."""
     try:
         with np.errstate(all="raise"):  # products of absurd shapes
             mapped = np.lib.format.open_memmap(path, mode="r")
@@ -128,7 +124,7 @@ def map_npy(path: str | os.PathLike[str], where: str) -> Any:
             raise ValueError(f"entries of type {mapped.dtype.str!r} have no content")
     except OSError:
         raise
-    except Exception as error:
+    except Exception as error:  # the header of such a file is a Python literal: damage surfaces as almost anything
         reason = (str(error).splitlines() or [""])[0][:200] or type(error).__name__
         raise ValueError(f"{where} is not a numpy file that can be read ({reason}).") from error
     return mapped

@@ -101,10 +101,9 @@ def semivalue(name: str, value: Any) -> None:
         case ["sizes", low, high] if is_whole(low) and low >= 0 and (high is None or (is_whole(high) and high >= low)):
             return
     if isinstance(value, tuple | list) or (isinstance(value, str) and value in ("beta", "sizes")):
-        raise ValueError(
-            f'{name} must be ("beta", a, b) with positive numbers (1e-100 to 1e100) or ("sizes", low, high) with '
-            f"whole numbers, 0 <= low <= high or None; got {value!r}."
-        )
+        beta = '("beta", a, b) with positive numbers (1e-100 to 1e100)'
+        sizes = '("sizes", low, high) with whole numbers, 0 <= low <= high or None'
+        raise ValueError(f"{name} must be {beta} or {sizes}; got {value!r}.")
     one_of("shapley", "banzhaf", "loo", "composite")(name, value)
 
 

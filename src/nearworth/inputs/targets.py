@@ -56,12 +56,10 @@ def check_classes(y: Any, name: str, n_rows: int | None = None) -> Classes:
 
 
 def are_amounts(values: npt.NDArray[Any]) -> bool:
-    """Whether numbers look like amounts rather than classes: they have fractions, or few rows share one.
-
-    Of very many, half may be shared by some rows, unless they are codes: whole numbers without a gap.
-    """
+    """Whether numbers look like amounts rather than classes: they have fractions, or few rows share one."""
     distinct, counts = np.unique(values, return_counts=True)
     many = len(distinct) > MANY_CLASSES and len(distinct) * FEW_PER_CLASS > len(values)
+    # Of very many, half may be shared by some rows, unless they are codes: whole numbers without a gap.
     has_gaps = len(distinct) > 0 and float(distinct[-1]) - float(distinct[0]) >= len(distinct)  # integers overflow
     spread = len(distinct) > VERY_MANY and np.median(counts) < FEW_ROWS and has_gaps
     return bool(many or spread or (values.dtype.kind == "f" and (values != np.trunc(values)).any()))

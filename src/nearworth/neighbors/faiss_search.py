@@ -136,8 +136,7 @@ def automatic_factory(n_train: int, n_columns: int) -> str:
 def import_faiss() -> Any:
     """The library, or an error that says how to install it."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # its wrappers use what Python is about to drop
+        with warnings.catch_warnings(action="ignore"):  # its wrappers use what Python is about to drop
             import faiss
     except ImportError as error:
         raise ImportError("FaissSearch needs faiss, which is not installed: pip install 'nearworth[faiss]'") from error

@@ -97,6 +97,7 @@ class Keys:
     """
 
     has_products = False
+    has_distances = True
     uses_blas = False  # for exact keys; products are our own
     data: Any = None  # dense training rows, if nearest neighbours are those of a searcher: by Euclidean distance
 
@@ -105,8 +106,6 @@ class Keys:
 
     def __call__(self, queries: Any) -> FloatMatrix:
         raise NotImplementedError
-
-    has_distances = True
 
     def as_distances(self, keys: FloatMatrix, queries: Any) -> FloatMatrix:  # noqa: ARG002
         """Distances of the metric, from exact keys of these queries."""
@@ -136,16 +135,11 @@ class GivenKeys(Keys):
     """Distances that the user brings: one row per validation point, one column per training point."""
 
     def __call__(self, queries: Any) -> FloatMatrix:
-        return np.array(queries, dtype=np.float64, order="C")
+        return np.array(queries, dtype=np.float64, order="C")  # a copy, which evaluators may write to
 
 
 class EuclideanKeys(Keys):
-    """Squared distances from differences, to the bit the same of dense and of sparse rows.
-
-    Differences below 1e-154 vanish when they are squared. A difference of two floats is 0 or at least about 2**-53 of
-    the larger of them, so this happens only between numbers below TINY. If there are such numbers, everything is
-    scaled. They are still told apart if they are 1e-285 times the largest number of the training set.
-    """
+    """Squared distances from differences, to the bit the same of dense and of sparse rows."""
 
     def __init__(self, X: Any, *, is_squared: bool = False) -> None:
         super().__init__(readable(X))
@@ -153,6 +147,9 @@ class EuclideanKeys(Keys):
         largest, has_tiny = _magnitudes(X)
         self.exponent = int(np.frexp(largest)[1])  # of the largest number
         self._rows, self._factor = self._points, 1.0  # a power of two
+        # Differences below 1e-154 vanish when they are squared. A difference of two floats is 0 or at least some 2**-53
+        # of the larger of them, so this happens only between numbers below TINY. If there are such numbers, everything
+        # is scaled. They are still told apart if they are 1e-285 times the largest number of the training set.
         if has_tiny:
             factor = self._factor = 2.0 ** min(TOP - self.exponent, 1000)
             self._points = X * factor if is_sparse(X) else Converted(X, partial(np.multiply, factor))
@@ -231,6 +228,8 @@ class NanEuclideanKeys(EuclideanKeys):
 class InnerProductKeys(Keys):
     """Minus the inner product: the most similar point is the nearest."""
 
+    has_distances = False
+
     def __init__(self, X: Any) -> None:
         super().__init__(readable(X))
         largest, _ = _magnitudes(X)
@@ -239,8 +238,6 @@ class InnerProductKeys(Keys):
 
     def __call__(self, queries: Any) -> FloatMatrix:
         return all_pairs(-self._scaled(queries, PRODUCT_TOP), self._points, product=True)
-
-    has_distances = False
 
     def as_distances(self, keys: FloatMatrix, queries: Any) -> FloatMatrix:  # noqa: ARG002
         raise ValueError("metric='inner_product' has no distances, which radius and weights need. Use 'cosine'.")

@@ -160,7 +160,6 @@ class HashTables:
         self.vectors = vectors.transpose(0, 2, 1).astype(dtype, order="C")  # (tables, hashes, columns)
         self.offsets = rng.random((n_tables, n_hashes)).astype(dtype)
         self.factors = rng.integers(0, 2**63, (n_tables, n_hashes), dtype=np.uint64) * np.uint64(2) + np.uint64(1)
-
         self.hashes, self.rows = self.codes(points), np.empty((n_tables, n_train), dtype=np.int32)
         for codes, rows in zip(self.hashes, self.rows, strict=True):
             rows[:] = np.argsort(codes)

@@ -114,11 +114,9 @@ def quantise_exact(keys: FloatMatrix, order: IntVector32, space: IntMatrix32) ->
 
 
 def line(low: FloatVector, high: FloatVector, tolerance: FloatVector) -> tuple[FloatVector, IntVector32]:
-    """From keys between `low` and `high`, in double precision, to qkeys: the slope, and the tolerance as a qkey.
-
-    From a key to its qkey there are four roundings of numbers not above |low| + |high| (add the norm, scale, add the
-    offset, which is rounded itself) and one to a whole number: `extra` covers them for both of two keys.
-    """
+    """From keys between `low` and `high`, in double precision, to qkeys: the slope, and the tolerance as a qkey."""
+    # From a key to its qkey there are four roundings of numbers not above |low| + |high| (add the norm, scale, add the
+    # offset, which is rounded itself) and one to a whole number: `extra` covers them for both of two keys.
     extra = 4.0 * UNIT_64 * (np.abs(low) + np.abs(high))
     with np.errstate(divide="ignore"):
         scale = np.minimum((TOP - 2 * MARGIN) / (high - low), 0.25 * MARGIN / (tolerance + extra))
@@ -235,10 +233,9 @@ class Products:
 
 def products_memory(n_train: int, width: int, *, copied: bool) -> Memory:
     """Bytes of norms (more while they are made) and of a float32 copy; of rows read from a file; of packed queries."""
-    rows = min(n_train, panel_rows(width))
     return Memory(
         preparing=2 * 8 * n_train,
         shared=8 * n_train + 32 * width + 2**15 + (4 * n_train * width if copied else 0),
-        per_thread=2 * 8 * rows * width + 3 * 8 * n_train,
+        per_thread=2 * 8 * min(n_train, panel_rows(width)) * width + 3 * 8 * n_train,
         per_query=8 * (4 * width + SPACE),
     )

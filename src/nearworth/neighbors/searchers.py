@@ -211,10 +211,8 @@ class GraphSearch(Searcher):
         csr = graph.tocsr()
         counts = np.diff(csr.indptr)
         if csr.nnz and counts.max() > 1 and (csr.data == 1).all():
-            warn_user(
-                "every distance in the graph is 1, as in a graph of connections, so all neighbours are tied. "
-                "scikit-learn makes distances with mode='distance'."
-            )
+            tied = "every distance in the graph is 1, as in a graph of connections, so all neighbours are tied"
+            warn_user(f"{tied}. scikit-learn makes distances with mode='distance'.")
         there = np.arange(counts.max(initial=0)) < counts[:, None]
         indices, distances = Neighbours.empty(*there.shape)
         indices[there], distances[there] = csr.indices, csr.data

@@ -65,20 +65,15 @@ def detect(given: npt.ArrayLike, rule: str = "ranking", *, fraction: float | Non
 
 
 def two_means(values: FloatVector) -> tuple[float, float, float]:
-    """Both centres of the best two clusters, and where the upper one begins to be nearer, in O(N log N).
-
-    The optimum over all splits of the sorted values. Of equally good splits the one with the smaller lower cluster
-    counts. When all values are equal there is only one cluster; both centres and the boundary are that value, and
-    nothing lies below it.
-    """
+    """Both centres of the best two clusters, and where the upper one begins to be nearer, in O(N log N)."""
     ordered = np.sort(values)
     if ordered[0] == ordered[-1]:
-        return (float(ordered[0]),) * 3
+        return (float(ordered[0]),) * 3  # one cluster, and nothing lies below it
     n = len(ordered)
     deviations = ordered - ordered[0]
     deviations /= deviations[-1]  # squares of huge or tiny values stay finite
     deviations -= deviations.mean()
-    # The sum of squares between clusters: with S the sum of the first k deviations, S^2 n / (k (n - k)).
+    # For all splits the sum of squares between clusters: with S the sum of the first k deviations, S^2 n / (k (n - k)).
     sizes = np.arange(1, n)
     between = np.cumsum(deviations)[:-1] ** 2 / (sizes * (n - sizes))
     between[ordered[1:] == ordered[:-1]] = -1.0  # equal values stay together

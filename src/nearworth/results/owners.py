@@ -45,7 +45,6 @@ class Statement(dict[str, Any]):
 
 
 def _plainly(name: str, entry: Any) -> str:
-    """An entry of a statement as people read it."""
     if isinstance(entry, dict):
         return ", ".join(f"{key} {value}" for key, value in entry.items() if value is not None)
     if isinstance(entry, list):

@@ -134,15 +134,13 @@ class Leaf:
         self.arrays |= {name: self.arrays[name].take(positions) for name in names}
 
     def add_values(self, values: FloatVector, weight: float) -> None:
-        """Add one validation point, given the value phi of each training point.
-
-        To the total goes w phi; to the spread w^2 (phi - shift) and its square, where the first point sets the shift.
-        """
+        """Add one validation point, given the value phi of each training point."""
         fresh = self.numbers[1] == 0
         self.count(np.array([weight]))
         if "shift" not in self.arrays:
             self.total[:] += weight * values
             return
+        # To the total goes w phi; to the spread w^2 (phi - shift) and its square, where the first point sets the shift.
         total, shift, first, second = (self.arrays[name] for name in WITH_SPREAD)
         if fresh:
             shift[:] = values
@@ -255,7 +253,6 @@ class Origin:
 
     @classmethod
     def from_json(cls, known: Mapping[str, Any]) -> Origin:
-        """What `to_json` gave."""
         return cls(**{**known, "validation": tuple(ValidationSet(*each) for each in known["validation"])})
 
 

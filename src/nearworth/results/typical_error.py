@@ -29,17 +29,14 @@ LEAST, MOST, ENTRIES = 64, 256, 2**23  # validation points valued exactly, and t
 
 
 class TypicalError(NamedTuple):
-    """The mean square over training rows of the error of the mean value, and half the length of its interval.
-
-    The estimate of the square is without bias, so it may be negative where the error is small; then the root is 0.
-    """
+    """The mean square over training rows of the error of the mean value, and half the length of its interval."""
 
     square: float
     margin: float
 
     @property
     def root(self) -> float:
-        return float(max(self.square, 0.0) ** 0.5)
+        return float(max(self.square, 0.0) ** 0.5)  # an estimate without bias may be negative where the error is small
 
     @property
     def interval(self) -> tuple[float, float]:

@@ -225,7 +225,6 @@ class Valuation:
 
     @classmethod
     def from_archive(cls, description: dict[str, Any], arrays: Arrays) -> Valuation:
-        """What `to_archive` took apart."""
         origin = Origin.from_json(description["origin"])
         sums: dict[str, Any] = {name: arrays[name] for name in OF_MOMENTS if name in arrays}
         check_shapes(sums)
