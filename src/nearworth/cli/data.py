@@ -120,8 +120,7 @@ def _groups(source: DataFile, name: str, numbers: IntVector) -> tuple[list[str],
     """The group of each of these rows as text, and a remark on rows without one: each is a group of its own."""
     cells = Reader()(source.table[name].take(numbers)).to_pylist()
     named = [f"row {numbers[i]} without {name}" if cell is None else str(cell) for i, cell in enumerate(cells)]
-    n_alone = cells.count(None)
-    return named, [f"{number_of('row', n_alone)} without {name!r}: a group of its own each"] * bool(n_alone)
+    return named, [f"{number_of('row', cells.count(None))} without {name!r}: a group of its own each"] * (None in cells)
 
 
 def _table_features(

@@ -172,7 +172,7 @@ class Audited(NamedTuple):
         said = [text if n_suspects else f"No suspects among {all_rows} ({rule}). {empty}".rstrip()]
         said += [f"Wrong in all: {audit.n_errors}.", audit.describe_copies()]
         if len(self.listed) > n_suspects:
-            said.append(f"Listed: the {len(self.listed):,} most doubtful rows.")
+            said.append(f"Listed: the {number_of('most doubtful row', len(self.listed))}.")
         if len(rows.judged):
             said.append(f"{number_of('row', len(rows.judged))} judged before (listed with --ask-again).")
         if rows.unlabelled is not None:

@@ -152,13 +152,11 @@ def folded(label: str) -> str:
 
 def _left_out(cells: Any, labelled: BoolVector) -> list[str]:
     """That rows have no label, and which words they have instead: one of them may be a class."""
-    if labelled.all():
-        return []
+    rows = np.flatnonzero(~labelled).tolist()
     found = Counter(str(cell or "").strip() for cell in cells.filter(pa.array(~labelled)).to_pylist())
     words = [f"{n:,} read {word!r}" for word, n in found.most_common(MOST_SPELLINGS) if word not in ("", "nan")]
     why = f"{', '.join(words)}; if that is a class, rename it or use --exact-labels" if words else NO_LABEL
-    rows = np.flatnonzero(~labelled).tolist()
-    return [f"{number_of('row', len(rows))} without a label left out: {listed(rows, 3)} ({why})"]
+    return [f"{number_of('row', len(rows))} without a label left out: {listed(rows, 3)} ({why})"] * bool(rows)
 
 
 def _floats(cells: Any) -> Any:
