@@ -303,7 +303,7 @@ def test_words_that_are_taken_for_missing_labels_are_named(command, tmp_path, rn
     write_csv(tmp_path / "t.csv", columns)
     err, _ = page(command, "t.csv", "-t", "label")
     assert f"{n + 2} rows without a label left out: " in err
-    assert f"({n} read 'None', 1 read 'NA'; if that is a class, rename it or use --exact-labels)" in err
+    assert f"({n} read 'None', 1 read 'NA': no labels unless renamed or given --exact-labels)" in err
     code, _, err = command("detect", "t.csv", "-t", "label", "--exact-labels", "-o", "s.csv")
     assert code == 0
     assert "1 row without a label left out: 0 (empty, or NA, ? and the like)" in err

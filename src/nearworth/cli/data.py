@@ -21,7 +21,7 @@ from nearworth.cli.options import print_message
 from nearworth.inputs.features import check_features
 from nearworth.report.content import Rows
 from nearworth.tables import InputError, listed, number_of
-from nearworth.tables.labels import Target, TargetReader
+from nearworth.tables.labels import EXACT, Target, TargetReader
 from nearworth.tables.read import DataFile, read
 from nearworth.tables.readers import Reader, kind_of
 from nearworth.tables.write import STDOUT, records, write_columns
@@ -106,6 +106,7 @@ def load(
     numbers = np.flatnonzero(labels.labelled)
     grouped, alone = (None, []) if groups is None else _groups(source, groups, numbers)
     remarks = [*source.remarks, *(other.remarks if other else ()), *labels.remarks, *alone]
+    remarks = [remark.replace(f"or {EXACT}", "or given --exact-labels") for remark in remarks]
     rows = Rows(
         X, name, numbers=numbers, of_rows=len(X), source=Path(train).name,
         image_folder=Path(train).parent, notes=[*remarks, *collapsed(columns)], **shown,

@@ -73,8 +73,7 @@ def scan(*, output: str, force: bool, as_json: bool, show: bool, **given: Any) -
     model = pop_model(given)
     data = _with_images(given)
     model = resolve_search(model, len(data.y), data.task)
-    how = {"groups": data.groups, "sources": data.texts, "task": data.task, **model}
-    found = nw.scan(data.X, data.y, data.X_val, data.y_val, **how)
+    found = nw.scan(data.X, data.y, data.X_val, data.y_val, data.groups, sources=data.texts, task=data.task, **model)
     if output:
         _write_page(output, render_report(found.labels, data.rows, {}, found.findings()), show)
     summary = [line for line in found.summary().split("\n") if not line.endswith(": .")]  # nothing to say

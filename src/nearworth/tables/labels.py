@@ -18,7 +18,7 @@ from nearworth.tables.read import ARRAYS, DataFile, read_labels
 from nearworth.tables.readers import NOTHING, find_reader, kind_of, missing_cells
 
 MOST_SPELLINGS = 5  # classes whose spellings a message lists
-NO_LABEL = "empty, or NA, ? and the like"
+NO_LABEL, EXACT = "empty, or NA, ? and the like", "labels are exact"
 AS_REGRESSION = ("--task", "regression")
 
 
@@ -123,7 +123,7 @@ class TargetReader:
             several = [found for found in counts.values() if len(found) > 1]
             for found in several[:MOST_SPELLINGS] if self.like is None else []:
                 spelt = ", ".join(f"{label!r} ({count:,})" for label, count in found.most_common(5))
-                remarks.append(f"labels {spelt} are one class unless labels are exact")
+                remarks.append(f"labels {spelt} are one class unless {EXACT}")
             labels = [spelling[folded(label)] for label in labels]
         y = np.array(labels, dtype=object)
         return self._checked(Target(y, "classification", labelled, remarks, spelling), where)
@@ -155,7 +155,7 @@ def _left_out(cells: Any, labelled: BoolVector) -> list[str]:
     rows = np.flatnonzero(~labelled).tolist()
     found = Counter(str(cell or "").strip() for cell in cells.filter(pa.array(~labelled)).to_pylist())
     words = [f"{n:,} read {word!r}" for word, n in found.most_common(MOST_SPELLINGS) if word not in ("", "nan")]
-    why = f"{', '.join(words)}; if that is a class, rename it or use --exact-labels" if words else NO_LABEL
+    why = f"{', '.join(words)}: no labels unless renamed or {EXACT}" if words else NO_LABEL
     return [f"{number_of('row', len(rows))} without a label left out: {listed(rows, 3)} ({why})"] * bool(rows)
 
 
