@@ -295,6 +295,20 @@ def test_rows_without_a_label_keep_their_numbers(command, tmp_path, rng):
     assert [i for i, (a, b) in enumerate(zip(before, after, strict=True)) if a != b] == [41]
 
 
+def test_words_that_are_taken_for_missing_labels_are_named(command, tmp_path, rng):
+    """None is a class here, beside two others: nobody may lose it without being told."""
+    columns = blobs(rng, lambda y, rng: np.where(y, "some", np.where(np.arange(N) % 3, "None", "lots")))
+    columns["label"] = ["", "NA", *columns["label"][2:]]
+    n = list(columns["label"]).count("None")
+    write_csv(tmp_path / "t.csv", columns)
+    err, _ = page(command, "t.csv", "-t", "label")
+    assert f"{n + 2} rows without a label left out: " in err
+    assert f"({n} read 'None', 1 read 'NA': no labels unless renamed or given --exact-labels)" in err
+    code, _, err = command("detect", "t.csv", "-t", "label", "--exact-labels", "-o", "s.csv")
+    assert code == 0
+    assert "1 row without a label left out: 0 (empty, or NA, ? and the like)" in err
+
+
 def test_none_beside_one_other_label_is_a_class(command, tmp_path, rng):
     write_csv(tmp_path / "t.csv", blobs(rng, lambda y, rng: np.where(y, "some", "None")))
     assert "left out" not in page(command, "t.csv", "-t", "label")[0]
@@ -330,3 +344,10 @@ def test_an_id_stays_an_id_when_a_row_is_copied(command, tmp_path):
     code, _, err = command("detect", "t.csv", "-t", "label", "--dry-run")
     assert code == 0
     assert "PassengerId: left out: an id, different in almost every row" in err
+
+
+def test_the_median_of_dates_is_a_date(command, tmp_path, rng):
+    columns = blobs(rng, lambda y, rng: np.where(y, "a", "b"))
+    days = [f"2021-03-{1 + i % 27:02}" for i in range(N)]
+    write_csv(tmp_path / "t.csv", {"day": ["", *days[1:]]} | columns)
+    assert "missing filled with the median 2021-03-" in page(command, "t.csv", "-t", "label")[0]

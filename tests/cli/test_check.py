@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 from cli.command_line import environment, flowers, one_line, write_csv
@@ -126,6 +127,34 @@ def test_a_damaged_baseline_is_refused(content, command, data, tmp_path):
     assert code == 2
     assert ("merge conflict" if "<<<" in content else "is no baseline") in one_line(err)
     assert command(*CHECK, "-q", "--update")[0] == 2  # deleted or resolved by a person first
+
+
+def test_an_unknown_label_is_named_with_its_first_row(command, data, tmp_path):
+    accepted(command)
+    species = list(data()["species"])
+    species[40] = species[77] = "orchid"
+    data(species=species)
+    code, out, _ = command(*CHECK, "--max-new-suspects", "2", "--format", "json")
+    unknown = [found for found in json.loads(out)["findings"] if found["kind"] == "label"]
+    assert (code, unknown) == (3, [{"kind": "label", "row": 40, "message": "no known row has the label orchid"}])
+    assert command(*CHECK, "--update")[0] == 0
+    assert "label" not in json.loads((tmp_path / "nearworth.lock").read_text())["rows"].values()
+
+
+def test_rows_of_a_group_do_not_judge_each_other(command, tmp_path, rng):
+    """Five rows of each of 40 patients; those of one are wrong, and alike, so that without groups they vouch."""
+    patient = rng.permutation(np.repeat(np.arange(40), 5))
+    kind = patient % 2
+    X = 6.0 * kind[:, None] + rng.normal(size=(40, 3))[patient] + 0.1 * rng.normal(size=(200, 3))
+    columns = {"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "patient": [f"p{v}" for v in patient]}
+    write = lambda label: write_csv(tmp_path / "train.csv", columns | {"species": label})  # noqa: E731
+    write(kind)
+    check = ["check", "train.csv", "-t", "species", "-k", "4", "--format", "json"]
+    assert command(*check, "--groups", "patient", "--update")[0] == 0
+    write(np.where(patient == 7, 1 - kind, kind))
+    wrong = set(np.flatnonzero(patient == 7).tolist())
+    found = json.loads(command(*check, "--groups", "patient")[1])["findings"]
+    assert {new["row"] for new in found if new["kind"] == "suspect"} == wrong
 
 
 def git(*arguments, check=True):

@@ -142,6 +142,58 @@ def test_a_broken_file_is_one_line(command, data, content):
     assert "warning: the decisions are not kept" in err
 
 
+def test_of_identical_rows_with_two_labels_the_one_judged_is_known(command, tmp_path):
+    """The label decided on is that of the other one."""
+    columns = flowers(np.random.default_rng(0), wrong=WRONG)[0]
+    twin = {name: [*cells, cells[31]] for name, cells in columns.items()}
+    other = next(label for label in ("iris", "rose", "tulip") if label != twin["species"][31])
+    twin["species"][90] = other
+    write_csv(tmp_path / "t.csv", twin)
+    assert command("apply", decide({31: ("relabel", other)}), "t.csv", "-o", "c.csv", "-q")[0] == 0
+    everything = ("--ignore", "name", "--fraction", "1")
+    assert {*range(91)} - listed(suspects(command, "t.csv", *everything)[0]) == {31}
+    assert {*range(91)} - listed(suspects(command, "c.csv", *everything)[0]) == {31}
+    pa_csv.write_csv(read("c.csv").table.take(np.arange(91)[::-1]), "sorted.csv")
+    assert len({*range(91)} - listed(suspects(command, "sorted.csv", *everything)[0])) == 1
+
+
+@pytest.mark.parametrize("order", ["as it was", "reversed"])
+def test_a_decision_on_one_of_two_identical_rows_leaves_the_other(command, tmp_path, order):
+    columns = flowers(np.random.default_rng(0), wrong=WRONG)[0]
+    twin = {name: [*cells, cells[31]] for name, cells in columns.items()}  # row 90, as wrong as row 31
+    write_csv(tmp_path / "t.csv", twin)
+    worst = ("--ignore", "name", "--fraction", "0.045")  # 4 of 91
+    found, _ = suspects(command, "t.csv", *worst)
+    assert {31, 90} <= listed(found)
+    right = next(row["suggested"] for row in found["rows"] if row["row"] == 90)
+    for decided, other in ((90, 31), (31, 90)):
+        Path(KEPT).unlink(missing_ok=True)
+        made = decide({decided: ("relabel", right)})
+        assert command("apply", made, "t.csv", "-o", "c.csv", "--force", "-q")[0] == 0
+        found, err = suspects(command, "t.csv", *worst)  # the data as they were
+        assert listed(found) & {31, 90} == {other}
+        assert "1 row judged before" in err
+        table = read("c.csv").table
+        rows = np.arange(91) if order == "as it was" else np.arange(91)[::-1]
+        pa_csv.write_csv(table.take(rows), "sorted.csv")
+        found, _ = suspects(command, "sorted.csv", *worst)
+        at = {row: int(np.flatnonzero(rows == row)[0]) for row in (31, 90)}
+        assert at[other] in listed(found)
+    made = decide({row: ("confirm", twin["species"][row]) for row in (31, 90)}, name="both.json")
+    assert command("apply", made, "t.csv", "-o", "d.csv", "-q")[0] == 0
+    assert not listed(suspects(command, "t.csv", *worst)[0]) & {31, 90}
+
+
+def test_decisions_kept_without_their_place_are_read(command, data):
+    label = read(data).table["species"][31].as_py()
+    command("apply", decide({31: ("confirm", label)}), data, "-o", "c.csv", "-q")
+    kept = json.loads(Path(KEPT).read_text())
+    for record in kept["decisions"]:
+        del record["at"]
+    Path(KEPT).write_text(json.dumps(kept))
+    assert listed(suspects(command, data)[0]) == {4, 62}
+
+
 def test_rows_without_a_label_are_asked_about_once(command, tmp_path, rng):
     columns = flowers(rng)[0]
     right = columns["species"][7], columns["species"][8]
@@ -188,6 +240,10 @@ def test_targets_without_a_number_get_a_typical_one(command, tmp_path, rng):
     assert abs(row["suggested"] - 100 * x[3]) < 60
     assert row["suggested"] in y.tolist()
     assert row["quality"] is None
+    assert row["why"] == "no label; its nearest rows suggest this one"
+    code, _, _ = command("detect", "t.csv", "-t", "species", "-q", "-o", "s.csv")
+    assert code == 0
+    assert "nan" not in Path("s.csv").read_text()
 
 
 def test_arrays_have_keys_too(tmp_path):

@@ -129,3 +129,20 @@ def test_constant_pixels_are_pixels_too(command, tmp_path, rng):
     code, _, err = command("report", "t.csv", "-t", "label", "--image-shape", "2x2", "-o", "r.html")
     assert code == 0, err
     assert "each is compared by 4 numbers" in err
+
+
+def test_models_are_further_evidence(command, tmp_path, rng):
+    """Labels that a line tells, among columns of noise: neighbours see little of it, models do."""
+    X = rng.normal(size=(400, 12))
+    label = (X[:, 0] > 0).astype(int)
+    wrong = rng.choice(400, 30, replace=False)
+    label[wrong] = 1 - label[wrong]
+    write_csv(tmp_path / "t.csv", {f"x{j}": X[:, j] for j in range(12)} | {"label": label})
+    found = []
+    for models in ([], ["--models", "auto"]):
+        code, out, err = command("detect", "t.csv", "-t", "label", "--fraction", "0.075", "--json", *models)
+        assert code == 0, err
+        found.append(len({row["row"] for row in json.loads(out)["rows"]} & {*wrong.tolist()}))
+    assert found[1] > found[0]
+    for page in ("report", "review"):
+        assert command(page, "t.csv", "-t", "label", "--models", "auto", "-o", f"{page}.html", "-q")[0] == 0

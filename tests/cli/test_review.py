@@ -56,6 +56,10 @@ def test_counts_and_lists_rest_on_the_answers(command, page):
     assert code == 0
     assert summary["n_errors"]["basis"] == "review"
     assert found <= summary["n_errors"]["lower"] <= 3 <= summary["n_errors"]["upper"]
+    assert (summary["n_reviewed"], summary["precision"]["estimate"]) == (40, 1.0)
+    assert 0.0 <= summary["precision"]["lower"] <= 1.0 == summary["precision"]["upper"]
+    unreviewed = json.loads(command("detect", *DATA, "--json")[1])
+    assert (unreviewed["n_reviewed"], unreviewed["precision"]) == (0, None)
     assert {row for row in rows if row in WRONG} <= {record["row"] for record in summary["rows"]}
     assert not {row for row in rows if row not in WRONG} & {record["row"] for record in summary["rows"]}
     _, _, err = command("detect", *DATA[:-1], "--review", "decisions.csv", "-o", "s.csv")
@@ -108,6 +112,30 @@ def test_other_files_are_refused(command, page):
     assert "goes to a file" in one_line(command("review", *DATA, "-o", "-")[2])
     with open("train.csv") as file:
         assert len(list(csv.reader(file))) == 91
+
+
+def test_what_a_report_exports_is_no_review(command, page):
+    Path("d.csv").write_text(
+        "row,target,given,decision,label,of_rows,found_as\n4,species,iris,relabel,rose,90,sample\n"
+    )
+    code, _, err = command("detect", *DATA, "--review", "d.csv")
+    assert code == 2
+    assert "is of a report, whose rows were not drawn for a review" in one_line(err)
+    assert "nearworth review" in err
+    code, _, err = command("apply", "train.csv", "d.csv", "-o", "c.csv")
+    assert code == 2
+    assert "train.csv: line 0 holds no decisions" in one_line(err)
+    assert "takes them first, then the data" in err
+
+
+def test_small_files_are_judged_in_full(command, page):
+    code, _, err = command("review", *DATA[:-1], "-o", "all.html")
+    assert code == 0
+    assert "90 of 90 rows to judge" in err
+    judge(page)
+    code, _, err = command("review", *DATA[:-1], "--review", "decisions.csv", "-o", "rest.html")
+    assert code == 0
+    assert "50 of 90 rows to judge" in err
 
 
 def test_a_report_asks_for_the_labels_that_are_not_known(command, page):

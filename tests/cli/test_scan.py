@@ -76,3 +76,43 @@ def test_rows_of_a_group_do_not_judge_each_other(tmp_path, rng):
     refused = installed("scan", "train.csv", "-t", "label", "--groups", "film", "-q", cwd=tmp_path)
     assert refused.returncode == 2
     assert "'film'" in one_line(refused.stderr)
+    assert "there is no column 'film' for --groups" in refused.stderr
+
+
+def test_columns_of_groups_as_files_have_them(command, tmp_path, rng):
+    """Cells may be missing, or dates; the target is none."""
+    columns, _ = flowers(rng, 90, wrong=(4,))
+    columns["patient"] = [None if i in (3, 4, 5) else f"p{i % 30}" for i in range(90)]
+    columns["day"] = [f"2024-01-{1 + i % 30:02}" for i in range(90)]
+    write_csv(tmp_path / "t.csv", columns)
+    detect = ["detect", "t.csv", "-t", "species", "--id", "name", "-o", "-"]
+    code, out, err = command(*detect, "--groups", "patient")
+    assert code == 0
+    assert "3 rows without 'patient': a group of its own each" in err
+    assert "patient: names the groups" in err
+    assert "--ignore" not in err
+    assert out.splitlines()[1].startswith("4,")
+    code, out, err = command(*detect, "--groups", "day", "--ignore", "patient", "--fraction", "0.012")
+    assert (code, out.splitlines()[1][:2]) == (0, "4,")
+    assert "without 'day'" not in err
+    code, _, err = command(*detect, "--groups", "species", "-q")
+    assert code == 2
+    assert "--groups 'species' is the target" in one_line(err)
+    data = load_groups("t.csv", "patient")
+    assert len(set(data)) == 30 + 3
+
+
+def load_groups(path, column):
+    from nearworth.cli.data import _groups
+    from nearworth.tables.read import read
+
+    return _groups(read(path), column, np.arange(90))[0]
+
+
+def test_a_scan_of_numbers_says_nothing_about_classes(command, tmp_path, rng):
+    X = rng.normal(size=(120, 2))
+    write_csv(tmp_path / "t.csv", {"a": X[:, 0], "b": X[:, 1], "price": (100 * X.sum(axis=1)).round(2)})
+    code, out, err = command("scan", "t.csv", "-t", "price", "--json")
+    assert code == 0
+    assert "imbalance" not in err
+    assert [line.partition(":")[0] for line in json.loads(out)["summary"]][-1] == "leakage"

@@ -83,9 +83,9 @@ def test_judging_by_keys(browser, tmp_path, rng):  # noqa: F811
     keys("w")
     assert "4 of 4 judged: 3 wrong" in progress()
     browser.find_element("id", "export").click()
-    assert "--review decisions.csv" in browser.find_element("css selector", "dialog .code").text
+    assert "--review review-4-seed7.csv" in browser.find_element("css selector", "dialog .code").text
     browser.find_element("id", "csv").click()
-    with open(downloaded(tmp_path / "decisions.csv"), newline="") as file:
+    with open(downloaded(tmp_path / "review-4-seed7.csv"), newline="") as file:
         exported = list(csv.DictReader(file))
     assert [(r["row"], r["decision"]) for r in exported] == [
         ("5", "wrong"),
@@ -193,7 +193,7 @@ def test_a_wrong_row_may_be_given_its_label(browser, tmp_path, digits):  # noqa:
     page.one(f"#other option[value='{other}']").click()
     assert page.row() == drawn[1]
     page.keys("ws")
-    made = page.saved()
+    made = page.saved(name="review-20-seed0")
     assert [(made[row]["decision"], made[row]["label"]) for row in drawn[:2]] == [("wrong", other), ("wrong", "")]
     assert page.all("#list .item") == []  # one row at a time
     assert len(page.all(".pair canvas")) == 2
@@ -220,3 +220,14 @@ def test_rows_judged_wrong_come_first_and_ask_for_a_label(browser, tmp_path, dig
     assert page.one("#actions .solid").text.startswith("Change")
     page.keys("jjjjj")
     assert "Wrong with a probability" in page.text(".why")
+
+
+def test_of_two_classes_a_wrong_row_has_the_other(browser, tmp_path, rng):  # noqa: F811
+    audit = made_up(rng, 200, 20, ["a", "b"])
+    browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    page = Page(browser, tmp_path, page_of(audit, rng, [5, 190]))
+    page.keys("wr")
+    made = page.saved(name="review-2-seed7")
+    other = {"a": "b", "b": "a"}[audit.given[5]]
+    assert (made[5]["decision"], made[5]["label"]) == ("wrong", other)
+    assert (made[190]["decision"], made[190]["label"]) == ("right", audit.given[190])

@@ -33,7 +33,7 @@ class Page:
     def __init__(self, browser, folder, html):
         self.browser, self.folder = browser, folder
         (folder / "report.html").write_text(html, encoding="utf-8")
-        for made in folder.glob("decisions*"):
+        for made in [*folder.glob("decisions*"), *folder.glob("review-*")]:
             made.unlink()
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
         browser.get((folder / "report.html").as_uri())
@@ -65,11 +65,11 @@ class Page:
     def row(self):
         return int(re.search(r"[Rr]ow ([\d,]+)", self.text(".dhead")).group(1).replace(",", ""))
 
-    def saved(self, kind="csv"):
+    def saved(self, kind="csv", name="decisions"):
         """The decisions that Export writes, by row."""
         self.click("#export")
         self.click(f"#{kind}")
-        path = downloaded(self.folder / f"decisions.{kind}")
+        path = downloaded(self.folder / f"{name}.{kind}")
         if kind == "json":
             return {record["row"]: record for record in json.loads(path.read_text())["decisions"]}
         with open(path, newline="") as file:
@@ -420,6 +420,48 @@ def test_the_sample_is_judged_blind_and_its_range_is_the_headline(images):
     assert images.text("#headline").endswith("look wrong.")
     images.browser.refresh()
     assert images.text("#tab-sample") == "Sample 81"
+
+
+def test_keys_of_the_review_work_in_the_sample(images, digits):
+    """As on the page of nearworth review; elsewhere they do nothing."""
+    images.keys("rw")
+    assert images.text("#count").startswith("0 of")
+    images.click("#help")
+    assert "R" not in [kbd.text for kbd in images.all("dialog dt kbd")]
+    images.keys(ESCAPE)
+    images.click("#sample")
+    drawn = images.run("JSON.parse(document.getElementById('data').textContent).sample")
+    images.keys("rw")
+    assert images.text("#count") == "2 of 100 decided"
+    assert images.one("#meter").get_attribute("aria-label") == "0 changed, 1 kept, 0 deleted, 0 skipped, 1 wrong"
+    images.keys("?")
+    assert {"R", "W"} <= {kbd.text for kbd in images.all("dialog dt kbd")}
+    images.keys(ESCAPE)
+    images.click("#actions [data-keep=wrong]")
+    images.click("#export")
+    assert "nearworth review" in images.text("dialog")
+    images.keys(ESCAPE)
+    made = images.saved()
+    given = str(digits[1].given[drawn[0]])
+    assert [(made[row]["decision"], made[row]["label"]) for row in drawn[:3]] == [
+        ("confirm", given),
+        ("wrong", ""),
+        ("wrong", ""),
+    ]
+
+
+def test_what_is_listed_is_said(show, rng):
+    """Rows that are worth a look are not called more likely wrong than right."""
+    audit = made_up(rng, 200, 20, ["a", "b"])
+    about = lambda page: (page.click("#tab-about"), page.text("#panel"))[1]  # noqa: E731
+    assert "Listed: more likely wrong than right." in about(show(audit, Rows()))
+    more = replace(audit, n_errors=ErrorCount(None, 0.0, 30.0))
+    assert "Listed: the most doubtful rows, 20 of 30 more likely wrong than right." in about(show(more, Rows()))
+    none = replace(more, quality=np.maximum(audit.quality, 0.6))
+    assert "Listed: the most doubtful rows, 0 of 30 more likely" in about(show(none, Rows()))
+    page = show(replace(none, n_errors=ErrorCount(None, 0.0, 1.0)), Rows())
+    assert "None is more likely wrong than right; the most doubtful one is listed." in page.text("#subline")
+    assert "Listed: none." in about(show(replace(none, n_errors=ErrorCount(None, 0.0, 0.0)), Rows()))
 
 
 def test_bulk_decisions_do_not_count_as_a_review(images):

@@ -27,10 +27,10 @@ FAILED = 3
 
 
 class New(NamedTuple):
-    """A finding that the baseline does not have; row None for the labels as a set."""
+    """A finding that the baseline does not have; the row of an unknown label is the first that has it."""
 
     kind: str
-    row: int | None
+    row: int
     message: str
 
 
@@ -38,15 +38,16 @@ def check(*, baseline: str, update: bool, form: str, max_fdr: float | None, **gi
     limits = {kind: given.pop(f"max_new_{kind}s") for kind in ("suspect", "duplicate", "leak")} | {"label": 0}
     model, path = pop_model(given), Path(baseline)
     data, (known, labels) = prepare(**given), _read(path)
-    keys, own = _keys(data), {*map(str, data.y.tolist())} if data.task == "classification" else set[str]()
+    keys, first = _keys(data), zip(data.y[::-1].tolist(), data.rows.numbers[::-1].tolist(), strict=True)
+    own = {str(label): row for label, row in first} if data.task == "classification" else dict[str, int]()
     found = _find(data, keys, known, {} if max_fdr is None else {"max_fdr": max_fdr}, model)
-    found += [New("label", None, f"no known row has the label {label}") for label in sorted(own - labels) if known]
+    found += [New("label", own[a], f"no known row has the label {a}") for a in sorted({*own} - labels) if known]
     over = [k for k, limit in limits.items() if not update and sum(new.kind == k for new in found) > limit]
     click.echo(FORMS[form](found, f"{Path(given['train']).as_posix()}: {'failed' if over else 'passed'}"))
     if update:
         rows = {key: known.get(key, "") for key in keys}
         place = dict(zip(data.rows.numbers.tolist(), keys, strict=True))
-        for new in (new for new in found if new.row is not None):
+        for new in (new for new in found if new.kind != "label"):
             rows[place[new.row]] = " ".join(dict.fromkeys([*rows[place[new.row]].split(), new.kind]))
         content = {"labels": sorted(own), "rows": rows, "version": 1}
         text = json.dumps(content, indent=0, sort_keys=True, ensure_ascii=False) + "\n"
@@ -58,10 +59,10 @@ def check(*, baseline: str, update: bool, form: str, max_fdr: float | None, **gi
 
 
 def _find(data: Data, keys: list[str], known: dict[str, str], fdr: dict[str, Any], model: Any) -> list[New]:
-    new = np.array([key not in known for key in keys])
+    new, numbers = np.array([key not in known for key in keys]), data.rows.numbers
     if not new.any() and data.X_val is None:
         return []
-    scan, numbers = nw.scan(data.X, data.y, data.X_val, data.y_val, task=data.task, **model), data.rows.numbers
+    scan = nw.scan(data.X, data.y, data.X_val, data.y_val, data.groups, task=data.task, **model)
     found = [New("suspect", row, said) for row, said in _suspects(data, new, scan.labels, fdr, model) if new[row]]
     for group in scan.duplicates.groups or []:
         copied = {row: numbers[group[group != row][0]] for row in group[new[group]].tolist()}
@@ -73,9 +74,10 @@ def _find(data: Data, keys: list[str], known: dict[str, str], fdr: dict[str, Any
 
 
 def _suspects(data: Data, new: Any, audit: nw.LabelAudit, fdr: dict[str, Any], model: Any) -> list[tuple[int, str]]:
-    """Rows whose labels look wrong: new ones judged by the known ones, or all in one audit where few are known."""
+    """Rows whose labels look wrong: new ones judged by the known ones; all in one audit if few are known, or groups."""
     rows, judged = np.arange(len(new)), new & np.isin(data.y, data.y[~new])
-    if data.task == "classification" and 2 * new.sum() < len(new) and judged.any() and len(set(data.y[~new])) > 1:
+    apart = data.task == "classification" and data.groups is None and 2 * new.sum() < len(new)
+    if apart and judged.any() and len(set(data.y[~new])) > 1:
         audited = nw.audit_labels(data.X[~new], data.y[~new], **model)
         rows, audit = np.flatnonzero(judged), audited.check(data.X[judged], data.y[judged])
     listed = audit.suspects(**fdr)
@@ -106,7 +108,7 @@ def _read(path: Path) -> tuple[dict[str, str], set[str]]:
 
 
 def _text(found: list[New], verdict: str, line: str = "{:10}{:10}{}", head: tuple[str, ...] = ()) -> str:
-    lines = [line.format(new.kind, "" if new.row is None else f"row {new.row}", new.message) for new in found]
+    lines = [line.format(new.kind, f"row {new.row}", new.message) for new in found]
     summary = f"{verdict}, {number_of('new finding', len(found))}"
     return "\n".join([*(head if found else ()), *lines, "", summary]).lstrip()
 
@@ -125,7 +127,7 @@ def _sarif(found: list[New], verdict: str) -> str:
     file, level = verdict.rpartition(": ")[0], "error" if verdict.endswith("failed") else "note"
     results = []
     for new in found:
-        place = {"artifactLocation": {"uri": file}, "region": {"startLine": 1 if new.row is None else new.row + 2}}
+        place = {"artifactLocation": {"uri": file}, "region": {"startLine": new.row + 2}}
         result = {"ruleId": new.kind, "level": level, "message": {"text": new.message}}
         results.append(result | {"locations": [{"physicalLocation": place}]})
     tool = {"driver": {"name": "nearworth", "version": nw.__version__}}

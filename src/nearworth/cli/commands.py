@@ -107,6 +107,7 @@ def scan() -> None:
 @command(
     "check:check",
     *options.data(n_neighbors=10),
+    options.GROUPS,
     Option(["--baseline"], default="nearworth.lock", metavar="FILE", type=options.PATH, help="What is known already."),
     Option(["--update"], is_flag=True, help="Accept the present state: write the baseline."),
     Option(["--max-new-suspects"], default=0, type=IntRange(min=0), help="Accept this many new suspect labels."),
@@ -129,7 +130,7 @@ def check() -> None:
 @command(
     "detect:review",
     *options.audit(),
-    Option(["-n", "--rows", "number"], default=100, type=IntRange(min=1), help="How many rows to judge."),
+    Option(["-n", "--rows", "number"], type=IntRange(min=1), help="How many rows to judge.  [default: 100 at most]"),
     Option(["--seed"], default=0, type=IntRange(min=0), help="Seed of the random draw."),
     Option(["--blind"], is_flag=True, help="Hide what the audit says about a row until it is judged."),
     *options.IMAGES,
@@ -138,13 +139,13 @@ def check() -> None:
 def review() -> None:
     """Draw rows of TRAIN at random and write a page to judge, one at a time, whether their labels are right.
 
-    From the answers, exported as decisions.csv, `detect` and `report` estimate how many labels are wrong, and make
-    lists that keep their promise. With --review, the page asks for further rows where they help most.
+    From the exported answers, `detect` and `report` estimate how many labels are wrong, and make lists that keep
+    their promise. With --review, the page asks for further rows where they help most.
 
     \b
     nearworth review train.csv --target label --id name -n 100 -o review.html
-    nearworth detect train.csv --target label --id name --review decisions.csv --max-fdr 0.1
-    nearworth review train.csv --target label --id name --review decisions.csv -n 20 -o more.html
+    nearworth detect train.csv --target label --id name --review review-100-seed0.csv --max-fdr 0.1
+    nearworth review train.csv --target label --id name --review review-100-seed0.csv -n 20 -o more.html
     """
 
 

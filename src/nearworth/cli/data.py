@@ -21,9 +21,9 @@ from nearworth.cli.options import print_message
 from nearworth.inputs.features import check_features
 from nearworth.report.content import Rows
 from nearworth.tables import InputError, listed, number_of
-from nearworth.tables.labels import Target, TargetReader
+from nearworth.tables.labels import EXACT, Target, TargetReader
 from nearworth.tables.read import DataFile, read
-from nearworth.tables.readers import kind_of
+from nearworth.tables.readers import Reader, kind_of
 from nearworth.tables.write import STDOUT, records, write_columns
 
 OF_VALUES = ("row", "value", "standard_error", "rank", "lower", "upper")  # columns of what is written
@@ -47,8 +47,9 @@ class Data:
     rows: Rows
     columns: list[str]  # "name: treatment" for each column of the file
     source: DataFile  # all rows of the file
-    groups: list[Any] | None = None  # of the rows with a label, if a column names them
+    groups: list[str] | None = None  # of the rows with a label, if a column names them
     texts: IntVector | None = None  # of these rows: equal where their texts are
+    n_reviewed: int = 0  # rows judged in reviews
 
     @property
     def unlabelled(self) -> IntVector:
@@ -56,15 +57,12 @@ class Data:
 
     def names(self, rows: IntVector) -> dict[str, Any]:
         """The columns that say which rows of the file these are."""
-        ids = {} if self.rows.id_name is None else {self.rows.id_name: self.rows.ids.take(rows)}
-        return {"row": rows} | ids
+        return {"row": rows} | ({} if self.rows.id_name is None else {self.rows.id_name: self.rows.ids.take(rows)})
 
 
-def prepare(dry_run: bool, groups: str | None = None, **given: Any) -> Data:
-    """Load the data and say what becomes of each column; a dry run ends here. Groups are no feature."""
-    data = load(**given | ({} if groups is None else {"ignore": (*given["ignore"], groups)}))
-    if groups is not None:
-        data = replace(data, groups=data.source.table[groups].take(data.rows.numbers).to_pylist())
+def prepare(dry_run: bool, **given: Any) -> Data:
+    """Load the data and say what becomes of each column; a dry run ends here."""
+    data = load(**given)
     notes, compared = data.rows.notes, number_of("number", data.X.shape[1])
     more = [f"and {len(notes) - MOST_LINES:,} lines more"] if len(notes) > MOST_LINES else []
     print_message("\n  ".join([f"{len(data.y):,} rows; each is compared by {compared}:", *notes[:MOST_LINES], *more]))
@@ -90,7 +88,7 @@ def collapsed(columns: list[str]) -> list[str]:
 
 def load(
     train: str, validation: str | None = None, *, target: str | None, task: Task | None, exact_labels: bool,
-    strict: bool, **given: Any,
+    strict: bool, groups: str | None = None, **given: Any,
 ) -> Data:  # fmt: skip
     """Read, check and prepare the files; `given` are the options about columns."""
     source = read(train)
@@ -104,28 +102,41 @@ def load(
         like = replace(reader, task=labels.task, like=labels)
         trusted = like.column(other, _required(other, name)) if other.is_table else like.array(other, None)
     features = _table_features if source.is_table else _array_features
-    X, X_val, texts, columns, shown = features(source, other, labels, name, strict, **given)
-    remarks = [*source.remarks, *(other.remarks if other else ()), *labels.remarks]
+    X, X_val, texts, columns, shown = features(source, other, labels, name, strict, groups=groups, **given)
+    numbers = np.flatnonzero(labels.labelled)
+    grouped, alone = (None, []) if groups is None else _groups(source, groups, numbers)
+    remarks = [*source.remarks, *(other.remarks if other else ()), *labels.remarks, *alone]
+    remarks = [remark.replace(f"or {EXACT}", "or given --exact-labels") for remark in remarks]
     rows = Rows(
-        X, name, numbers=np.flatnonzero(labels.labelled), of_rows=len(X), source=Path(train).name,
+        X, name, numbers=numbers, of_rows=len(X), source=Path(train).name,
         image_folder=Path(train).parent, notes=[*remarks, *collapsed(columns)], **shown,
     )  # fmt: skip
     return Data(
         _labelled(X, labels), labels.y, _labelled(X_val, trusted), None if trusted is None else trusted.y,
-        task=labels.task, rows=rows, columns=columns, source=source, texts=_labelled(texts, labels),
+        task=labels.task, rows=rows, columns=columns, source=source, groups=grouped, texts=_labelled(texts, labels),
     )  # fmt: skip
+
+
+def _groups(source: DataFile, name: str, numbers: IntVector) -> tuple[list[str], list[str]]:
+    """The group of each of these rows as text, and a remark on rows without one: each is a group of its own."""
+    cells = Reader()(source.table[name].take(numbers)).to_pylist()
+    named = [f"row {numbers[i]} without {name}" if cell is None else str(cell) for i, cell in enumerate(cells)]
+    return named, [f"{number_of('row', cells.count(None))} without {name!r}: a group of its own each"] * (None in cells)
 
 
 def _table_features(
     source: DataFile, other: DataFile | None, labels: Target, target: str, strict: bool, *,
-    id_column: str | None, ignore: tuple[str, ...], features: tuple[str, ...],
+    id_column: str | None, ignore: tuple[str, ...], features: tuple[str, ...], groups: str | None,
     max_categories: int, na_values: tuple[str, ...], image_column: str | None = None, pixels: bool = False,
 ) -> tuple[Any, Any, Any, list[str], dict[str, Any]]:  # fmt: skip
     """All rows of both files as numbers, which have equal texts, what became of each column, and what a page shows."""
-    for name in filter(None, (id_column, image_column)):
-        _required(source, name)
+    for name in filter(None, (id_column, image_column, groups)):
+        _required(source, name, " for --groups" * (name == groups))
+    if groups == target:
+        raise InputError(f"{source.path}: --groups {groups!r} is the target. Name a column of patients or sources.")
     ignored, patterns = _split(source, ignore, "--ignore"), _split(source, features, "--features") or ["*"] * pixels
-    roles = {image_column: "names the images", id_column: "names the rows", target: "the target"}
+    roles = {image_column: "names the images", groups: "names the groups", id_column: "names the rows"}
+    roles |= {target: "the target"}  # the last
     compared = _compared(source, roles, ignored, patterns)
     numbers = all(kind_of(source.table[name]) == "number" for name in compared)
     parts = numbers and all(re.search(r"[*?[]", pattern) for pattern in patterns)  # of one embedding: used as they are
@@ -151,7 +162,7 @@ def _table_features(
 def _array_features(
     source: DataFile, other: DataFile | None, _labels: Target, _target: str, _strict: bool, **given: Any
 ) -> tuple[Any, Any, Any, list[str], dict[str, Any]]:
-    if any(given.get(name) for name in ("id_column", "ignore", "features", "image_column")):
+    if any(given.get(name) for name in ("id_column", "ignore", "features", "image_column", "groups")):
         raise InputError(f"{source.path}: an option names columns, which arrays do not have; leave it out.")
     width = source.X.shape[1]
     for file in filter(None, (source, other)):
@@ -202,14 +213,14 @@ def _prepared(source: DataFile, names: list[str], preparer: Any, strict: bool, l
         raise InputError(f"{source.path}: {error}", drop="--strict" if strict else "") from error
 
 
-def _required(source: DataFile, name: str | None) -> str:
+def _required(source: DataFile, name: str | None, use: str = "") -> str:
     names = source.table.column_names
     if name is None:
         likely = next((name for name in names if name.strip().lower() in LIKELY_TARGETS), names[-1])
         problem = f"say which column holds the labels with --target; it has {listed(names, MOST_NAMES)}"
         raise InputError(f"{source.path}: {problem}.", add=("--target", likely))
     if name not in names:
-        raise _not_found(source, f"there is no column {name!r}", name)
+        raise _not_found(source, f"there is no column {name!r}{use}", name)
     return name
 
 

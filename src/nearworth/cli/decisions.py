@@ -2,7 +2,8 @@
 
 Decisions are kept in KEPT, a JSON file in the folder of the data, a line for each, in the order of their keys. A key is
 a hash of the cells of a row but for the target, so rows may be sorted and saved in other formats. `detect` and `report`
-leave out the rows that are known there. Answers of a review go to the audit; those with a label can be applied.
+leave out the rows that are known there, of identical rows as many as were decided. Answers of a review go to the
+audit; those with a label can be applied.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ import json
 import re
 from collections import Counter
 from contextlib import suppress
+from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from hashlib import sha256
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -35,7 +38,7 @@ DECISIONS, REQUIRED = ("confirm", "relabel", "remove", "skip"), ("row", "given",
 ANSWERS, REVIEWED = ("right", "wrong", "skip"), ("row", "given", "decision", "asked", "seed", "of_rows")
 NUMBERS = ("row", "asked", "seed", "of_rows")
 KEPT, VERSION = "nearworth-decisions.json", 1
-FIELDS = ("row", "target", "given", "decision", "label")  # of a decision that is kept
+FIELDS = ("row", "target", "given", "decision", "label", "at")  # of a decision that is kept; where the row was then
 KEY_LENGTH = 16
 RIGHT_FILE = "Is it the file that the page was made from?"
 TEXT = {".csv": ".csv", ".txt": ".csv", ".tsv": ".tsv"}  # to these, cells are copied as they are
@@ -90,7 +93,12 @@ def _decision(where: str, record: dict[str, Any], possible: tuple[str, ...], req
     if known.get("decision") in ("remove", *ANSWERS):
         known.setdefault("label", "")
     if absent := [name for name in required if name not in known]:
-        raise InputError(f"{where} has no column {listed(absent)}; export decisions from the page.")
+        what = f"has no column {listed(absent)}; export decisions from the page."
+        if "decision" in absent and "row" in absent:
+            what = "holds no decisions. Export them from the page; nearworth apply takes them first, then the data."
+        elif {*absent} <= {"asked", "seed", "of_rows"}:
+            what = "is of a report, whose rows were not drawn for a review: make a page for one with nearworth review."
+        raise InputError(f"{where} {what}")
     if known["decision"] not in possible:
         raise InputError(f"{where}: the decision is {known['decision']!r}; use {', '.join(possible)}.")
     for name in NUMBERS:
@@ -122,7 +130,8 @@ def apply(*, decisions: str, train: str, output: str, target: str | None, force:
     rest = f"{kinds['confirm']:,} confirmed, {kinds['skip']:,} skipped"
     print_message(f"{number_of('label', len(new), 'changed')}{gone}, {rest}; the data are in {output}{which}")
     if kinds["wrong"]:
-        to_choose = f"To choose one: nearworth report {train} --target {target} --review {decisions} -o labels.html"
+        review = f" --review {decisions}" * any(decision.asked for decision in made.values())
+        to_choose = f"To choose one: nearworth report {train} --target {target}{review} -o labels.html"
         print_message(f"{kinds['wrong']:,} judged wrong have no label yet and stay as they are. {to_choose}")
     if keep:
         _keep(source, target, made, output)
@@ -153,8 +162,7 @@ def _labels(source: DataFile, target: str) -> list[Any]:
     if not source.is_table:
         raise InputError(f"{source.path}: has no labels `y` to change.")
     if target not in source.table.column_names:
-        has = f"{source.path}: has no column {target!r}"
-        raise InputError(f"{has}, which the decisions are about; name it with --target.")
+        raise InputError(f"{source.path}: has no column {target!r}, that of the decisions; name yours with --target.")
     return list(source.table[target].to_pylist())
 
 
@@ -254,9 +262,9 @@ def _as_reported(labels: list[Any]) -> list[Any]:
     return list(read.to_pylist()) if kind_of(read) == "number" else labels
 
 
-def answered(audit: LabelAudit, data: Data, reviews: tuple[str, ...]) -> tuple[LabelAudit, list[int]]:
-    """The audit with the answers of one review after the other, each drawn anew; rows of it with their right label."""
-    corrected = list[int]()
+def answered(data: Data, audit: LabelAudit, reviews: tuple[str, ...]) -> tuple[Data, LabelAudit]:
+    """The data with what reviews settle, and the audit with their answers, one after the other, each drawn anew."""
+    corrected, n_reviewed = list[int](), 0
     position = {number: index for index, number in enumerate(data.rows.numbers.tolist())}  # among the rows audited
     for path in reviews:
         made, _ = read_decisions(path, ANSWERS, REVIEWED)
@@ -274,37 +282,37 @@ def answered(audit: LabelAudit, data: Data, reviews: tuple[str, ...]) -> tuple[L
             problem = f"row {strange[0]} is not among the {number:,} rows of this review"
             needed = "Give the options and, in their order, the earlier reviews that its page was made with."
             raise InputError(f"{path}: {problem}. {needed}")
-        audit = audit.reviewed(np.array([*wrong]), np.array([*wrong.values()]))
+        audit, n_reviewed = audit.reviewed(np.array([*wrong]), np.array([*wrong.values()])), n_reviewed + len(wrong)
         named = (row for row, one in made.items() if one.label and not same_label(one.given, one.label))
         corrected += [position[row] for row in named if wrong.get(position[row])]
-    return audit, corrected
+    return replace(data, n_reviewed=n_reviewed, rows=replace(data.rows, judged=corrected)), audit
 
 
 class KeptDecisions:
-    """The decisions that are kept in a folder, if any: by row and target, one for each label that was judged."""
+    """The decisions that are kept in a folder, if any: by row and target, one for each label judged and each copy."""
 
     def __init__(self, folder: Path | None) -> None:
         self.path = (folder or Path()) / KEPT
-        self._known: dict[tuple[str, str], dict[str, dict[str, str]]] = {}
+        self._known: dict[tuple[str, str], dict[tuple[str, str], dict[str, str]]] = {}
         if folder is None or not self.path.exists():
             return
         try:
             for record in json.loads(self.path.read_text(encoding="utf-8"))["decisions"]:
-                self._enter(*(str(record[name]) for name in FIELDS))
+                self._enter(*(str(({"at": ""} | record)[name]) for name in FIELDS))
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             problem = f"{self.path}: is no file of kept decisions ({error}). Delete or repair it, or use --ask-again."
             raise InputError(problem, add=("--ask-again",)) from error
 
     def _enter(self, row: str, target: str, given: str, *made: str) -> None:
         record = dict(zip(FIELDS, (row, target, given, *made), strict=True))
-        self._known.setdefault((row, target), {})[folded(given)] = record
+        self._known.setdefault((row, target), {})[folded(given), record["at"]] = record
 
     def add(self, source: DataFile, target: str, made: Decisions) -> None:
         """Keep decisions on rows of a file; what was skipped, or is wrong without a label, is still open."""
         judged = [decision for decision in made.values() if decision.decision not in ("skip", "wrong")]
         keys = row_keys(source, target, np.array([decision.row for decision in judged], dtype=np.intp))
         for key, decision in zip(keys, judged, strict=True):
-            self._enter(key, target, decision.given, decision.decision, decision.label)
+            self._enter(key, target, decision.given, decision.decision, decision.label, str(decision.row))
 
     def write(self) -> None:
         records = [record for key in sorted(self._known) for _, record in sorted(self._known[key].items())]
@@ -312,13 +320,26 @@ class KeptDecisions:
         text = f'{{"version": {VERSION}, "decisions": [\n{lines}\n]}}\n'
         write_bytes(str(self.path), lambda file: file.write(text.encode("utf-8", "replace")))
 
-    def judged(self, data: Data, rows: IntVector, labels: list[str]) -> BoolVector:
-        """Which rows were judged with the label that they have, or were given it then."""
-        found, target = np.zeros(len(rows), dtype=bool), data.rows.target
-        for i, key in enumerate(row_keys(data.source, target, rows) if self._known else ()):
-            records = self._known.get((key, target), {}).values()
-            found[i] = any(same_label(labels[i], record[name]) for record in records for name in ("given", "label"))
-        return found
+    def judged(self, data: Data, rows: IntVector) -> BoolVector:
+        """Which rows were judged with the label that they have, or were given it then: one for each decision."""
+        target, X, found = data.rows.target, data.rows.X, list[int]()
+        if not self._known:
+            return np.zeros(len(rows), dtype=bool)
+        known = rows[[(key, target) in self._known for key in row_keys(data.source, target, rows)]]
+        near, given = np.arange(len(X)), dict(zip(data.rows.numbers.tolist(), data.y.tolist(), strict=True))
+        for column in range(X.shape[1]):  # keys are slow: only of rows that may be identical to one of these
+            near = near[np.isin(X[near, column], X[known, column])]
+        keys = sorted(zip(row_keys(data.source, target, near), near.tolist(), strict=True))
+        for key, copies in groupby(keys, key=lambda pair: pair[0]):
+            alike, taken = {row for _, row in copies}, dict[str, int]()  # by where the row was when it was judged
+            for record in self._known.get((key, target), {}).values():
+                fits = {row: same_label(given.get(row), record["label"]) for row in alike - {*taken.values()}}
+                fits = {row: it for row, it in fits.items() if it or same_label(given.get(row), record["given"])}
+                if fits:  # the row itself, else one that has the label decided on, else one that has that judged
+                    best = min(fits, key=lambda row: (str(row) != record["at"], not fits[row], row))
+                    taken.setdefault(record["at"], best)
+            found += taken.values()
+        return np.isin(rows, found)
 
 
 def row_keys(source: DataFile, target: str, rows: Any) -> list[str]:

@@ -21,8 +21,8 @@ from nearworth.cli.data import Data, prepare, print_json, write_results
 from nearworth.cli.decisions import KeptDecisions, answered
 from nearworth.cli.options import pop_model, print_message, progress
 from nearworth.cli.value import value_columns
-from nearworth.report.content import Suggestions
-from nearworth.report.shown import id_text, is_inside
+from nearworth.report.content import SAMPLE, Suggestions
+from nearworth.report.shown import is_inside
 from nearworth.tables import InputError, number_of
 from nearworth.tables.readers import kind_of
 from nearworth.tables.write import STDOUT, check_output, write_bytes, write_columns
@@ -55,14 +55,14 @@ def report(*, output: str, force: bool, as_json: bool, show: bool, **given: Any)
     print_message(f"{audited.headline()} Open {output} in a browser, decide, and export.")
 
 
-def review(*, number: int, seed: int, blind: bool, output: str, force: bool, **given: Any) -> None:
+def review(*, number: int | None, seed: int, blind: bool, output: str, force: bool, **given: Any) -> None:
     from nearworth.report.page import render_review
 
     _check_page(output, force, given)
     data, audit = run_audit(given)
-    drawn = audit.review_sample(number, random_state=seed)
+    drawn = audit.review_sample(number or max(1, min(SAMPLE, len(audit) - data.n_reviewed)), random_state=seed)
     _write_page(output, render_review(audit, data.rows, drawn, seed, blind=blind))
-    print_message(f"{number:,} of {len(audit):,} rows to judge: open {output} in a browser, judge, and export.")
+    print_message(f"{len(drawn):,} of {len(audit):,} rows to judge: open {output} in a browser, judge, and export.")
 
 
 def scan(*, output: str, force: bool, as_json: bool, show: bool, **given: Any) -> None:
@@ -73,16 +73,16 @@ def scan(*, output: str, force: bool, as_json: bool, show: bool, **given: Any) -
     model = pop_model(given)
     data = _with_images(given)
     model = resolve_search(model, len(data.y), data.task)
-    how = {"groups": data.groups, "sources": data.texts, "task": data.task, **model}
-    found = nw.scan(data.X, data.y, data.X_val, data.y_val, **how)
+    found = nw.scan(data.X, data.y, data.X_val, data.y_val, data.groups, sources=data.texts, task=data.task, **model)
     if output:
         _write_page(output, render_report(found.labels, data.rows, {}, found.findings()), show)
+    summary = [line for line in found.summary().split("\n") if not line.endswith(": .")]  # nothing to say
     if as_json:
         rows = {"labels": found.labels.suspects()} | {name: what.rows for name, what in found.findings().items()}
         listed = {name: r.tolist() if name == "leakage" else data.rows.numbers[r].tolist() for name, r in rows.items()}
-        print_json({"command": "scan", "version": nw.__version__, "summary": found.summary().split("\n"), **listed})
+        print_json({"command": "scan", "version": nw.__version__, "summary": summary, **listed})
     where = f"Open {output} in a browser, decide, and export." if output else "With -o scan.html: a page of them."
-    print_message(f"{found.summary()}\n{where}")
+    print_message("\n".join([*summary, where]))
 
 
 def _check_page(output: str, force: bool, given: dict[str, Any]) -> None:
@@ -129,11 +129,10 @@ class Audited(NamedTuple):
         kept = KeptDecisions(None if ask_again else Path(given["train"]).absolute().parent)
         data, audit = run_audit(given)
         listed = audit.worth_a_look() if page and not selection else audit.suspects(**selection)
-        found, texts = _suggestions(audit, data), [id_text(label) for label in audit.given[listed].tolist()]
-        known = kept.judged(data, data.rows.numbers[listed], texts)
+        found, known = _suggestions(audit, data), kept.judged(data, data.rows.numbers[listed])
         known |= np.isin(listed, data.rows.judged) & (page and not ask_again)
         if found is not None:
-            is_open = ~kept.judged(data, found.rows, [""] * len(found.rows))
+            is_open = ~kept.judged(data, found.rows)
             found = Suggestions._make(part[is_open] for part in found)
         rows = replace(data.rows, judged=listed[known], unlabelled=found)
         return cls(replace(data, rows=rows), audit, selection, listed[~known])
@@ -141,6 +140,11 @@ class Audited(NamedTuple):
     @property
     def suspects(self) -> IntVector:
         return self.listed if self.selection else self.listed[self.audit.is_label_issue[self.listed]]
+
+    @property
+    def precision(self) -> dict[str, float] | None:
+        """The share of wrong labels among the suspects, with limits, as far as a review tells; else None."""
+        return self.audit.precision(self.suspects)._asdict() if self.data.n_reviewed and len(self.suspects) else None
 
     def columns(self) -> Any:
         """The suspects as a table, worst first; then rows without a label, if there are any, surest first."""
@@ -151,8 +155,10 @@ class Audited(NamedTuple):
         found = self.data.rows.unlabelled
         if found is None:
             return rows
-        others = self.data.names(found.rows) | {"suggested": found.suggested, "quality": found.certainty}
-        others["why"] = ["no label; its nearest rows suggest this one, with this probability"] * len(found.rows)
+        quality = pa.array(found.certainty, from_pandas=True)  # of numbers there is none
+        others = self.data.names(found.rows) | {"suggested": found.suggested, "quality": quality}
+        sure = ", with this probability" * (audit.classes is not None)
+        others["why"] = [f"no label; its nearest rows suggest this one{sure}"] * len(found.rows)
         parts = {"suspect": rows, "unlabelled": pa.table(others)}
         with_status = [part.append_column("status", [[name] * len(part)]) for name, part in parts.items()]
         return pa.concat_tables(with_status, promote_options="permissive")
@@ -165,14 +171,14 @@ class Audited(NamedTuple):
         said = [text if n_suspects else f"No suspects among {all_rows} ({rule}). {empty}".rstrip()]
         said += [f"Wrong in all: {audit.n_errors}.", audit.describe_copies()]
         if len(self.listed) > n_suspects:
-            said.append(f"Listed: the {len(self.listed):,} most doubtful rows.")
+            said.append(f"Listed: the {number_of('most doubtful row', len(self.listed))}.")
         if len(rows.judged):
             said.append(f"{number_of('row', len(rows.judged))} judged before (listed with --ask-again).")
         if rows.unlabelled is not None:
             said.append(f"{number_of('row', len(rows.unlabelled.rows))} without a label, with a suggestion each.")
-        share = audit.precision(self.suspects) if audit.n_errors.basis == "review" and n_suspects else None
-        if share is not None and share.upper - share.lower < 1.0:  # else no row like these was judged
-            said.append(f"Of the suspects, {share.estimate:.0%} are wrong ({share.lower:.0%} to {share.upper:.0%}).")
+        share = self.precision
+        if share is not None and share["upper"] - share["lower"] < 1.0:  # else no row like these was judged
+            said.append("Of the suspects, {estimate:.0%} are wrong ({lower:.0%} to {upper:.0%}).".format(**share))
         if audit.valuation.error_bound:
             said.append(audit.valuation.describe_error())
         return " ".join(filter(None, said))
@@ -187,6 +193,8 @@ class Audited(NamedTuple):
             "n_unlabelled": len(self.data.unlabelled),
             "selection": self.selection,
             "n_errors": asdict(self.audit.n_errors),
+            "n_reviewed": self.data.n_reviewed,
+            "precision": self.precision,
             "error_bound": float(self.audit.valuation.error_bound),
             "typical_error": self.audit.valuation.typical_error,
             "columns": self.data.columns,
@@ -195,17 +203,16 @@ class Audited(NamedTuple):
 
 def run_audit(given: dict[str, Any]) -> tuple[Data, nw.LabelAudit]:
     """The data and their audit, with the answers of reviews."""
-    model, reviews, checkpoint = pop_model(given), given.pop("review"), given.pop("checkpoint")
+    model, reviews, checkpoint, models = pop_model(given), *map(given.pop, ("review", "checkpoint", "models"))
     data = _with_images(given)
     model = resolve_search(model, len(data.y), data.task)
     audit = nw.audit_labels(
         data.X, data.y, X_val=data.X_val, y_val=data.y_val, groups=data.groups, sources=data.texts, task=data.task,
-        **model, progress=progress, checkpoint=checkpoint,
+        models=models, **model, progress=progress, checkpoint=checkpoint,
     )  # fmt: skip
     if audit.valuation.resumed:
         print_message(f"{audit.valuation.resumed:,} of {len(audit):,} rows came from {checkpoint}")
-    audit, corrected = answered(audit, data, reviews)
-    return replace(data, rows=replace(data.rows, judged=corrected)), audit
+    return answered(data, audit, reviews)
 
 
 def resolve_search(model: dict[str, Any], n_rows: int, task: str) -> dict[str, Any]:

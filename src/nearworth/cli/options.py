@@ -126,7 +126,8 @@ def data(n_neighbors: int, search: str = "exact") -> list[click.Parameter]:
 
 def audit() -> list[click.Parameter]:
     """The options of every command that audits labels."""
-    return [*data(n_neighbors=10, search="auto"), GROUPS, CHECKPOINT, REVIEW]
+    models = Option(["--models"], type=Choice(["auto"]), help="Ask fitted models too: better on tables, slower.")
+    return [*data(n_neighbors=10, search="auto"), models, GROUPS, CHECKPOINT, REVIEW]
 
 
 def output(what: str, default: str | None = None) -> list[click.Parameter]:

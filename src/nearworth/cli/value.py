@@ -104,8 +104,7 @@ def owners(
         raise InputError(f"{problem} Name one, or leave these rows out of the file.")
     values = est.value_owners(names, data.X_val, data.y_val)
     payments = {} if budget is None else values.payments(budget, **rules)
-    paid = [f"{owner}: {amount:.2f}" for owner, amount in payments.items()]
-    print_message("\n".join([str(values), *paid]))
+    print_message("\n".join([str(values), *(f"{owner}: {amount:.2f}" for owner, amount in payments.items())]))
     frame, suffix = values.to_frame("pyarrow"), Path(output).suffix.lower()
     if payments:
         rows = [row | {"payment": payments[row["owner"]]} for row in frame.to_pylist()]

@@ -31,9 +31,8 @@ SCRIPTS = (
 
 def write_report(audit: LabelAudit, rows: Rows, path: str | os.PathLike[str], *about: Any) -> None:
     """Write the report of an audit to one HTML file; what it is about as in `render_report`."""
-    page = render_report(audit, rows, *about).encode()
     with atomic_write(path) as file:
-        file.write(page)
+        file.write(render_report(audit, rows, *about).encode())
 
 
 def render_report(
@@ -46,6 +45,9 @@ def render_report(
     content = Content(audit, rows, selection or {}, findings)
     data = content.page_data()
     rule, empty = audit.describe_selection(content.selection), audit.explain_empty(content.selection)
+    n, likely = len(content.suspects), int(audit.is_label_issue[content.suspects].sum())
+    if not content.selection and likely < n:  # others are worth a look
+        rule = f"the most doubtful rows, {likely:,} of {n:,} more likely wrong than right"
     shown = {"audit": audit, "rows": rows, "rule": rule, "empty": empty, "findings": content.findings}
     return rendered("web/page", SCRIPTS, data, review=False, **shown)
 

@@ -113,7 +113,8 @@ class Numbers(Column):
             return _left_out(name, kind, "the same in every row")
         names: tuple[str, ...] = (name,)
         if known.size < values.size:
-            words += f", missing filled with the median {median:.6g}"
+            middle = np.datetime64(round(median), "D") if kind == "date" else f"{median:.6g}"
+            words += f", missing filled with the median {middle}"
             if not preparer.as_they_are:
                 names, words = (name, f"{name} is missing"), f"{words} and marked ({values.size - known.size:,})"
         return cls(name, kind, words, names, centre=centre, scale=scale or 1.0, median=median)

@@ -18,6 +18,7 @@ from nearworth.tables.read import ARRAYS, DataFile, read_labels
 from nearworth.tables.readers import NOTHING, find_reader, kind_of, missing_cells
 
 MOST_SPELLINGS = 5  # classes whose spellings a message lists
+NO_LABEL, EXACT = "empty, or NA, ? and the like", "labels are exact"
 AS_REGRESSION = ("--task", "regression")
 
 
@@ -52,14 +53,13 @@ class TargetReader:
         elif y is None or target not in (None, source.y_name):
             raise InputError(f"{source.path}: has no labels. Use an .npz with `X` and `y`, or --target labels.npy.")
         if y.shape != (len(source.X),):
-            rows = f"{len(source.X):,} rows"
-            raise InputError(f"{source.path}: y has shape {y.shape} for {rows}; give one label per row.")
+            raise InputError(f"{source.path}: y has shape {y.shape}; give one label per row, of {len(source.X):,}.")
         return self.read(pa.chunked_array([y.tolist()]), f"{source.path}: the target {target or source.y_name!r}")
 
     def read(self, cells: Any, where: str) -> Target:
         if pa.types.is_dictionary(cells.type):
             cells = cells.cast(cells.type.value_type)
-        kind = kind_of(cells)
+        kind, written = kind_of(cells), cells
         if kind == "list":
             raise InputError(f"{where} holds lists, which cannot be labels.")
         if kind == "text" and not (self.strict or self.exact) and self._is_amount(read := find_reader(cells)(cells)):
@@ -70,14 +70,14 @@ class TargetReader:
             raise InputError(f"{where} is missing or infinite at row {rows} (0-based).", drop="--strict")
         if not labelled.any():
             raise InputError(f"{where} is empty in every row.")
-        known = cells.filter(pa.array(labelled))
+        known, remarks = cells.filter(pa.array(labelled)), _left_out(written, labelled)
         is_number = kind == "number" or (kind == "truth" and self.task != "regression")
         if is_number and (self.like is None or self.like.y.dtype != object):
             exact = kind == "truth" or pa.types.is_integer(known.type)
-            return self._numbers(known.to_numpy() if exact else _floats(known), labelled, where)
+            return self._numbers(known.to_numpy() if exact else _floats(known), labelled, where, remarks)
         if self.task == "regression":
             raise InputError(f"{where} holds {kind}, but regression needs numbers.", drop="--task regression")
-        return self._text(known.cast(pa.string()).to_pylist(), labelled, where)
+        return self._text(known.cast(pa.string()).to_pylist(), labelled, where, remarks)
 
     def _is_amount(self, cells: Any) -> bool:
         """Whether text is read as numbers: they must be asked for, or be too many for classes."""
@@ -95,11 +95,10 @@ class TargetReader:
         nothing = [cell for cell in nothing if not pairs.get(cell)]
         return np.asarray(pc.is_in(text, pa.array(nothing)).to_numpy())
 
-    def _numbers(self, y: Any, labelled: BoolVector, where: str) -> Target:
-        task, remarks = self.task or (self.like.task if self.like else None), _left_out(labelled)
+    def _numbers(self, y: Any, labelled: BoolVector, where: str, remarks: list[str]) -> Target:
+        task = self.task or (self.like.task if self.like else None)
         if task is None and not self.strict and y.dtype.kind in "iuf" and are_amounts(y):
-            found = f"{len(np.unique(y)):,} distinct numbers"
-            remarks.append(f"the target has {found}: taken as amounts, for regression")
+            remarks.append(f"the target has {len(np.unique(y)):,} distinct numbers: taken as amounts, for regression")
             task = "regression"
         if task == "regression":
             return self._checked(Target(y.astype(np.float64), task, labelled, remarks), where)
@@ -112,9 +111,9 @@ class TargetReader:
             y = y.astype(np.int64)
         return self._checked(Target(y, "classification", labelled, remarks), where)
 
-    def _text(self, labels: list[str], labelled: BoolVector, where: str) -> Target:
+    def _text(self, labels: list[str], labelled: BoolVector, where: str, remarks: list[str]) -> Target:
         """Labels that differ by case and white space only are one class, spelt as in most rows."""
-        remarks, spelling = _left_out(labelled), dict(self.like.spelling) if self.like else {}
+        spelling = dict(self.like.spelling) if self.like else {}
         if not (self.exact or self.strict):
             counts: dict[str, Counter[str]] = {}
             for label, count in Counter(labels).items():
@@ -124,7 +123,7 @@ class TargetReader:
             several = [found for found in counts.values() if len(found) > 1]
             for found in several[:MOST_SPELLINGS] if self.like is None else []:
                 spelt = ", ".join(f"{label!r} ({count:,})" for label, count in found.most_common(5))
-                remarks.append(f"labels {spelt} are one class unless labels are exact")
+                remarks.append(f"labels {spelt} are one class unless {EXACT}")
             labels = [spelling[folded(label)] for label in labels]
         y = np.array(labels, dtype=object)
         return self._checked(Target(y, "classification", labelled, remarks, spelling), where)
@@ -151,9 +150,13 @@ def folded(label: str) -> str:
     return " ".join(label.split()).casefold()
 
 
-def _left_out(labelled: BoolVector) -> list[str]:
-    n, rows = int((~labelled).sum()), listed(np.flatnonzero(~labelled).tolist(), 3)
-    return [f"{number_of('row', n)} without a label left out: {rows} (empty, or NA, ? and the like)"] if n else []
+def _left_out(cells: Any, labelled: BoolVector) -> list[str]:
+    """That rows have no label, and which words they have instead: one of them may be a class."""
+    rows = np.flatnonzero(~labelled).tolist()
+    found = Counter(str(cell or "").strip() for cell in cells.filter(pa.array(~labelled)).to_pylist())
+    words = [f"{n:,} read {word!r}" for word, n in found.most_common(MOST_SPELLINGS) if word not in ("", "nan")]
+    why = f"{', '.join(words)}: no labels unless renamed or {EXACT}" if words else NO_LABEL
+    return [f"{number_of('row', len(rows))} without a label left out: {listed(rows, 3)} ({why})"] * bool(rows)
 
 
 def _floats(cells: Any) -> Any:

@@ -106,17 +106,14 @@ def read_labels(path: str | os.PathLike[str]) -> Any:
 def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[Path, str]]:
     """The checked path and its format; errors of the operating system and of the file's format become InputErrors."""
     file = Path(path)
-    suffix = suffix_of(file)
-    if suffix not in PACKED:
-        suffix = file.suffix.lower()
+    suffix = suffix_of(file) if suffix_of(file) in PACKED else file.suffix.lower()
     if not file.is_file():
         raise InputError(f"{file}: {'is a directory or a device' if file.exists() else 'there is no such file'}.")
     if suffix not in FORMATS:
         known = ", ".join(FORMATS)
         raise InputError(f"{file}: its extension {file.suffix!r} is not known. Save the data as one of {known}.")
-    kind = FORMATS[suffix]
     try:
-        _check_unpacked(file, kind)
+        _check_unpacked(file, kind := FORMATS[suffix])
         yield file, kind
     except InputError:
         raise

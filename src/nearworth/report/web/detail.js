@@ -107,7 +107,7 @@
     }, words + " ", el("kbd", { text: key }));
     const all = data.review ? { right: action("R", "right", "Right", "outline"), wrong: action("W", "wrong", "Wrong", "outline"), skip: action("S", "skip", "Skip", "quiet") } : {
       change: action("C", "change", best === null ? "Change…" : (unlabelled.has(row) && !isNumber ? "Call it " : "Change to ") + show(best)), keep: action("K", "keep", "Keep " + (unlabelled.has(row) ? "unlabelled" : show(labelOf(row)))),
-      delete: action("D", "delete", "Delete row", "del"), skip: action("S", "skip", "Skip", "quiet"),
+      ...(tab === "sample" ? { wrong: action("W", "wrong", "Wrong") } : {}), delete: action("D", "delete", "Delete row", "del"), skip: action("S", "skip", "Skip", "quiet"),
     };
     const order = Object.keys(all).sort((a, b) => (b === main) - (a === main));
     const further = data.review && decision && nextOpen() >= 0 ? [button("Next open row", () => choose(nextOpen()), { class: "solid", "data-keep": "further" })] : [];
@@ -131,6 +131,7 @@
   function decide(what, label) {
     const row = chosenRow();
     if (row === undefined) return;
+    if (what === "wrong" && data.nClasses === 2) [what, label] = ["change", data.labels.slice(0, 2).find((each) => each !== labelOf(row))]; // only one is left
     if (what === "change" && label === labelOf(row)) what = data.review ? "right" : "keep";
     const stays = data.review && (data.blind || decisions[row]); // to see what the audit says, or where one came back to
     record([[row, decisions[row], what === "change" ? { what: data.review ? "wrong" : what, label, list: tab } : { what, list: tab }]], tab);

@@ -2,7 +2,9 @@
   const dialog = $("dialog");
   const [, ending = ".csv"] = /(\.(?:csv|tsv|parquet|feather|npz))$/i.exec(data.source) || [];
   const plainly = (name, other) => (/^\w[\w.\-]*$/.test(name) ? name : other);
-  const COMMAND = data.review ? "nearworth report " + plainly(data.source, "DATA") + " -t " + plainly(data.target, "TARGET") + " --review decisions.csv" : "nearworth apply decisions.csv " + plainly(data.source, "DATA") + " -o clean" + ending;
+  // The answers of each review have a name of their own: they are passed together, in their order.
+  const FILE = data.review ? "review-" + nListed + "-seed" + data.seed : "decisions";
+  const COMMAND = data.review ? "nearworth report " + plainly(data.source, "DATA") + " -t " + plainly(data.target, "TARGET") + " --review " + FILE + ".csv" : "nearworth apply decisions.csv " + plainly(data.source, "DATA") + " -o clean" + ending;
 
   function ask(title, content, ...buttons) {
     dialog.replaceChildren(el("h2", { id: "dialog-title", text: title }), ...[content].flat().filter(Boolean), put(el("div", { class: "row" }), buttons));
@@ -44,9 +46,9 @@
 
   function saveCsv() {
     const rows = decided(), names = Object.keys(rows[0]);
-    download("decisions.csv", "text/csv", [names, ...rows.map((row) => names.map((name) => row[name]))].map((line) => line.map(quoted).join(",")).join("\n") + "\n");
+    download(FILE + ".csv", "text/csv", [names, ...rows.map((row) => names.map((name) => row[name]))].map((line) => line.map(quoted).join(",")).join("\n") + "\n");
   }
-  const saveJson = () => download("decisions.json", "application/json", JSON.stringify({ target: data.target, report: data.key, decisions: decided() }, null, 1) + "\n");
+  const saveJson = () => download(FILE + ".json", "application/json", JSON.stringify({ target: data.target, report: data.key, decisions: decided() }, null, 1) + "\n");
 
   function forget() {
     record(Object.keys(decisions).map((row) => [Number(row), decisions[row], undefined]), lists[tab] ? tab : "labels");
@@ -58,17 +60,18 @@
   function exporting() {
     const count = Object.keys(decisions).length;
     if (!count) { say("Nothing decided yet. Decide a row first: " + (data.review ? "R, W or S." : "C, K, D or S.")); return; }
-    ask("Export " + plural(count, "decision"), [el("p", { text: data.review ? "Then run this, with the options this page was made with; detect and review take the same file:" : "Then run this to write the cleaned file:" }), el("code", { class: "code", text: COMMAND })],
+    ask("Export " + plural(count, "decision"), [el("p", { text: data.review ? "Then run this, with the options this page was made with; detect and review take the same file:" : "Then run this to write the cleaned file:" }), el("code", { class: "code", text: COMMAND }),
+      sampling && el("p", { text: "What you found in the sample counts in the headline of this page. For lists and a number that rest on a review everywhere, judge the rows that nearworth review draws." })],
       button("Forget all", forget, { class: "quiet" }), closer("Cancel"), button("JSON", saveJson, { id: "json" }), button("CSV", saveCsv, { class: "solid", id: "csv" }));
   }
 
   // A key means the same on the report and on the page of a review.
-  const KEYS = [...(data.review ? [["R K", "right: keep the " + noun], ["W", "wrong"], ["C O", "wrong, and which " + noun + " it is"]] : [["C", "change to the suggestion (where there is none, asks which)"], ["K", "keep"], ["D", "delete"]]), ["S", "skip"], ["U", "undo; with Shift: redo"], ["J ↓", "next row; ↑ or Shift J goes back"], ["N", "note"], ...(data.review ? [] : [["O", "other label"], ["/", "search"], ["G", "grid or list"]]), ["E", "export"], ["Esc", "leave a field"], ["?", "this list"]];
+  const keys = () => [...(data.review ? [["R K", "right: keep the " + noun], ["W", "wrong"], ["C O", "wrong, and which " + noun + " it is"]] : [["C", "change to the suggestion (where there is none, asks which)"], ["K", "keep"], ["D", "delete"]]), ...(tab === "sample" ? [["R", "right: keep the " + noun], ["W", "wrong"]] : []), ["S", "skip"], ["U", "undo; with Shift: redo"], ["J ↓", "next row; ↑ or Shift J goes back"], ["N", "note"], ...(data.review ? [] : [["O", "other label"], ["/", "search"], ["G", "grid or list"]]), ["E", "export"], ["Esc", "leave a field"], ["?", "this list"]];
   let keysOn = true; // they can be turned off, for those who speak to their computer
   function help() {
     const box = el("input", { type: "checkbox", id: "shortcuts", onchange: () => { keysOn = box.checked; rememberKeys(); } });
     box.checked = keysOn;
-    ask("Keys", [el("dl", {}, KEYS.map(([keys, words]) => [el("dt", {}, keys.split(" ").map((key) => el("kbd", { text: key }))), el("dd", { text: words })])), el("p", {}, el("label", {}, box, " Letters are keys")), data.review && $("made").content.cloneNode(true)], closer("Close"));
+    ask("Keys", [el("dl", {}, keys().map(([keys, words]) => [el("dt", {}, keys.split(" ").map((key) => el("kbd", { text: key }))), el("dd", { text: words })])), el("p", {}, el("label", {}, box, " Letters are keys")), data.review && $("made").content.cloneNode(true)], closer("Close"));
   }
   function rememberKeys() { try { localStorage.setItem("nearworth:keys", keysOn ? "on" : "off"); } catch (error) { /* not kept */ } }
   try { keysOn = localStorage.getItem("nearworth:keys") !== "off"; } catch (error) { /* on */ }

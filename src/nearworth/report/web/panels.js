@@ -36,7 +36,7 @@
     $("headline").replaceChildren(...range, " of " + n(data.nRows) + " " + noun + (data.nRows === 1 ? "" : "s") + verb(about || (atLeast ? low : high)));
     const judgedWrong = data.row.filter(wasWrong).length, surely = data.row.filter((row) => !wasWrong(row) && wrong(row) > 0.9).length, more = data.nListed - nListed;
     const likely = data.row.filter((row) => wrong(row) > 0.5).length;
-    const listed = likely < data.nListed && !more ? (likely ? n(likely) + (likely === 1 ? " is" : " are") : "None is") + " more likely wrong than right; the " + n(data.nListed) + " most doubtful are listed."
+    const listed = likely < data.nListed && !more ? (likely ? n(likely) + (likely === 1 ? " is" : " are") : "None is") + " more likely wrong than right; the " + (data.nListed === 1 ? "most doubtful one is" : n(data.nListed) + " most doubtful are") + " listed."
       : n(data.nListed) + " listed, " + (surely === data.nListed ? "all" : n(surely)) + " with more than 90% certainty." + (more ? " The first " + n(nListed) + " are on this page; nearworth detect writes all." : "");
     $("subline").textContent = ends + (data.nListed ? listed : "None is listed.");
     if (judgedWrong) $("subline").append(" " + (judgedWrong === 1 ? "The first was" : "The first " + n(judgedWrong) + " were") + " judged wrong in the review and " + (judgedWrong === 1 ? "needs" : "need") + " a " + noun + ".");

@@ -76,7 +76,7 @@
     ArrowDown: () => move(geometry().columns), ArrowUp: () => move(-geometry().columns), ArrowRight: () => move(1), ArrowLeft: () => move(-1),
     n: () => $("note") && $("note").focus(), o: () => $("other") && $("other").focus(),
     ...(data.review ? { r: () => act("right"), k: () => act("right"), w: () => act("wrong") }
-      : { k: () => act("keep"), d: () => act("delete"), "/": () => $("search").focus(), g: () => switchLayout(), Escape: () => view("list") }),
+      : { k: () => act("keep"), r: () => tab === "sample" && act("keep"), w: () => tab === "sample" && act("wrong"), d: () => act("delete"), "/": () => $("search").focus(), g: () => switchLayout(), Escape: () => view("list") }),
   };
 
   function switchLayout() {

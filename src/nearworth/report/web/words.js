@@ -4,7 +4,7 @@
   const n = (value) => whole.format(value);
   const plural = (count, one, many) => n(count) + " " + (count === 1 ? one : many || one + "s");
   const noun = isNumber ? "target" : "label";
-  const WORD = data.review ? { wrong: "Wrong", right: "Right", skip: "Skipped" } : { change: "Changed", keep: "Kept", delete: "Deleted", skip: "Skipped" };
+  const WORD = data.review ? { wrong: "Wrong", right: "Right", skip: "Skipped" } : { change: "Changed", keep: "Kept", delete: "Deleted", skip: "Skipped", wrong: "Wrong" };
   const TAKE_BACK = matchMedia("(hover: none)").matches ? "Undo takes it back." : "U undoes it.";
 
   // In full, with thousands separators; six figures where there are decimals.
