@@ -82,7 +82,7 @@ def test_damaged_files_are_refused(audit, tmp_path):
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
-    with pytest.raises(ValueError, match="is not a audit saved by nearworth, or it is damaged: .*Bad CRC-32"):
+    with pytest.raises(ValueError, match="is not an audit saved by nearworth, or it is damaged: .*Bad CRC-32"):
         nw.LabelAudit.load(path)
     audit.valuation.save(path)
     with pytest.raises(ValueError, match="its format is 'nearworth valuation"):
@@ -112,7 +112,7 @@ def test_parts_that_do_not_fit_are_refused(rng, tmp_path, name, change):
     audit.review_sample(20)
     description, arrays = pack(audit)
     write_archive(tmp_path / "a", "audit", description, arrays | {name: change(arrays[name])})
-    with pytest.raises(ValueError, match="is not a audit saved by nearworth, or it is damaged"):
+    with pytest.raises(ValueError, match="is not an audit saved by nearworth, or it is damaged"):
         nw.LabelAudit.load(tmp_path / "a")
     write_archive(tmp_path / "a", "audit", description, arrays)
     same(nw.LabelAudit.load(tmp_path / "a"), audit)

@@ -65,8 +65,11 @@ def read_archive(path: str | os.PathLike[str], kind: str, build: Callable[[dict[
         except MemoryError:
             raise
         except Exception as error:
+            article = "an" if kind[0] in "aeiou" else "a"
             reason = (str(error) if isinstance(error, ValueError) else repr(error)).splitlines()[0]
-            raise ValueError(f"{str(path)!r} is not a {kind} saved by nearworth, or it is damaged: {reason}") from error
+            raise ValueError(
+                f"{str(path)!r} is not {article} {kind} saved by nearworth, or it is damaged: {reason}"
+            ) from error
 
 
 def check_arrays(arrays: Arrays, shapes: Mapping[str, tuple[int, ...]]) -> None:

@@ -536,9 +536,10 @@ class LabelAudit:
         return plot_audit(self.quality, self.ISSUE, ax, bins)
 
     def __repr__(self) -> str:
-        kind = "targets" if self.classes is None else f"labels in {len(self.classes)} classes"
+        n, classes = len(self._rows), self.classes
+        kind = number_of("target", n) if classes is None else f"{number_of('label', n)} in {len(classes)} classes"
         issues = f"{int(self.is_label_issue.sum()):,} more likely wrong than right; wrong in all {self.n_errors}"
-        about = f"LabelAudit of {len(self._rows):,} {kind}: {issues}", self.describe_copies().rstrip("."), *self.notes
+        about = f"LabelAudit of {kind}: {issues}", self.describe_copies().rstrip("."), *self.notes
         return ". ".join(filter(None, about))
 
     def _repr_html_(self) -> str:
