@@ -81,7 +81,7 @@ class Scan:
 
     def summary(self) -> str:
         """What was found, a line for each kind."""
-        return "\n".join(f"{name}: {what!r}." for name, what in vars(self).items())
+        return "\n".join(f"{name}: {said}." for name, what in vars(self).items() if (said := repr(what)))
 
     def report(self, path: str | os.PathLike[str], **options: Any) -> None:
         """Write the page of `LabelAudit.report`, with a tab for each kind of finding; the options are the same."""

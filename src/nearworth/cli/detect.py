@@ -76,13 +76,12 @@ def scan(*, output: str, force: bool, as_json: bool, show: bool, **given: Any) -
     found = nw.scan(data.X, data.y, data.X_val, data.y_val, data.groups, sources=data.texts, task=data.task, **model)
     if output:
         _write_page(output, render_report(found.labels, data.rows, {}, found.findings()), show)
-    summary = [line for line in found.summary().split("\n") if not line.endswith(": .")]  # nothing to say
     if as_json:
         rows = {"labels": found.labels.suspects()} | {name: what.rows for name, what in found.findings().items()}
         listed = {name: r.tolist() if name == "leakage" else data.rows.numbers[r].tolist() for name, r in rows.items()}
-        print_json({"command": "scan", "version": nw.__version__, "summary": summary, **listed})
+        print_json({"command": "scan", "version": nw.__version__, "summary": found.summary().split("\n"), **listed})
     where = f"Open {output} in a browser, decide, and export." if output else "With -o scan.html: a page of them."
-    print_message("\n".join([*summary, where]))
+    print_message(f"{found.summary()}\n{where}")
 
 
 def _check_page(output: str, force: bool, given: dict[str, Any]) -> None:
