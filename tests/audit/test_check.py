@@ -142,3 +142,12 @@ def test_wrong_labels_of_new_rows_are_found_where_the_audited_ones_are_clean(rng
     wrong = audit.check(X[600:], 1 - y[600:])
     assert len(wrong.suspects()) == 100
     assert len(wrong.suspects(max_fdr=0.1)) > 50
+
+
+def test_copies_among_audited_rows_share_one_vote_about_new_rows(digits):
+    """New rows agree with their neighbours as if each of these were there once."""
+    X, y, _ = digits
+    once, rows = nw.audit_labels(X[:300], y[:300]), np.repeat(np.arange(300), np.arange(300) % 7 + 1)
+    copied = nw.audit_labels(X[rows], y[rows])
+    found, expected = (audit.check(X[300:500], y[300:500]) for audit in (copied, once))
+    np.testing.assert_allclose(found.agreement, expected.agreement, atol=0.02)  # lists end at other rows

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import nearworth as nw
 from nearworth.audit import votes
 from nearworth.audit.votes import Columns, Voters, rank_weights, vote_evidence, vote_shares
 
@@ -124,3 +125,13 @@ def test_columns_by_class_and_back():
     np.testing.assert_allclose(back[0], [0.3, 0.2 * 0.2 / 0.6, 0.5, 0.2 * 0.3 / 0.6, 0.2 * 0.1 / 0.6])
     np.testing.assert_allclose(back[1], [0.2, 0, 0.3, 0, 0.5])
     np.testing.assert_allclose(columns.take(back), shares)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_which_of_many_classes_have_columns_does_not_depend_on_their_names(seed):
+    """Most classes have no votes about a row, and are as common as each other."""
+    rng = np.random.default_rng(seed)
+    X, codes, names = rng.normal(size=(300, 4)), rng.permutation(300) % 150, rng.permutation(150)
+    found, renamed = (nw.audit_labels(X, labels, task="classification")._columns for labels in (codes, names[codes]))
+    np.testing.assert_array_equal(renamed.classes, names[found.classes])
+    np.testing.assert_array_equal(renamed.given, found.given)

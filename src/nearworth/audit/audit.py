@@ -307,7 +307,7 @@ def _neighbourhood(
         valuation, trusted = _value_and_voters(estimator, wanted, X_val, y_val, folder=then)
     found: dict[str, Any] = {"valuation": valuation, "index": valuation.index, "copies": copies}
     found |= {"_groups": in_engine, "_first": first, "_voters": voters, "_trusted": trusted}
-    return found | {"_estimator": estimator, "_validation": (X_val, y_val)}, group
+    return found | {"_witness": witness, "_estimator": estimator, "_validation": (X_val, y_val)}, group
 
 
 def _value_and_voters(
@@ -410,6 +410,8 @@ def check_rows(audit: LabelAudit, X_new: Any, y_new: Any) -> LabelAudit:
     problem = estimator.training_set_.problem(X_new, y_new, None, exact)
     _, lists = value_and_nearest(problem, audit._voters.rows.shape[1])
     voters = _measured(problem, lists, estimator.n_neighbors)
+    if audit._witness is not None:
+        voters = voters.with_one_vote_per_group(audit._witness, estimator.n_neighbors)
     if isinstance(model, TargetModel):
         near = model.ground.near
         total, weight = (voters.weights * near[voters.rows]).sum(axis=1), voters.weights.sum(axis=1)
@@ -439,7 +441,7 @@ def check_rows(audit: LabelAudit, X_new: Any, y_new: Any) -> LabelAudit:
     training, audited = make_training_set(X_new, y_new, exact), audit._features.data
     labels = audit.given if training.classes is None else training.classes.encode(audit.given, "y", len(audit))[0]
     valuation = value(training.problem_of(audited, labels, np.ones(len(audit)), exact))
-    without: dict[str, Any] = dict.fromkeys(("copies", "_groups", "_model", "_first", "_review"))
+    without: dict[str, Any] = dict.fromkeys(("copies", "_groups", "_witness", "_model", "_first", "_review"))
     return replace(audit, valuation=valuation, index=valuation.index, _voters=voters, **without, **answers)
 
 

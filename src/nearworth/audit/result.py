@@ -100,6 +100,7 @@ class LabelAudit:
     _columns: Columns | None = None  # or by these, of very many classes
     _frame: LabelledFrame | None = None  # that X was, prepared: `check` prepares others alike
     _groups: IntVector | None = None  # of the valuation: rows of one group did not vote for each other
+    _witness: IntVector | None = None  # rows of one of these groups share one vote
     _for_lists: FloatVector | None = None  # quality as max_fdr lists read it
     _model: Posterior | TargetModel | None = None  # of the votes, which `check` applies to other rows
     _audited: LabelAudit | None = None  # the audit that these rows were checked against: its rows are the voters

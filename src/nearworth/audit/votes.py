@@ -38,7 +38,7 @@ SMOOTHING = 1.0  # votes added to every row, shared out as the classes are; K ne
 MOST_COLUMNS = 64  # classes up to which each has one
 N_COLUMNS = 32  # else: so many, the last for all others
 AT_ONCE = 2**20  # rows x classes whose votes are counted together then
-LEAST_SHARE = 1e-12
+LEAST_SHARE, TIES = 1e-12, 1e-9  # the second: shares that differ by less count as equal
 AROUND = 20  # which neighbour gives the scale of distances around a row
 CHANCE, NEAREST = 5e-4, 0.03
 # Share of the rows that have near-copies from which on these are left out of values too, at twice the time.
@@ -261,12 +261,16 @@ def vote_evidence(
 
     if len(priors) <= MOST_COLUMNS:
         return shares_of(0, len(codes)), None
+    # Of classes with equal shares, that whose rows have the most votes on others comes first, whatever they are called.
+    ranks = zip(among.rows.T, among.weights.T, strict=True)
+    cast: Any = sum(np.bincount(labels[rows], weights, len(priors)) for rows, weights in ranks)
+    first = 1.0 + TIES * cast / max(1.0, cast.max())
     kinds: list[list[FloatMatrix]] = []
     parts, step = [], max(1, AT_ONCE // len(priors))
     for start in range(0, len(codes), step):
         stop = min(start + step, len(codes))
         shares = shares_of(start, stop)
-        parts.append(Columns.of_most(shares[2], codes[start:stop], priors))
+        parts.append(Columns.of_most(shares[2] * first, codes[start:stop], priors))
         kinds.append([parts[-1].take(share) for share in shares])
     fields = zip(*((part.classes, part.codes, part.given, part.rows) for part in parts), strict=True)
     columns = Columns(*(np.concatenate(field) for field in fields))
