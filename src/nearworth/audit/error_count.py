@@ -258,12 +258,18 @@ class Review:
         return review
 
     def draw(self, n: int, rng: np.random.Generator) -> IntVector:
-        """Rows not judged yet, in random order; after answers, most from strata where they help most."""
-        parts = [
-            rng.choice(np.flatnonzero(~self.judged & (self.strata == h)), size, replace=False)
-            for h, size in enumerate(self._share_out(n).tolist())
-        ]
-        return np.asarray(rng.permutation(np.concatenate(parts)), dtype=np.int64)
+        """Rows not judged yet, in random order; after answers, most from strata where they help most.
+
+        Of each stratum those with the lowest lots, which belong to rows: should another machine round a row into
+        another stratum, the others are drawn all the same.
+        """
+        lots, places = rng.random((2, len(self.order)))
+        rows = np.lexsort((lots, self.strata))
+        rows = rows[~self.judged[rows]]
+        left = np.bincount(self.strata[rows])
+        first = np.repeat(np.cumsum(left) - left, left)
+        drawn = rows[np.arange(len(rows)) - first < self._share_out(n)[self.strata[rows]]]
+        return np.asarray(drawn[np.argsort(places[drawn])], dtype=np.int64)
 
     def _share_out(self, n: int) -> IntVector:
         """How many of `n` further rows to draw from each stratum.

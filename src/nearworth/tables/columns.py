@@ -185,6 +185,7 @@ class FreeText(Column):
         from sklearn.feature_extraction.text import TfidfVectorizer
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import Normalizer
+        from threadpoolctl import threadpool_limits
 
         texts = _text(cells).to_pylist()
         words = TfidfVectorizer(sublinear_tf=True, min_df=2, max_df=0.9, max_features=N_TERMS)
@@ -194,7 +195,8 @@ class FreeText(Column):
             return _left_out(name, kind, "text without a word that two rows share")
         n = max(1, min(N_COMPONENTS, counts.shape[1] - 1, len(texts) - 1))
         components = make_pipeline(words, TruncatedSVD(n, random_state=0), Normalizer())
-        matrix = components.fit_transform(texts)
+        with threadpool_limits(1, user_api="blas"):  # the same to the bit for any number of threads
+            matrix = components.fit_transform(texts)
         weight = min(TEXT_VARIANCE, n)
         scale = float(np.sqrt(matrix.var(axis=0).sum() / weight)) or 1.0
         parts = f"{n} component{'s' * (n != 1)} of its {counts.shape[1]:,} words"
