@@ -399,19 +399,18 @@ def check_rows(audit: LabelAudit, X_new: Any, y_new: Any) -> LabelAudit:
     (n_new, n_columns), classes = check_features(X_new, "X_new").data.shape, estimator.training_set_.classes
     if n_columns != (n_had := audit._features.data.shape[1]):
         raise ValueError(f"X_new has {n_columns} features, but the audited rows have {n_had}. Give the same columns.")
-    given: Any
     if classes is None:
-        given = check_targets(y_new, "y_new", n_new)
+        given: Any = check_targets(y_new, "y_new", n_new)
     else:
         given, unseen = classes.encode(y_new, "y_new", n_new)
         if unseen:
             named = ", ".join(map(repr, unseen[:5]))
             raise ValueError(f"y_new has labels that no audited row carries ({named}). Audit all rows again.")
     problem = estimator.training_set_.problem(X_new, y_new, None, exact)
-    _, lists = value_and_nearest(problem, audit._voters.rows.shape[1])
-    voters = _measured(problem, lists, estimator.n_neighbors)
+    k, size = estimator.n_neighbors, audit._voters.rows.shape[1]
+    voters = _measured(problem, value_and_nearest(problem, size)[1], k)
     if audit._witness is not None:
-        voters = voters.with_one_vote_per_group(audit._witness, estimator.n_neighbors)
+        voters = voters.with_one_vote_per_group(audit._witness, k)
     if isinstance(model, TargetModel):
         near = model.ground.near
         total, weight = (voters.weights * near[voters.rows]).sum(axis=1), voters.weights.sum(axis=1)
