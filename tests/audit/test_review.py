@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise, product
 
 import numpy as np
@@ -64,23 +65,41 @@ def test_further_rows_go_where_they_help_most(rng):
     numbers, listed = first.numbers, first._likely_listed(0.1)
     rates = first._likely_rates
     spread = numbers.rows * np.sqrt((rates * (1 - rates)).mean(axis=0)) / numbers.judged
-    more = np.bincount(first.strata[first.draw(20, rng)], minlength=len(spread))
+    more = first._share_out(100)
     assert 0 < listed.sum() < len(listed)
-    assert more[listed].sum() >= 7
-    assert more[~listed][np.argmax(spread[~listed])] == more[~listed].max() > 20 / len(spread)
+    assert more[listed].mean() > more.mean()
+    most = np.argmax(spread[~listed])
+    assert more[~listed][most] >= more[~listed].max() - 1
+    drawn = np.bincount(first.strata[first.draw(100, rng)], minlength=len(more))
+    np.testing.assert_array_equal(drawn, more)
+
+
+def test_rows_are_drawn_by_lots_of_their_own(rng):
+    """Two rows that change places between strata, as rounding on another machine may have it, change hardly any."""
+    review, _ = some_review(rng, n=1000, n_asked=60)
+    edge = int(np.argmax(np.diff(review.strata[review.order])))
+    strata = review.strata.copy()
+    strata[review.order[[edge, edge + 1]]] = strata[review.order[[edge + 1, edge]]]
+    for seed in range(20):
+        rows, others = (
+            {*each.draw(60, np.random.default_rng(seed)).tolist()} for each in (review, replace(review, strata=strata))
+        )
+        assert len(rows & others) >= 58
 
 
 def test_quality_rests_on_the_answers(rng):
     """The audit doubts one label in fifty; three in ten are wrong, and the answers say so."""
     wrong = rng.random(1000) < 0.3
     quality = 1 / (1 + np.exp(3.0 * (wrong - 0.5) + rng.normal(size=1000) - 4.5))
-    review = Review.begin(np.argsort(quality), quality, quality, 60)
+    review = Review.begin(np.argsort(quality), quality, quality, 200)
     assert (1 - quality).sum() < 0.2 * wrong.sum()
-    done = judged(review, wrong, 60, rng)
+    done = judged(review, wrong, 200, rng)
     chances = done.likely_wrong()
     waiting = done.order[~done.judged[done.order]]
     np.testing.assert_array_equal(chances[done.judged], wrong[done.judged])
-    assert chances.sum() == pytest.approx(wrong.sum(), rel=0.3)
+    assert chances.sum() == pytest.approx(done.numbers.estimate)
+    none = review.answered(review.draw(60, rng), np.zeros(1000, dtype=bool)[:60])
+    assert 0 < none.likely_wrong().sum() < chances.sum()
     assert (np.diff(chances[waiting]) <= 0).all()
     assert np.mean((chances - wrong) ** 2) < 0.8 * np.mean((1 - quality - wrong) ** 2)
 
@@ -221,7 +240,7 @@ def test_a_reviewed_audit_rests_on_the_answers(audited):
     assert wrong[rows].sum() <= done.n_errors.lower
     np.testing.assert_array_equal(done.quality[rows], np.where(wrong[rows], 0.0, 1.0))
     others = np.setdiff1d(np.arange(len(audit)), rows)
-    assert (1 - done.quality).sum() == pytest.approx(done.n_errors.estimate, rel=0.25)
+    assert (1 - done.quality).sum() == pytest.approx(done.n_errors.estimate, rel=1e-6)
     at_first = [row for row in audit.ranking().tolist() if row in set(others.tolist())]
     assert [row for row in done.ranking().tolist() if row in set(others.tolist())] == at_first
     np.testing.assert_allclose(done.label_probabilities.sum(axis=1), 1)

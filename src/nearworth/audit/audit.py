@@ -280,10 +280,8 @@ def _neighbourhood(
         same = exact_copies(first, training.features.data)
     if sources is not None:
         made_from = check_classes(sources, "sources", training.n_rows).codes
-        first, same = (
-            first_equal(first, made_from),
-            same and replace(same, identical=first_equal(same.group, made_from)),
-        )
+        first = first_equal(first, made_from)
+        same = same and replace(same, identical=first_equal(same.group, made_from))
     size = wanted if same is None else -(-wanted * training.n_rows // (int(same.group.max()) + 1))
     if estimator.max_memory is not None:
         room = GRAPH_SHARE * parse_bytes("max_memory", estimator.max_memory)

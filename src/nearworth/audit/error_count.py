@@ -334,10 +334,13 @@ class Review:
 
     def likely_wrong(self) -> FloatVector:
         """P(wrong) of each row, given the answers: the likely rates of the strata, interpolated along the doubts."""
-        rates = self._likely_rates.mean(axis=0)
-        falling = isotonic_regression(rates, weights=self.numbers.rows, increasing=False).x
-        found = expit(np.interp(logit(self.doubt), self._doubts[::-1], logit(falling)[::-1]))
-        return np.where(self.judged, self.wrong, found)
+        numbers, rates, found = self.numbers, self._likely_rates.mean(axis=0), self.wrong.astype(np.float64)
+        falling = isotonic_regression(rates, weights=numbers.rows, increasing=False).x
+        scores = np.interp(logit(self.doubt[~self.judged]), self._doubts[::-1], logit(falling)[::-1])
+        expected = numbers.estimate - float(numbers.wrong.sum())  # so that all add up to the estimate
+        expected = expected if expected > 0.0 else float(rates @ (numbers.rows - numbers.judged))
+        found[~self.judged] = with_sum(scores, expected)
+        return found
 
     @property
     def _doubts(self) -> FloatVector:

@@ -167,9 +167,6 @@ def _moved_up(left_out: Any, rows: npt.NDArray[np.int32], keys: FloatMatrix) -> 
     return np.where(missing, -1, rows), np.where(missing, np.inf, keys)
 
 
-Reverse = Callable[[int, int], Votes]
-
-
 def rank_weights(keys: FloatMatrix, n_neighbors: int) -> FloatMatrix:
     """1 / max(K, rank) for lists in order of their keys; equal keys share the mean of their ranks' weights."""
     by_rank = 1.0 / np.maximum(n_neighbors, np.arange(1, keys.shape[1] + 1))
@@ -241,7 +238,12 @@ def _with_others(shares: FloatMatrix) -> FloatMatrix:
 
 
 def vote_evidence(
-    voters: Voters, codes: IntVector, labels: IntVector, among: Voters, reverse_of: Reverse, trusted: Any = None
+    voters: Voters,
+    codes: IntVector,
+    labels: IntVector,
+    among: Voters,
+    reverse_of: Callable[[int, int], Votes],
+    trusted: Any = None,
 ) -> tuple[list[FloatMatrix], Columns | None]:
     """Kinds of evidence about rows: shares of forward votes, of reverse votes, of both, and of both with equal weights.
 
