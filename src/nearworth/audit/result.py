@@ -196,13 +196,9 @@ class LabelAudit:
         return np.asarray(self.quality < self.ISSUE)
 
     def suspects(
-        self,
-        *,
-        fraction: float | None = None,
-        rule: str | None = None,
-        max_fdr: float | None = None,
+        self, *, fraction: float | None = None, rule: str | None = None, max_fdr: float | None = None,
         index: bool = False,
-    ) -> Any:
+    ) -> Any:  # fmt: skip
         """Row numbers, worst first. Give at most one of the first three.
 
         Parameters
@@ -488,16 +484,9 @@ class LabelAudit:
             raise ValueError(f"{problem}. Audit all rows again; why(i), nearest(i) and to_frame() work here too.")
 
     def report(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        target: str | None = None,
-        ids: Any = None,
-        image_shape: tuple[int, ...] | None = None,
-        title: str = "",
-        findings: Any = None,
-        **selection: Any,
-    ) -> None:
+        self, path: str | os.PathLike[str], *, target: str | None = None, ids: Any = None,
+        image_shape: tuple[int, ...] | None = None, title: str = "", findings: Any = None, **selection: Any,
+    ) -> None:  # fmt: skip
         """Write one HTML page to look at the suspects, decide on each, and export the decisions.
 
         The page needs nothing else and sends nothing anywhere. `target` is what the labels are called, by default as in

@@ -238,13 +238,9 @@ def _with_others(shares: FloatMatrix) -> FloatMatrix:
 
 
 def vote_evidence(
-    voters: Voters,
-    codes: IntVector,
-    labels: IntVector,
-    among: Voters,
-    reverse_of: Callable[[int, int], Votes],
-    trusted: Any = None,
-) -> tuple[list[FloatMatrix], Columns | None]:
+    voters: Voters, codes: IntVector, labels: IntVector, among: Voters,
+    reverse_of: Callable[[int, int], Votes], trusted: Any = None,
+) -> tuple[list[FloatMatrix], Columns | None]:  # fmt: skip
     """Kinds of evidence about rows: shares of forward votes, of reverse votes, of both, and of both with equal weights.
 
     Those of trusted points (voters and labels) come last. Rows have the labels `codes`, their voters `labels`, and
