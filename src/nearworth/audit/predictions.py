@@ -215,37 +215,36 @@ def judge(
     """
     part, several = 1.0 if columns is None else columns.part, votes.labels.shape[1] > 2
     # Where votes say nothing, the model may count them against their labels: a row sees one of its own label less. So
-    # it knows given labels by heart, and its evidence bounds nothing.
+    # it may know given labels by heart, and then its evidence bounds nothing.
     backwards = float(((votes.evidence - votes.evidence.mean(axis=0)) * share).sum()) < 0.0
-    few = len(codes) < LEAST_ROWS * votes.labels.shape[1]
-    evidence = share if backwards or few else votes.evidence
-    by_votes = everything = predict_given([evidence], codes, part)
-    against = by_votes.against
+    evidence = share if backwards or len(codes) < LEAST_ROWS * votes.labels.shape[1] else votes.evidence
+    by_votes = everything = predict_given([votes.evidence], codes, part)
+    bound = by_votes if evidence is votes.evidence else predict_given([evidence], codes, part)
+    against = bound.against
     if helped is not None:
         alone = predict_given(predicted, codes, part, prior=1.0)
         everything = alone if backwards else predict_given([evidence, *predicted], codes, part, prior=1.0)
-        fits = [by_votes, everything, alone]
+        fits = [bound, everything, alone]
         against = min(fits, key=lambda fit: fit.n_against).against
         # A wrong label has all of them against it, also those that err, unless they name just that label: of two
         # classes they always do, and predictions much worse than votes may.
-        if several and alone.n_against <= AS_GOOD * by_votes.n_against:
+        if several and alone.n_against <= AS_GOOD * bound.n_against:
             against = np.min([fit.against for fit in fits], axis=0)
     shares = float((1.0 - votes.quality).sum()) / np.maximum([by_votes.n_against, everything.n_against], 1.0)
     weight, beside = np.clip((shares - FEW) / (MOST - FEW), 0.0, 1.0).tolist()
     if several:
         leaning = LEANING * concentration(votes.labels, codes) if columns is None else 0.0
-        weight, beside = float(not backwards), max(beside, min(leaning, 1.0))
+        weight, beside = 1.0, max(beside, min(leaning, 1.0))
     elif helped is not None:  # how likely the model is, if it or the plain prediction is how given labels come about
         better = by_votes.loss + float(np.log((votes.evidence * votes.confusion.T[codes]).sum(axis=1) + TINY).sum())
         beside = min(beside, float(expit(better - FEE)))
     given = codes if columns is None else columns.codes
     nats = max(-float(np.log(np.bincount(given)[given] / len(given)).sum()) - everything.loss, 0.0)
     beside, said = (0.0, 1.0) if backwards and helped is not None else (beside, nats / (nats + IDLE))
-    plainly = _logit(share[np.arange(len(codes)), codes] if backwards else by_votes.of_given)
     found = []
     for weights in (votes.weights, sharper(votes.weights)):
         right = np.minimum(weights @ votes.right, 1.0)
-        score = weight * _logit(right) + (1.0 - weight) * plainly
+        score = weight * _logit(right) + (1.0 - weight) * _logit(by_votes.of_given)
         if helped is not None:
             model = (1.0 - WITH) * score + WITH * _logit(np.minimum(weights @ helped.right, 1.0))
             # Noise makes given labels hard to predict: their logits are near 0, and would not count beside these.
