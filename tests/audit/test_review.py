@@ -267,6 +267,19 @@ def test_all_rows_judged_leave_nothing_open(audited):
         done.review_sample(1)
 
 
+def test_suggestions_of_suspects_are_other_labels(rng):
+    """Where answers say that labels are wrong which the audit took for right, other labels are suggested."""
+    X, y = blobs(rng)
+    audit = nw.audit_labels(X, y)
+    rows = audit.review_sample(100)
+    done = audit.reviewed(rows, np.ones(100, dtype=bool))
+    suspects = np.setdiff1d(done.suspects(), rows)
+    assert (audit.suggested == y)[suspects].mean() > 0.9
+    assert len(suspects) > 100
+    assert (done.suggested != y)[suspects].all()
+    assert (done.confidence[suspects] <= 1 - done.quality[suspects] + 1e-9).all()
+
+
 def test_a_row_judged_right_rules_out_other_labels_of_its_copies(rng):
     X, y = blobs(rng)
     y = nw.add_label_noise(y, 0.05, random_state=1)

@@ -301,8 +301,8 @@ class LabelAudit:
             own = np.searchsorted(self.classes, known.given) if columns is None else columns.given
             shares = found["_probabilities"] = with_quality(self._probabilities, own, quality)
             best = shares.argmax(axis=1) if columns is None else columns.best(shares)[1]
-            wrong = (quality == 0.0) & ~certain
-            suggested[wrong] = self.classes[best[wrong]]
+            unlikely = (suggested == known.given) & (best != (own if columns is None else columns.codes)) & ~certain
+            suggested[unlikely] = self.classes[best[unlikely]]
             at = to = np.searchsorted(self.classes, suggested)
             if columns is not None:
                 at = np.where(right, own, (columns.classes == to[:, None]).argmax(axis=1))
