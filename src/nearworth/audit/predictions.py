@@ -290,9 +290,9 @@ def with_labels_of_copies(
     kinds, kind, n = np.unique(group * size + given, return_inverse=True, return_counts=True)
     of_kind, label = np.divmod(kinds, size)  # by group and given label
     of_given = np.log(np.maximum(found.confusion, TINY)).T
-    told, joint = np.zeros((2, len(rows), size))
-    np.add.at(told, of_kind, (1.0 + independent * (n - 1))[:, None] * of_given[label])
-    labels[rows] = softmax(np.log(np.maximum(labels[rows], TINY)) + told[group] - of_given[given], axis=1)
+    logs, joint = np.zeros((2, len(rows), size))  # by group and true label
+    np.add.at(logs, of_kind, (1.0 + independent * (n - 1))[:, None] * of_given[label])
+    labels[rows] = softmax(np.log(np.maximum(labels[rows], TINY)) + logs[group] - of_given[given], axis=1)
     np.add.at(joint, group, labels[rows])
     contradict = np.bincount(of_kind)[group] > 1
     evidence[rows] = np.where(contradict[:, None], joint[group] / np.bincount(group)[group, None], evidence[rows])
