@@ -13,7 +13,7 @@ from sklearn.neighbors import NearestNeighbors
 import nearworth as nw
 from nearworth.audit.noise_level import Posterior
 from nearworth.audit.noise_model import NoiseModel
-from nearworth.audit.predictions import with_labels_of_copies
+from nearworth.audit.predictions import independence, with_labels_of_copies
 from nearworth.audit.scan import find_conflicts
 from nearworth.audit.votes import Copies, agree, exact_copies, joined, near_copies
 from nearworth.neighbors.distances import first_duplicates
@@ -229,6 +229,14 @@ def test_labels_are_independent_as_far_as_copies_disagree(rng):
     X, true, wrong = np.tile(data.data[:400], (3, 1)), np.tile(data.target[:400], 3), rng.random(1200) < 0.15
     anew = np.where(wrong, (true + rng.integers(1, 10, 1200)) % 10, true)
     copied = np.tile(anew[:400], 3)
+    edited = np.where(rng.random(1200) < 0.02, (copied + 1) % 10, copied)
+    identical, found = np.arange(1200) % 400, []
+    for y in (anew, edited, copied):
+        audit = nw.audit_labels(X, y)
+        found.append(independence(audit._model, y, identical, None))
+    assert found[0] > 0.8
+    assert 0 < found[1] < 0.3
+    assert found[2] == 0
     sums = [(1 - nw.audit_labels(X, y).quality).sum() for y in (anew, copied)]
     assert sums[0] == pytest.approx(wrong.sum(), rel=0.07)
     assert sums[1] == pytest.approx(3 * wrong[:400].sum(), rel=0.15)

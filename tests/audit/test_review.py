@@ -291,6 +291,8 @@ def test_a_row_judged_right_rules_out_other_labels_of_its_copies(rng):
     assert len(right) > 5
     np.testing.assert_array_equal(done.quality[len(X) + right], 0)
     np.testing.assert_array_equal(done.suggested[len(X) + right], y[right])
+    np.testing.assert_array_equal(done.label_probabilities[len(X) + right], np.eye(3)[y[right]])
+    np.testing.assert_array_equal(done.confidence[len(X) + right], 1)
 
 
 def test_a_target_judged_right_is_in_its_range(rng):

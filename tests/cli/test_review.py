@@ -83,6 +83,19 @@ def test_a_second_review_asks_for_other_rows(command, page):
     assert "is not among the 10 rows of this review" in one_line(err)
 
 
+def test_single_answers_on_rows_not_drawn_here_are_left_out(command, page):
+    """Another processor may round a row into another stratum: the other answers count."""
+    rows = judge(page)
+    answers, flower = read_csv("decisions.csv"), read_csv("train.csv")
+    other = next(row for row in range(len(flower)) if row not in rows)
+    answers[-1] |= {"row": str(other), "given": flower[other]["species"], "decision": "right"}
+    write_csv("decisions.csv", {name: [answer[name] for answer in answers] for name in answers[0]})
+    code, out, err = command("detect", *DATA[:-1], "--review", "decisions.csv", "--json")
+    assert code == 0
+    assert "decisions.csv: 1 answer left out, on rows that are not drawn here." in err
+    assert json.loads(out)["n_reviewed"] == 39
+
+
 @pytest.mark.parametrize(
     ("changed", "problem"),
     [
