@@ -363,3 +363,13 @@ def test_targets_are_reviewed_likewise(rng):
     rows = audit.review_sample(40)
     done = audit.reviewed(rows, rows < 10)
     assert done.n_errors.lower <= 10 <= done.n_errors.upper
+
+
+def test_the_precision_of_rows_like_which_none_was_judged_is_not_known(rng):
+    review, wrong = some_review(rng)
+    done = judged(review, wrong, 20, rng)
+    others = ~done.judged & (rng.random(600) < 0.02)
+    precision = done.precision(others)
+    assert np.isnan(precision.estimate)
+    assert (precision.lower, precision.upper) == (0.0, 1.0)
+    assert done.precision(np.zeros(600, dtype=bool)) == (0.0, 0.0, 0.0)

@@ -168,9 +168,12 @@ class EuclideanKeys(Keys):
     def order(self, queries: Any, rows: IntMatrix) -> Neighbours:
         """Points that were found for each query, nearest first, equal ones by index."""
         keys = self.listed(queries, rows)
-        order = np.lexsort((rows, keys), axis=1)
-        ranked = np.take_along_axis(rows, order, axis=1).astype(np.intp)
-        return Neighbours(ranked, np.take_along_axis(keys, order, axis=1))
+        order = np.argsort(keys, axis=1)
+        ordered = np.take_along_axis(keys, order, axis=1)
+        tied = np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
+        if len(tied):  # rare, and the slower of the two sorts
+            order[tied] = np.lexsort((rows[tied], keys[tied]), axis=1)
+        return Neighbours(np.take_along_axis(rows, order, axis=1).astype(np.intp), ordered)
 
     def as_distances(self, keys: FloatMatrix, queries: Any) -> FloatMatrix:  # noqa: ARG002
         distances = np.sqrt(keys) / self._factor
