@@ -21,6 +21,7 @@ def problems(page):
     found, tabs = [], page.all("[role=tab]")
     for number in range(len(tabs)):
         page.all("[role=tab]")[number].click()
+        page.browser.execute_script("document.getElementById('toast').style.transition = 'none'")  # may begin to fade
         finish_fading(page)
         violations = axe.run(page.browser)["violations"]
         found += [(tabs[number].text, each["id"], each["nodes"][0]["html"][:200]) for each in violations]
