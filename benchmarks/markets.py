@@ -1,6 +1,6 @@
 """Owners as players, batches for those who own rows already, votes within a radius, and documents of a corpus.
 
-    python benchmarks/markets.py [ROW ...]      rows: owners copies owned radius retrieval
+    python benchmarks/markets.py [ROW ...]      rows: owners copies ties owned radius retrieval
 
 CPU time of one thread. Owned rows are compared with finding the K nearest neighbours of the same points
 (`n_candidates=K`), votes within a radius with the exact ranking, each in the same run, best of three.
@@ -52,6 +52,21 @@ def copies():
         print(f"{times:>3} x the rows of one of four: {by_rows:.1%} by rows, {by_owners:.1%} by owners")
 
 
+def ties(n_rows=10_000, n_owners=10, n_more=100_000, n_val=5):
+    """All rows at one point: owners as players, then candidates given half of the rows."""
+    rng = np.random.default_rng(0)
+    X_val, y_val = np.zeros((n_val, 1)), rng.integers(2, size=n_val)
+    of_row, y = rng.integers(n_owners, size=n_rows), rng.integers(2, size=n_rows)
+    est = nw.KNNShapley(5, n_jobs=1).fit(np.zeros((n_rows, 1)), y)
+    (time,) = best(lambda: est.value_owners(of_row, X_val, y_val))
+    print(f"{n_rows:,} tied rows of {n_owners} owners: {1e3 * time / n_val:.0f} ms per validation point")
+
+    mask = np.arange(n_more) < n_more // 2
+    est = nw.KNNShapley(5, n_jobs=1).fit(np.zeros((n_more, 1)), rng.integers(2, size=n_more))
+    (time,) = best(lambda: est.value(X_val[:1], y_val[:1], owned=mask))
+    print(f"{n_more:,} tied rows, half of them owned: {1e3 * time:.0f} ms for one validation point")
+
+
 def owned(n_owned=1_000_000, n_candidates=1_000, n_val=1_000):
     X, y, X_val, y_val = gaussian(n_owned + n_candidates, 32, 10, n_val)
     mask = np.arange(len(y)) < n_owned
@@ -86,7 +101,7 @@ def retrieval(n_documents=1_000_000, n_queries=10_000, n_ranked=100):
     print(f"{n_documents:,} documents, {n_queries:,} queries, {n_ranked} ranked each: {time:.1f} s, {peak:.2f} GB")
 
 
-ROWS = {work.__name__: work for work in (owners, copies, radius, owned, retrieval)}
+ROWS = {work.__name__: work for work in (owners, copies, ties, radius, owned, retrieval)}
 
 if __name__ == "__main__":
     print(f"instruction set: {native.variant()}")

@@ -37,42 +37,84 @@ static void multiply(double *restrict out, const double *restrict a, const doubl
                 out[(k + j * step) * n_nodes + node] += a[k * n_nodes + node] * b[j * n_nodes + node];
 }
 
-/* Probabilities of 0..length-1 successes among n, each with probability x < 1. */
-static void successes(double *law, int64_t n, double x, int64_t length)
+/* A moment at which a row may come among the rows tied with it: the share x of these that comes before it on average,
+ * 1 - x, which would lose its digits in a difference, and the weight of the moment in a mean over all. */
+typedef struct {
+    double before, after, weight;
+} Moment;
+
+static const Moment FIRST = {0.0, 1.0, 1.0};
+static const double NEGLIGIBLE = 1e-30; /* beside the largest term of a law */
+static const double NODES_PER_ROOT = 5.0; /* with 4, the error begins to show */
+
+/* Probabilities of 0..length-1 successes among n, each with the probability `moment.before`.
+ *
+ * They are computed outwards from the most likely number, and their sum is 1. The probability of no success may be too
+ * small for a double, so that a law that began there would be all zeros. */
+static void successes(double *law, int64_t n, Moment moment, int64_t length)
 {
-    double none = 1.0, base = 1.0 - x;
-    for (int64_t power = n; power; power >>= 1, base *= base)
-        none *= power & 1 ? base : 1.0;
-    for (int64_t j = 0; j < length; j++) {
-        law[j] = j <= n ? none : 0.0;
-        none *= (double)(n - j) / (double)(j + 1) * (x / (1.0 - x));
+    double odds = moment.before / moment.after, sum = 1.0, term = 1.0;
+    int64_t mode = (int64_t)((double)(n + 1) * moment.before);
+    mode = mode < n ? mode : n;
+    memset(law, 0, (size_t)length * sizeof *law);
+    if (mode < length)
+        law[mode] = 1.0;
+    for (int64_t j = mode + 1; j <= n && term > NEGLIGIBLE; j++) {
+        term *= (double)(n - j + 1) / (double)j * odds;
+        sum += term;
+        if (j < length)
+            law[j] = term;
     }
+    term = 1.0;
+    for (int64_t j = mode - 1; j >= 0 && term > NEGLIGIBLE; j--) {
+        term *= (double)(j + 1) / (double)(n - j) / odds;
+        sum += term;
+        if (j < length)
+            law[j] = term;
+    }
+    for (int64_t j = 0; j < length; j++)
+        law[j] /= sum;
 }
 
-/* Node i of n of Gauss-Legendre quadrature over [0, 1], and its weight, by Newton's method. */
-static double legendre(int64_t i, int64_t n, double *weight)
+/* How many moments are averaged over for so many tied rows; see count_moments in games/owner_game.py. */
+static int64_t count_moments(int64_t n_rows)
 {
-    double z = cos(3.141592653589793 * ((double)i + 0.75) / ((double)n + 0.5)), slope = 1.0;
+    int64_t exact = (n_rows + 1) / 2, enough = (int64_t)ceil(NODES_PER_ROOT * sqrt((double)n_rows));
+    return exact < enough ? exact : enough;
+}
+
+/* Moment i of n: a node of Gauss-Legendre quadrature over [0, 1], by Newton's method for the angle.
+ *
+ * The Legendre polynomials P_0, P_1, ... at cos(angle) are sums of their differences, which lose no digits where the
+ * cosine is almost 1. The nodes are symmetric, so that an angle is at most 90 degrees. */
+static Moment moment_of_ties(int64_t i, int64_t n)
+{
+    int64_t mirrored = n - 1 - i, nearest = i < mirrored ? i : mirrored;
+    double angle = 3.141592653589793 * ((double)nearest + 0.75) / ((double)n + 0.5), slope = 1.0;
     for (int step = 0; step < 8; step++) {
-        double before = 0.0, now = 1.0;
+        double sine = sin(0.5 * angle), one_minus_cosine = 2.0 * sine * sine;
+        double polynomial = 1.0, difference = 0.0;
         for (int64_t j = 0; j < n; j++) {
-            double next = ((double)(2 * j + 1) * z * now - (double)j * before) / (double)(j + 1);
-            before = now, now = next;
+            difference = (double)j * difference - (double)(2 * j + 1) * one_minus_cosine * polynomial;
+            difference /= (double)(j + 1);
+            polynomial += difference;
         }
-        slope = (double)n * (z * now - before) / (z * z - 1.0);
-        z -= now / slope;
+        slope = (double)n * (difference - one_minus_cosine * polynomial) / sin(angle);
+        angle -= polynomial / slope;
     }
-    *weight = 1.0 / ((1.0 - z * z) * slope * slope);
-    return 0.5 * (1.0 - z);
+    double sine = sin(0.5 * angle), cosine = cos(0.5 * angle), weight = 1.0 / (slope * slope);
+    double small = sine * sine, large = cosine * cosine;
+    return i <= mirrored ? (Moment){small, large, weight} : (Moment){large, small, weight};
 }
 
-/* Factor number n, of `alike` owners with so many nearer rows, or of one that has rows in the block too, at time x. */
-static void make_factor(const Game *g, int64_t n, int64_t alike, int64_t nearer, int64_t tied, double x, int64_t length)
+/* Factor number n, of `alike` owners with so many nearer rows, or of one that has rows in the block too, at a moment. */
+static void make_factor(const Game *g, int64_t n, int64_t alike, int64_t nearer, int64_t tied, Moment moment,
+                        int64_t length)
 {
     double *tail = g->tails + n * (g->k + 1), *all = g->laws + n * g->size, more = 1.0;
     memset(tail, 0, (size_t)(g->k + 1) * sizeof *tail);
     if (nearer < length)
-        successes(tail + nearer, tied, x, length - nearer);
+        successes(tail + nearer, tied, moment, length - nearer);
     for (int64_t i = 0; tied && i < length * g->n_nodes; i++)
         all[i] = g->t[i % g->n_nodes] * tail[i / g->n_nodes] + (i < g->n_nodes ? 1.0 - g->t[i] : 0.0);
     for (int64_t j = 0; j <= length; j++) { /* the law becomes its tail */
@@ -85,7 +127,7 @@ static void make_factor(const Game *g, int64_t n, int64_t alike, int64_t nearer,
 }
 
 /* Makes the factors of all owners but this one; returns how many there are. */
-static int64_t make_factors(const Game *g, int64_t owner, double x, int64_t length)
+static int64_t make_factors(const Game *g, int64_t owner, Moment moment, int64_t length)
 {
     int64_t n = 0;
     for (int64_t c = 1; c <= g->k; c++) {
@@ -94,11 +136,11 @@ static int64_t make_factors(const Game *g, int64_t owner, double x, int64_t leng
             if (g->nearer[o] == c && !g->tied[o])
                 g->factor_of[o] = (int32_t)n, alike++;
         if (alike)
-            make_factor(g, n++, alike, c, 0, x, length);
+            make_factor(g, n++, alike, c, 0, moment, length);
     }
     for (int64_t o = 0; o < g->n_owners; o++)
         if (g->tied[o] && o != owner) {
-            make_factor(g, n, 1, g->nearer[o], g->tied[o], x, length);
+            make_factor(g, n, 1, g->nearer[o], g->tied[o], moment, length);
             g->factor_of[o] = (int32_t)n++;
         } else if (!g->nearer[o] || o == owner)
             g->factor_of[o] = -1;
@@ -116,12 +158,13 @@ static double loss_of(const Game *g, const Factor *f, int64_t length)
     return total;
 }
 
-/* Adds what rows of `owner` at time x among their ties give and take; `gain` is what they count together. */
-static void add_rows(const Game *g, int64_t owner, double x, double gain)
+/* Adds what rows of `owner` at a moment among their ties give and take; `gain` is what they count together. */
+static void add_rows(const Game *g, int64_t owner, Moment moment, double gain)
 {
-    int64_t length = g->k - g->nearer[owner], size = g->size, n_nodes = g->n_nodes, n = make_factors(g, owner, x, length);
+    int64_t length = g->k - g->nearer[owner], size = g->size, n_nodes = g->n_nodes;
+    int64_t n = make_factors(g, owner, moment, length);
     double total = 0.0, *own = g->tails + n * (g->k + 1);
-    successes(own, g->tied[owner] - 1, x, length);
+    successes(own, g->tied[owner] - 1, moment, length);
     for (int64_t i = 0; i < length * n_nodes; i++)
         g->before[i] = own[i / n_nodes];
     memcpy(g->after, g->binomial, (size_t)size * sizeof *g->after);
@@ -141,21 +184,21 @@ static void add_rows(const Game *g, int64_t owner, double x, double gain)
             g->values[o] -= gain * g->factors[g->factor_of[o]].loss;
 }
 
-/* A block of n_rows tied rows, counted in `tied` and `matches`; times are nodes over which ties are averaged. Rows of a
- * single owner may come in any order: one after the other, each with its share of the matches. */
+/* A block of n_rows tied rows, counted in `tied` and `matches`, averaged over the moments at which one of them may come.
+ * Rows of a single owner may come in any order: one after the other, each with its share of the matches. */
 static void add_block(const Game *g, int64_t n_rows, int64_t owner)
 {
-    int64_t alone = g->tied[owner] == n_rows, n_times = (n_rows + 1) / 2;
+    int64_t alone = g->tied[owner] == n_rows, n_moments = count_moments(n_rows);
     for (int64_t i = 0; alone && i < n_rows && g->nearer[owner] < g->k; i++, g->nearer[owner]++) {
         g->tied[owner] = 1;
         if (g->matches[owner] != 0.0)
-            add_rows(g, owner, 0.0, g->matches[owner] / (double)n_rows);
+            add_rows(g, owner, FIRST, g->matches[owner] / (double)n_rows);
     }
-    for (int64_t i = 0; !alone && i < n_times; i++) {
-        double weight, x = legendre(i, n_times, &weight);
+    for (int64_t i = 0; !alone && i < n_moments; i++) {
+        Moment moment = moment_of_ties(i, n_moments);
         for (int64_t o = 0; o < g->n_owners; o++)
             if (g->matches[o] != 0.0 && g->nearer[o] < g->k)
-                add_rows(g, o, x, g->matches[o] * weight);
+                add_rows(g, o, moment, g->matches[o] * moment.weight);
     }
     for (int64_t o = 0; o < g->n_owners; o++) {
         int64_t after = (int64_t)g->nearer[o] + (alone ? 0 : g->tied[o]);

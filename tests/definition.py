@@ -34,6 +34,23 @@ def defined_values(game, n, semivalue):
     return exact_shapley(game, n, semivalue=semivalue).astype(np.float64)
 
 
+def utility_of_owners(blocks, n_neighbors):
+    """The original utility of a coalition of owners, from counts: for each block of tied rows, near to far, how many
+    rows and how many matches each owner has in it. Tied rows share the votes that are left for them.
+    """
+
+    def utility(owners):
+        free, votes = n_neighbors, Fraction(0)
+        for rows, matches in blocks:
+            n_rows, n_matches = (sum(int(counts[owner]) for owner in owners) for counts in (rows, matches))
+            if n_rows:
+                votes += Fraction(min(free, n_rows) * n_matches, n_rows)
+            free -= min(free, n_rows)
+        return votes / n_neighbors
+
+    return utility
+
+
 def paper_bound(n_players, n_neighbors, n_candidates):
     """Theorem 3's bound on the error of tail "paper" for the soft-label Shapley value, K* < N and K <= N.
 

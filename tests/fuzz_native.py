@@ -28,6 +28,7 @@ import numpy as np
 import scipy.sparse
 
 import cells
+from definition import defined_values, utility_of_owners
 from nearworth._common import native
 from nearworth.engine.run import NearestLists
 from nearworth.games.classification import ClassificationGame, linear_values
@@ -301,21 +302,57 @@ def owners_space(rng):
 @case
 def value_owners(rng):
     """Owners with few and many rows, ties within and across owners, rough qkeys, points that take no part."""
+    return case_of_tied_owners(rng) if rng.integers(2) else case_of_mixed_owners(rng)
+
+
+def case_of_mixed_owners(rng):
+    """Few neighbours: values are those of the form in numpy."""
     n_owners, n_queries, k = size(rng, 9, least=1), size(rng, 3), int(rng.choice([1, 2, 3, 7]))
     owners = np.sort(np.append(np.arange(n_owners), rng.integers(0, n_owners, size(rng, 33))))  # by position
-    n = len(owners)
+    keys = rng.integers(0, rng.choice([1, 5, 100, 10**5]), (n_queries, len(owners))).astype(np.float64)
+    by_index = bool(rng.integers(2))
+    nodes = Nodes.of(Presence.of(str(rng.choice(["shapley", "banzhaf", "loo"]))), n_owners)
+
+    def values_of(keys, owners, matches):
+        order = np.argsort(keys, kind="stable")
+        first = np.append(True, by_index | (np.diff(keys[order]) != 0))[: len(order)]
+        return owner_values(owners[order], matches[order].astype(np.float64), first, k, nodes)
+
+    return owners_case(rng, owners, keys, by_index, k, nodes, values_of)
+
+
+def case_of_tied_owners(rng):
+    """All rows tied, or on few points, K from 1 to all of them, owners from one row to nearly all: values are those of
+    the definition, in exact fractions of counts.
+    """
+    n, n_owners, n_queries = size(rng, 257, least=100), int(rng.integers(2, 5)), int(rng.integers(1, 3))
+    k = int(rng.choice([1, n // 2, n - 1, n, rng.integers(1, n + 1)]))
+    n_small = int(rng.choice([n_owners - 1, rng.integers(1, n_owners)]))  # owners of one row; others share the rest
+    owners = np.sort(np.append(np.arange(n_owners), rng.integers(n_small, n_owners, n - n_owners)))
+    keys = rng.integers(0, rng.choice([1, 1, 1, 3]), (n_queries, n)).astype(np.float64)
+    semivalue = str(rng.choice(["shapley", "banzhaf", "loo"]))
+
+    def values_of(keys, owners, matches):
+        blocks = []
+        for key in np.unique(keys):
+            tied = keys == key
+            matching = owners[tied & matches]
+            blocks.append((np.bincount(owners[tied], minlength=n_owners), np.bincount(matching, minlength=n_owners)))
+        return defined_values(utility_of_owners(blocks, k), n_owners, semivalue)
+
+    return owners_case(rng, owners, keys, False, k, Nodes.of(Presence.of(semivalue), n_owners), values_of)
+
+
+def owners_case(rng, owners, keys, by_index, k, nodes, values_of):
+    """Owners by position, keys of each query by row; `values_of` has the values, from keys, owners and matches."""
+    (n_queries, n), n_owners = keys.shape, nodes.n_owners
     row_of, excluded = rng.permutation(n).astype(np.int32), some_excluded(rng, n_queries, n)
     owner_of = np.empty(n, np.int32)
     owner_of[row_of] = owners
-    keys = rng.integers(0, rng.choice([1, 5, 100, 10**5]), (n_queries, n)).astype(np.float64)  # by row
     noise, spacing = int(rng.choice([0, 1, 100])), int(rng.choice([1, 50, 2**10]))
     qkeys = np.zeros((n_queries, n + 3), np.int32)
     qkeys[:, :n] = keys[:, row_of] * spacing + rng.integers(-noise, noise + 1, keys.shape) + 2**20
     classes, labels = rng.integers(0, 2, n).astype(np.int32), rng.integers(-1, 2, n_queries).astype(np.int32)
-    by_index, nodes = (
-        bool(rng.integers(2)),
-        Nodes.of(Presence.of(str(rng.choice(["shapley", "banzhaf", "loo"]))), n_owners),
-    )
     source = (keys, None) if rng.integers(2) else (None, lambda query, rows, out: np.copyto(out, keys[query, rows]))
     space = Space((native.call("owners_space", k, n_owners, len(nodes.t)),), scratch=True)
     starts = np.append(0, np.cumsum(np.bincount(owners, minlength=n_owners)))
@@ -323,10 +360,7 @@ def value_owners(rng):
     def check(result, arrays):
         for query in range(n_queries):
             there = np.setdiff1d(np.arange(n), row_of[excluded[query]])
-            order = there[np.argsort(keys[query, there], kind="stable")]
-            first = np.append(True, by_index | (np.diff(keys[query, order]) != 0))[: len(order)]
-            gains = (classes[order] == labels[query]).astype(np.float64)
-            expected = owner_values(owner_of[order], gains, first, k, nodes)
+            expected = values_of(keys[query, there], owner_of[there], classes[there] == labels[query])
             np.testing.assert_allclose(arrays["values"][query], expected, rtol=0, atol=1e-13)
 
     rest = [by_index, k, nodes.t, nodes.weights, nodes.binomial(k), Space((n_queries, n_owners))]
@@ -583,15 +617,20 @@ def valuation(rng: np.random.Generator) -> None:
         if n > 1 and rng.integers(3) == 0:
             parameters["n_candidates"] = int(rng.integers(1, n))
     validation = (X_val, y_val[:n_val]) if n == 1 or rng.integers(2) else ()
+    owned = None
+    if task == "classification" and validation and "n_candidates" not in parameters and rng.integers(3) == 0:
+        owned = rng.random(n) < rng.random()
+        owned[rng.integers(n)] = False  # there is a candidate
 
     def values():
         with warnings.catch_warnings(action="ignore"):
-            return nw.KNNShapley(**parameters).fit(X, y[:n]).value(*validation).values
+            return nw.KNNShapley(**parameters).fit(X, y[:n]).value(*validation, owned=owned).values
 
     found = values()
     with numpy_forms():
         expected = values()
     text = f"{n} x {n_val}, {width} columns of {X.dtype}, {parameters}, validation {bool(validation)}"
+    text += f", {0 if owned is None else owned.sum()} owned"
     error = np.abs(found - expected).max()
     assert error <= 1e-13 * max(1.0, np.abs(expected).max()), f"{text}: off by {error}"
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import nearworth as nw
-from definition import UTILITIES, defined_values, utility_function
+from definition import UTILITIES, defined_values, utility_function, utility_of_owners
 from nearworth._common import native
+from nearworth.engine.owner_rules import owner_rule
+from nearworth.engine.value import partial_sums
 
 
 def of_definition(X, y, owners, Q, q, *, k, utility, semivalue, ties, groups=None, query_groups=None, itself=False):
@@ -76,6 +79,43 @@ def test_a_training_set_valued_on_itself_with_and_without_groups(rng, form, util
         )
         expected = of_definition(X, y, owners, X, y, groups=groups, query_groups=groups, **game)
         np.testing.assert_allclose(found(est.value_owners(owners, groups=groups)), expected, rtol=0, atol=1e-12)
+
+
+def of_counts(points, y, owners, n_neighbors, semivalue):
+    """Values for a query at 0 with label 1 and points at or beyond it, in exact fractions of counts of rows."""
+    n_owners = int(owners.max()) + 1
+    blocks = []
+    for point in np.unique(points):
+        tied = points == point
+        matches = owners[tied & (y == 1)]
+        blocks.append((np.bincount(owners[tied], minlength=n_owners), np.bincount(matches, minlength=n_owners)))
+    return defined_values(utility_of_owners(blocks, n_neighbors), n_owners, semivalue)
+
+
+@pytest.mark.parametrize("n_points", [1, 3])
+@pytest.mark.parametrize("first_rows", [[1], [149], [75], [1, 75], [1, 2, 3]])
+def test_many_tied_rows_for_every_number_of_neighbours(rng, form, n_points, first_rows):
+    """Owners from 1 row to nearly all, and K from 1 to all rows: no law may vanish because its first term does."""
+    n = 150
+    owners = np.searchsorted(first_rows, np.arange(n), side="right")
+    points, y = rng.integers(0, n_points, n).astype(float), rng.integers(0, 2, n)
+    semivalues = ("shapley", "banzhaf", "loo", ("beta", 4, 1))
+    for k, semivalue in zip((1, n // 2, n - 1, n), semivalues, strict=True):
+        est = nw.KNNShapley(k, utility="original", semivalue=semivalue).fit(points[:, None], y)
+        values = est.value_owners(owners, [[0.0]], [1])
+        expected = of_counts(points, y, owners, k, semivalue)
+        by_code = [values[owner].total for owner in range(len(values))]
+        np.testing.assert_allclose(by_code, expected, rtol=0, atol=1e-13, err_msg=f"K = {k}")
+
+
+def test_thousands_of_tied_rows(rng, form):
+    """More than twice as many rows as there are moments to average over."""
+    n = 3000
+    owners = (rng.random(n) < 0.9).astype(int)
+    y = rng.integers(0, 2, n)
+    values = nw.KNNShapley(3, utility="original").fit(np.zeros((n, 1)), y).value_owners(owners, [[0.0]], [1])
+    expected = of_counts(np.zeros(n), y, owners, 3, "shapley")
+    np.testing.assert_allclose([values[0].total, values[1].total], expected, rtol=0, atol=1e-12)
 
 
 def test_one_row_per_owner_is_the_plain_formula(rng):
@@ -208,6 +248,54 @@ def test_random_orders_are_unbiased_with_honest_standard_errors(rng):
     again = nw.KNNShapley(3, random_state=0, n_jobs=1).fit(X, y).value_owners(owners, Q, q, n_orders=8)
     assert found(again).tolist() == found(sampled).tolist()
     assert found(sampled).sum() == pytest.approx(found(exact).sum(), abs=1e-12)  # every order shares out the whole
+
+
+def test_equal_validation_rows_get_orders_of_their_own(rng):
+    """The standard error takes them for independent: with the same orders for all it would be 0."""
+    X, y, owners = rng.normal(size=(60, 2)), rng.integers(0, 3, 60), rng.integers(0, 12, 60)
+    Q, q = np.repeat([[0.1, 0.2]], 200, axis=0), np.zeros(200, dtype=int)
+    est = nw.KNNShapley(3).fit(X, y)
+    exact = est.value_owners(owners, Q, q)
+    sampled = est.value_owners(owners, Q, q, n_orders=2)
+    errors = np.array([each.standard_error for each in sampled.values()])
+    assert (np.abs(found(sampled) - found(exact)) < 4 * errors).all()
+
+
+def test_random_orders_are_the_same_in_any_part_of_a_run(rng, tmp_path):
+    X, y, owners = rng.normal(size=(60, 2)), rng.integers(0, 3, 60), rng.integers(0, 12, 60)
+    Q, q = np.repeat(rng.normal(size=(50, 2)), 4, axis=0), np.repeat(rng.integers(0, 3, 50), 4)  # 200: four leaves
+    est = nw.KNNShapley(3, random_state=5, n_jobs=1).fit(X, y)
+    for rows in ((Q, q), (None, None)):
+        here = list(est.value_owners(owners, *rows, n_orders=2).values())
+        other = nw.KNNShapley(3, random_state=5, n_jobs=2, max_memory="3MB").fit(X, y)
+        assert list(other.value_owners(owners, *rows, n_orders=2).values()) == here
+        folder = tmp_path / ("itself" if rows[0] is None else "queries")
+        for _ in range(2):
+            assert list(est.value_owners(owners, *rows, n_orders=2, checkpoint=folder).values()) == here
+        with ThreadPoolExecutor(2) as executor:
+            assert list(est.value_owners(owners, *rows, n_orders=2, executor=executor).values()) == here
+        other = nw.KNNShapley(3, random_state=6).fit(X, y)
+        assert list(other.value_owners(owners, *rows, n_orders=2).values()) != here
+
+
+def test_orders_go_by_the_position_in_the_whole_run(rng):
+    """Sums over two parts of the validation points are those of one run; a part of a part keeps its positions."""
+    X, y, owners = rng.normal(size=(30, 2)), rng.integers(0, 3, 30), rng.integers(0, 6, 30)
+    Q, q = np.repeat([[0.1, 0.2]], 128, axis=0), np.zeros(128, dtype=int)
+    est = nw.KNNShapley(3).fit(X, y)
+    rule = owner_rule(owners, 6, est.get_params(), n_orders=1)
+
+    def part(start, stop):
+        problem = est.training_set_.problem(Q[start:stop], q[start:stop], None, est.get_params())
+        return replace(problem, rule=rule)
+
+    parts = partial_sums(part(0, 64), 0), partial_sums(part(64, 128), 64)
+    whole = partial_sums(part(0, 128), 0)
+    np.testing.assert_array_equal(parts[0].merge(parts[1]).finish().total, whole.finish().total)
+
+    some = part(0, 128).some(np.array([1, 4, 70]))
+    assert [some.position(query) for query in range(3)] == [1, 4, 70]
+    assert some.some(np.array([2, 0])).position(0) == 70
 
 
 def test_very_many_owners_are_sampled_and_it_is_said(rng, monkeypatch):

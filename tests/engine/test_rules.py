@@ -156,6 +156,13 @@ def test_noise_is_not_used_twice_with_one_seed(rng):
     assert seeds[0] != seeds[1] == seeds[2]  # other deviations, which would be multiples of the same noise
 
 
+def test_equal_validation_rows_have_noise_of_their_own():
+    """With the same noise, their values would be equal and standard errors would not see it."""
+    est = private(random_state=1).fit([[0.0]] * 20, np.zeros(20, dtype=int))
+    kept = est.value([[0.0], [0.0]], [0, 0], contributions=[0]).contributions
+    assert kept[0, 0] != kept[1, 0]
+
+
 def test_points_with_equal_checksums_have_noise_of_their_own():
     """CRC-32 is the same for these two points; with the same noise, the difference of their counts would be exact."""
     one, other = 36.63447, 5.7315941

@@ -110,11 +110,13 @@ def cut(problem: Problem, span: Span, workers: int) -> Iterator[tuple[Span, dict
     """Aligned groups of 2^n leaves, some for each worker, and what it lacks: their validation points, or weights."""
     level = max(1, len(span.leaves) // (SHARDS_PER_WORKER * workers)).bit_length() - 1
     for _, group in groupby(span.leaves, key=lambda leaf: leaf >> level):
-        part, points = replace(span, leaves=tuple(group)), {"weights": problem.weights, "groups": problem.groups}
+        part = replace(span, leaves=tuple(group))
+        points: dict[str, Any] = {"weights": problem.weights, "groups": problem.groups}
         if not problem.leave_one_out:
             a, b = span.points(part.leaves[0])[0], span.points(part.leaves[-1])[1]
             part = Span(part.leaves, b - a, span.offset + a, span.opened if a == 0 else None)
             points = {name: getattr(problem, name)[a:b] for name in ("queries", "query_labels", "weights")}
+            points["positions"] = np.arange(part.offset, part.offset + part.n_points)
             if isinstance(points["queries"], np.ndarray):
                 points["queries"] = np.array(points["queries"])  # a memory map would be sent as a whole
             points["groups"] = None if problem.groups is None else problem.groups.some(slice(a, b))

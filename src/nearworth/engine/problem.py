@@ -69,6 +69,7 @@ class Problem:
     weights: FloatVector
     leave_one_out: bool = False
     rows: IntVector | None = None
+    positions: IntVector | None = None  # of the validation points in the whole run; None: 0, 1, 2, ...
     groups: Groups | None = None
     rule: Any = None  # another game than that of all rows by rank; see Rule in rules.py
 
@@ -119,11 +120,16 @@ class Problem:
         """The training points that some validation points (a number, numbers or a slice) are, with leave_one_out."""
         return queries if self.rows is None else self.rows[queries]
 
+    def position(self, query: int) -> int:
+        """The position of a validation point in the whole run, whatever part of it this problem is."""
+        return query if self.positions is None else int(self.positions[query])
+
     def some(self, queries: IntVector) -> Problem:
         """The same training points against these validation points only."""
         return replace(
             self, queries=self.queries[queries], query_labels=self.query_labels[queries], weights=self.weights[queries],
             rows=queries if self.leave_one_out else None, groups=self.groups and self.groups.some(queries),
+            positions=queries if self.positions is None else self.positions[queries],
         )  # fmt: skip
 
     def interruptible(self, batch: int) -> int:

@@ -324,8 +324,13 @@ def privacy_noise(privacy: tuple[float, float], n_val: int) -> float:
 
 
 def query_generator(seed: int, problem: Problem, query: int) -> np.random.Generator:
-    """Of a query, by its content: the same in whatever part of a run it is valued."""
+    """Of a validation point, by its position in the whole run and its content, whatever part of the run values it.
+
+    Equal points at two positions need numbers of their own, because the standard error takes them for independent.
+    Different points at one position need them too: equal noise in two runs would cancel in their difference.
+    """
     point = problem.queries[query : query + 1]
     content = np.ascontiguousarray(point.toarray() if hasattr(point, "toarray") else point, dtype=np.float64)
     label = str(problem.query_labels[query]).encode()
-    return np.random.default_rng([seed, int.from_bytes(blake2b(content.tobytes() + label).digest(), "little")])
+    digest = blake2b(content.tobytes() + label).digest()
+    return np.random.default_rng([seed, problem.position(query), int.from_bytes(digest, "little")])

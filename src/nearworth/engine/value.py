@@ -193,6 +193,9 @@ class _ValuationRun:
     def sum_up(self, request: Request) -> tuple[Partial, int]:
         """Sums over the validation points, and how many of these came from a checkpoint."""
         base, opened, offset = self._beginning()
+        if offset:
+            positions = offset + np.arange(self.problem.n_val)
+            self.problem = replace(self.problem, positions=positions)
         folder, sums = self.options.checkpoint, nullcontext((base, lambda _partial: None))
         if folder is not None:
             sums = checkpointed(folder, base, float(self.options.checkpoint_interval))  # type: ignore[assignment]

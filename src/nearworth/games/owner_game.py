@@ -24,16 +24,17 @@ from bisect import insort
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
-from math import comb
+from math import ceil, sqrt
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._common.types import BoolVector, FloatMatrix, FloatVector, IntMatrix, IntVector, Semivalue, Utility
+from nearworth._common.types import BoolVector, FloatMatrix, FloatVector, IntVector, Semivalue, Utility
 from nearworth.games.coefficients import Presence, rank_weights, size_distribution, sum_after
 
 QUADRATURE_ERROR = 1e-13
+NODES_PER_ROOT = 5.0  # of the number of tied rows; with 4, the error begins to show
 FEW_LAWS, FEW_TABLES = 256, 4  # kept for later queries
 FIRST_ROWS = 64  # of a random order, looked at together; then twice as many each time
 Law = TypeVar("Law")
@@ -103,7 +104,7 @@ def owner_values(owners: IntVector, gains: FloatVector, first: BoolVector, k: in
     for block in np.split(np.arange(len(owners)), np.flatnonzero(first)[1:]):
         tied = np.bincount(owners[block], minlength=nodes.n_owners)
         gained = np.bincount(owners[block], weights=gains[block], minlength=nodes.n_owners) / k
-        times = _gauss(Presence(), (len(block) + 1) // 2)
+        times = _gauss(Presence(), count_moments(len(block)))
         for owner in np.flatnonzero((gained != 0.0) & (nearer < k)):
             for x, weight in zip(*times, strict=True):
                 values += gained[owner] * weight * _shares(int(owner), nearer, tied, x, k, nodes)
@@ -111,6 +112,16 @@ def owner_values(owners: IntVector, gains: FloatVector, first: BoolVector, k: in
         if (nearer >= k).all():
             break
     return values
+
+
+def count_moments(n_rows: int) -> int:
+    """How many nodes integrate over the moment at which one of so many tied rows comes.
+
+    Half as many as rows have no error but rounding. With sin^2(angle / 2) for the moment, the probability that so many
+    rows come before is a peak in the angle, about one over the root of their number wide. Nodes are almost evenly
+    spaced in the angle, so that a multiple of the root has no error either.
+    """
+    return min((n_rows + 1) // 2, ceil(NODES_PER_ROOT * sqrt(n_rows)))
 
 
 def _shares(owner: int, nearer: IntVector, tied: IntVector, x: float, n_neighbors: int, nodes: Nodes) -> FloatVector:
@@ -280,39 +291,93 @@ class OwnedGame:
         if first.all():
             table = np.where(is_owned, self._to_owned[owned, nearer], self._to_candidate[owned, nearer])
             return np.where(is_owned, 0.0, gains * self._worth[owned, nearer] - sum_after(gains * table))
-        values, lost = np.zeros(len(gains)), 0.0
-        starts = np.flatnonzero(first).tolist()
-        for start, stop in zip(starts[::-1], [*starts[1:], len(gains)][::-1], strict=True):
-            block, a, r = slice(start, stop), int(owned[start]), int(nearer[start])
-            values[block], lost = self._tied(is_owned[block], gains[block], a, r, lost)
-        return values
 
-    def _tied(self, is_owned: BoolVector, gains: FloatVector, a: int, r: int, lost: float) -> tuple[FloatVector, float]:
-        """A block in random order: the others before a row are any of them, with their number uniform."""
-        n_owned, n_candidates = int(is_owned.sum()), int((~is_owned).sum())
-        from_owned, from_candidates = gains[is_owned].sum(), gains[~is_owned].sum()
-        values, after = np.zeros(len(gains)), lost
-        if n_candidates:
-            law, y, z = _others(n_owned, n_candidates - 1, self.n_neighbors - a)
-            loss = law * self._to_candidate[a + y, r + z]
-            inner = (loss * z).sum() / max(n_candidates - 1, 1)
-            after += from_candidates * loss.sum()
-            # A tied candidate is among the z before another one with probability z / (n - 1).
-            values = gains * (law * self._worth[a + y, r + z]).sum() - (from_candidates - gains) * inner - lost
-        if n_owned:
-            law, y, z = _others(n_owned - 1, n_candidates, self.n_neighbors - a)
-            loss = law * self._to_owned[a + y, r + z]
-            after += from_owned * loss.sum()
-            values = values - from_owned * (loss * z).sum() / max(n_candidates, 1)
-        return np.where(is_owned, 0.0, values), after
+        starts = np.flatnonzero(first)
+        sizes = np.diff(starts, append=len(gains))
+        of_candidates = self._votes_of_candidates(owned, nearer, starts, sizes)
+        of_owned = _Votes.zeros(len(starts))
+        n_owned = np.add.reduceat(is_owned, starts, dtype=np.intp)
+        # Nothing counts after K owned rows, so that at most K blocks with owned rows remain.
+        for block in np.flatnonzero((n_owned > 0) & (owned[starts] < self.n_neighbors)).tolist():
+            counts = int(n_owned[block]), int(sizes[block] - n_owned[block])
+            at = int(owned[starts[block]]), int(nearer[starts[block]])
+            of_candidates.put(block, self._candidate_among_owned(*counts, *at))
+            of_owned.put(block, self._owned_among_candidates(*counts, *at))
+
+        gained = np.add.reduceat(np.where(is_owned, 0.0, gains), starts)
+        gained_by_owned = np.add.reduceat(np.where(is_owned, gains, 0.0), starts)
+        lost_later = sum_after(gained * of_candidates.to_nearer + gained_by_owned * of_owned.to_nearer)
+        block_of = np.repeat(np.arange(len(starts)), sizes)
+        values = gains * of_candidates.worth[block_of]
+        values -= (gained[block_of] - gains) * of_candidates.to_tied[block_of]
+        values -= lost_later[block_of]
+        values -= (gained_by_owned * of_owned.to_tied)[block_of]
+        return np.where(is_owned, 0.0, values)
+
+    def _votes_of_candidates(self, owned: IntVector, nearer: IntVector, starts: IntVector, sizes: IntVector) -> _Votes:
+        """Of candidates in blocks without owned rows: each number of the others comes before one equally often."""
+        law = np.repeat(1.0 / sizes, sizes)
+        n_before = np.arange(len(nearer)) - np.repeat(starts, sizes)
+        taken = law * self._to_candidate[owned, nearer]
+        return _Votes(
+            worth=np.add.reduceat(law * self._worth[owned, nearer], starts),
+            to_nearer=np.add.reduceat(taken, starts),
+            to_tied=np.add.reduceat(taken * n_before, starts) / np.maximum(sizes - 1, 1),
+        )
+
+    def _candidate_among_owned(self, n_owned: int, n_candidates: int, a: int, r: int) -> tuple[float, float, float]:
+        """Votes of a candidate in one block, with a owned rows and r candidates nearer."""
+        worth = to_nearer = to_tied = 0.0
+        if n_candidates == 0:
+            return worth, to_nearer, to_tied
+        n_others = n_candidates - 1
+        ranks, n_before = slice(r, r + n_candidates), np.arange(n_candidates)
+        for y, law in _laws_of_before(n_owned, n_others, self.n_neighbors - a):
+            taken = law * self._to_candidate[a + y, ranks]
+            worth += float((law * self._worth[a + y, ranks]).sum())
+            to_nearer += float(taken.sum())
+            to_tied += float((taken * n_before).sum()) / max(n_others, 1)
+        return worth, to_nearer, to_tied
+
+    def _owned_among_candidates(self, n_owned: int, n_candidates: int, a: int, r: int) -> tuple[float, float, float]:
+        """Votes of an owned row in one block, with a owned rows and r candidates nearer."""
+        to_nearer = to_tied = 0.0
+        ranks, n_before = slice(r, r + n_candidates + 1), np.arange(n_candidates + 1)
+        for y, law in _laws_of_before(n_owned - 1, n_candidates, self.n_neighbors - a):
+            taken = law * self._to_owned[a + y, ranks]
+            to_nearer += float(taken.sum())
+            to_tied += float((taken * n_before).sum()) / max(n_candidates, 1)
+        return 0.0, to_nearer, to_tied
 
 
-def _others(n_owned: int, n_candidates: int, most_owned: int) -> tuple[FloatMatrix, IntMatrix, IntMatrix]:
-    """P(y owned rows and z candidates come before a row), all at random; y no more than counts."""
-    y, z = np.meshgrid(np.arange(min(n_owned + 1, max(most_owned, 1))), np.arange(n_candidates + 1), indexing="ij")
-    n = n_owned + n_candidates
-    ways = [comb(n_owned, i) * comb(n_candidates, j) / comb(n, i + j) for i, j in zip(y.flat, z.flat, strict=True)]
-    return np.array(ways).reshape(y.shape) / (n + 1), y, z
+@dataclass(frozen=True, eq=False)
+class _Votes:
+    """Votes of matching rows in each block, as means over the orders of its tied rows.
+
+    A vote is worth something to its row, and takes something from each nearer candidate and from each tied one.
+    """
+
+    worth: FloatVector
+    to_nearer: FloatVector
+    to_tied: FloatVector
+
+    @classmethod
+    def zeros(cls, n_blocks: int) -> _Votes:
+        return cls(np.zeros(n_blocks), np.zeros(n_blocks), np.zeros(n_blocks))
+
+    def put(self, block: int, votes: tuple[float, float, float]) -> None:
+        self.worth[block], self.to_nearer[block], self.to_tied[block] = votes
+
+
+def _laws_of_before(n_owned: int, n_candidates: int, most_owned: int) -> Iterator[tuple[int, FloatVector]]:
+    """P(y owned rows and z candidates come before a row tied with them), for each y below `most_owned`, by z.
+
+    Each y is as likely as any other. Given y, the row comes at a moment with the law Beta(y + 1, n_owned - y + 1), and
+    each candidate comes before it independently.
+    """
+    for y in range(min(n_owned + 1, most_owned)):
+        moment = Presence(present=y + 1.0, absent=n_owned - y + 1.0)
+        yield y, size_distribution(moment, n_candidates) / (n_owned + 1.0)
 
 
 def _correction(sizes: FloatVector, n_owned: int, k: int) -> FloatVector:
