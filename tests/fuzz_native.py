@@ -29,6 +29,7 @@ import scipy.sparse
 
 import cells
 from definition import defined_values, utility_of_owners
+from extreme import TRIPLES, check_distances, check_ranks, exact_squares, numbers_of_all_sizes, voters
 from nearworth._common import native
 from nearworth.engine.run import NearestLists
 from nearworth.games.classification import ClassificationGame, linear_values
@@ -38,6 +39,7 @@ from nearworth.games.regression import RegressionGame
 from nearworth.games.ties import TieBlocks
 from nearworth.inputs import features
 from nearworth.neighbors import distances
+from nearworth.neighbors.keys import make_keys
 from nearworth.neighbors.searchers import Neighbours
 
 SIZES = (0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 129, 257, 511, 600)
@@ -635,21 +637,87 @@ def valuation(rng: np.random.Generator) -> None:
     assert error <= 1e-13 * max(1.0, np.abs(expected).max()), f"{text}: off by {error}"
 
 
+# Distances of numbers of all sizes, and votes within a radius.
+
+
+def distances_of_all_sizes(rng: np.random.Generator) -> None:
+    """Ranks and distances are those of exact fractions, with the same bits from numpy, sparse rows and listed pairs.
+
+    Training rows and queries have tiny numbers, both or one of them, or numbers that differ in the last bit.
+    """
+    n, n_queries, width = size(rng, 17, least=1), size(rng, 3, least=1), size(rng, 9, least=1)
+    numbers_of_both = numbers_of_all_sizes(rng, (n + n_queries, width))
+    X, queries = numbers_of_both[:n], numbers_of_both[n:]
+    without_tiny = int(rng.integers(4))
+    if without_tiny:
+        some = X if without_tiny == 1 else queries
+        some[np.abs(some) < 1e-100] = 0.0
+    queries[0] = X[0] * (rng.random(width) < 0.5)
+    metric = str(rng.choice(["euclidean", "nan_euclidean"]))
+    keys = make_keys(X, metric, None)
+    found = keys(queries)
+    for key, query in zip(found, queries, strict=True):
+        exact = exact_squares(X, query)
+        check_ranks(key, exact)
+        check_distances(keys.as_distances(key[None], query[None])[0], exact)
+    with numpy_forms():
+        np.testing.assert_array_equal(keys(queries), found)
+    if metric == "euclidean":
+        every = np.tile(np.arange(n), (len(queries), 1))
+        np.testing.assert_array_equal(keys.listed(queries, every), found)
+        sparse = [scipy.sparse.csr_array(some) for some in (X, queries)]
+        np.testing.assert_array_equal(make_keys(sparse[0], metric, None)(sparse[1]), found)
+
+
+def votes_within_a_radius(rng: np.random.Generator) -> None:
+    """Whether a row votes depends on no other row, and a row exactly at the radius does."""
+    metric = str(rng.choice(["euclidean", "sqeuclidean", "cosine", "manhattan", "nan_euclidean"]))
+    a, b, c = TRIPLES[int(rng.integers(len(TRIPLES)))]
+    scale = 2.0 ** int(rng.choice([-1060, -600, -30, -1, 0, 3, 400]))
+    query, radius = np.zeros((1, 2)), c * scale
+    if metric == "cosine":
+        query[0, 0], radius = rng.choice([1.0, 0.3, 7.0]), 1 - a / c
+        scale *= rng.choice([1.0, 0.1, 1 / 3]) if abs(np.log2(scale)) < 500 else 1.0
+    elif metric == "manhattan":
+        radius = (a + b) * scale
+    elif metric == "sqeuclidean":
+        scale = max(scale, 2.0**-500)
+        radius = c * c * scale * scale
+    rows = np.array([[a, b], [a, -b]]) * scale
+    mixed = np.vstack([rng.integers(-2, 3, (5, 2)), rng.normal(size=(5, 2)), numbers_of_all_sizes(rng, (5, 2))])
+    others = mixed[rng.permutation(len(mixed))[: int(rng.integers(1, 15))]]
+    aside = float(rng.choice([0.0, 3e-13, -3e-13]))  # about a step of the grid on which angles are compared
+    radius *= 1.0 + aside
+    text = f"{metric}, {radius=}, {rows=}, {others=}"
+    X = np.vstack([rows, others])
+    together = voters(X, query, radius, metric)
+    assert together[:2].all() or aside < 0.0, text
+    alone = [bool(voters(row[None], query, radius, metric)[0]) for row in X]
+    assert together.tolist() == alone, text
+
+
+WHOLE = {
+    "valuation": valuation,
+    "distances_of_all_sizes": distances_of_all_sizes,
+    "votes_within_a_radius": votes_within_a_radius,
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--cases", type=int, default=10**9)
-    parser.add_argument("--only", choices=[*MAKERS, "valuation"])
+    parser.add_argument("--only", choices=[*MAKERS, *WHOLE])
     options = parser.parse_args()
     assert native.available(), "there is no compiled library"
-    names = [options.only] if options.only else [*MAKERS, "valuation"]
+    names = [options.only] if options.only else [*MAKERS, *WHOLE]
     start, seed = time.monotonic(), options.seed
     while time.monotonic() - start < options.seconds and seed - options.seed < options.cases:
         for name in names:
             rng = np.random.default_rng(seed)
             try:
-                valuation(rng) if name == "valuation" else run_case(name, MAKERS[name](rng))
+                WHOLE[name](rng) if name in WHOLE else run_case(name, MAKERS[name](rng))
             except BaseException as error:
                 error.add_note(f"python tests/fuzz_native.py --only {name} --seed {seed} --cases 1")
                 raise

@@ -77,8 +77,8 @@ class KNNShapley:
     progress : bool or callable, optional
         A progress bar, or a function called with (done, total); None shows a bar on long runs in a terminal.
     radius : float, optional
-        Every row within this distance votes, instead of the K nearest (threshold KNN-Shapley). Soft utility only;
-        `n_neighbors` has no meaning then.
+        Every row within this distance votes, instead of the K nearest (threshold KNN-Shapley). A row exactly at the
+        radius votes. Soft utility only; `n_neighbors` has no meaning then.
     weights : callable or "distance", optional
         A vote counts weights(distances), not normalised; "distance" is 1 / (1 + distance).
     privacy : (epsilon, delta), optional

@@ -215,7 +215,8 @@ def _require(right: bool, wrong: str) -> None:
 
 def _check_order(X: Matrix, Q: Matrix, indices: Matrix) -> None:
     """The neighbours returned must come nearest first by true distances, up to rounding."""
-    far = np.sqrt(EuclideanKeys(as_points(X)).listed(Q, indices))  # infinite where there is no neighbour
+    keys = EuclideanKeys(as_points(X))
+    far = keys.as_distances(keys.listed(Q, indices), Q)  # infinite where there is no neighbour
     size = np.max(far, where=np.isfinite(far), initial=0.0)
     rounding = ROUNDING * (size + ROUNDING * np.abs(X).max())  # 32 bits tell no more far from the origin
     in_order = np.allclose(far, np.sort(far, axis=1), rtol=0.0, atol=rounding)

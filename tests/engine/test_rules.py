@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +13,7 @@ import nearworth as nw
 from definition import SEMIVALUES, UTILITIES, defined_values
 from nearworth._common import native
 from nearworth.engine.rules import RadiusRule
-from nearworth.neighbors.keys import EuclideanKeys
+from nearworth.neighbors.keys import make_keys
 from nearworth.testing import _nearest
 
 
@@ -221,15 +219,17 @@ def test_sums_of_blocks_are_those_of_single_queries(rng, tiny, radius):
         assert sums.any()
 
 
-def test_the_largest_key_within_a_radius(rng):
-    """Keys are squares, scaled where numbers are tiny; the next larger float is beyond the radius."""
+@pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean", "nan_euclidean"])
+def test_the_largest_key_within_a_radius(rng, metric):
+    """Its distance is not above the radius, and that of the next larger float is."""
     X = rng.normal(size=(5, 2))
     for points in (X, X * 1e-170):
-        problem: Any = SimpleNamespace(keys=EuclideanKeys(points), queries=points)
-        for radius in (0.0, 5e-324, 1e-200, 0.1, 3.0, 1e120):
-            found = RadiusRule(radius).largest_key(problem)
-            near = np.array([found, math.nextafter(found, math.inf)])
-            assert RadiusRule(radius).inside(problem, 0, near).tolist() == [True, False]
+        for radius in (5e-324, 1e-300, 1e-200, 1e-120, 0.1, 3.0, 1e120):
+            keys, largest = make_keys(points, metric, None).within(radius)
+            near = np.array([[largest, math.nextafter(largest, math.inf)]])
+            inside, beyond = keys.as_distances(near, points[:1])[0].tolist()
+            assert inside <= radius
+            assert beyond > radius or (beyond == radius < 1e-292)  # distances so small are rounded once more
 
 
 def test_rows_at_the_edge_of_a_radius_are_told_apart(rng):
@@ -300,8 +300,6 @@ def test_equal_weights_are_the_plain_value(rng):
 )
 def test_distances_of_cosine_keys(numbers):
     from sklearn.metrics import pairwise_distances
-
-    from nearworth.neighbors.keys import make_keys
 
     for metric in ("cosine", "correlation"):
         if metric == "correlation":

@@ -201,7 +201,8 @@ def find_outliers(audit: LabelAudit) -> Finding:
         scores = -np.log10(1 - FAR) + (logs - far) / slope / np.log(10)
         features = audit._features
         if metric in ("euclidean", "l2") and features.data.shape[1] >= LEAST_COLUMNS and not features.is_sparse:
-            near, squares = voters.rows[:, :ANGLES_OF], voters.keys[:, :ANGLES_OF]
+            near = voters.rows[:, :ANGLES_OF]
+            squares = np.maximum(voters.keys[:, :ANGLES_OF], 0.0)  # keys of squares that vanish are negative
             scores = np.maximum(scores, _angle_scores(features.data, near, squares))
         scores, is_far = np.maximum(scores, 0.0), logs >= np.quantile(logs, NOT_NEAR)
     rows = np.argsort(-scores, kind="stable")

@@ -8,7 +8,6 @@ decide, no rank. Where only near rows count, those of large Euclidean sets come 
 
 from __future__ import annotations
 
-from bisect import bisect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,7 +26,7 @@ from nearworth.games.coefficients import Presence, classification_correction
 from nearworth.games.owner_game import OwnedGame
 from nearworth.games.ties import TieBlocks
 from nearworth.inputs.features import fingerprint
-from nearworth.neighbors.keys import EuclideanKeys
+from nearworth.neighbors.keys import EuclideanKeys, Keys, Vicinity
 from nearworth.neighbors.quantised import MARGIN, TOP, Products, QuantisedKeys
 from nearworth.neighbors.searchers import Neighbours
 from nearworth.results.sums import Leaf
@@ -35,7 +34,6 @@ from nearworth.results.sums import Leaf
 if TYPE_CHECKING:
     from nearworth.engine.plan import Plan
 
-INFINITY_BITS = 0x7FF << 52  # of a float
 SOME = 2048  # owned rows that tell how far near ones are, about
 
 
@@ -50,6 +48,10 @@ class Rule:
         """What must be equal where sums are combined, beside the parameters."""
         return {}
 
+    def keys(self, problem: Problem) -> Keys:
+        """The keys that decide in this game."""
+        return problem.keys
+
     def values(self, problem: Problem, query: int, rows: IntVector, keys: FloatVector) -> tuple[Any, FloatVector]:
         """Some players and their values; others have 0. From rows that count, not beyond the limit, and exact keys."""
         raise NotImplementedError
@@ -63,8 +65,10 @@ class Rule:
 
     def evaluators(self, problem: Problem, plan: Plan, shared: SharedTraining | None) -> Callable[[], Evaluator]:
         products, evaluator = None, RadiusEvaluator if isinstance(self, RadiusRule) else RuleEvaluator
-        if self.is_local and plan.products and isinstance(problem.keys, EuclideanKeys) and native.available():
-            products = shared.products if shared else problem.keys.products(single=True)
+        keys = self.keys(problem)
+        if self.is_local and plan.products and isinstance(keys, EuclideanKeys) and native.available():
+            is_shared = shared is not None and keys is problem.keys
+            products = (shared.products if shared and is_shared else None) or keys.products(single=True)
         single = products is not None and plan.single and products.single_precision
         return lambda: evaluator(problem, plan.batch, self, products, single=single)
 
@@ -88,6 +92,7 @@ class RuleEvaluator:
 
     def __init__(self, problem: Problem, batch: int, rule: Rule, products: Products | None, *, single: bool) -> None:
         self._problem, self._batch, self._rule, self._products, self._single = problem, batch, rule, products, single
+        self._keys = rule.keys(problem)
         self._every: Any = np.arange(problem.n_train, dtype=np.int32)
         self._rows, self._labels = np.empty_like(self._every), problem.labels.astype(np.int32)
         block = (0 if products is None else batch, problem.n_train)
@@ -116,16 +121,16 @@ class RuleEvaluator:
         if self._products is None:
             step = problem.interruptible(self._batch)
             for a in range(start, stop, step):
-                for query, keys in enumerate(problem.keys(problem.queries[a : min(a + step, stop)]), start=a):
+                for query, keys in enumerate(self._keys(problem.queries[a : min(a + step, stop)]), start=a):
                     yield query, every, keys
             return
-        assert isinstance(problem.keys, EuclideanKeys)
+        assert isinstance(self._keys, EuclideanKeys)
         for first, block in self._blocks(start, stop):
             sure, possible = self._rule.limits(problem, block)
             for q, qkeys in enumerate(block.qkeys):
                 rows = np.flatnonzero(qkeys <= possible[q])
                 query, open_rows, keys = first + q, qkeys[rows] >= sure[q], np.zeros(len(rows))
-                keys[open_rows] = problem.keys.listed(problem.queries[query : query + 1], rows[None, open_rows])[0]
+                keys[open_rows] = self._keys.listed(problem.queries[query : query + 1], rows[None, open_rows])[0]
                 yield query, rows, keys
 
     def _blocks(self, start: int, stop: int) -> Iterator[tuple[int, QuantisedKeys]]:
@@ -156,7 +161,7 @@ class RadiusEvaluator(RuleEvaluator):
         marks, counts = self._marks[: len(of_query)], np.empty((len(of_query), 2), dtype=np.int64)
         native.call(
             "mark_votes", block.qkeys, *rule.limits(problem, block), excluded, self._labels, of_query,
-            *block.source, rule.largest_key(problem), self._rows, np.empty(problem.n_train), marks, counts,
+            *block.source, rule.vicinity(problem).largest, self._rows, np.empty(problem.n_train), marks, counts,
         )  # fmt: skip
         worth = np.array([rule.worth(problem, part.start + q, *both) for q, both in enumerate(counts.tolist())])
         native.call("add_votes", marks, worth * problem.weights[part, None], leaf.total)
@@ -274,14 +279,17 @@ class RadiusRule(Rule):
         private = f"; normal noise with a deviation of {self.noise:.4g} on both counts of each query"
         return f"every row within {self.radius:g} votes; no ranks{private * bool(self.noise)}"
 
+    def vicinity(self, problem: Problem) -> Vicinity:
+        """What is within the radius. A row's own key decides, which no other training row changes."""
+        return problem.keys.within(self.radius)
+
+    def keys(self, problem: Problem) -> Keys:
+        return self.vicinity(problem).keys
+
     def values(self, problem: Problem, query: int, rows: IntVector, keys: FloatVector) -> tuple[Any, FloatVector]:
-        rows = rows[self.inside(problem, query, keys)]
+        rows = rows[keys <= self.vicinity(problem).largest]
         matches = problem.labels[rows] == problem.query_labels[query]
         return rows, np.where(matches, *self.worth(problem, query, len(rows), int(matches.sum())))
-
-    def inside(self, problem: Problem, query: int, keys: FloatVector) -> BoolVector:
-        distances = problem.keys.as_distances(keys[None], problem.queries[query : query + 1])[0]
-        return np.asarray(distances <= self.radius)
 
     def worth(self, problem: Problem, query: int, n_votes: float, n_matches: float) -> tuple[float, float]:
         """Values of a match and of another row, if so many rows vote and so many of them match."""
@@ -302,14 +310,6 @@ class RadiusRule(Rule):
         tolerance = np.where(block.usable, block.tolerance, np.inf)
         low, high = np.ceil(edge - tolerance - 1.0), np.floor(edge + tolerance)
         return np.clip(low, 0, TOP).astype(np.int32), np.clip(high, 0, TOP).astype(np.int32)
-
-    def largest_key(self, problem: Problem) -> float:
-        """The largest exact key within the radius, found among all floats by bisection of their bits."""
-
-        def beyond(bits: int) -> bool:
-            return not self.inside(problem, 0, np.array([bits]).view(np.float64))[0]
-
-        return float(np.int64(bisect(range(INFINITY_BITS), False, key=beyond) - 1).view(np.float64))
 
 
 def privacy_noise(privacy: tuple[float, float], n_val: int) -> float:

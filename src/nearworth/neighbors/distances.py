@@ -126,6 +126,15 @@ def squared_distances(queries: Any, points: Any) -> FloatMatrix:
     return all_pairs(queries, points)
 
 
+def enlarged_squares(queries: Any, points: Any, rows: IntVector, factor: float) -> FloatVector:
+    """Squared distances of each query and the point in its row, from differences times a power of two."""
+    differences = points[rows] - queries
+    if is_sparse(differences):
+        return _sums_of_rows(differences, np.square(differences.data * factor), differences.indices % LANES)
+    differences *= factor
+    return np.asarray(all_pairs(np.zeros((1, differences.shape[1])), differences)[0])
+
+
 def pairs_with(query: FloatVector, points: Rows, rows: IntVector32, *, product: bool = False) -> FloatVector:
     """Squared distances or inner products of one query with the points in these rows."""
     return np.asarray(listed_pairs(query[None], points, rows[None], product=product)[0])
@@ -195,8 +204,14 @@ def _sparse_row(query: Any, points: Any, power: int, out: FloatVector) -> None:
         some = points[start : start + step]
         differences = some - query[np.zeros(some.shape[0], dtype=int)]
         terms = np.abs(differences.data) if power == 1 else np.square(differences.data)
-        row = np.repeat(np.arange(some.shape[0]), np.diff(differences.indptr))
-        lane = 0 if power == 1 else differences.indices % LANES
-        # bincount adds in the order of its input, which is that of the columns
-        sums = np.bincount(LANES * row + lane, weights=terms, minlength=LANES * some.shape[0])
-        out[start : start + step] = _tree(sums.reshape(-1, LANES).astype(np.float64))
+        lanes = np.zeros_like(differences.indices) if power == 1 else differences.indices % LANES
+        out[start : start + step] = _sums_of_rows(differences, terms, lanes)
+
+
+def _sums_of_rows(differences: Any, terms: FloatVector, lanes: npt.NDArray[Any]) -> FloatVector:
+    """The sums of the terms in each row of a sparse matrix, each added to the sum of its lane, then the tree."""
+    n_rows = differences.shape[0]
+    row = np.repeat(np.arange(n_rows), np.diff(differences.indptr))
+    # bincount adds in the order of its input, which is that of the columns
+    sums = np.bincount(LANES * row + lanes, weights=terms, minlength=LANES * n_rows)
+    return _tree(sums.reshape(-1, LANES).astype(np.float64))

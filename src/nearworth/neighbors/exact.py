@@ -82,8 +82,9 @@ def ask(
 
 def recall_by_distance(found: FloatMatrix, exact: FloatMatrix) -> FloatVector:
     """Share found for each query, by exact distances: a point as near as the farthest wanted is as good as it."""
-    wanted = np.isfinite(exact).sum(axis=1)
-    farthest = np.where(np.isfinite(exact), exact, -np.inf).max(axis=1, initial=-np.inf)
+    there = exact < np.inf
+    wanted = there.sum(axis=1)
+    farthest = np.where(there, exact, -np.inf).max(axis=1, initial=-np.inf)
     hits = (found <= farthest[:, None]).sum(axis=1)
     return np.asarray(np.minimum(hits, wanted) / np.maximum(wanted, 1) + (wanted == 0))
 

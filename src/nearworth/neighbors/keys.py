@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from nearworth._common.types import BoolVector, FloatMatrix, FloatVector, IntMatrix
+from nearworth._common.types import BoolVector, FloatMatrix, FloatVector, IntMatrix, IntVector
 from nearworth.inputs.features import is_sparse
 from nearworth.inputs.parameters import did_you_mean
 from nearworth.neighbors.distances import (
+    BLOCK,
     EXTREME,
     Converted,
     all_pairs,
     blocks,
+    enlarged_squares,
     listed_pairs,
     pairs_with,
     readable,
@@ -27,10 +31,18 @@ from nearworth.neighbors.distances import (
 from nearworth.neighbors.quantised import ExactKeys, Products
 from nearworth.neighbors.searchers import Neighbours
 
+# The square of a difference below 2**-537 is 0. The difference of two floats is 0 or at least 2**-53 of the larger of
+# them, so that squares vanish only where one of the two is below TINY.
 TINY = 2.0**-430
-# Binary exponents after scaling: of the largest number of the training set, of a number of a query from which on all
-# points are equally far, and of the largest product.
-TOP, FAR, PRODUCT_TOP = 450, 505, 600
+# What vanishes beside a square of this size is less than half of its last bit.
+SMALL_SQUARE = 2.0**-800
+SMALL_POWER_BITS = -900  # likewise, the exponent of other powers
+# Squares below it are measured again, from differences times this power of two. The smallest difference of two floats,
+# 2**-1074, then has the square 2**-948, and no such square reaches 2**400.
+ENLARGEMENT_BITS = 600
+# Bits of the float 2**400 plus bits of the smallest normal float: a key stays a normal number.
+MIRROR = ((400 + 1023) << 52) + (1 << 52)
+PRODUCT_TOP = 600  # binary exponent of the largest product after scaling
 # Coarse beside the rounding of directions, so that equal angles nearly always share a multiple (and right angles always
 # do: sqrt(2) is a quarter of a step away from where rounding changes), and fine beside any angle that data can mean.
 GRID = 2.0**-40
@@ -38,6 +50,9 @@ CONSTANT = 2.0**-50  # relative differences within a row that are nothing but ro
 EXACT = 2.0**52  # fractions of whole numbers below it are told apart by floats
 LARGEST_WHOLE = 2.0**26  # the square is EXACT
 RIGHT_ANGLE = (round(2.0**0.5 / GRID) * GRID) ** 2
+# Share of a step of the grid by which a radius is enlarged before it is rounded: more than the rounding errors of a
+# distance between directions, so that a row exactly at the radius never rounds to the next step.
+ANGLE_ROUNDING = 2.0**-8
 
 EUCLIDEAN = ("euclidean", "l2", "sqeuclidean")
 MANHATTAN = ("manhattan", "l1", "cityblock")
@@ -45,6 +60,8 @@ INNER = "inner_product"
 BOOLEAN = ("dice", "jaccard", "rogerstanimoto", "russellrao", "sokalmichener", "sokalsneath", "yule")
 WITHOUT_PARAMETERS = (*EUCLIDEAN, INNER, "cosine", "correlation", "nan_euclidean")
 SCALES = {"seuclidean": "{'V': X.var(axis=0, ddof=1)}", "mahalanobis": "{'VI': np.linalg.inv(np.cov(X.T))}"}
+# Metrics of differences that grow in proportion to these, and raise them to a power on the way.
+OF_POWERS = ("minkowski", "seuclidean", "mahalanobis")
 SPARSE = (*EUCLIDEAN, *MANHATTAN, "cosine")
 
 
@@ -84,6 +101,16 @@ def _check_metric(metric: Any, params: Mapping[str, Any], *, sparse: bool) -> No
         raise ValueError(f"metric={metric!r} does not work on sparse data. Use one of {allowed}, or X.toarray().")
 
 
+class Vicinity(NamedTuple):
+    """What is within a radius: a row whose key is at most `largest`.
+
+    The keys depend on the row and the query alone. No other training row changes whether a row is within the radius.
+    """
+
+    keys: Keys
+    largest: float
+
+
 class Keys:
     """Rank keys of a metric: `keys(queries)` gives a number for each query and training point, (Q, N) in C order.
 
@@ -110,6 +137,10 @@ class Keys:
     def as_distances(self, keys: FloatMatrix, queries: Any) -> FloatMatrix:  # noqa: ARG002
         """Distances of the metric, from exact keys of these queries."""
         return keys
+
+    def within(self, radius: float) -> Vicinity:
+        """The rows not farther than this distance; one exactly at it is inside."""
+        return Vicinity(self, radius)
 
     def products(self, *, single: bool) -> Products:
         """Approximate keys; in single precision if `single` and it serves."""
@@ -139,31 +170,34 @@ class GivenKeys(Keys):
 
 
 class EuclideanKeys(Keys):
-    """Squared distances from differences, to the bit the same of dense and of sparse rows."""
+    """Squared distances from differences, to the bit the same of dense and of sparse rows.
+
+    Squares below SMALL_SQUARE lose bits, or vanish. Where there may be such squares, these pairs are measured again
+    from enlarged differences. All squares together span more than the positive floats do. So the keys of small ones are
+    negative, in the order of the distances (`_key_of_enlarged`), and identical rows then have the key -infinity.
+    """
 
     def __init__(self, X: Any, *, is_squared: bool = False) -> None:
         super().__init__(readable(X))
         self.is_squared = is_squared  # the distances that users mean
-        largest, has_tiny = _magnitudes(X)
+        largest, self._has_tiny = _magnitudes(X)
         self.exponent = int(np.frexp(largest)[1])  # of the largest number
-        self._rows, self._factor = self._points, 1.0  # a power of two
-        # Differences below 1e-154 vanish when they are squared. A difference of two floats is 0 or at least some 2**-53
-        # of the larger of them, so this happens only between numbers below TINY. If there are such numbers, everything
-        # is scaled. They are still told apart if they are 1e-285 times the largest number of the training set.
-        if has_tiny:
-            factor = self._factor = 2.0 ** min(TOP - self.exponent, 1000)
-            self._points = X * factor if is_sparse(X) else Converted(X, partial(np.multiply, factor))
         if not is_sparse(X):
             self.data = X
             self.has_products = TINY <= largest < 2.0**EXTREME
 
     def __call__(self, queries: Any) -> FloatMatrix:
-        return squared_distances(self._scaled(queries), self._points)
+        queries = _as_doubles(queries)
+        keys = self._squares(queries)
+        self._measure_small_again(keys, queries)
+        return keys
 
     def listed(self, queries: Any, rows: IntMatrix) -> FloatMatrix:
         """Keys of each query and its own list of training points, infinity for -1; the same as those of all pairs."""
-        found = listed_pairs(self._scaled(queries), self._points, np.maximum(rows, 0).astype(np.int32))
-        return np.where(rows < 0, np.inf, found)
+        queries, there = _as_doubles(queries), np.maximum(rows, 0).astype(np.int32)
+        keys = listed_pairs(queries, self._points, there)
+        self._measure_small_again(keys, queries, there)
+        return np.where(rows < 0, np.inf, keys)
 
     def order(self, queries: Any, rows: IntMatrix) -> Neighbours:
         """Points that were found for each query, nearest first, equal ones by index."""
@@ -176,17 +210,100 @@ class EuclideanKeys(Keys):
         return Neighbours(np.take_along_axis(rows, order, axis=1).astype(np.intp), ordered)
 
     def as_distances(self, keys: FloatMatrix, queries: Any) -> FloatMatrix:  # noqa: ARG002
-        distances = np.sqrt(keys) / self._factor
-        return distances**2 if self.is_squared else distances
+        is_small = keys < 0.0
+        distances = np.array(keys) if self.is_squared else np.sqrt(np.where(is_small, 0.0, keys))
+        if is_small.any():
+            squares = _enlarged_of_key(keys[is_small])
+            if self.is_squared:
+                distances[is_small] = np.ldexp(squares, -2 * ENLARGEMENT_BITS)
+            else:
+                distances[is_small] = np.ldexp(np.sqrt(squares), -ENLARGEMENT_BITS)
+        return distances
+
+    def within(self, radius: float) -> Vicinity:
+        square_at_most = SMALL_SQUARE if self.is_squared else SMALL_SQUARE**0.5
+        if radius >= square_at_most:
+            return Vicinity(self, radius if self.is_squared else _largest_square(radius))
+
+        # Squares that vanish decide, whichever rows they come from.
+        keys = copy.copy(self)
+        keys._has_tiny = True
+        if self.is_squared:
+            enlarged = float(np.ldexp(radius, 2 * ENLARGEMENT_BITS))
+        else:
+            enlarged = _largest_square(float(np.ldexp(radius, ENLARGEMENT_BITS)))
+        return Vicinity(keys, float(_key_of_enlarged(np.array([enlarged]))[0]))
 
     def products(self, *, single: bool) -> Products:
-        exact = None if self._factor == 1.0 else lambda query: partial(pairs_with, query * self._factor, self._points)
-        return Products(self._rows, single=single, exact=exact)
+        return Products(self._points, single=single, exact=self._exact if self._has_tiny else None)
 
-    def _scaled(self, queries: Any) -> Any:
-        rows = queries if is_sparse(queries) else np.ascontiguousarray(queries, dtype=np.float64)
-        with np.errstate(over="ignore"):  # then all points are equally far
-            return rows if self._factor == 1.0 else rows * self._factor
+    def _exact(self, query: FloatVector) -> ExactKeys:
+        return lambda rows: np.asarray(self.listed(query[None], rows[None].astype(np.intp))[0])
+
+    def _squares(self, queries: Any) -> FloatMatrix:
+        """Squared distances of all pairs, which vanish if they are too small."""
+        return squared_distances(queries, self._points)
+
+    def _enlarged(self, queries: Any, rows: IntVector) -> FloatVector:
+        """The same of each query and one point, times 2**(2 * ENLARGEMENT_BITS): these do not vanish."""
+        return enlarged_squares(queries, self._points, rows, 2.0**ENLARGEMENT_BITS)
+
+    def _measure_small_again(self, keys: FloatMatrix, queries: Any, rows: Any = None) -> None:
+        """Replace small squares by their keys; those of a list of `rows` for each query, or of all points."""
+        # If neither the query nor training rows have tiny numbers, no square vanishes.
+        may_vanish = np.full(len(keys), True) if self._has_tiny else _have_tiny(queries)
+        if not may_vanish.any():
+            return
+
+        is_small = keys < SMALL_SQUARE
+        is_small[~may_vanish] = False
+        of_query, columns = np.divmod(np.flatnonzero(is_small), keys.shape[1])  # faster than nonzero of a matrix
+        step = max(1, BLOCK // max(1, queries.shape[1]))
+        for start in range(0, len(columns), step):
+            q, column = of_query[start : start + step], columns[start : start + step]
+            some = column if rows is None else rows[q, column]
+            keys[q, column] = _key_of_enlarged(self._enlarged(queries[q], some))
+
+
+def _have_tiny(queries: Any) -> BoolVector:
+    """Whether each row has a tiny number."""
+    if is_sparse(queries):
+        tiny = type(queries)((_is_tiny(queries.data), queries.indices, queries.indptr), queries.shape)
+        return np.asarray(tiny.sum(axis=1) > 0).ravel()
+    return np.asarray(_is_tiny(queries).any(axis=1))
+
+
+def _as_doubles(queries: Any) -> Any:
+    return queries if is_sparse(queries) else np.ascontiguousarray(queries, dtype=np.float64)
+
+
+def _key_of_enlarged(squares: FloatVector) -> FloatVector:
+    """Negative numbers in the order of these squares below 2**400: the bits of a float, counted from the other end."""
+    keys = -(MIRROR - squares.view(np.int64)).view(np.float64)
+    return np.where(squares > 0.0, keys, -np.inf)
+
+
+def _enlarged_of_key(keys: FloatVector) -> FloatVector:
+    """The inverse of `_key_of_enlarged`."""
+    finite = np.where(np.isfinite(keys), -keys, 1.0)
+    return np.where(np.isfinite(keys), (MIRROR - finite.view(np.int64)).view(np.float64), 0.0)
+
+
+def _largest_square(radius: float) -> float:
+    """The largest float whose square root is not above the radius."""
+    square = radius * radius
+    if math.isinf(square):
+        return float(np.finfo(np.float64).max)
+    while math.sqrt(square) > radius:
+        square = math.nextafter(square, 0.0)
+    while math.sqrt(following := math.nextafter(square, math.inf)) <= radius:
+        square = following
+    return square
+
+
+def _is_tiny(numbers: npt.NDArray[Any]) -> BoolVector:
+    """Not 0, and so small that squares of differences may vanish."""
+    return np.asarray((numbers != 0.0) & (np.abs(numbers) < TINY))
 
 
 def _magnitudes(X: Any) -> tuple[float, bool]:
@@ -197,7 +314,7 @@ def _magnitudes(X: Any) -> tuple[float, bool]:
         ends = (float(end.reduce(numbers, axis=None, initial=0)) for end in (np.fmax, np.fmin))
         largest = max(largest, *map(abs, ends))
         if X.dtype.kind == "f" and X.dtype.itemsize >= 8:
-            has_tiny |= bool(((numbers != 0.0) & (np.abs(numbers) < TINY)).any())
+            has_tiny |= bool(_is_tiny(numbers).any())
     return largest, has_tiny
 
 
@@ -216,16 +333,26 @@ class NanEuclideanKeys(EuclideanKeys):
         self.data, self.has_products = None, False
 
     def __call__(self, queries: Any) -> FloatMatrix:
-        queries = np.clip(self._scaled(queries), -(2.0**FAR), 2.0**FAR)
+        return _refuse_undefined(super().__call__(queries), "nan_euclidean")
+
+    def _squares(self, queries: Any) -> FloatMatrix:
         keys = np.empty((len(queries), len(self._points)))
         for start, rows in blocks(self._points):
             for key, query in zip(keys, queries, strict=True):
-                squares = (rows - query) ** 2
-                present = np.count_nonzero(~np.isnan(squares), axis=1)
-                with np.errstate(invalid="ignore"):
-                    share = squares.shape[1] / np.where(present, present, np.nan)
-                    key[start : start + len(rows)] = np.nansum(squares, axis=1) * share
-        return _refuse_undefined(keys, "nan_euclidean")
+                key[start : start + len(rows)] = _squares_of_present(rows - query)
+        return keys
+
+    def _enlarged(self, queries: Any, rows: IntVector) -> FloatVector:
+        return _squares_of_present((self._points[rows] - queries) * 2.0**ENLARGEMENT_BITS)
+
+
+def _squares_of_present(differences: FloatMatrix) -> FloatVector:
+    """Sums of squares over the columns where both numbers are present, for all columns in proportion."""
+    squares = differences**2
+    present = np.count_nonzero(~np.isnan(squares), axis=1)
+    share = squares.shape[1] / np.where(present, present, np.nan)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.nansum(squares, axis=1) * share)
 
 
 class InnerProductKeys(Keys):
@@ -243,6 +370,9 @@ class InnerProductKeys(Keys):
         return all_pairs(-self._scaled(queries, PRODUCT_TOP), self._points, product=True)
 
     def as_distances(self, keys: FloatMatrix, queries: Any) -> FloatMatrix:  # noqa: ARG002
+        raise ValueError("metric='inner_product' has no distances, which radius and weights need. Use 'cosine'.")
+
+    def within(self, radius: float) -> Vicinity:  # noqa: ARG002
         raise ValueError("metric='inner_product' has no distances, which radius and weights need. Use 'cosine'.")
 
     def products(self, *, single: bool) -> Products:  # noqa: ARG002 - single precision would not serve here
@@ -298,8 +428,18 @@ class CosineKeys(Keys):
 
     def as_distances(self, keys: FloatMatrix, queries: Any) -> FloatMatrix:
         rows = self._convert(queries)
-        cosines = -np.sign(keys) * np.sqrt(np.abs(keys) / np.where(self._is_exact(rows), _squares(rows), 1.0)[:, None])
-        return np.where(self._is_exact(rows)[:, None], np.maximum(1.0 - cosines, 0.0), keys / 2.0)
+        is_exact = self._is_exact(rows)[:, None]
+        cosines = -np.sign(keys) * np.sqrt(np.abs(keys) / np.where(is_exact, _squares(rows)[:, None], 1.0))
+        by_grid = np.where(keys == RIGHT_ANGLE, 1.0, keys / 2.0)
+        return np.where(is_exact, np.maximum(1.0 - cosines, 0.0), by_grid)
+
+    def within(self, radius: float) -> Vicinity:
+        # Whether fractions are exact depends on all training rows. The grid serves every pair alike.
+        by_grid = copy.copy(self)
+        by_grid._whole = False
+        steps = math.sqrt(2.0 * radius) / GRID + ANGLE_ROUNDING
+        length = float(np.rint(steps)) * GRID
+        return Vicinity(by_grid, length * length)
 
     def products(self, *, single: bool) -> Products:
         # Rounding to the grid moves a squared distance by up to 2 GRID, two by 4; once more, to be safe.
@@ -406,11 +546,28 @@ class PairwiseKeys(Keys):
         try:
             for start, points in blocks(self._points):
                 some = pairwise_distances(rows, points, metric=self._metric, **self._params)
+                if self._metric in OF_POWERS:
+                    self._measure_small_again(some, rows, points)
                 keys[:, start : start + len(points)] = some
         except (TypeError, ValueError) as error:
             reason = str(error).splitlines()[0][:200]
             raise ValueError(f"metric={self._metric!r} does not work on these data: {reason}") from error
         return _refuse_undefined(keys, self._metric)
+
+    def _measure_small_again(self, keys: FloatMatrix, rows: FloatMatrix, points: FloatMatrix) -> None:
+        """Replace distances whose powers may vanish, by those of differences that are scaled to about 1."""
+        from sklearn.metrics import pairwise_distances
+
+        power = float(self._params.get("p", 2))
+        pairs = np.flatnonzero(keys < 2.0 ** (SMALL_POWER_BITS / power))
+        origin, step = np.zeros((1, points.shape[1])), max(1, BLOCK // max(1, points.shape[1]))
+        for start in range(0, len(pairs), step):
+            q, i = np.divmod(pairs[start : start + step], len(points))
+            differences = points[i] - rows[q]
+            exponents = np.frexp(np.abs(differences).max(axis=1))[1]
+            scaled = np.ldexp(differences, -exponents[:, None])
+            found = pairwise_distances(origin, scaled, metric=self._metric, **self._params)[0]
+            keys[q, i] = np.ldexp(found, exponents)
 
     def _convert(self, X: Any) -> npt.NDArray[Any]:
         truths = self._metric in BOOLEAN
@@ -421,7 +578,7 @@ class PairwiseKeys(Keys):
 
 def _refuse_undefined(keys: FloatMatrix, metric: Any) -> FloatMatrix:
     """NaN ranks nowhere; infinity from a named metric is an overflow that would tie what is not tied."""
-    strange = np.isnan(keys) if callable(metric) else ~np.isfinite(keys)
+    strange = np.isnan(keys) if callable(metric) else ~(keys < np.inf)
     if strange.any():
         query, point = map(int, np.argwhere(strange)[0])
         found = "NaN" if np.isnan(keys[query, point]) else "infinity"
