@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import math
 import os
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import count, pairwise
 from typing import Any, NamedTuple
@@ -236,6 +237,8 @@ def _of_file(path: str | os.PathLike[str], name: str) -> Iterator[tuple[str, str
                     yield words[0], words[2], words[place]
     except UnicodeDecodeError as error:
         raise ValueError(f"{where}: is not text in UTF-8, as TREC files are.") from error
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ValueError(f"{where}: is cut short or damaged ({error}). Copy or download it again.") from error
 
 
 def _of_frame(frame: Any, name: str) -> Iterator[tuple[Any, Any, Any]]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from nearworth._common.digits import spelled
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector, Task, Utility
 from nearworth._common.warnings import warn_user
 from nearworth.audit.error_count import count_errors
@@ -381,7 +382,7 @@ def _check_predictions(
 def _as_name(label: Any) -> str:
     """A label as the name of a column: 2, 2.0, "2" and "2.0" are one."""
     with suppress(ValueError):
-        return repr(float(str(label)))
+        return spelled(str(label))
     return str(label)
 
 

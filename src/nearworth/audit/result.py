@@ -27,7 +27,7 @@ from nearworth.audit.predictions import with_quality
 from nearworth.audit.target_model import TargetModel
 from nearworth.audit.votes import Columns, Copies, Voters
 from nearworth.estimator import KNNShapley
-from nearworth.inputs.features import Features
+from nearworth.inputs.features import Features, as_narwhals
 from nearworth.inputs.parameters import as_generator, condition, is_real, is_whole, whole_number
 from nearworth.inputs.sources import open_pair
 from nearworth.results.detection import DEFAULT_FRACTION, detect
@@ -499,6 +499,8 @@ class LabelAudit:
         self._need_data("report")
         X = None if self._estimator.metric == "precomputed" else self._features.data
         id_name = None if ids is None else "id"
+        if (series := as_narwhals(ids, "ids")) is not None:
+            ids = series.to_arrow()
         names = None if X is None else self._features.names
         target = target or ("label" if self._frame is None else self._frame.label)
         rows = Rows(X, target, id_name=id_name, ids=ids, names=names, image_shape=image_shape, source=title)

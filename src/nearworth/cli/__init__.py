@@ -49,6 +49,8 @@ class CommandLine(click.Group):
         """Run the command; it is done when the program that reads its output closes the pipe."""
         try:
             return super().invoke(ctx)
+        except EOFError as error:  # click would take it for the end of what a user types
+            raise ValueError(f"a file is cut short: {error or 'it ends too early'}") from error
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes stdout once more at exit
             return 0

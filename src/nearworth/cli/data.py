@@ -91,8 +91,9 @@ def load(
     strict: bool, groups: str | None = None, **given: Any,
 ) -> Data:  # fmt: skip
     """Read, check and prepare the files; `given` are the options about columns."""
-    source = read(train)
-    other = None if validation is None else read(validation)
+    naming = (given.get("id_column"), given.get("image_column"), groups)  # their cells are no numbers
+    source = read(train, identifiers=naming)
+    other = None if validation is None else read(validation, identifiers=naming)
     if other is not None and other.is_table != source.is_table:
         raise InputError(f"{other.path}: training and validation must both be tables, or both be arrays (npz, npy).")
     reader, trusted = TargetReader(task, strict, exact_labels), None

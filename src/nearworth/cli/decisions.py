@@ -21,7 +21,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from nearworth._common.digits import spelled
 from nearworth._common.types import BoolVector, IntVector
 from nearworth.cli.options import print_message
 from nearworth.tables import InputError, listed, number_of
@@ -43,6 +45,7 @@ KEY_LENGTH = 16
 STRANGE = 0.05  # share of the answers of a review that may be on rows which are not drawn here
 RIGHT_FILE = "Is it the file that the page was made from?"
 TEXT = {".csv": ".csv", ".txt": ".csv", ".tsv": ".tsv"}  # to these, cells are copied as they are
+MOMENTS = (pa.timestamp("s"), pa.timestamp("us"), pa.time32("s"))
 TRUTH = {"True": True, "true": True, "1": True, "False": False, "false": False, "0": False}
 
 
@@ -81,7 +84,8 @@ def read_decisions(
 
 def _read_json(path: str) -> list[dict[str, Any]]:
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+        text = Path(path).read_text(encoding="utf-8-sig")
+        content = json.loads(text, parse_int=str, parse_float=str)  # with all of their digits
         return [{"target": content["target"]} | dict(record) for record in content["decisions"]]
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}.") from error
@@ -113,7 +117,8 @@ def apply(*, decisions: str, train: str, output: str, target: str | None, force:
     check_output(output, force, (".npz",) if given == ".npz" else FORMATS, (decisions,))
     made, named = read_decisions(decisions, (*DECISIONS, "right", "wrong"))
     made = {row: _carried_out(decision) for row, decision in made.items()}
-    source, target = read(train), target or named
+    source = read(train, identifiers={decision.id_column for decision in made.values()})
+    target = target or named
     labels = _labels(source, target)
     _check_rows(source, made, labels)
     new = {row: decision.label for row, decision in made.items() if decision.decision == "relabel"}
@@ -219,7 +224,7 @@ def _relabelled(source: DataFile, new: dict[int, str], labels: list[Any]) -> lis
         kind = type(known if labels[row] is None else labels[row])
         try:
             labels[row] = TRUTH[label] if kind is bool else kind(label)
-        except (ValueError, KeyError):
+        except (ValueError, KeyError, InvalidOperation):
             raise InputError(f"{source.path}: row {row} holds {kind.__name__}; {label!r} cannot be one.") from None
     return labels
 
@@ -246,12 +251,27 @@ def _check_id(source: DataFile, decision: Decision) -> None:
     names = source.table.column_names
     searched = [decision.id_column] if decision.id_column in names else names
     cells = [source.table[name][decision.row].as_py() for name in searched]
-    if not any(same_label(cell, decision.id) for cell in cells):
+    # Spreadsheets write 007 as 7, so that spellings may differ; but not if another row is spelled exactly so.
+    exact = [decision.id in _spellings(cell) for cell in cells]
+    is_same = any(exact) or any(same_label(cell, decision.id) for cell in cells)
+    if not any(exact) and is_same and decision.id_column in names:
+        written = source.table[decision.id_column]
+        is_same = not (kind_of(written) == "text" and pc.any(pc.equal(written, decision.id)).as_py())
+    if not is_same:
         raise InputError(
             f"{source.path}: row {decision.row} should have the id {decision.id!r}, but has {listed(map(str, cells))}: "
             "the decisions were made on other data, or on a copy in another order. Sort it back, or export from a "
             "report on this file."
         )
+
+
+def _spellings(cell: Any) -> set[str]:
+    """A cell as it is written, and as it is printed where a column of such cells is read as moments."""
+    found = {str(cell)}
+    for kind in MOMENTS if isinstance(cell, str) else ():
+        with suppress(pa.ArrowException):
+            found.add(str(pa.scalar(cell).cast(kind).as_py()))
+    return found
 
 
 def _as_reported(labels: list[Any]) -> list[Any]:
@@ -366,7 +386,7 @@ def _plain(cell: Any) -> str:
     """
     text = folded(str(cell))
     with suppress(ValueError):
-        text = repr(float(text))
+        text = spelled(text)
     return "" if text in NOTHING else text
 
 

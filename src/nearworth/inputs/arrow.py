@@ -86,6 +86,7 @@ def _batches(source: Any, columns: list[str], size: int) -> Iterator[Any]:
         found = source.to_batches() if isinstance(source, ds.Scanner) else source
     try:
         for batch in found:
+            batch.validate(full=True)  # damaged offsets would crash the process later
             for start in range(0, batch.num_rows, size):
                 yield batch.slice(start, size)
     finally:

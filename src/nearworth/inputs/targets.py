@@ -18,6 +18,7 @@ from nearworth.inputs.features import as_narwhals, as_numpy, is_masked, refuse_r
 # Values of regression grow like squares of targets, their spread like fourth powers, times squares of weights:
 # within these bounds everything stays a 64-bit float.
 LARGEST_TARGET = 1e50
+EXACT_FLOATS = 2**53  # all integers up to here are 64-bit floats
 SMALLEST_WEIGHT = 1e-40
 MANY_CLASSES, FEW_PER_CLASS = 20, 5  # more numbers than this, and fewer rows of each on average, are amounts;
 VERY_MANY, FEW_ROWS = 200, 12  # or more than this, half of them with fewer rows
@@ -174,9 +175,14 @@ def _array(y: Any, name: str) -> npt.NDArray[Any]:
         if len(kinds) > 1 and not _all_numbers(kinds):
             return np.array(y, dtype=object)
     try:
-        return np.asarray(y)
+        found = np.asarray(y)
     except ValueError:
         raise ValueError(f"{name} must be one-dimensional, one entry per row; its entries differ in length.") from None
+    are_floats = found.dtype.kind == "f" and isinstance(y, list | tuple)
+    if are_floats and any(isinstance(entry, int) and abs(entry) > EXACT_FLOATS for entry in y):
+        # Beside a float, or beyond 63 bits, numpy makes floats of integers, which may lose digits.
+        return np.array(y, dtype=object)
+    return found
 
 
 def _labels(y: Any, name: str, n_rows: int | None) -> tuple[npt.NDArray[Any], str]:

@@ -112,7 +112,12 @@ def id_text(cell: Any) -> str:
 
 
 def take(column: Any, rows: IntVector) -> list[Any]:
-    return list(column.take(rows).to_pylist() if hasattr(column, "to_pylist") else np.asarray(column)[rows].tolist())
+    """The cells of some rows, with all of their digits: numpy would make floats of integers with gaps."""
+    if hasattr(column, "to_pylist"):
+        return list(column.take(rows).to_pylist())
+    if isinstance(column, list | tuple):
+        return [column[row] for row in rows.tolist()]
+    return list(np.asarray(column)[rows].tolist())
 
 
 def dense_rows(X: Any, rows: IntVector) -> FloatMatrix:

@@ -5,6 +5,7 @@
              write.py                     columns.py <-- readers.py
 
 read.py        a path to a DataFile (a table, or arrays): CSV, TSV, JSON (or .gz), Parquet, Feather, Excel, npz, npy
+json_reader.py objects in JSON to columns, by Python's own decoder; numbers keep all of their digits
 readers.py     what the cells of a column stand for: numbers, dates, truth values, lists, nothing
 columns.py     what each kind of column becomes: numbers, categories, components of a text, embedding
 prepare.py     TablePreparer, the scikit-learn transformer over all columns; frames prepared together with their labels

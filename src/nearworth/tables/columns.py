@@ -15,9 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from nearworth._common.digits import float_holds
 from nearworth._common.types import FloatMatrix, FloatVector
 from nearworth.tables import InputError
-from nearworth.tables.readers import Reader, find_reader, kind_of
+from nearworth.tables.readers import SAMPLE, NumberText, Reader, find_reader, kind_of
 
 MILLISECONDS_PER_DAY = 86_400_000.0
 PROSE = 3.0  # words on average: free text, not a name
@@ -60,6 +61,8 @@ class Column:
 def learn_column(name: str, cells: Any, preparer: Any) -> Column:
     """The column by what its cells stand for, left out where they tell nothing; a strict preparer takes no guess."""
     reader = None if preparer.strict else find_reader(cells, preparer.na_values)
+    if isinstance(reader, NumberText) and _names_by_digits(cells):
+        reader = Reader(reader.nothing)
     read = cells if reader is None else reader(cells)
     kind = kind_of(read)
     if kind not in COLUMNS:
@@ -72,6 +75,14 @@ def learn_column(name: str, cells: Any, preparer: Any) -> Column:
     column = _left_out(name, kind, why) if why else COLUMNS[kind].learn(name, kind, read, preparer)
     more = f"; {reader.words}" if column.names and reader.words else ""
     return replace(column, reader=reader, words=column.words + more)
+
+
+def _names_by_digits(cells: Any) -> bool:
+    """Whether most texts are whole numbers with more digits than floats have: these are names, no measurements."""
+    if kind_of(cells) != "text":
+        return False
+    texts = [text for text in cells.slice(0, SAMPLE).to_pylist() if text]
+    return sum(not float_holds(text) for text in texts) > len(texts) / 2
 
 
 def names_rows(name: str, cells: Any) -> str:

@@ -54,7 +54,8 @@ class TargetReader:
             raise InputError(f"{source.path}: has no labels. Use an .npz with `X` and `y`, or --target labels.npy.")
         if y.shape != (len(source.X),):
             raise InputError(f"{source.path}: y has shape {y.shape}; give one label per row, of {len(source.X):,}.")
-        return self.read(pa.chunked_array([y.tolist()]), f"{source.path}: the target {target or source.y_name!r}")
+        labels = pa.array(y) if y.dtype.kind == "u" else pa.array(y.tolist())  # beyond 2**63 by their type only
+        return self.read(pa.chunked_array([labels]), f"{source.path}: the target {target or source.y_name!r}")
 
     def read(self, cells: Any, where: str) -> Target:
         if pa.types.is_dictionary(cells.type):
@@ -71,6 +72,9 @@ class TargetReader:
         if not labelled.any():
             raise InputError(f"{where} is empty in every row.")
         known, remarks = cells.filter(pa.array(labelled)), _left_out(written, labelled)
+        if kind == "number" and self.task != "regression" and (self.strict or not self._is_amount(known)):
+            known = _whole_numbers(known)
+            kind = kind_of(known)
         is_number = kind == "number" or (kind == "truth" and self.task != "regression")
         if is_number and (self.like is None or self.like.y.dtype != object):
             exact = kind == "truth" or pa.types.is_integer(known.type)
@@ -157,6 +161,29 @@ def _left_out(cells: Any, labelled: BoolVector) -> list[str]:
     words = [f"{n:,} read {word!r}" for word, n in found.most_common(MOST_SPELLINGS) if word not in ("", "nan")]
     why = f"{', '.join(words)}: no labels unless renamed or {EXACT}" if words else NO_LABEL
     return [f"{number_of('row', len(rows))} without a label left out: {listed(rows, 3)} ({why})"] * bool(rows)
+
+
+def _whole_numbers(cells: Any) -> Any:
+    """Classes as 64-bit integers or, beyond those, as text; numbers with fractions as they are.
+
+    Two classes of many digits would be one as floats.
+    """
+    kind = cells.type
+    if pa.types.is_integer(kind):
+        fits = kind != pa.uint64() or pc.max(cells).as_py() < 2**63
+        return cells if fits else cells.cast(pa.string())
+    if pa.types.is_decimal(kind):
+        exact = cells.to_pylist()
+    elif pc.max(pc.abs(cells.cast(pa.float64()))).as_py() >= 2.0**53:
+        exact = cells.cast(pa.float64()).to_pylist()
+    else:
+        return cells
+    if any(number != int(number) for number in exact):
+        return cells
+    whole = [int(number) for number in exact]
+    if all(abs(number) < 2**63 for number in whole):
+        return pa.chunked_array([pa.array(whole, pa.int64())])
+    return pa.chunked_array([pa.array([str(number) for number in whole], pa.string())])
 
 
 def _floats(cells: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 import narwhals.stable.v2 as nwl
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -47,7 +48,7 @@ class LabelledFrame:
         columns = {name: self.table[name] for name in self.table.column_names}
         cells = {name: cells for name, cells in columns.items() if kind_of(cells) != "list"}
         numbers = None if self.labelled.all() else np.flatnonzero(self.labelled)
-        found = {"X": self.X, "cells": cells, "ids": None if ids is None else np.asarray(ids)}
+        found = {"X": self.X, "cells": cells, "ids": ids}
         return found | {"notes": self.target.remarks, "numbers": numbers, "of_rows": len(self.X)}
 
     def alike(self, X: Any, y: Any, argument: str) -> tuple[LabelledFrame | None, Any, Any]:
@@ -69,7 +70,7 @@ def prepare_frame(
     if min(frame.shape[0], frame.shape[1] - 1) < 1:
         needed = f"give rows, and columns beside {label!r} to compare them"
         raise ValueError(f"{argument} has shape {frame.shape}: {needed}.")
-    table, index = flat_vectors(nwl.maybe_reset_index(frame).to_arrow()), nwl.maybe_get_index(frame)
+    table, index = flat_vectors(_to_arrow(frame)), nwl.maybe_get_index(frame)
     reader = TargetReader(like.target.task if like else task, like=like.target if like else None)
     target = reader.read(table[label], f"{argument}: the target {label!r}")
     table = table.drop_columns(label)
@@ -193,6 +194,27 @@ def _refuse_missing(columns: dict[str, Any]) -> None:
 def _as_arrow(X: Any) -> Any:
     try:
         frame = nwl.from_native(as_table(X, "X"), eager_only=True)
-        return flat_vectors(nwl.maybe_reset_index(frame).to_arrow())
     except TypeError:
         raise TypeError(f"X must be a table: pandas, polars or pyarrow; got {type(X).__name__}.") from None
+    return flat_vectors(_to_arrow(frame))
+
+
+def _to_arrow(frame: Any) -> Any:
+    """A frame as an Arrow table; columns that Arrow has no type for become text.
+
+    These are objects of several types, and integers beyond 64 bits, which would lose digits as floats.
+    """
+    frame = nwl.maybe_reset_index(frame)
+    try:
+        return frame.to_arrow()
+    except (pa.ArrowException, OverflowError):
+        return pa.table({name: _column_to_arrow(frame.get_column(name)) for name in frame.columns})
+
+
+def _column_to_arrow(series: Any) -> Any:
+    try:
+        return series.to_arrow()
+    except (pa.ArrowException, OverflowError):
+        missing = series.is_null().to_list()
+        pairs = zip(series.to_list(), missing, strict=True)
+        return pa.array([None if is_missing else str(cell) for cell, is_missing in pairs], pa.string())

@@ -6,12 +6,12 @@ import codecs
 import csv
 import gzip
 import io
-import json
 import os
 import re
 import zipfile
+import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import islice, zip_longest
@@ -22,13 +22,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.feather as feather
-import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
+from nearworth._common.digits import floats_hold
 from nearworth._common.files import parse_npy
 from nearworth._common.memory import free_memory
 from nearworth.inputs.file_rows import map_npy
 from nearworth.tables import InputError, listed
+from nearworth.tables.json_reader import parse_json
 
 FORMATS = {
     **dict.fromkeys((".csv", ".tsv", ".txt"), "CSV"),
@@ -54,6 +55,11 @@ OTHER_FILES = {  # how they begin, after a byte-order mark
     rb"(?i)\s*<(!doctype|html|\?xml|head|body)": "a web page (HTML or XML). Was a login or error page saved as CSV?",
     rb"\s*(\{|\[\{|\[\[)": "JSON, not a table. Name it .json, or save it as CSV.",
 }
+EXACT_FLOATS = 2.0**53  # all whole numbers up to here are 64-bit floats
+LONG_NUMBER = r"^\s*[+-]?\d{16,}\s*$"
+NUMBER = r"^\s*[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?\s*$"
+PLAIN_INTEGER = r"^(0|-?[1-9]\d{0,17})$"  # fits 64 bits, and is printed as it is written
+MISSING_NUMBERS = pa_csv.ConvertOptions().null_values  # what Arrow takes for missing in columns of numbers
 # Python's re and Arrow's RE2 both read it. The last four characters are full-width forms of = + - @.
 DANGEROUS = "'*[=+\\-@\t\r\n\x00\uff1d\uff0b\uff0d\uff20]"
 
@@ -76,17 +82,24 @@ class DataFile:
         return self.table is not None
 
 
-def read(path: str | os.PathLike[str], text_only: bool = False) -> DataFile:
-    """Read a table or arrays, by extension; text_only leaves CSV cells as text."""
+def read(
+    path: str | os.PathLike[str], text_only: bool = False, *, identifiers: Collection[str | None] = ()
+) -> DataFile:
+    """Read a table or arrays, by extension; text_only leaves CSV cells as text.
+
+    Columns named in `identifiers` name things: their cells are as they are written, so that 007 is not 7.
+    """
     with _opened(path) as (file, kind):
         if file.suffix.lower() == ".npz":
             return _load_npz(file)
         if kind == "numpy":
             return DataFile(str(file), X=_as_matrix(file, map_npy(file, f"{file}:")))
         if kind == "CSV":
-            return _checked(_read_csv(file, text_only))
-        if kind in ("JSON", "Excel"):
-            return _checked(DataFile(str(file), _read_json(file) if kind == "JSON" else _read_excel(file)))
+            return _checked(_read_csv(file, text_only, identifiers))
+        if kind == "JSON":
+            return _checked(_read_json(file, identifiers))
+        if kind == "Excel":
+            return _checked(DataFile(str(file), _read_excel(file, identifiers)))
         return _checked(_read_columnar(file, kind))
 
 
@@ -112,11 +125,15 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[Path, str]]:
     if suffix not in FORMATS:
         known = ", ".join(FORMATS)
         raise InputError(f"{file}: its extension {file.suffix!r} is not known. Save the data as one of {known}.")
+    kind = FORMATS[suffix]
     try:
-        _check_unpacked(file, kind := FORMATS[suffix])
+        _check_unpacked(file, kind)
         yield file, kind
     except InputError:
         raise
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        found = f"is a packed {kind} file that is cut short or damaged"
+        raise InputError(f"{file}: {found} ({error}). Copy or download it again.") from error
     except Exception as error:  # damage to a file can surface as almost anything, a size beyond memory included
         why = (getattr(error, "strerror", None) or str(error) or repr(error)).splitlines()[0]
         if why.startswith(f"{file}: "):
@@ -234,7 +251,7 @@ def restore_column(column: Any) -> Any:
     return pc.replace_substring_regex(column, f"^'({DANGEROUS})", r"\1")
 
 
-def _read_csv(path: Path, text_only: bool) -> DataFile:
+def _read_csv(path: Path, text_only: bool, identifiers: Collection[str | None]) -> DataFile:
     """The table, with column types inferred from all rows unless only text is asked for."""
     dialect = find_dialect(path)
     found = {
@@ -243,10 +260,48 @@ def _read_csv(path: Path, text_only: bool) -> DataFile:
         "numbers have decimal commas": dialect.decimal == ",",
     }
     remarks = tuple(f"{path}: {remark}" for remark, holds in found.items() if holds)
-    table = _parse(path, dialect, dict.fromkeys(dialect.names, pa.string()) if text_only else {})
+    as_text = {name for name in dialect.names if text_only or name.strip() in identifiers}
+    table = _parse(path, dialect, dict.fromkeys(as_text, pa.string()))
+    columns = [_typed(c) if text_only is False and n in as_text else c for n, c in _cells(table)]
+    long = {name for name, column in _cells(table) if _may_lose_digits(column)}
+    if long:
+        texts = _parse(path, dialect, dict.fromkeys(long | as_text, pa.string()))
+        for number, (name, text) in enumerate(_cells(texts)):
+            if name in long and not floats_hold(_long_numbers(text)):
+                columns[number] = text
     names = [name.strip() or "unnamed" for name in table.column_names]  # pandas leaves row numbers without a name
-    columns = [restore_column(c) if pa.types.is_string(c.type) else c for c in table.columns]
+    columns = [restore_column(c) if pa.types.is_string(c.type) else c for c in columns]
     return DataFile(str(path), pa.table(columns, names=names), remarks=remarks)
+
+
+def _cells(table: Any) -> list[tuple[str, Any]]:
+    """The columns with their names, which may occur more than once."""
+    return list(zip(table.column_names, table.columns, strict=True))
+
+
+def _may_lose_digits(column: Any) -> bool:
+    """Whether a column of floats has numbers so large that some whole numbers there are no floats."""
+    if not pa.types.is_floating(column.type):
+        return False
+    return bool(pc.any(pc.greater_equal(pc.abs(column), EXACT_FLOATS)).as_py())
+
+
+def _long_numbers(column: Any) -> Iterator[str]:
+    """The cells that are whole numbers of many digits."""
+    long = column.filter(pc.match_substring_regex(column, LONG_NUMBER))
+    for chunk in long.chunks:
+        yield from chunk.to_pylist()
+
+
+def _typed(column: Any) -> Any:
+    """A column that names things, as integers where these are printed as they are written; else as text."""
+    missing = pc.is_in(column, pa.array(MISSING_NUMBERS))
+    known = column.filter(pc.invert(missing))
+    if not pc.all(pc.match_substring_regex(known, NUMBER)).as_py():
+        return column
+    numbers = pc.if_else(missing, pa.scalar(None, pa.string()), column)
+    are_plain = pc.all(pc.match_substring_regex(known, PLAIN_INTEGER)).as_py()
+    return numbers.cast(pa.int64()) if are_plain else numbers
 
 
 def _read_columnar(path: Path, kind: str) -> DataFile:
@@ -256,17 +311,15 @@ def _read_columnar(path: Path, kind: str) -> DataFile:
     return DataFile(str(path), table.drop_columns(index), index=table.select(index) if index else None)
 
 
-def _read_json(path: Path) -> Any:
-    """One object per line, or one array of objects."""
-    with pa.input_stream(str(path)) as file:
-        start = file.read(1024).lstrip(b"\xef\xbb\xbf \t\r\n")
-    with pa.input_stream(str(path)) as file:
-        if start.startswith(b"["):
-            return pa.Table.from_pylist(json.loads(file.read().decode("utf-8-sig")))
-        return pa_json.read_json(file, pa_json.ReadOptions(block_size=LARGE_BLOCK))
+def _read_json(path: Path, identifiers: Collection[str | None]) -> DataFile:
+    """One object after the other, usually one per line; or one array of objects."""
+    with open_csv(path) as file:
+        content = file.read()
+    table, remarks = parse_json(content, f"{path}:", identifiers)
+    return DataFile(str(path), table, remarks=tuple(f"{path}: {remark}" for remark in remarks))
 
 
-def _read_excel(path: Path) -> Any:
+def _read_excel(path: Path, identifiers: Collection[str | None]) -> Any:
     """The first sheet of a workbook, values in place of formulas; columns of mixed types become text."""
     try:
         from openpyxl import load_workbook  # type: ignore[import-untyped]
@@ -281,9 +334,21 @@ def _read_excel(path: Path) -> Any:
         names.append("unnamed" if name is None else str(name))
         try:
             columns.append(pa.array(cells))
-        except (pa.ArrowInvalid, pa.ArrowTypeError):
+        except (pa.ArrowException, OverflowError):  # mixed types, or integers beyond 64 bits
+            if names[-1] in identifiers:
+                _check_alike(path, names[-1], cells)
             columns.append(pa.array([None if cell is None else str(cell) for cell in cells]))
     return pa.table(columns, names=names)
+
+
+def _check_alike(path: Path, name: str, cells: list[Any]) -> None:
+    """Refuse an identifier that is both the number 7 and the text "7"."""
+    written: dict[str, Any] = {}
+    for cell in cells:
+        other = written.setdefault(str(cell), cell)
+        if type(other) is not type(cell):
+            found = f"column {name!r} holds {str(cell)!r} both as text and as something else"
+            raise InputError(f"{path}: {found}. Write names of one thing in one way.")
 
 
 def _checked(data: DataFile) -> DataFile:
