@@ -211,3 +211,13 @@ def test_the_command(tmp_path, monkeypatch):
     }
     assert "a hurts q" in result.stderr
     assert CliRunner().invoke(main, ["retrieval", "run.trec", "none.txt"]).exit_code == 2
+
+
+def test_names_that_print_alike_are_refused():
+    with pytest.raises(ValueError, match=r"^run and qrels, documents: 7 \(int\) and '7' \(str\) are two values"):
+        nw.value_retrieval({"q": [7, "b"]}, {"q": {"7": 1}})
+    with pytest.raises(ValueError, match=r"^run and qrels, queries: 1 \(int\) and '1' \(str\) are two values"):
+        nw.value_retrieval({1: ["a"], "1": ["b"]}, {1: {"a": 1}, "1": {"b": 1}})
+    values = nw.value_retrieval({"q": ["a", "b"]}, {"q": {"a": 1}})
+    with pytest.raises(ValueError, match=r"^sources: 7 \(int\) and '7' \(str\) are two values"):
+        values.sum_by({"a": 7, "b": "7"})

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearworth._common.frames import make_frame
+from nearworth._common.text import one_line, refuse_alike
 from nearworth._common.types import BoolVector, FloatMatrix, FloatVector, IntMatrix32, IntVector, Semivalue, Ties
 from nearworth._common.warnings import warn_user
 from nearworth.games.classification import linear_values
@@ -153,6 +154,9 @@ def value_retrieval(
     queries = [query for query in lists if query in judged]
     if not queries:
         raise ValueError("run and qrels share no query. Are their query names of one kind?")
+    refuse_alike(lists | judged, "run and qrels, queries")
+    named = (document for numbers in (*lists.values(), *judged.values()) for document in numbers)
+    refuse_alike(dict.fromkeys(named), "run and qrels, documents")
     unjudged, lacking = len(lists) - len(queries), len(judged) - len(queries)
     if unjudged or lacking:
         warn_user(f"{unjudged:,} queries of run have no judgements and {lacking:,} of qrels no list: left out.")
@@ -225,10 +229,10 @@ def _of_mapping(lists: Mapping[Any, Any], name: str) -> Iterator[tuple[Any, Any,
 
 def _of_file(path: str | os.PathLike[str], name: str) -> Iterator[tuple[str, str, str]]:
     number, layout = FORMATS[name]
-    columns, where = layout.split(), os.fspath(path)
+    columns, where = layout.split(), one_line(os.fspath(path))
     size, place = len(columns), columns.index(number)
     try:
-        with (gzip.open if where.endswith(".gz") else open)(path, "rt", encoding="utf-8-sig") as file:
+        with (gzip.open if os.fspath(path).endswith(".gz") else open)(path, "rt", encoding="utf-8-sig") as file:
             for n, line in enumerate(file, start=1):
                 words = line.split()
                 if words and len(words) != size:

@@ -13,7 +13,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+import nearworth as nw
 from cli.command_line import environment, flowers, one_line, write_csv
+from nearworth.tables.write import locked
 
 ROOT = Path(__file__).parents[2]
 CHECK = ["check", "train.csv", "-t", "species"]
@@ -265,3 +267,36 @@ def test_a_dvc_stage_stops_at_a_new_wrong_label(data, command, tmp_path):
     assert stopped.returncode != 0
     assert "exited with 3" in stopped.stderr
     assert "| suspect | row 40 |" in (tmp_path / "check.md").read_text()
+
+
+def test_what_another_command_accepts_meanwhile_stays(command, data, monkeypatch):
+    accepted(command)
+    baseline, scan = Path("nearworth.lock"), nw.scan
+    content = json.loads(baseline.read_text())
+    key = sorted(content["rows"])[0]
+    content["rows"][key] = "leak"
+
+    def scan_and_accept(*arguments, **options):
+        baseline.write_text(json.dumps(content))
+        return scan(*arguments, **options)
+
+    monkeypatch.setattr(nw, "scan", scan_and_accept)
+    columns = data()
+    data(**longer(columns, 3, 4, name="new"))
+    assert command(*CHECK, "--update")[0] == 0
+    rows = json.loads(baseline.read_text())["rows"]
+    assert rows[key] == "leak"
+    assert len(rows) == 152
+    assert [name for name in os.listdir() if name.endswith(".lock.lock")] == []
+
+
+def test_a_baseline_that_is_held_is_named(command, data, monkeypatch):
+    monkeypatch.setattr("nearworth.tables.write.LOCK_SECONDS", 0.1)
+    with locked(Path("nearworth.lock").absolute()):
+        code, _, err = command(*CHECK, "--update", "-q")
+    assert code == 2
+    assert "nearworth.lock: could not be changed: another process has held it" in one_line(err)
+    code, _, err = command(*CHECK, "--update", "-q", "--baseline", "none/baseline.json")
+    assert code == 2
+    assert "there is no folder 'none'" in one_line(err)
+    assert not Path("none").exists()

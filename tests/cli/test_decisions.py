@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +13,10 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
-from cli.command_line import WRONG, flowers, one_line, write_csv
+from cli.command_line import START, WRONG, environment, flowers, one_line, write_csv
 from nearworth.cli.decisions import KEPT, row_keys, same_label
 from nearworth.tables.read import read
+from nearworth.tables.write import locked
 from report_pages import embedded
 
 
@@ -260,3 +263,46 @@ def test_labels_that_are_the_same():
     assert same_label(7.0, "007")
     assert not same_label("x", "")
     assert not same_label("1000001", "1000004")
+
+
+def kept():
+    return {(record["at"], record["decision"]) for record in json.loads(Path(KEPT).read_text())["decisions"]}
+
+
+def start_apply(number, rows):
+    """The command in a process of its own, confirming some rows."""
+    given = read("t.csv").table["species"].to_pylist()
+    made = decide({row: ("confirm", given[row]) for row in rows}, name=f"d{number}.json")
+    return subprocess.Popen([*START, "apply", made, "t.csv", "-o", f"c{number}.csv", "-q"], env=environment())
+
+
+def test_what_several_commands_decide_at_once_is_all_kept(command, data):
+    started = [start_apply(number, range(10 * number, 10 * number + 10)) for number in range(3)]
+    assert [process.wait() for process in started] == [0, 0, 0]
+    assert kept() == {(str(row), "confirm") for row in range(30)}
+    assert [name for name in os.listdir() if "lock" in name] == []
+
+
+def test_what_another_command_keeps_meanwhile_stays(command, data):
+    assert start_apply(0, [5]).wait() == 0
+    before = Path(KEPT).read_text()
+    with locked(Path(KEPT)):
+        Path(KEPT).unlink()
+        process = start_apply(1, [7])
+        while not Path("c1.csv").exists():  # from now on it waits for the lock
+            assert process.poll() is None
+        Path(KEPT).write_text(before)
+    assert process.wait() == 0
+    assert kept() == {("5", "confirm"), ("7", "confirm")}
+
+
+def test_decisions_that_cannot_be_kept_are_named(command, data, monkeypatch):
+    monkeypatch.setattr("nearworth.tables.write.LOCK_SECONDS", 0.1)
+    made = decide({5: ("confirm", read(data).table["species"][5].as_py())})
+    with locked(Path(KEPT)):
+        code, _, err = command("apply", made, data, "-o", "c.csv")
+    assert code == 0
+    assert Path("c.csv").exists()
+    assert "warning: the decisions are not kept for the next report: " in err
+    assert f"{KEPT}: could not be changed: another process has held it for 0.1 seconds" in err
+    assert not Path(KEPT).exists()

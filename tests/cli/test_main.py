@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import scipy
@@ -125,3 +127,24 @@ def test_an_internal_error_is_one_line_too(command, tmp_path, monkeypatch):
     assert "internal error, please report it: ZeroDivisionError: a b (NEARWORTH_DEBUG=1 shows more)" in one_line(err)
     monkeypatch.setenv("NEARWORTH_DEBUG", "1")
     assert "Traceback" in command("apply", "d.csv", "t.csv", "-o", "c.csv")[2]
+
+
+def test_a_cluster_that_fails_is_one_line(command, tmp_path, rng, monkeypatch):
+    class Client(ThreadPoolExecutor):
+        """A client of a cluster whose workers fail."""
+
+        def __init__(self, _address, timeout):
+            assert timeout > 0
+            super().__init__(1)
+
+        def submit(self, *_):
+            return super().submit(int, "no\nnumber")
+
+    monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace(Client=Client))
+    np.savez(tmp_path / "a.npz", X=rng.normal(size=(60, 2)), y=np.arange(60) % 2)
+    code, out, err = command("value", "a.npz", "-q", "--cluster", "tcp://127.0.0.1:1")
+    assert (code, out) == (1, "")
+    assert "A worker failed on " in one_line(err)
+    assert "ValueError: invalid literal" in err
+    assert "internal error" not in err
+    assert "AttributeError" not in err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pytest
 
 import nearworth as nw
 from cli.command_line import flowers, one_line, write_csv
@@ -132,3 +133,26 @@ def test_a_wrong_budget_is_refused_before_anything_is_read(command):
     code, _, err = command("owners", "none.csv", "-t", "species", "--owner-column", "seller", "--budget", "10,000")
     assert code == 2
     assert "such as 10000 or 99.95; got '10,000'" in one_line(err)
+
+
+def test_owners_that_print_alike_are_refused_with_their_file_and_column(command, tmp_path, rng):
+    columns = make(tmp_path, rng)
+    columns["seller"] = [("bob\nsmith", r"bob\nsmith", "carol")[i % 3] for i in range(len(columns["seller"]))]
+    write_csv(tmp_path / "train.csv", columns)
+    code, out, err = command("owners", "train.csv", "-t", "species", "--owner-column", "seller", "-o", "o.json")
+    assert (code, out) == (2, "")
+    message = err.splitlines()[-1]
+    assert message.startswith("nearworth: train.csv: the owner column 'seller': ")
+    assert message.endswith("Write them alike if they are the same, or rename one of them.")
+    assert not (tmp_path / "o.json").exists()
+
+
+@pytest.mark.parametrize("name", ["o.json", "o.html", "o.csv"])
+def test_nothing_is_printed_on_stdout_unasked(command, tmp_path, rng, name):
+    make(tmp_path, rng)
+    arguments = ("owners", "train.csv", "-t", "species", "--owner-column", "seller", "--budget", "5", "-o", name)
+    code, out, _ = command(*arguments)
+    assert (code, out) == (0, "")
+    code, out, _ = command(*arguments, "--force", "--json")
+    assert code == 0
+    assert json.loads(out)["output"] == name

@@ -247,7 +247,15 @@ def test_owners():
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "alike"), [("Acme", "acme ", True), ("A  b", "a b", True), (1, "1", True), ("ab", "a b", False)]
+    ("first", "second", "alike"),
+    [
+        ("Acme", "acme ", True),
+        ("A  b", "a b", True),
+        ("bob", "bob\u200d", True),  # an invisible character
+        ("\u00e9", "e\u0301", True),  # one character, and a letter with an accent
+        ("ab", "a b", False),
+        (1, "2", False),
+    ],
 )
 def test_owners_spelled_nearly_alike_are_told(first, second, alike):
     v = nw.KNNShapley().fit(X, Y).value(X_VAL, Y_VAL)

@@ -184,3 +184,46 @@ def test_validation_rows_that_are_training_rows_are_warned_of(rng):
     with pytest.warns(UserWarning, match="40 of 40 rows are training rows too") as told:
         nw.KNNShapley(2).fit(X, y).value_owners(np.arange(60) % 3, X[:40], y[:40]).payments(1, analyst=True)
     assert len(told) == 1
+
+
+@pytest.mark.parametrize(
+    "owners", [[7, "7", 7, "7", "a", "a"], ["b\n", r"b\n", "a", "a", "a", "a"], [True, "True", *"aabb"]]
+)
+def test_owners_that_print_alike_are_refused(owners):
+    labels = np.array(owners, dtype=object)
+    est = nw.KNNShapley(2).fit(np.arange(6.0)[:, None], [0, 1, 0, 1, 0, 1])
+    with pytest.raises(ValueError, match="^owner_of_row: .* print alike. Write them alike if they are the same"):
+        est.value_owners(labels, [[0.5]], [0])
+    with pytest.raises(ValueError, match="^owner_of_row: .* print alike"):
+        est.plan(3, owner_of_row=labels)
+    with pytest.raises(ValueError, match="^owners: .* print alike"):
+        est.value([[0.5]], [0]).sum_by(owners)
+    made = owners_of(dict.fromkeys(owners, 1.0))
+    with pytest.raises(ValueError, match="^owners: .* print alike"):
+        made.to_json()
+    with pytest.raises(ValueError, match="^earlier: .* print alike"):
+        owners_of({"a": 1.0}).compare(made)
+
+
+def test_json_has_every_owner():
+    made = owners_of({7: 1.0, "8": 2.0, "a": 3.0, ("b", 1): 4.0})
+    assert len(OwnerValues.from_json(made.to_json())) == len(made)
+
+
+def test_a_name_makes_neither_lines_nor_cells():
+    name = "bob\n      5,000.00  mallory   9   0.5\x1b[1m"
+    made = owners_of({"alice": 1.0, name: 3.0})
+    shown = r"bob\n \x20\x20\x20\x20\x205,000.00 \x20mallory \x20\x209 \x20\x200.5\x1b[1m"
+    header, *rows = repr(made).splitlines()
+    assert len(header.split("  ")[0]) == len("owner")
+    assert [row.split("  ")[0] for row in rows] == ["alice", shown]
+    html = made._repr_html_()
+    assert html.count("<tr>") == 3
+    assert html.count("<td") == 3 * 4
+    statement = str(made.statement(name, 100))
+    assert [line.split("  ")[0] for line in statement.splitlines()] == [
+        line.split("  ")[0] for line in str(made.statement("alice", 100)).splitlines()
+    ]
+    assert "\x1b" not in statement
+    assert "\x1b" not in repr(made.compare(owners_of({name: 1.0})))
+    assert len(repr(made.compare(owners_of({name: 1.0}))).splitlines()) == 2

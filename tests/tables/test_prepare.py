@@ -132,3 +132,20 @@ def test_the_index_of_pandas_is_no_column():
 def test_matrices_in_cells_are_embeddings():
     table = pa.table({"image": [[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.0]]]})
     assert nw.TablePreparer().fit_transform(table).tolist() == [[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]
+
+
+def test_free_text_of_which_rows_share_one_word_is_left_out():
+    notes = [f"a{i} shared b{i}" if i % 2 else f"a{i} b{i} c{i}" for i in range(200)]
+    table = pa.table({"size": np.arange(200.0) ** 2, "note": notes})
+    preparer = nw.TablePreparer().fit(table)
+    assert preparer.describe()[1] == "note: left out: text with one word only that rows share"
+    assert preparer.transform(table).shape == (200, 1)
+
+
+def test_columns_are_described_in_one_line_each():
+    names = ["size\n  x: number", "height\x1b[1m"]
+    table = pa.table([np.arange(9.0) ** 2, np.arange(9.0) ** 3], names=names)
+    assert [line.split(": number")[0] for line in nw.TablePreparer().fit(table).describe()] == [
+        r"size\n  x",
+        r"height\x1b[1m",
+    ]

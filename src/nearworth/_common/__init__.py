@@ -7,7 +7,9 @@ native.py   the library of compiled C: its variants, its functions, checked call
 digits.py   numbers as text: whether a float holds all of their digits, and one spelling for each
 files.py    files that appear under their name only once they are complete; JSON and arrays in one, with a checksum
 frames.py   result tables as frames of pandas, polars or pyarrow
+text.py     text from data in one line, what cannot be seen as escapes; names that print alike are refused
 warnings.py warnings that point at the caller's own line
 
-native  --> warnings
+native            --> warnings --> text
+frames            --> text
 """

@@ -11,6 +11,8 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from nearworth._common.text import one_line
+
 BACKENDS = ("pandas", "polars", "pyarrow")
 LEFT = " style='text-align:left'"  # in each cell, because notebooks align cells to the right
 
@@ -57,13 +59,16 @@ def index_from_bytes(arrays: Mapping[str, npt.NDArray[Any]], n_rows: int) -> Any
 
 
 def html_table(rows: Iterable[Iterable[Any]], header: Iterable[str] = (), title: str = "") -> str:
-    """Cells as a small table, everything escaped, in the colours of the notebook; the first of each row stands out."""
-    lines = ["".join(f"<th{LEFT}>{escape(str(name))}</th>" for name in header)] if header else []
+    """Cells as a small table in the colours of the notebook; the first of each row stands out.
+
+    Everything is escaped, also what HTML would not show.
+    """
+    lines = ["".join(f"<th{LEFT}>{escape(one_line(name))}</th>" for name in header)] if header else []
     for first, *rest in rows:
-        cells = "".join(f"<td{LEFT}>{escape(str(cell))}</td>" for cell in rest)
-        lines.append(f"<th{LEFT}>{escape(str(first))}</th>{cells}")
+        cells = "".join(f"<td{LEFT}>{escape(one_line(cell))}</td>" for cell in rest)
+        lines.append(f"<th{LEFT}>{escape(one_line(first))}</th>{cells}")
     body = "".join(f"<tr>{line}</tr>" for line in lines)
-    return f"{f'<p>{escape(title)}</p>' if title else ''}<table>{body}</table>"
+    return f"{f'<p>{escape(one_line(title))}</p>' if title else ''}<table>{body}</table>"
 
 
 def lines_as_html(text: str) -> str:

@@ -7,6 +7,8 @@ import sys
 import warnings
 from pathlib import Path
 
+from nearworth._common.text import one_line
+
 PACKAGE = str(Path(__file__).parents[1]) + os.sep
 
 
@@ -15,4 +17,4 @@ def warn_user(message: str) -> None:
     depth, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
         depth, frame = depth + 1, frame.f_back
-    warnings.warn(message, stacklevel=depth)
+    warnings.warn(one_line(message), stacklevel=depth)

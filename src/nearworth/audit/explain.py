@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearworth._common.frames import html_table
+from nearworth._common.text import cell, one_line
 from nearworth._common.types import FloatVector, IntVector
 from nearworth.engine.problem import Problem
 from nearworth.engine.value import single_values
@@ -77,7 +78,7 @@ class Explanation:
         return html_table(self._table(), ("", "row", "label", ""), self.sentence)
 
     def __str__(self) -> str:
-        lines = [f"{kind:<8}{row!s:<10}{label:<16} {number}" for kind, row, label, number in self._table()]
+        lines = [f"{kind:<8}{row!s:<10}{cell(label):<16} {number}" for kind, row, label, number in self._table()]
         return "\n".join([self.sentence, "", *lines])
 
 
@@ -124,11 +125,11 @@ def plain(label: Any) -> Any:
 
 
 def show(label: Any) -> str:
-    """A label as text; numbers with four digits that count.
+    """A label as text in one line; numbers with four digits that count.
 
     >>> show(163912.4), show(0.12345), show(1e30), show("cat")
     ('163,900', '0.1235', '1e+30', 'cat')
     """
     if not isinstance(label, float):
-        return str(label)
+        return one_line(label)
     return f"{float(f'{label:.4g}'):,.0f}" if 1e4 <= abs(label) < 1e15 else f"{label:.4g}"

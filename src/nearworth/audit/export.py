@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nearworth._common.files import Arrays, check_arrays
+from nearworth._common.files import Arrays, atomic_write, check_arrays
 from nearworth._common.frames import index_from_bytes, index_to_bytes
+from nearworth._common.text import one_line
 from nearworth._common.types import IntVector
 from nearworth.audit.error_count import ErrorCount, Review
 from nearworth.audit.explain import plain
@@ -42,7 +43,7 @@ class Answers(NamedTuple):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a JSON file that `nearworth apply` takes."""
-        Path(path).write_text(json.dumps(self.decisions, indent=1, ensure_ascii=False), encoding="utf-8")
+        _write_json(self.decisions, path)
 
 
 def export(audit: LabelAudit, tool: str, path: Any, rows: IntVector, target: str, content: Mapping[str, Any]) -> None:
@@ -62,7 +63,14 @@ def export(audit: LabelAudit, tool: str, path: Any, rows: IntVector, target: str
     tasks = [_task(audit, tool, row, target, {n: plain(c[row]) for n, c in content.items()}) for row in rows.tolist()]
     if tool == "fiftyone":  # without "classes", which would make numbers of the labels
         tasks = {"labels": dict(task.popitem() for task in tasks)}  # type: ignore[assignment]
-    Path(path).write_text(json.dumps(tasks, indent=1, ensure_ascii=False, default=str), encoding="utf-8")
+    _write_json(tasks, path)
+
+
+def _write_json(content: Any, path: str | os.PathLike[str]) -> None:
+    """Write a file that appears only when complete, whoever reads it meanwhile."""
+    text = json.dumps(content, indent=1, ensure_ascii=False, default=str)
+    with atomic_write(path) as file:
+        file.write(text.encode())
 
 
 def _task(audit: LabelAudit, tool: str, row: int, target: str, fields: dict[str, Any]) -> dict[str, Any]:
@@ -89,7 +97,8 @@ def read_answers(audit: LabelAudit, tool: str, path: Any, target: str) -> Answer
         content = json.loads(Path(path).read_text(encoding="utf-8"))
     found, made = dict(_answered(tool, content, target)), []
     if not found or not 0 <= min(found) <= max(found) < len(audit):
-        raise ValueError(f"path: {path} has {len(found)} answers, or some on rows beyond the {len(audit):,} audited.")
+        beyond = f"some on rows beyond the {len(audit):,} audited"
+        raise ValueError(f"path: {one_line(path)} has {len(found)} answers, or {beyond}.")
     for row, label in found.items():
         given = str(plain(audit.given[row]))
         made.append({"row": row, "given": given, "label": label, "of_rows": len(audit)})

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from nearworth._common.files import read_archive, write_archive
 from nearworth._common.frames import html_table, make_frame
+from nearworth._common.text import one_line
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth._common.warnings import warn_user
 from nearworth.audit.error_count import ErrorCount, Precision, Review, cautious, longest_list
@@ -532,7 +533,7 @@ class LabelAudit:
         kind = number_of("target", n) if classes is None else f"{number_of('label', n)} in {len(classes)} classes"
         issues = f"{int(self.is_label_issue.sum()):,} more likely wrong than right; wrong in all {self.n_errors}"
         about = f"LabelAudit of {kind}: {issues}", self.describe_copies().rstrip("."), *self.notes
-        return ". ".join(filter(None, about))
+        return one_line(". ".join(filter(None, about)))
 
     def _repr_html_(self) -> str:
         worst = self.suspects()[:SHOWN]

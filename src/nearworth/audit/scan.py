@@ -15,6 +15,7 @@ import numpy.typing as npt
 from scipy.special import log_ndtr
 
 from nearworth._common.frames import make_frame
+from nearworth._common.text import one_line
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.audit.audit import audit_labels
 from nearworth.audit.result import LabelAudit
@@ -234,14 +235,14 @@ def find_imbalance(audit: LabelAudit, groups: Any) -> Finding:
         counts = np.bincount(codes)
         scores = np.maximum(0.0, 1.0 - counts / (FEWEST * k))[codes]
         order = np.argsort(counts, kind="stable")
-        found |= {f"class {labels[c]}": np.flatnonzero(codes == c) for c in order if counts[c] < FEWEST * k}
+        found |= {f"class {one_line(labels[c])}": np.flatnonzero(codes == c) for c in order if counts[c] < FEWEST * k}
         says.append(
             f"classes with fewer than {FEWEST * k} rows: {len(found)}, with {k} or fewer: {(counts <= k).sum()}"
         )
     if groups is not None:
         named = check_classes(groups, "groups", len(audit))
         made = payments(np.bincount(named.codes, audit.value).astype(np.float64))
-        rows, name = np.flatnonzero(named.codes == made.argmax()), f"group {named.labels[made.argmax()]}"
+        rows, name = np.flatnonzero(named.codes == made.argmax()), f"group {one_line(named.labels[made.argmax()])}"
         if made.max() > max(MOST_OF_SCORE, of_rows := len(rows) / len(audit)):
             found[name] = rows
             says.append(f"{name} makes {made.max():.0%} of the score with {of_rows:.0%} of the rows")

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shlex
 import sys
 import traceback
@@ -26,6 +27,7 @@ from typing import Any
 
 import click
 
+from nearworth._common.text import one_line
 from nearworth._version import __version__
 from nearworth.cli import commands, options
 
@@ -109,8 +111,10 @@ def _exit_code(error: BaseException, arguments: list[str]) -> int:
     if isinstance(error, INPUT_ERRORS):
         corrected = error.corrected(arguments) if hasattr(error, "corrected") else []
         hint = f" Try: nearworth {shlex.join(corrected)}" if corrected else ""
-        absent = error.filename if isinstance(error, FileNotFoundError) else None
-        _print_line(f"{absent}: there is no such file." if absent else str(error) or type(error).__name__, hint)
+        message = str(error) or type(error).__name__
+        if isinstance(error, FileNotFoundError) and error.filename:
+            message = f"{one_line(error.filename)}: there is no such file."
+        _print_line(message, hint)
         return BAD_INPUT
     name = type(error).__name__
     _print_line(f"internal error, please report it: {name}: {error}", " (NEARWORTH_DEBUG=1 shows more)")
@@ -130,4 +134,5 @@ def _interrupted(arguments: list[str]) -> str:
 
 
 def _print_line(message: str, hint: str = "") -> None:
-    click.echo(f"nearworth: {' '.join(message.split())}{hint}", err=True)
+    said = " ".join(re.split(r"[ \t\r\n]+", message.strip(" \t\r\n")))  # a library may say it in several lines
+    click.echo(f"nearworth: {one_line(said)}{one_line(hint)}", err=True)

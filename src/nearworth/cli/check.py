@@ -8,22 +8,26 @@ judged against the known ones.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 from xml.etree import ElementTree as Xml
 
 import click
 import numpy as np
 
 import nearworth as nw
+from nearworth._common.text import lines, one_line
 from nearworth.cli.data import Data, prepare
 from nearworth.cli.decisions import row_keys
 from nearworth.cli.options import pop_model, print_message
 from nearworth.tables import InputError, number_of
-from nearworth.tables.write import write_bytes
+from nearworth.tables.write import locked, write_bytes
 
 FAILED = 3
+MARKUP = re.compile(r"[\\`*\[\]<>|&~]|(?<!\w)_|_(?!\w)")  # of Markdown; snake_case is plain text there
 
 
 class New(NamedTuple):
@@ -41,21 +45,31 @@ def check(*, baseline: str, update: bool, form: str, max_fdr: float | None, **gi
     keys, first = _keys(data), zip(data.y[::-1].tolist(), data.rows.numbers[::-1].tolist(), strict=True)
     own = {str(label): row for label, row in first} if data.task == "classification" else dict[str, int]()
     found = _find(data, keys, known, {} if max_fdr is None else {"max_fdr": max_fdr}, model)
-    found += [New("label", own[a], f"no known row has the label {a}") for a in sorted({*own} - labels) if known]
+    unknown = sorted({*own} - labels) if known else []
+    found += [New("label", own[label], f"no known row has the label {one_line(label)}") for label in unknown]
     over = [k for k, limit in limits.items() if not update and sum(new.kind == k for new in found) > limit]
-    click.echo(FORMS[form](found, f"{Path(given['train']).as_posix()}: {'failed' if over else 'passed'}"))
+    click.echo(lines(FORMS[form](found, Path(given["train"]).as_posix(), bool(over))))
     if update:
-        rows = {key: known.get(key, "") for key in keys}
-        place = dict(zip(data.rows.numbers.tolist(), keys, strict=True))
+        _accept(path, found, sorted(own), dict(zip(data.rows.numbers.tolist(), keys, strict=True)))
+        print_message(f"{one_line(path)} knows {len(keys):,} rows now: commit it.")
+    if over:
+        accepted = f"accept them with --update and commit {one_line(path)}"
+        print_message(f"Too many: {', '.join(over)}. Correct them, or {accepted}.")
+        raise click.exceptions.Exit(FAILED)
+
+
+def _accept(path: Path, found: list[New], labels: list[str], keys: dict[int, str]) -> None:
+    """Write the baseline: the rows of these keys, with the findings accepted before and now."""
+    with locked(path):
+        # Read again: another command may have accepted findings since this one began.
+        known, _ = _read(path)
+        rows = {key: known.get(key, "") for key in keys.values()}
         for new in (new for new in found if new.kind != "label"):
-            rows[place[new.row]] = " ".join(dict.fromkeys([*rows[place[new.row]].split(), new.kind]))
-        content = {"labels": sorted(own), "rows": rows, "version": 1}
+            kinds = [*rows[keys[new.row]].split(), new.kind]
+            rows[keys[new.row]] = " ".join(dict.fromkeys(kinds))
+        content = {"labels": labels, "rows": rows, "version": 1}
         text = json.dumps(content, indent=0, sort_keys=True, ensure_ascii=False) + "\n"
         write_bytes(str(path), lambda file: file.write(text.encode("utf-8", "replace")))
-        print_message(f"{path} knows {len(keys):,} rows now: commit it.")
-    if over:
-        print_message(f"Too many: {', '.join(over)}. Correct them, or accept them with --update and commit {path}.")
-        raise click.exceptions.Exit(FAILED)
 
 
 def _find(data: Data, keys: list[str], known: dict[str, str], fdr: dict[str, Any], model: Any) -> list[New]:
@@ -81,7 +95,9 @@ def _suspects(data: Data, new: Any, audit: nw.LabelAudit, fdr: dict[str, Any], m
         audited = nw.audit_labels(data.X[~new], data.y[~new], **model)
         rows, audit = np.flatnonzero(judged), audited.check(data.X[judged], data.y[judged])
     listed = audit.suspects(**fdr)
-    return [(int(rows[i]), f"labelled {audit.given[i]}, looks like {audit.suggested[i]}") for i in listed]
+    given, suggested = (list(map(one_line, labels[listed])) for labels in (audit.given, audit.suggested))
+    said = (f"labelled {label}, looks like {other}" for label, other in zip(given, suggested, strict=True))
+    return list(zip(rows[listed].tolist(), said, strict=True))
 
 
 def _keys(data: Data) -> list[str]:
@@ -107,24 +123,43 @@ def _read(path: Path) -> tuple[dict[str, str], set[str]]:
         raise InputError(f"{path}: {why}, then accept the present state with --update.") from error
 
 
-def _text(found: list[New], verdict: str, line: str = "{:10}{:10}{}", head: tuple[str, ...] = ()) -> str:
-    lines = [line.format(new.kind, f"row {new.row}", new.message) for new in found]
+def _verdict(source: str, failed: bool) -> str:
+    return f"{one_line(source)}: {'failed' if failed else 'passed'}"
+
+
+def _text(found: list[New], source: str, failed: bool) -> str:
+    return _lines(found, _verdict(source, failed), "{:10}{:10}{}")
+
+
+def _lines(found: list[New], verdict: str, line: str, head: tuple[str, ...] = ()) -> str:
+    rows = [line.format(new.kind, f"row {new.row}", new.message) for new in found]
     summary = f"{verdict}, {number_of('new finding', len(found))}"
-    return "\n".join([*(head if found else ()), *lines, "", summary]).lstrip()
+    return "\n".join([*(head if found else ()), *rows, "", summary]).lstrip()
 
 
-def _markdown(found: list[New], verdict: str) -> str:
-    safe = [new._replace(message=new.message.replace("|", "\\|")) for new in found]
-    return _text(safe, f"**{verdict}**", "| {} | {} | {} |", ("| finding | row | |", "|---|---|---|"))
+def _markdown(found: list[New], source: str, failed: bool) -> str:
+    safe = [new._replace(message=_inert(new.message)) for new in found]
+    verdict = f"**{_inert(_verdict(source, failed))}**"
+    return _lines(safe, verdict, "| {} | {} | {} |", ("| finding | row | |", "|---|---|---|"))
 
 
-def _json(found: list[New], verdict: str) -> str:
+def _inert(text: str) -> str:
+    r"""Text that Markdown shows as it is.
+
+    >>> print(_inert("a|b <img> snake_case"))
+    a\|b \<img\> snake_case
+    """
+    return MARKUP.sub(r"\\\g<0>", text)
+
+
+def _json(found: list[New], source: str, failed: bool) -> str:
+    verdict = _verdict(source, failed)
     return json.dumps({"verdict": verdict, "findings": [new._asdict() for new in found]}, indent=1, ensure_ascii=False)
 
 
-def _sarif(found: list[New], verdict: str) -> str:
+def _sarif(found: list[New], source: str, failed: bool) -> str:
     """Lines are those of a CSV with a header and no line breaks within cells."""
-    file, level = verdict.rpartition(": ")[0], "error" if verdict.endswith("failed") else "note"
+    file, level = quote(source, safe="/:"), "error" if failed else "note"
     results = []
     for new in found:
         place = {"artifactLocation": {"uri": file}, "region": {"startLine": new.row + 2}}
@@ -134,11 +169,11 @@ def _sarif(found: list[New], verdict: str) -> str:
     return json.dumps({"version": "2.1.0", "runs": [{"tool": tool, "results": results}]}, indent=1)
 
 
-def _junit(found: list[New], verdict: str) -> str:
+def _junit(found: list[New], source: str, failed: bool) -> str:
     suite = Xml.Element("testsuite", name="nearworth", tests=str(len(found)))
     for new in found:
-        case = Xml.SubElement(suite, "testcase", classname=verdict, name=f"{new.kind} {new.row}")
-        if verdict.endswith("failed"):
+        case = Xml.SubElement(suite, "testcase", classname=_verdict(source, failed), name=f"{new.kind} {new.row}")
+        if failed:
             Xml.SubElement(case, "failure", message=new.message)
     return Xml.tostring(suite, encoding="unicode")
 

@@ -16,6 +16,7 @@ import click
 import numpy as np
 
 import nearworth as nw
+from nearworth._common.text import one_line
 from nearworth._common.types import IntVector, Task
 from nearworth.cli.options import print_message
 from nearworth.inputs.features import check_features
@@ -110,7 +111,7 @@ def load(
     remarks = [remark.replace(f"or {EXACT}", "or given --exact-labels") for remark in remarks]
     rows = Rows(
         X, name, numbers=numbers, of_rows=len(X), source=Path(train).name,
-        image_folder=Path(train).parent, notes=[*remarks, *collapsed(columns)], **shown,
+        image_folder=Path(train).parent, notes=[one_line(note) for note in (*remarks, *collapsed(columns))], **shown,
     )  # fmt: skip
     return Data(
         _labelled(X, labels), labels.y, _labelled(X_val, trusted), None if trusted is None else trusted.y,
@@ -167,7 +168,7 @@ def _array_features(
         raise InputError(f"{source.path}: an option names columns, which arrays do not have; leave it out.")
     width = source.X.shape[1]
     for file in filter(None, (source, other)):
-        check_features(file.X, f"{file.path}: X")
+        check_features(file.X, f"{one_line(file.path)}: X")
         if file.X.shape[1] != width:
             raise InputError(f"{file.path}: rows have {file.X.shape[1]} numbers, but {width} in {source.path}.")
     columns = [f"X: {width:,} columns of {source.X.dtype}, used as they are"]

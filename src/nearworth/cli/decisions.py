@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
@@ -24,13 +25,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nearworth._common.digits import spelled
+from nearworth._common.text import one_line
 from nearworth._common.types import BoolVector, IntVector
 from nearworth.cli.options import print_message
 from nearworth.tables import InputError, listed, number_of
 from nearworth.tables.labels import folded
 from nearworth.tables.read import DataFile, find_dialect, read, suffix_of
 from nearworth.tables.readers import NOTHING, find_reader, kind_of
-from nearworth.tables.write import FORMATS, check_output, guard, replace_cells, write_bytes, write_columns
+from nearworth.tables.write import FORMATS, check_output, guard, locked, replace_cells, write_bytes, write_columns
 
 if TYPE_CHECKING:
     from nearworth.audit.result import LabelAudit
@@ -131,13 +133,14 @@ def apply(*, decisions: str, train: str, output: str, target: str | None, force:
         _write_typed(source, target, _relabelled(source, new, labels), removed, output)
     kinds = Counter(decision.decision for decision in made.values())
     changes = Counter((made[row].given, label) for row, label in new.items())
-    which = "".join(f"\n  {a} -> {b}: {count:,}" for (a, b), count in changes.most_common(20))
+    which = "".join(f"\n  {one_line(a)} -> {one_line(b)}: {count:,}" for (a, b), count in changes.most_common(20))
     gone = f", {number_of('row', len(removed), 'removed')}" if removed else ""
     rest = f"{kinds['confirm']:,} confirmed, {kinds['skip']:,} skipped"
-    print_message(f"{number_of('label', len(new), 'changed')}{gone}, {rest}; the data are in {output}{which}")
+    print_message(f"{number_of('label', len(new), 'changed')}{gone}, {rest}; the data are in {one_line(output)}{which}")
     if kinds["wrong"]:
-        review = f" --review {decisions}" * any(decision.asked for decision in made.values())
-        to_choose = f"To choose one: nearworth report {train} --target {target}{review} -o labels.html"
+        review = ["--review", decisions] if any(decision.asked for decision in made.values()) else []
+        again = ["nearworth", "report", train, "--target", target, *review, "-o", "labels.html"]
+        to_choose = f"To choose one: {one_line(shlex.join(again))}"
         print_message(f"{kinds['wrong']:,} judged wrong have no label yet and stay as they are. {to_choose}")
     if keep:
         _keep(source, target, made, output)
@@ -151,15 +154,27 @@ def _carried_out(one: Decision) -> Decision:
 
 def _keep(source: DataFile, target: str, made: Decisions, output: str) -> None:
     """Keep the decisions beside the data, before and after: the next report does not ask again."""
+    records = _as_records(source, target, made)
     try:
-        for folder in {Path(source.path).absolute().parent, Path(output).absolute().parent}:
-            kept = KeptDecisions(folder)
-            kept.add(source, target, made)
-            kept.write()
+        for folder in sorted({Path(source.path).absolute().parent, Path(output).absolute().parent}):
+            with locked(folder / KEPT):  # between reading and writing, another process might add its own
+                kept = KeptDecisions(folder)
+                kept.add(records)
+                kept.write()
     except InputError as problem:
-        print_message(f"warning: the decisions are not kept for the next report: {problem}")
+        print_message(f"warning: the decisions are not kept for the next report: {one_line(problem)}")
     else:
         print_message(f"The next report does not ask about these rows again: they are in {KEPT} beside the data.")
+
+
+def _as_records(source: DataFile, target: str, made: Decisions) -> list[tuple[str, ...]]:
+    """Decisions as they are kept, by FIELDS; what was skipped, or is wrong without a label, is still open."""
+    judged = [decision for decision in made.values() if decision.decision not in ("skip", "wrong")]
+    keys = row_keys(source, target, np.array([decision.row for decision in judged], dtype=np.intp))
+    return [
+        (key, target, decision.given, decision.decision, decision.label, str(decision.row))
+        for key, decision in zip(keys, judged, strict=True)
+    ]
 
 
 def _labels(source: DataFile, target: str) -> list[Any]:
@@ -304,7 +319,8 @@ def answered(data: Data, audit: LabelAudit, reviews: tuple[str, ...]) -> tuple[D
             needed = "Give the options and, in their order, the earlier reviews that its page was made with."
             raise InputError(f"{path}: {problem}. {needed}")
         if strange:  # rounded to the other side of a limit by another processor
-            print_message(f"{path}: {number_of('answer', len(strange))} left out, on rows that are not drawn here.")
+            left_out = f"{number_of('answer', len(strange))} left out, on rows that are not drawn here."
+            print_message(f"{one_line(path)}: {left_out}")
             wrong = {row: is_wrong for row, is_wrong in wrong.items() if row not in strange}
         audit, n_reviewed = audit.reviewed(np.array([*wrong]), np.array([*wrong.values()])), n_reviewed + len(wrong)
         named = (row for row, one in made.items() if one.label and not same_label(one.given, one.label))
@@ -331,14 +347,13 @@ class KeptDecisions:
         record = dict(zip(FIELDS, (row, target, given, *made), strict=True))
         self._known.setdefault((row, target), {})[folded(given), record["at"]] = record
 
-    def add(self, source: DataFile, target: str, made: Decisions) -> None:
-        """Keep decisions on rows of a file; what was skipped, or is wrong without a label, is still open."""
-        judged = [decision for decision in made.values() if decision.decision not in ("skip", "wrong")]
-        keys = row_keys(source, target, np.array([decision.row for decision in judged], dtype=np.intp))
-        for key, decision in zip(keys, judged, strict=True):
-            self._enter(key, target, decision.given, decision.decision, decision.label, str(decision.row))
+    def add(self, records: list[tuple[str, ...]]) -> None:
+        """Keep further decisions; a later one on the same row, label and copy replaces the earlier one."""
+        for record in records:
+            self._enter(*record)
 
     def write(self) -> None:
+        """Replace the file, under its lock: readers see the one or the other, never a part."""
         records = [record for key in sorted(self._known) for _, record in sorted(self._known[key].items())]
         lines = ",\n".join(json.dumps(record, ensure_ascii=False) for record in records)
         text = f'{{"version": {VERSION}, "decisions": [\n{lines}\n]}}\n'

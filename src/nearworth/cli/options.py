@@ -9,6 +9,8 @@ from typing import Any
 import click
 from click import Argument, Choice, FloatRange, IntRange, Option
 
+from nearworth._common.text import lines
+
 PATH = click.Path(readable=False)  # files that cannot be read are refused when they are read, in one wording
 MODEL = ("n_neighbors", "metric", "utility", "semivalue", "search", "max_error", "max_memory", "n_jobs")
 SEMIVALUES = ("shapley", "banzhaf", "loo", "composite")
@@ -45,7 +47,7 @@ progress = Progress()
 def print_message(message: str) -> None:
     """Print a message for people, on standard error, unless the command was given --quiet."""
     if not is_quiet():
-        click.echo(message, err=True)
+        click.echo(lines(message), err=True)
 
 
 def is_quiet() -> bool:

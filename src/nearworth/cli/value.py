@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 import nearworth as nw  # its names load when first used, so that bad files are refused before scikit-learn is imported
+from nearworth._common.text import lines, one_line, refuse_alike
 from nearworth.cli.data import Data, load, prepare, print_json, write_results
 from nearworth.cli.options import pop_model, print_message, progress
 from nearworth.tables import InputError, listed
@@ -36,7 +37,8 @@ def value(
     with cluster_client(cluster) as client:
         valuation = est.value(data.X_val, data.y_val, checkpoint=checkpoint, executor=client, scratch=scratch)
     if valuation.resumed:
-        print_message(f"{valuation.resumed:,} of {valuation.n_val:,} validation points came from {checkpoint}")
+        resumed = f"{valuation.resumed:,} of {valuation.n_val:,} validation points"
+        print_message(f"{resumed} came from {one_line(checkpoint)}")
     print_message(str(valuation))
     made = valuation.origin
     summary = {
@@ -53,7 +55,7 @@ def value(
     }
     write_results(data.names(data.rows.numbers) | value_columns(valuation), summary, output, as_json)
     if output != STDOUT:
-        print_message(f"Values of {len(data.y):,} rows are in {output}")
+        print_message(f"Values of {len(data.y):,} rows are in {one_line(output)}")
 
 
 def value_columns(valuation: nw.Valuation) -> dict[str, Any]:
@@ -102,9 +104,10 @@ def owners(
     if missing := [int(row) for row, name in zip(data.rows.numbers, named, strict=True) if not name]:
         problem = f"{given['train']}: --owner-column {owner_column} names no owner in rows {listed(missing)}."
         raise InputError(f"{problem} Name one, or leave these rows out of the file.")
+    refuse_alike(dict.fromkeys(names), f"{one_line(given['train'])}: the owner column {owner_column!r}")
     values = est.value_owners(names, data.X_val, data.y_val)
     payments = {} if budget is None else values.payments(budget, **rules)
-    print_message("\n".join([str(values), *(f"{owner}: {amount:.2f}" for owner, amount in payments.items())]))
+    print_message("\n".join([str(values), *(f"{one_line(owner)}: {amount:.2f}" for owner, amount in payments.items())]))
     frame, suffix = values.to_frame("pyarrow"), Path(output).suffix.lower()
     if payments:
         rows = [row | {"payment": payments[row["owner"]]} for row in frame.to_pylist()]
@@ -123,7 +126,7 @@ def owners(
     write_bytes(output, lambda file: file.write(text.encode()))
     if as_json:
         print_json(summary | {"output": output})
-    print_message(f"They are in {output}")
+    print_message(f"They are in {one_line(output)}")
 
 
 def retrieval(
@@ -134,7 +137,8 @@ def retrieval(
     print_message(str(values))
     harmful = values.harmful(10)
     for document, queries in harmful.items():
-        print_message(f"{document} hurts {', '.join(list(queries)[:5])}{', ...' * (len(queries) > 5)}")
+        hurt = ", ".join(map(one_line, list(queries)[:5]))
+        print_message(f"{one_line(document)} hurts {hurt}{', ...' * (len(queries) > 5)}")
     summary = {"command": "retrieval", "n_queries": len(values.queries), "error_bound": values.error_bound}
     write_results(values.to_frame("pyarrow"), summary | {"harmful": harmful}, output, as_json)
 
@@ -146,7 +150,7 @@ def plan(*, purpose: str, validation: str | None, **given: Any) -> None:
         plan_audit(data, model)
         return
     est = nw.KNNShapley(**model, task=data.task, standard_errors=True).fit(data.X, data.y)
-    click.echo(est.plan(len(data.y) if validation is None else count_rows(validation)))
+    click.echo(lines(est.plan(len(data.y) if validation is None else count_rows(validation))))
 
 
 def plan_audit(data: Data, model: dict[str, Any]) -> None:
@@ -196,4 +200,4 @@ def merge(parts: tuple[str, ...], output: str, force: bool) -> None:
         valuation.save(output)
     else:
         write_columns(valuation.to_frame("pyarrow"), output)
-    click.echo(repr(valuation))
+    click.echo(lines(repr(valuation)))

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nearworth._common.text import one_line
+
 PIECE = 2**20  # bytes read at a time in passes over a file
 GAP = 2**15  # bytes between two wanted rows that cost less to read than a second call
 
@@ -132,7 +134,7 @@ def map_npy(path: str | os.PathLike[str], where: str) -> Any:
 
 def open_npy(path: str | os.PathLike[str], argument: str) -> npt.NDArray[Any] | FileRows:
     """A matrix of numbers in a .npy file as rows; any other array as it is, for `check_features` to refuse."""
-    mapped = map_npy(path, f"{argument}: {path}")
+    mapped = map_npy(path, f"{argument}: {one_line(path)}")
     if not _is_matrix(mapped):
         return np.asarray(mapped)
     if mapped.flags.c_contiguous:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from nearworth._common.memory import default_budget
+from nearworth._common.text import one_line
 from nearworth.inputs.features import Features, as_narwhals, check_label_column, row_chunks
 from nearworth.inputs.file_rows import FileRows, map_npy, open_npy, reopen_map, spill
 
@@ -29,7 +30,7 @@ def open_pair(X: Any, y: Any, names: tuple[str, str], max_memory: int | None) ->
     label, X = None, as_table(X, names[0])
     if isinstance(y, os.PathLike) or (isinstance(y, str) and _extension(y) == ".npy"):
         with _naming(names[1]):
-            y = np.array(map_npy(y, f"{names[1]}: {y}"))
+            y = np.array(map_npy(y, f"{names[1]}: {one_line(y)}"))
     elif isinstance(y, str):
         label = y
     with _naming(names[0]):
@@ -84,10 +85,11 @@ def _open_path(path: str, argument: str) -> Any:
         try:
             import zarr
         except ImportError:
-            raise ImportError(f"{argument}: {path} needs zarr: pip install 'nearworth[zarr]'.") from None
+            raise ImportError(f"{argument}: {one_line(path)} needs zarr: pip install 'nearworth[zarr]'.") from None
         opened = zarr.open(path, mode="r")
         if not hasattr(opened, "shape"):
-            raise ValueError(f"{argument}: {path} is a group of arrays. Give one: {path}/name.")
+            where = one_line(path)
+            raise ValueError(f"{argument}: {where} is a group of arrays. Give one: {where}/name.")
         return opened
     inside = (name for _, _, names in os.walk(path) for name in sorted(names))
     kind = next((FORMATS[_extension(name)] for name in chain([path], inside) if _extension(name) in FORMATS), None)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nearworth._common.text import appearance, refuse_alike
 from nearworth._common.types import FloatVector, IntVector
 from nearworth._common.warnings import warn_user
 from nearworth.inputs.features import as_narwhals, as_numpy, is_masked, refuse_rows
@@ -105,15 +106,19 @@ def check_rows(rows: Any, name: str, n_train: int) -> IntVector:
 
 
 def check_owners(owners: Any, n_train: int, name: str = "owners") -> tuple[list[Any], IntVector]:
-    """Any labels, one per training row: the distinct ones in order of appearance, and codes."""
+    """Any labels, one per training row: the distinct ones in order of appearance, and codes.
+
+    Owners that print alike, such as 7 and "7", are refused: outputs name owners by their texts.
+    """
     column = _column(owners, name, n_train, "missing owners")
     if column.dtype.kind in "fmM":
         refuse_rows(column != column, name, "missing owners")
     if column.dtype.kind in "mM":
         column = column.astype(str)  # dates as text
     distinct, spelled = list(dict.fromkeys(column.tolist())), dict[str, Any]()
+    refuse_alike(distinct, name)
     for owner in distinct:
-        other = spelled.setdefault(" ".join(str(owner).casefold().split()), owner)
+        other = spelled.setdefault(appearance(owner), owner)
         if other is not owner:
             warn_user(f"{name}: {other!r} and {owner!r} count as two. Write them alike if they are the same owner.")
             break

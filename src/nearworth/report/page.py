@@ -14,6 +14,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from nearworth._common.files import atomic_write
+from nearworth._common.text import cell, one_line
 from nearworth._common.types import IntVector
 from nearworth._version import __version__
 from nearworth.report.content import Content, Rows
@@ -61,11 +62,12 @@ def render_review(audit: LabelAudit, rows: Rows, drawn: IntVector, seed: int, *,
 def render_statements(owners: OwnerValues, source: str, budget: Any, rules: Mapping[str, Any]) -> str:
     """The page with what each owner is told; `rules` are those of `OwnerValues.payments`."""
     payments = None if budget is None else owners.payments(budget, **rules)
-    parts = {f"Owners of {source}": f"{owners}\n\n{owners.how}"}
+    source = one_line(source)
+    parts = {f"Owners of {source}": f"{owners}\n\n{one_line(owners.how)}"}
     if payments:
-        parts["Payments"] = "\n".join(f"{amount:>14,.2f}  {owner}" for owner, amount in payments.items())
+        parts["Payments"] = "\n".join(f"{amount:>14,.2f}  {cell(owner)}" for owner, amount in payments.items())
     for owner in owners:
-        parts[f"Statement for {owner}"] = str(owners.statement_of(owner, budget, payments, rules))
+        parts[f"Statement for {one_line(owner)}"] = str(owners.statement_of(owner, budget, payments, rules))
     return rendered("statements", (), {}, source=source, parts=parts)
 
 

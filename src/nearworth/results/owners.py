@@ -12,12 +12,14 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from nearworth._common.frames import lines_as_html, make_frame
+from nearworth._common.frames import html_table, make_frame
+from nearworth._common.text import cell, one_line, refuse_alike
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.inputs.parameters import one_of
 from nearworth.results.sums import GAME, Origin
 
 ANALYST = "analyst"
+NOT_EXACT = "Values are not exact: totals lie between `lower` and `upper` of each owner."
 
 
 class OwnerValue(NamedTuple):
@@ -41,7 +43,7 @@ class Statement(dict[str, Any]):
 
     def __str__(self) -> str:
         width = max(map(len, self))
-        return "\n".join(f"{name.replace('_', ' '):<{width}}  {_plainly(name, self[name])}" for name in self)
+        return "\n".join(f"{name.replace('_', ' '):<{width}}  {one_line(_plainly(name, self[name]))}" for name in self)
 
 
 def _plainly(name: str, entry: Any) -> str:
@@ -73,11 +75,11 @@ class Comparison(dict[Any, Change]):
 
     def __repr__(self) -> str:
         lines = [
-            f"{owner!s:<12} {status:<8}  {before.n_rows:,} -> {now.n_rows:,} rows,  total {before.total:.6g} -> "
+            f"{cell(owner):<12} {status:<8}  {before.n_rows:,} -> {now.n_rows:,} rows,  total {before.total:.6g} -> "
             f"{now.total:.6g},  share {before.share:.1%} -> {now.share:.1%}"
             for owner, (status, before, now) in self.items()
         ]
-        return "\n".join([*lines, *(f"changed: {reason}" for reason in self.reasons)])
+        return "\n".join([*lines, *(f"changed: {one_line(reason)}" for reason in self.reasons)])
 
 
 class OwnerValues(dict[Any, OwnerValue]):
@@ -121,7 +123,7 @@ class OwnerValues(dict[Any, OwnerValue]):
     def _with_analyst(self, totals: Mapping[Any, float]) -> dict[Any, float]:
         if self._composite is None:
             raise ValueError("analyst=True needs exact Shapley values as value_owners returned them, not saved ones.")
-        if ANALYST in totals:
+        if ANALYST in map(one_line, totals):
             raise ValueError(f"analyst=True: an owner is called {ANALYST!r} already. Rename it.")
         data = {owner: value.total for owner, value in self._composite().items()}
         return {**data, ANALYST: sum(totals.values()) - sum(data.values())}
@@ -154,6 +156,8 @@ class OwnerValues(dict[Any, OwnerValue]):
     def compare(self, earlier: OwnerValues) -> Comparison:
         """These owners and those of an earlier period: who joined, who withdrew, what changed and what else did."""
         nothing, changes = OwnerValue(0.0, math.nan, 0.0, 0, 0.0, 0.0), {}
+        refuse_alike(self, "owners")
+        refuse_alike(earlier, "earlier")
         names = {str(owner): owner for owner in self}  # an owner 7 is "7" in a file
         before = {names.get(str(owner), owner): value for owner, value in earlier.items()}
         for owner in dict.fromkeys([*before, *self]):
@@ -167,6 +171,7 @@ class OwnerValues(dict[Any, OwnerValue]):
 
     def to_json(self) -> str:
         """All of it as text, for `from_json`; owners become text."""
+        refuse_alike(self, "owners")
         owners = {str(owner): [None if x != x else x for x in value] for owner, value in self.items()}
         return json.dumps({"how": self.how, "origin": self.origin.to_json(), "owners": owners}, indent=1)
 
@@ -190,16 +195,26 @@ class OwnerValues(dict[Any, OwnerValue]):
         return any(row.lower < row.upper for row in self.values())
 
     def __repr__(self) -> str:
-        width = max(map(len, ["owner", *map(str, self)]))
-        lines = [f"{'owner':<{width}}  {'rows':>8}  {'total':>12}  {'std. error':>10}  {'share':>7}"]
-        for owner, (total, error, share, n_rows, _, _) in self.items():
-            lines.append(f"{owner!s:<{width}}  {n_rows:>8,}  {total:>12.6g}  {error:>10.2g}  {share:>7.1%}")
+        rows = self._printed_rows()
+        width = max(len(name) for name, *_ in rows)
+        lines = [
+            f"{name:<{width}}  {n_rows:>8}  {total:>12}  {error:>10}  {share:>7}"
+            for name, n_rows, total, error, share in rows
+        ]
         if self._inexact:
-            lines.append("Values are not exact: totals lie between `lower` and `upper` of each owner.")
+            lines.append(NOT_EXACT)
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        return lines_as_html(repr(self))
+        rows = self._printed_rows()
+        return html_table([*rows, (NOT_EXACT,)] if self._inexact else rows)
+
+    def _printed_rows(self) -> list[tuple[str, ...]]:
+        """The cells of the printed table, the header first."""
+        rows: list[tuple[str, ...]] = [("owner", "rows", "total", "std. error", "share")]
+        for owner, (total, error, share, n_rows, _, _) in self.items():
+            rows.append((cell(owner), f"{n_rows:,}", f"{total:.6g}", f"{error:.2g}", f"{share:.1%}"))
+        return rows
 
 
 def in_cents(budget: Any) -> int:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from nearworth._common.files import Arrays, read_archive, write_archive
 from nearworth._common.frames import index_from_bytes, index_to_bytes, make_frame
+from nearworth._common.text import one_line
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 from nearworth.inputs.targets import check_owners
 from nearworth.results.detection import Detection, detect
@@ -284,4 +285,4 @@ class Valuation:
             "negative": f"{np.count_nonzero(values < 0):,} of {self.n_train:,} rows",
             "error bound": certificate,
         } | known
-        return "\n".join(f"{name:<11} {text}" for name, text in lines.items())
+        return "\n".join(f"{name:<11} {one_line(text)}" for name, text in lines.items())

@@ -20,9 +20,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from nearworth._common.text import one_line
+
 
 class InputError(ValueError):
-    """Bad input: the message says what was found, where, and what to do.
+    """Bad input: the message says what was found, where, and what to do, in one line whatever names are in it.
 
     On the command line, a command without `drop`, with `instead[1]` for `instead[0]` and with `add` would do it.
     """
@@ -30,7 +32,7 @@ class InputError(ValueError):
     def __init__(
         self, message: str, *, add: Iterable[str] = (), drop: str = "", instead: tuple[str, str] | None = None
     ) -> None:
-        super().__init__(message)
+        super().__init__(one_line(message))
         self.add, self.drop, self.instead = tuple(add), drop.split(), instead
 
     def corrected(self, arguments: Iterable[str]) -> list[str]:

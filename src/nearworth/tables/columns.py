@@ -204,6 +204,8 @@ class FreeText(Column):
             counts = words.fit_transform(texts)
         except ValueError:  # no word occurs twice
             return _left_out(name, kind, "text without a word that two rows share")
+        if counts.shape[1] < 2:  # components need two
+            return _left_out(name, kind, "text with one word only that rows share")
         n = max(1, min(N_COMPONENTS, counts.shape[1] - 1, len(texts) - 1))
         components = make_pipeline(words, TruncatedSVD(n, random_state=0), Normalizer())
         with threadpool_limits(1, user_api="blas"):  # the same to the bit for any number of threads

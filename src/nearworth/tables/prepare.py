@@ -13,6 +13,7 @@ import pyarrow as pa
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from nearworth._common.text import one_line
 from nearworth._common.types import BoolVector, FloatMatrix, IntVector, Task
 from nearworth.inputs.arrow import flat_vectors
 from nearworth.inputs.features import as_narwhals, check_label_column
@@ -179,7 +180,7 @@ class TablePreparer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def describe(self) -> list[str]:
         """What became of each column, one line each."""
         check_is_fitted(self)
-        return [f"{column.name}: {column.words}" for column in self.columns_]
+        return [one_line(f"{column.name}: {column.words}") for column in self.columns_]
 
 
 def _refuse_missing(columns: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager
 from itertools import islice, tee
 from pathlib import Path
 from typing import IO, Any
@@ -31,6 +32,8 @@ from nearworth.tables.readers import kind_of
 
 FORMATS = (".csv", ".tsv", ".parquet", ".feather", ".json")
 STDOUT = "-"
+LOCK_SECONDS = 30.0  # to wait for others that change the same file: each takes a fraction of a second
+LOCK_POLL_SECONDS = 0.02
 # As in report/web/files.js.
 NUMBER = re.compile(r"[+-](?:(?:\d+(?:[.,]\d*)*|[.,]\d+)(?:[eE][+-]?\d+)?%?|[iI]nf(?:inity)?)?")
 
@@ -74,6 +77,30 @@ def write_bytes(path: str, write: Callable[[IO[bytes]], Any]) -> None:
             write(file)
     except OSError as error:
         raise InputError(f"{path}: could not be written: {error.strerror or error}.") from error
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold a file against other processes that read, change and replace it too; readers need no lock.
+
+    The lock is a file beside it, which is removed with the lock. It also works on shared folders, where the locks of
+    operating systems may not. A lock whose process has died on this computer is taken over.
+    """
+    from filelock import SoftFileLock, Timeout
+
+    lock = path.with_name(f".{path.name}.lock")
+    if not path.parent.is_dir():  # which the lock would make
+        raise InputError(f"{path}: could not be written: there is no folder {str(path.parent)!r}.")
+    try:
+        held = SoftFileLock(lock, timeout=LOCK_SECONDS, poll_interval=LOCK_POLL_SECONDS).acquire()
+    except Timeout as error:
+        waited = f"another process has held it for {LOCK_SECONDS:g} seconds"
+        advice = f"Run the command again once that is done. If no process uses it, delete {str(lock)!r}"
+        raise InputError(f"{path}: could not be changed: {waited}. {advice}.") from error
+    except OSError as error:
+        raise InputError(f"{path}: could not be written: {error.strerror or error}.") from error
+    with held:
+        yield
 
 
 def records(columns: dict[str, Any] | pa.Table) -> list[dict[str, Any]]:

@@ -1,0 +1,80 @@
+r"""Text from data in a fixed layout: names, labels and paths may hold line breaks and characters that steer a terminal.
+
+Such characters are shown as Python escapes ("\n", "\x1b", "\u202e"), so that a reader sees that they are there.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from typing import Any
+
+# Categories of Unicode: control and format characters (which reverse the direction of writing, or are invisible),
+# line and paragraph separators, halves of surrogate pairs (bytes of a file name that are no UTF-8).
+HIDDEN = ("Cc", "Cf", "Zl", "Zp", "Cs")
+JOINERS = "\u200c\u200d"  # format characters that Persian, Indian scripts and emoji are written with
+FURTHER_SPACES = re.compile(r"(?<=\s)\s|^\s|\s$")  # two spaces look like the gap between two columns
+
+
+def one_line(text: Any) -> str:
+    r"""The text in one line, what cannot be seen as escapes.
+
+    >>> print(one_line("bob\n  5,000.00  mallory \u202e"))
+    bob\n  5,000.00  mallory \u202e
+    """
+    return _escaped(str(text))
+
+
+def lines(text: Any) -> str:
+    """The text as `one_line` has it, but with its line breaks: for messages made of several lines."""
+    return _escaped(str(text), kept="\n")
+
+
+def cell(text: Any) -> str:
+    r"""The text as one cell of a printed table: no spaces that look like the gap between two columns.
+
+    >>> print(cell("bob  5,000.00"))
+    bob \x205,000.00
+    """
+    return FURTHER_SPACES.sub(lambda space: _escape(space[0]), one_line(text))
+
+
+def appearance(text: Any) -> str:
+    """What texts have in common that a reader may take for the same: case, spaces, forms of a character do not count.
+
+    >>> appearance("Bob\u200d  Smith ") == appearance("bob smith")
+    True
+    """
+    visible = "".join(character for character in str(text) if unicodedata.category(character) != "Cf")
+    return " ".join(unicodedata.normalize("NFKC", visible).casefold().split())
+
+
+def refuse_alike(names: Iterable[Any], argument: str) -> None:
+    """Refuse distinct names that print alike: an output, such as JSON, would make one of them."""
+    names = list(names)
+    if all(isinstance(name, str) and name.isprintable() and "\\" not in name for name in names):
+        return  # each prints as it is
+    printed: dict[str, Any] = {}
+    for name in names:
+        other = printed.setdefault(cell(name), name)
+        if other is not name and other != name:
+            found = " and ".join(f"{each!r} ({type(each).__name__})" for each in (other, name))
+            needed = "Write them alike if they are the same, or rename one of them"
+            raise ValueError(f"{argument}: {found} are two values that print alike. {needed}.")
+
+
+def _escaped(text: str, kept: str = "") -> str:
+    if text.isprintable():
+        return text
+    return "".join(_escape(character) if _is_hidden(character, kept) else character for character in text)
+
+
+def _is_hidden(character: str, kept: str) -> bool:
+    return unicodedata.category(character) in HIDDEN and character not in JOINERS and character not in kept
+
+
+def _escape(character: str) -> str:
+    if character.isascii() and character.isprintable():
+        return f"\\x{ord(character):02x}"
+    return character.encode("unicode_escape").decode("ascii")
