@@ -131,6 +131,26 @@ def test_offsets_are_off_the_level_in_both_directions(rng, n_classes):
     np.testing.assert_allclose(found.offsets[near] @ shares, 0, atol=0.02)
 
 
+@pytest.mark.parametrize("off_by", [0.0, 0.8, 1.6])
+@pytest.mark.parametrize(("n_classes", "offset_tolerance", "nats"), [(2, 0.07, 0.15), (4, 0.015, 0.04)])
+def test_offsets_are_normal_before_looking(monkeypatch, off_by, n_classes, offset_tolerance, nats):
+    """With deviation 0.8: a grid of offsets that is six times as fine, and wider, says the same."""
+    rng = np.random.default_rng(n_classes + int(10 * off_by))
+    rates = np.full(n_classes, 0.1)
+    rates[0] = 0.5 / (1.0 + np.exp(-(np.log(0.2 / 0.8) + off_by)))
+    others = (1.0 - np.eye(n_classes)) / (n_classes - 1)
+    confusion = rates[:, None] * others + np.diag(1.0 - rates)
+    votes, codes = drawn_votes(rng, 0.5, confusion, n=300)
+    found = level_likelihood(votes, codes)
+    monkeypatch.setattr(noise_level, "OFFSETS", np.linspace(-3.75, 3.75, 61))
+    monkeypatch.setattr(noise_level, "OFFSET_SPREAD", 0.8)
+    finer = level_likelihood(votes, codes)
+    near = finer.likelihood > finer.likelihood.max() - 10
+    np.testing.assert_allclose(found.offsets[near], finer.offsets[near], atol=offset_tolerance)
+    difference = found.likelihood - finer.likelihood
+    np.testing.assert_allclose(difference[near], difference[finer.likelihood.argmax()], atol=nats)
+
+
 def test_labels_by_another_name_say_the_same(rng):
     votes, codes = drawn_votes(rng, 0.7, [[0.95, 0.05], [0.2, 0.8]], n=800)
     found = level_likelihood(votes, codes)

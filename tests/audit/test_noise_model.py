@@ -91,3 +91,22 @@ def test_recovers_its_own_parameters(rng):
     np.testing.assert_allclose(model.confusion.sum(axis=1), 1.0)
     assert model.confusion[0, 1] > 2 * model.confusion[0, 2]
     assert model.confusion[2, 1] > 1.5 * model.confusion[2, 0]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+@pytest.mark.parametrize("price", [1.0, 0.35])
+def test_fits_end_where_the_loss_has_no_slope(rng, n_classes, price):
+    """At every level, whatever fits came before: preferences too, which have a saddle at none."""
+    confusion = 0.8 * np.eye(n_classes) + 0.2 * np.roll(np.eye(n_classes), 1, axis=1)
+    true = rng.integers(0, n_classes, 400)
+    given = np.array([rng.choice(n_classes, p=p) for p in confusion[true]])
+    shares = rng.dirichlet(np.ones(n_classes), 400) + 3.0 * np.eye(n_classes)[true]
+    shares /= shares.sum(axis=1, keepdims=True)
+    none = np.zeros(n_classes)
+    fit = NoiseFit(make_features([shares], squared=shares), given)
+    for level in (0.02, 0.1, 0.2, 0.3, 0.4):
+        _, loss = fit.model(level, none, price)
+        level_logit = np.log(2.0 * level / (1.0 - 2.0 * level))
+        value, slope = fit.loss(fit.at, level_logit, none, price)
+        assert loss == value
+        np.testing.assert_allclose(slope, 0.0, atol=1e-9)

@@ -4,6 +4,7 @@
       votes.py             what neighbours say about a row, and what a row's label does to others; very many classes;
                            copies, which must not vouch for each other
       noise_model.py       one model of votes and wrong labels at a given level of noise
+      minimum.py           the minimum of a loss, to rounding: where fits end must not depend on the processor
       noise_level.py       how likely each level of noise is, and the model averaged over them: P(label is right)
       predictions.py       what predicts the given labels: out-of-fold models; a bound on the errors, and the ranking
       error_count.py       how many labels are wrong, and lists with few false alarms: by the model, or by a review

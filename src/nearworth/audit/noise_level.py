@@ -328,6 +328,6 @@ def _normal_logs(off: FloatVector) -> FloatVector:
 
 
 def _log_sum(logs: FloatMatrix, axis: int) -> FloatMatrix:
-    """As scipy's logsumexp, in plain sums: the last bits reach the optimiser, which makes 1e-6 of them on flat data."""
+    """As scipy's logsumexp, in plain sums."""
     highest = logs.max(axis=axis, keepdims=True)
     return np.asarray(np.squeeze(highest, axis) + np.log(np.exp(logs - highest).sum(axis=axis)))

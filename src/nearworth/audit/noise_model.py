@@ -13,10 +13,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.special import softmax
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector
+from nearworth.audit.minimum import find_minimum
 
 # Priors are normal: mean weight around one over their number (their sum may be large where votes are noisy), weights
 # around their mean, shifts, class error rates around what the vote counts say (in the logit of twice the rate: no class
@@ -25,9 +25,12 @@ from nearworth._common.types import FloatMatrix, FloatVector, IntVector
 # room: with more, a high rate and one preference explain two classes that overlap.
 MEAN_SPREAD, WEIGHT_SPREAD, SHIFT_SPREAD, PREFERENCE_SPREAD = 10.0, 0.7, 2.0, 0.25
 RATE_SPREAD, RATE_SPREAD_OF_SEVERAL = 0.5, 0.2
+# To prefer one of two labels or to avoid the other is the same. If both cost the same, the point in
+# between is a saddle, and the last bit decides how and when the optimiser leaves it. So to avoid
+# labels costs slightly more.
+AVERSION = 1.01
 MANY_CLASSES = 40  # with more, no preferences among wrong labels: they would be as many as classes squared
 RARE = 0.05  # times one over the number of classes: a share of rows below which a class is a rare one
-OPTIONS = {"maxiter": 300, "ftol": 1e-10}  # levels are compared by their losses, to a hundredth
 TINY = 1e-300
 
 
@@ -82,9 +85,8 @@ class NoiseFit:
         `price` is what preferences among wrong labels cost, times what they cost by default.
         """
         level_logit = float(np.log(2 * level / (1 - 2 * level)))
-        found = minimize(self.loss, self.at, (level_logit, offsets, price), "L-BFGS-B", jac=True, options=OPTIONS)
-        self.at = found.x
-        return self._read(found.x, level_logit), float(found.fun)
+        self.at, loss = find_minimum(self.loss, self.at, (level_logit, offsets, price))
+        return self._read(self.at, level_logit), loss
 
     def loss(
         self, at: FloatVector, level_logit: float, offsets: FloatVector, price: float = 1.0
@@ -115,8 +117,9 @@ class NoiseFit:
         if len(preference_logs):
             by_preference = _with_diagonal(wrong[:, None] * preferences - counts, 0.0).ravel()
             scale = 3.0 * PREFERENCE_SPREAD**2  # of Student's t with 3 degrees of freedom, which allows large values
-            slopes.append(by_preference + price * (4.0 * preference_logs / (scale + preference_logs**2)))
-            value += price * (2.0 * float(np.log1p(preference_logs**2 / scale).sum()))
+            prices = np.where(preference_logs < 0.0, AVERSION * price, price)
+            slopes.append(by_preference + prices * (4.0 * preference_logs / (scale + preference_logs**2)))
+            value += 2.0 * float(prices @ np.log1p(preference_logs**2 / scale))
         return value - fit, np.concatenate(slopes)
 
     def _of_rows(

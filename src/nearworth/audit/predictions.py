@@ -21,12 +21,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
 from scipy.special import expit, log_softmax, logit, softmax, xlogy
 
 from nearworth._common.memory import usable_threads
 from nearworth._common.types import FloatMatrix, FloatVector, IntVector, Task
 from nearworth.audit.error_count import CERTAIN, with_sum
+from nearworth.audit.minimum import find_minimum
 from nearworth.audit.noise_level import Posterior, fitted_rows
 from nearworth.audit.votes import Columns
 from nearworth.engine.run import progress_report
@@ -182,15 +182,15 @@ def predict_given(kinds: list[FloatMatrix], codes: IntVector, part: Any = 1.0, p
 
     start = np.concatenate([np.full(n_kinds, 1.0 / n_kinds), np.zeros(n_classes)])
     # Never a negative weight: a row sees one label of its class less than others do, which would tell its label.
-    bounds = [(0.0, None)] * n_kinds + [(None, None)] * n_classes
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
-    probabilities = given_probabilities(kinds, found.x)
+    lower = np.concatenate([np.zeros(n_kinds), np.full(n_classes, -np.inf)])
+    fit, _ = find_minimum(loss, start, lower=lower)
+    probabilities = given_probabilities(kinds, fit)
     probabilities[:, -1] *= part
     most = probabilities >= (1.0 - SAME) * probabilities.max(axis=1, keepdims=True)
     rows = np.arange(n_rows)
     against, of_given = 1.0 - most[rows, codes] / most.sum(axis=1), probabilities[rows, codes]
     loss_of_all = -float(np.log(of_given + TINY).sum())
-    return GivenLabels(probabilities, of_given, against, float(against.sum()), loss_of_all, found.x)
+    return GivenLabels(probabilities, of_given, against, float(against.sum()), loss_of_all, fit)
 
 
 def given_probabilities(kinds: list[FloatMatrix], fit: FloatVector) -> FloatMatrix:
