@@ -9,7 +9,8 @@ import scipy.sparse as sp
 
 import nearworth as nw
 from nearworth.report import content, shown
-from nearworth.report.content import Content, Rows, rounded
+from nearworth.report.content import Content, Rows, Suggestions, rounded
+from nearworth.report.row_numbers import RowNumbers
 from nearworth.report.shown import LIMITS, Cells, deviation, places, project, unfold
 from report_pages import embedded, made_up
 
@@ -167,8 +168,89 @@ def test_targets_and_suggestions_are_numbers_as_people_write_them(rng):
         text = data["labels"][code]
         assert len(text.rstrip("0")) <= 4
         assert float(text) == pytest.approx(audit.suggested[row], rel=0.01)
-    assert [low <= high for low, high in data["ranges"]]
+    within = audit.suggested_range[data["row"]]
+    unit = np.maximum(within[:, 1] - within[:, 0], 100) / 100
+    assert (np.abs(np.array(data["ranges"]) - within) <= unit[:, None] + 100).all()
+    assert all(low < high for low, high in data["ranges"])
     assert sum(data["targets"]["counts"][0]) == 400
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "log"),
+    [(1.0, 100.0, False), (1.0, 101.0, True), (0.5, 900.0, True), (0.0, 900.0, False), (-3.0, 900.0, False)],
+)
+def test_targets_that_span_more_than_two_powers_of_ten_are_drawn_as_logarithms(rng, low, high, log):
+    X = rng.normal(size=(120, 3))
+    share = (X[:, 0] - X[:, 0].min()) / np.ptp(X[:, 0])
+    y = (low + (high - low) * share**4).round(3)
+    y[[3, 5]] = low, high
+    audit = nw.audit_labels(X, y, 10, task="regression")
+    content = Content(audit, Rows(X, "price"), {})
+    targets = content.page_data()["targets"]
+    assert (targets["low"], targets["high"], targets["log"]) == (low, high, log)
+    scale = np.log if log else np.asarray
+    edges = np.linspace(scale(low), scale(high), len(targets["counts"][0]) + 1)
+    of_all, of_listed = targets["counts"]
+    assert of_all == np.histogram(scale(y), edges)[0].tolist()
+    assert of_listed == np.histogram(scale(y[content.suspects]), edges)[0].tolist()
+    assert sum(of_listed) == len(content.suspects) > 0
+
+
+def test_the_cells_of_far_neighbours_are_cut_first(rng, monkeypatch):
+    """Where room is short, listed rows, the sample and the nearest neighbours are in full."""
+    audit = made_up(rng, 2_000, 8, ["a", "b"])
+    texts = np.array([f"{row:04} " + "x" * 1_995 for row in range(2_000)], dtype=object)
+    rows = Rows(cells={"t": texts})
+    whole = Content(audit, rows, {}).page_data()
+    listed, sample = whole["row"], whole["sample"]
+    nearest = {group[0][0] for group in whole["near"]}
+    first = {*listed, *sample, *nearest}
+    others = set(whole["more"]["row"]) - first
+    assert len(others) > 40
+    monkeypatch.setattr(content, "ROOM", (len(first) + 1) * 2_003)
+    data = Content(audit, rows, {}).page_data()
+    assert [cells[0] for cells in data["cells"]] == texts[listed].tolist()
+    shown_in_full = {row for row, cells in zip(data["more"]["row"], data["more"]["cells"], strict=True)
+                     if cells[0] == texts[row]}  # fmt: skip
+    assert shown_in_full == first - set(listed)
+    for row, cells in zip(data["more"]["row"], data["more"]["cells"], strict=True):
+        assert row in first or cells[0] == texts[row][: LIMITS[-1]] + "…"
+
+
+def test_row_numbers_of_a_file_with_rows_that_have_no_label():
+    numbers = RowNumbers.make(3, [1, 4, 5], 7)
+    assert (numbers.n_labeled, numbers.n_file_rows) == (3, 7)
+    assert numbers.file_rows([2, 0]).tolist() == [5, 1]
+    assert numbers.labeled_rows([5, 1]).tolist() == [2, 0]
+    assert np.flatnonzero(numbers.has_label(np.arange(7))).tolist() == [1, 4, 5]
+    with pytest.raises(ValueError, match="without a label"):
+        numbers.labeled_rows([1, 2])
+    alone = RowNumbers.make(4)
+    assert alone.file_rows(np.arange(4)).tolist() == alone.labeled_rows(np.arange(4)).tolist() == [0, 1, 2, 3]
+
+
+def test_rows_without_a_label_have_no_place_and_no_label_on_the_page(rng):
+    numbers = np.setdiff1d(np.arange(66), [0, 7, 8, 30, 41, 65])
+    without = np.setdiff1d(np.arange(66), numbers)
+    audit = made_up(rng, 60, 12, ["a", "b"])
+    near = rng.integers(0, 60, (6, 10))
+    unlabelled = Suggestions(
+        without, np.array(["b"] * 6, dtype=object), np.linspace(0.9, 0.4, 6), near, np.ones((6, 10))
+    )
+    rows = Rows(rng.normal(size=(66, 3)), numbers=numbers, of_rows=66, unlabelled=unlabelled)
+    data = Content(audit, rows, {}).page_data()
+    order = data["row"] + data["more"]["row"]
+    given = data["given"] + data["more"]["given"]
+    assert len(data["place"]) == len(order) == len(set(order))
+    for row, place, code in zip(order, data["place"], given, strict=True):
+        assert (place is None) == (code is None) == (row in without)
+        if code is not None:
+            assert data["labels"][code] == audit.given[np.searchsorted(numbers, row)]
+    n_drawn = sum(place is not None for place in data["place"]) + len(data["points"])
+    assert n_drawn == data["nRows"] == 60
+    assert data["ofRows"] == 66
+    assert data["labels"] == ["a", "b"]
+    assert [[row for row, _ in group] for group in data["unlabelled"]["near"]] == numbers[near].tolist()
 
 
 def test_numbers_are_no_finer_than_the_data():
@@ -199,6 +281,17 @@ def test_a_slip_of_the_decimal_point_is_undone_to_the_last_digit(rng):
     assert 17 in audit.suspects()
     content = Content(audit, Rows(X, "price"), {})
     assert content._suggested(np.array([17])) == [y[17] / 10]
+
+
+def test_a_target_of_0_has_a_rounded_suggestion(rng):
+    X = rng.normal(size=(300, 2))
+    y = 1000 + 100 * X[:, 0]
+    y[17] = 0.0
+    audit = nw.audit_labels(X, y, task="regression")
+    shown_number = Content(audit, Rows(X, "price"), {})._suggested(np.array([17]))[0]
+    assert shown_number != audit.suggested[17]
+    assert shown_number == pytest.approx(audit.suggested[17], rel=0.01)
+    assert len(str(shown_number)) <= 6
 
 
 def test_identical_rows_with_another_label_are_counted(rng, tmp_path):

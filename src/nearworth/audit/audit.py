@@ -143,13 +143,17 @@ def audit_labels(
     >>> audit.suspects(fraction=0.1)
     array([4])
     """
-    frame, names = None, list(getattr(pred_probs, "column_names", getattr(pred_probs, "columns", ())))
+    frame, trusted_frame, names = (
+        None,
+        None,
+        list(getattr(pred_probs, "column_names", getattr(pred_probs, "columns", ()))),
+    )
     if isinstance(y, str) and metric != "precomputed":
         from nearworth.tables.prepare import prepare_frame  # loads pyarrow
 
         frame = prepare_frame(X, y, "X", task)
     if frame is not None:
-        _, X_val, y_val = frame.alike(X_val, y_val, "X_val")
+        trusted_frame, X_val, y_val = frame.alike(X_val, y_val, "X_val")
         X, y, task, some = frame.X[frame.labelled], frame.target.y, frame.target.task, frame.labelled
         texts = frame.preparer.texts(frame.table) if sources is None else sources
         pred_probs, predictions, groups, sources = (
@@ -175,7 +179,11 @@ def audit_labels(
     near, group = _neighbourhood(estimator, groups, sources, folder, X_val, y_val)
     predict = _predictor(estimator, group) if models == "auto" else None
     audit = (_audit_targets if task == "regression" else _audit_classes)(near, predicted, predict)
-    return audit if frame is None else place_in_frame(audit, frame)
+    if frame is None:
+        return audit
+    if trusted_frame is not None:
+        audit = replace(audit, _validation_labelled=trusted_frame.labelled)
+    return place_in_frame(audit, frame)
 
 
 def _audit_classes(near: dict[str, Any], predicted: FloatMatrix | None, predict: Predict | None) -> LabelAudit:

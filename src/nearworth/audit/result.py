@@ -108,6 +108,7 @@ class LabelAudit:
     _voters: Voters
     _estimator: KNNShapley
     _validation: tuple[Any, Any] = (None, None)
+    _validation_labelled: npt.NDArray[np.bool_] | None = None  # which validation rows have a label, of a frame
     _trusted: Voters | None = None  # the nearest rows of the validation rows
     _first: IntVector | None = None  # the first row that is identical to each; None for checked rows
     _review: Review | None = None
@@ -389,8 +390,11 @@ class LabelAudit:
             suggested_range=bounds,
         )
 
-    def why(self, row: int) -> str:
-        """One line about a row's label, from its neighbours alone: costs nothing, so every suspect can have it."""
+    def why(self, row: int, numbers: Any = None) -> str:
+        """One line about a row's label, from its neighbours alone: costs nothing, so every suspect can have it.
+
+        Other rows are named by their row numbers, or by the `numbers` that rows have elsewhere, such as in a file.
+        """
         row = self._row(row)
         doubt = 1 - self.quality[row]
         if np.isnan(doubt):
@@ -408,7 +412,8 @@ class LabelAudit:
         there = f"{others} {'is' if others == 1 else 'are'} {show(suggested)}, " if suggested != given else ""
         if len(unlike := self.unlike(row)):
             more = f" and {len(unlike) - 1:,} more have another label" if len(unlike) > 1 else ""
-            wrong = f"identical row {unlike[0]} is {show(plain(self.given[unlike[0]]))}{more}; {wrong}"
+            named = unlike[0] if numbers is None else numbers[unlike[0]]
+            wrong = f"identical row {named} is {show(plain(self.given[unlike[0]]))}{more}; {wrong}"
         return f"of its {len(near)} nearest rows {there}{same} {'is' if same == 1 else 'are'} {show(given)}; {wrong}"
 
     def unlike(self, row: int) -> IntVector:

@@ -59,10 +59,21 @@ def scan(X: Any, y: Any, X_val: Any = None, y_val: Any = None, groups: Any = Non
 def _in_all(audit: LabelAudit, found: Finding) -> Finding:
     """A finding about the rows that have a label, numbered among all rows, which have NaN for a score."""
     rows, columns = audit._rows, found.columns
-    if "training_row" in columns:  # and validation rows besides
-        return replace(found, columns={**columns, "training_row": rows[columns["training_row"]]})
+    if "training_row" in columns:
+        found = replace(found, columns={**columns, "training_row": rows[columns["training_row"]]})
+        return _in_validation_frame(audit, found)
     groups = None if found.groups is None else [rows[group] for group in found.groups]
     return replace(found, rows=rows[found.rows], scores=audit._spread(found.scores), groups=groups)
+
+
+def _in_validation_frame(audit: LabelAudit, found: Finding) -> Finding:
+    """A finding about the validation rows that have a label, numbered among all rows of the validation frame."""
+    has_label = audit._validation_labelled
+    if has_label is None:
+        return found
+    scores = np.full(len(has_label), np.nan)
+    scores[has_label] = found.scores
+    return replace(found, rows=np.flatnonzero(has_label)[found.rows], scores=scores)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

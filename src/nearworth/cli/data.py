@@ -110,7 +110,8 @@ def load(
     remarks = [*source.remarks, *(other.remarks if other else ()), *labels.remarks, *alone]
     remarks = [remark.replace(f"or {EXACT}", "or given --exact-labels") for remark in remarks]
     rows = Rows(
-        X, name, numbers=numbers, of_rows=len(X), source=Path(train).name,
+        X, name, numbers=numbers, of_rows=len(X),
+        validation_numbers=None if trusted is None else np.flatnonzero(trusted.labelled), source=Path(train).name,
         image_folder=Path(train).parent, notes=[one_line(note) for note in (*remarks, *collapsed(columns))], **shown,
     )  # fmt: skip
     return Data(

@@ -2,6 +2,7 @@
 
     page.py                  the report, the review of rows drawn by chance, the statements for owners -> HTML
       content.py             what the page shows: listed rows, their neighbours, a sample, counts of all
+        row_numbers.py       what a row is called: row of the file, labeled row, shown row
         shown.py             a row as it is shown: cells as texts, a thumbnail, a place on the map
       web/                   report and review: page.html.j2, page.css, the script in parts (page.py has their order)
       statements.*           the page for owners

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nearworth._common.types import FloatMatrix, FloatVector, IntMatrix, IntVector
+from nearworth.report.row_numbers import RowNumbers
 from nearworth.report.shown import Cells, by_lot, id_text, image_files, image_order, pixels, places, take
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class Rows:
     notes: list[str] = field(default_factory=list)
     numbers: Any = None  # of the audited rows in the file; None if it has no others
     of_rows: int | None = None  # in the file
+    validation_numbers: Any = None  # of the validation rows in their file; None if it has no others
     judged: Any = ()  # rows of the audit that need not be asked about again
     unlabelled: Suggestions | None = None
 
@@ -88,20 +90,18 @@ class Content:
         self.suspects = suspects[~np.isin(suspects, rows.judged)]
         self.listed = self.suspects[:MOST_SUSPECTS] if listed is None else listed
         self.labels, self.codes = np.unique(audit.given, return_inverse=True)
-        self.numbers = np.arange(len(audit)) if rows.numbers is None else rows.numbers  # of these rows in the file
-        self.given = np.full(rows.of_rows or len(audit), None, dtype=object)  # of all rows of the file
-        self.given[self.numbers] = audit.given
+        self.numbers = RowNumbers.make(len(audit), rows.numbers, rows.of_rows)
 
     def page_data(self) -> dict[str, Any]:
-        """All that the page's script reads; rows by their numbers in the file."""
+        """All that the page's script reads; rows are file rows."""
         audit, suspects = self.audit, self.suspects
-        sample = self.numbers[by_lot(np.arange(len(audit)), SAMPLE, SAMPLE_SEED)]
+        sample = self.numbers.file_rows(by_lot(np.arange(len(audit)), SAMPLE, SAMPLE_SEED))
         tabs = {name: self._tab(found) for name, found in self.findings.items() if name in TABS and len(found)}
         beside = [row for tab in tabs.values() for rows in (tab["rows"], *tab["near"]) for row in rows]
         data = self.shown([*sample, *beside]) | {"findings": tabs}
         count = audit.n_errors
         data |= {
-            "wasWrong": self._in_file(self.listed[np.isin(self.listed, audit.judged_wrong)]),
+            "wasWrong": self._file_rows(self.listed[np.isin(self.listed, audit.judged_wrong)]),
             "unlike": [self._unlike(audit.unlike(row)) for row in self.listed.tolist()],
             "sample": np.random.default_rng(SAMPLE_SEED).permutation(sample).tolist(),  # in an order by lot
             "nListed": len(suspects),
@@ -122,47 +122,81 @@ class Content:
 
     def _unlike(self, rows: IntVector) -> list[Any]:
         """Of identical rows with another label: the first one, its label, and how many there are."""
-        return [*self._in_file(rows[:1]), id_text(self.audit.given[rows[0]]), len(rows)] if len(rows) else []
+        return [*self._file_rows(rows[:1]), id_text(self.audit.given[rows[0]]), len(rows)] if len(rows) else []
 
     def _tab(self, found: Finding) -> dict[str, Any]:
         """The rows of a finding, those beside each, and what the words about it are made of."""
-        rows, exact = found.columns.get("training_row", found.rows)[:MOST_FOUND], found.columns.get("exact", found.rows)
-        rows = self._audited(rows)
-        near = [[n.row for n in self.audit.nearest(int(row))] for row in rows]
-        if found.groups is not None:
-            near = [g[g != row] for g in map(self._audited, found.groups) for row in g][:MOST_FOUND]
-        about = {"exact": exact, "other": found.rows, "score": found.scores[found.rows].round(2)}
-        words = {key: column[:MOST_FOUND].tolist() for key, column in about.items()}
-        return {"rows": self.numbers[rows].tolist(), "near": [self._in_file(g[:MOST_NEAR]) for g in near], **words}
+        columns = found.columns
+        rows = self._labeled_rows(columns.get("training_row", found.rows)[:MOST_FOUND])
+        if found.groups is None:
+            near = [np.array([n.row for n in self.audit.nearest(row)], dtype=np.intp) for row in rows.tolist()]
+        else:  # the rows of a finding with groups come group by group
+            groups = [self._labeled_rows(group) for group in found.groups]
+            near = [group[group != row] for group in groups for row in group][:MOST_FOUND]
 
-    def _audited(self, rows: IntVector) -> IntVector:
-        """Rows of a finding among those audited; findings in a frame count all of its rows."""
-        return rows if self.audit._frame is None else np.searchsorted(self.numbers, rows)
+        tab: dict[str, Any] = {
+            "rows": self._file_rows(rows),
+            "near": [self._file_rows(group[:MOST_NEAR]) for group in near],
+            "score": found.scores[found.rows[:MOST_FOUND]].round(2).tolist(),
+        }
+        if "exact" in columns:
+            tab["exact"] = columns["exact"][:MOST_FOUND].tolist()
+        if "training_row" in columns:  # the rows of the finding are validation rows
+            others, in_file = found.rows[:MOST_FOUND], self.rows.validation_numbers
+            tab["other"] = (others if in_file is None else in_file[others]).tolist()
+        return tab
 
-    def _in_file(self, rows: Any) -> list[int]:
-        return list(self.numbers[np.asarray(rows, dtype=np.intp)].tolist())
+    def _labeled_rows(self, found: IntVector) -> IntVector:
+        """Rows of a finding as labeled rows. A scan of a frame counts all rows of the frame."""
+        return found if self.audit._frame is None else self.numbers.labeled_rows(found)
+
+    def _file_rows(self, labeled_rows: Any) -> list[int]:
+        return list(self.numbers.file_rows(labeled_rows).tolist())
+
+    def _given(self, file_rows: IntVector, code: Labels) -> list[int | None]:
+        """The labels that file rows were given, as numbers; None for rows without a label."""
+        codes: list[int | None] = [None] * len(file_rows)
+        places = np.flatnonzero(self.numbers.has_label(file_rows))
+        labels = self.audit.given[self.numbers.labeled_rows(file_rows[places])]
+        for place, label in zip(places.tolist(), labels, strict=True):
+            codes[place] = code(label)
+        return codes
 
     def shown(self, sample: Any = ()) -> dict[str, Any]:
         """The listed rows, worst first, as lists of equal length; `more` are the sample and the neighbours of both."""
-        audit, rows, listed, own = self.audit, self.rows, self.listed, self.numbers[self.listed]
-        code, cells = Labels(self.labels if self.of_classes else []), Cells(rows, len(self.given))
+        audit, rows, listed, numbers = self.audit, self.rows, self.listed, self.numbers
+        own = numbers.file_rows(listed)
+        code = Labels(self.labels if self.of_classes else [])
+        cells = Cells(rows, numbers.n_file_rows)
         near = [audit.nearest(int(row))[:MOST_NEAR] for row in listed]
-        number, rest = self.numbers.tolist(), rows.unlabelled
-        around = [[number[n.row] for n in group] for group in near]
+
+        # The order of the shown rows. Room for cells and images goes to the first ones.
+        rows_near = [self._file_rows([n.row for n in group]) for group in near]
+        around = rows_near
+        rest = rows.unlabelled
         if rest is not None:
-            around = [*around, *map(self._in_file, rest.near[:MOST_UNLABELLED])]
+            around = [*rows_near, *map(self._file_rows, rest.near[:MOST_UNLABELLED])]
             sample = [*sample, *rest.rows[:MOST_UNLABELLED]]
         order = image_order(own, around, sample)
         more = np.array(order[len(listed) :], dtype=np.intp)
-        shown, room = cells.of(own, ROOM)
+
+        # The sample and the nearest neighbour of each row come first, and are cut last.
+        n_first = len(image_order(own, [group[:1] for group in around], sample)) - len(listed)
+        cells_of_listed, room = cells.of(own, ROOM)
+        cells_of_first, room = cells.of(more[:n_first], room)
+        cells_of_more = cells_of_first + cells.of(more[n_first:], room)[0]
+
         data: dict[str, Any] = {
             "row": own.tolist(),
             "given": [code(label) for label in audit.given[listed]],
             "suggested": [code(label) for label in self._suggested(listed)],
             "quality": audit.quality[listed].round(4).tolist(),
-            "why": [audit.why(int(row)) for row in listed],
-            "near": [[[number[n.row], code(n.label), float(f"{n.distance:.3g}")] for n in group] for group in near],
-            "cells": shown,
+            "why": [audit.why(int(row), numbers.file_row_of_labeled) for row in listed],
+            "near": [
+                [[row, code(n.label), float(f"{n.distance:.3g}")] for row, n in zip(file_rows, group, strict=True)]
+                for file_rows, group in zip(rows_near, near, strict=True)
+            ],
+            "cells": cells_of_listed,
             "cellNames": cells.names,
             "cellsOmitted": cells.omitted,
             "scales": cells.scales,
@@ -170,14 +204,10 @@ class Content:
             "target": rows.target,
             "source": rows.source,
             "idName": rows.id_name,
-            "nRows": len(audit),
-            "ofRows": rows.of_rows or len(audit),
-            "more": {"row": more.tolist(), "given": [code(label) for label in self.given[more]]},
+            "nRows": numbers.n_labeled,
+            "ofRows": numbers.n_file_rows,
+            "more": {"row": more.tolist(), "given": self._given(more, code), "cells": cells_of_more},
         }
-        # The sample and the nearest neighbours come first, and are cut last.
-        n_first = len(listed) + len(sample)
-        first, room = cells.of(more[:n_first], room)
-        data["more"]["cells"] = first + cells.of(more[n_first:], room)[0]
         if rows.ids is not None:
             data["id"], data["more"]["id"] = ([id_text(cell) for cell in take(rows.ids, r)] for r in (own, more))
         if audit.suggested_range is not None:  # where each target is likely to be
@@ -191,7 +221,7 @@ class Content:
         if found is None:
             return data
         code, first = Labels(data["labels"]), Suggestions._make(part[:MOST_UNLABELLED] for part in found)
-        near = zip(map(self._in_file, first.near), first.distances.tolist(), strict=True)
+        near = zip(map(self._file_rows, first.near), first.distances.tolist(), strict=True)
         data["unlabelled"] = {
             "row": first.rows.tolist(),
             "suggested": [code(label) for label in first.suggested],
@@ -218,7 +248,9 @@ class Content:
         shown, given = rounded(suggested, ranges[rows], self._finest()), self.audit.given[rows]
         with np.errstate(divide="ignore", invalid="ignore"):
             factor = np.abs(given / suggested)
-        slips = np.isclose(factor, 10.0 ** np.round(np.log10(factor)), rtol=1e-12) & (given != suggested)
+            power_of_ten = 10.0 ** np.round(np.log10(factor))
+        is_power = np.isclose(factor, power_of_ten, rtol=1e-12) & (given != 0)  # no power of ten makes 0 of a number
+        slips = is_power & (given != suggested)
         return [float(exact) if slip else near for exact, near, slip in zip(suggested, shown, slips, strict=True)]
 
     def _finest(self) -> float:
@@ -238,22 +270,26 @@ class Content:
         return {"targets": {"low": low, "high": high, "log": logs, "counts": counts}}
 
     def _map(self, data: dict[str, Any]) -> dict[str, Any]:
-        """Places of the rows that are shown, and points for others: where, label, and for numbers the typical one."""
+        """Places of the shown rows, None without a label; points for others: where, label, and the typical target."""
         X = self.rows.X
         if X is None or X.shape[1] < 2:
             return {}
-        X = X if X.shape[0] == len(self.audit) else X[self.numbers]
-        shown = [row for row in data["row"] + data["more"]["row"] if self.given[row] is not None]
-        known = np.searchsorted(self.numbers, np.array(shown, dtype=np.intp))
-        others = by_lot(np.setdiff1d(np.arange(len(self.audit)), known), MOST_POINTS)
-        found = places(X, np.concatenate([known, others]))
+        if self.numbers.n_labeled < self.numbers.n_file_rows:
+            X = X[self.numbers.file_row_of_labeled]
+        shown = np.array(data["row"] + data["more"]["row"], dtype=np.intp)
+        has_place = self.numbers.has_label(shown)
+        drawn = self.numbers.labeled_rows(shown[has_place])
+        others = by_lot(np.setdiff1d(np.arange(self.numbers.n_labeled), drawn), MOST_POINTS)
+        found = places(X, np.concatenate([drawn, others]))
+        found_for_shown = iter(found[: len(drawn)])
+        place = [next(found_for_shown) if has else None for has in has_place.tolist()]
         if self.of_classes:
             code = Labels(data["labels"])
             about = [[code(label)] for label in self.audit.given[others]]
         else:
             about = np.column_stack([self.audit.given[others], self.audit.suggested[others]]).round(6).tolist()
-        points = [place + extra for place, extra in zip(found[len(known) :], about, strict=True)]
-        return {"place": found[: len(known)], "points": points}
+        points = [where + extra for where, extra in zip(found[len(drawn) :], about, strict=True)]
+        return {"place": place, "points": points}
 
 
 def rounded(values: FloatVector, ranges: Any, finest: float) -> list[float]:

@@ -13,8 +13,8 @@
 
   // Targets of the neighbours as dots, the likely range as a band, the given one as a diamond, the typical one as a line.
   function strip(row) {
-    const near = nearOf(row).map((each) => Number(labelOf(each.row))), given = Number(labelOf(row)), typical = Number(data.labels[data.suggested[known.get(row)]]);
-    const [low, high] = data.ranges[known.get(row)], all = [...near, given, typical, low, high];
+    const near = nearOf(row).map((each) => Number(labelOf(each.row))), given = Number(labelOf(row)), typical = Number(typicalOf(row));
+    const [low, high] = rangeOf(row), all = [...near, given, typical, low, high];
     const least = Math.min(...all), most = Math.max(...all), logs = least > 0 && most > 4 * least;
     const scale = logs ? Math.log : (value) => value, room = (scale(most) - scale(least)) * 0.04 || 1;
     const W = window.innerWidth < 760 ? 350 : 640, from = scale(least) - room, to = scale(most) + room;

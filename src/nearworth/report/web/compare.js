@@ -43,7 +43,7 @@
 
   function pair(row, other) {
     if (kind === "table" || kind === "bare") return null;
-    const own = el("span", { class: "chip " + (tab === "labels" ? "against" : ""), text: unlabelled.has(row) ? "no " + noun : show(labelOf(row)) });
+    const own = el("span", { class: "chip " + (tab === "labels" ? "against" : ""), text: ownLabel(row) });
     const first = card(other === null ? nameOf(row) : "This row", own, body(row, other), other !== null);
     if (other === null) return el("div", { class: "pair one" }, first);
     return el("div", { class: "pair" }, first, card(nameOf(other), chip(row, other), body(other, row), false, opener(other)));
@@ -75,7 +75,7 @@
     return el("div", { class: "scrollx", tabindex: "0", role: "region", "aria-label": "This row beside its nearest rows" }, el("table", { class: "cmp" },
       el("thead", {}, el("tr", {}, el("td"), el("th", { scope: "col", class: "self", text: other === null ? nameOf(row) : "This row" }), beside.map(head))),
       el("tbody", {},
-        el("tr", { class: "target" }, el("th", { scope: "row", text: data.target }), el("td", { class: "self", text: unlabelled.has(row) ? "–" : show(labelOf(row)) }), beside.map((each) => el("td", { class: tone(row, each) + (each === other ? " pinned" : ""), text: SIGN[tone(row, each)] + show(labelOf(each)) }))),
+        el("tr", { class: "target" }, el("th", { scope: "row", text: data.target }), el("td", { class: "self", text: hasLabel(row) ? show(labelOf(row)) : "–" }), beside.map((each) => el("td", { class: tone(row, each) + (each === other ? " pinned" : ""), text: SIGN[tone(row, each)] + show(labelOf(each)) }))),
         plainCells.map(({ name, j }) => el("tr", {}, el("th", { scope: "row", text: name, title: name }), el("td", { class: "self", text: own[j] || "–" }), beside.map((each) => cell(each, j)))))));
   }
 

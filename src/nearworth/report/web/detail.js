@@ -19,17 +19,17 @@
   }
 
   function sentence(row) {
-    if (tab === "sample") return ["Drawn by lot, so that what you find here holds for all " + n(data.nRows) + " rows. Judge the content; what the audit says is not shown on purpose."];
+    if (tab === "sample") return ["Drawn by lot, so that what you find here holds for all " + labelledRows + ". Judge the content; what the audit says is not shown on purpose."];
     if (veiled(row)) return ["Judge the content. What the audit says of this row is shown once you have judged it."];
     if (lists[tab].about) return [told(row)];
     if (tab === "unlabelled") return [!isNumber && el("b", { text: "With a probability of " + percent(certainty(row)) + ". " }), "Left out of the audit; its " + plural(nearOf(row).length, "nearest row") + (nearOf(row).length === 1 ? " suggests" : " suggest") + " this " + noun + "."];
     const strong = el("b", { text: wasWrong(row) ? "Judged wrong in the review: choose its " + noun + ". " : "Wrong with a probability of " + percent(wrong(row)) + ". " });
     if (isNumber) {
-      const [low, high] = data.ranges[known.get(row)];
+      const [low, high] = rangeOf(row);
       return [strong, "Rows like it mostly lie between " + number(low) + " and " + number(high) + "."];
     }
     const near = nearOf(row), best = suggestionOf(row), given = labelOf(row), of = (label) => near.filter((each) => labelOf(each.row) === label).length;
-    const [twin, its, unlike] = (data.unlike && data.unlike[known.get(row)]) || [];
+    const [twin, its, unlike] = unlikeOf(row);
     if (unlike) strong.append("Identical row " + n(twin) + " is labelled " + show(its) + (unlike > 1 ? ", " + n(unlike - 1) + " more otherwise. " : ". "));
     if (!near.length) return [strong];
     const own = (of(given) || "none") + " " + show(given) + ".";
@@ -52,7 +52,7 @@
     note.value = notes[row] || "";
     const box = (title, ...content) => el("div", { class: "box" }, el("h3", { text: title }), content);
     return el("aside", { class: "rail" },
-      tab === "labels" && !wasWrong(row) && box("How sure", histogram(data.certainty, wrong(row), 0.5, "surely right", "surely wrong"), el("p", { text: "All " + n(data.nRows) + " rows. The line is this row." })),
+      tab === "labels" && !wasWrong(row) && box("How sure", histogram(data.certainty, wrong(row), 0.5, "surely right", "surely wrong"), el("p", { text: "All " + labelledRows + ". The line is this row." })),
       small && box("Where it lies", small), box("Note", note));
   }
 
@@ -73,15 +73,15 @@
       pair(row, other), neighbours(row, other), cellTable(row, other), cellNote(row),
     ]), rail(row, small)));
     host.scrollTop = stay === true ? scroll : 0;
+    drawActions(row);
     host.repaint = () => small && paintMap(small, { focus: row });
     host.repaint();
-    drawActions(row);
     if (held) ($("detail").querySelector('[data-keep="' + held + '"]') || $("list")).focus({ preventScroll: true });
   }
 
   // Another label: a list to choose from, a field that completes for many classes, a field for numbers.
   function otherLabel(row, best) {
-    const submit = (value) => { $("list").focus({ preventScroll: true }); decide("change", value); };
+    const submit = (value) => { $("list").focus({ preventScroll: true }); decide(row, "change", value); };
     if (!isNumber && data.nClasses <= 30) {
       const box = el("select", { id: "other", "aria-label": "Another label", onchange: () => { if (box.value) submit(data.labels[box.value]); } },
         el("option", { value: "", text: data.review ? "Wrong: it is…" : best === null ? "Which label?" : "Other label…" }), data.labels.slice(0, data.nClasses).map((label, c) => label !== labelOf(row) && el("option", { value: c, text: show(label) })));
@@ -103,10 +103,10 @@
     if (row === null) { host.replaceChildren(el("span", { class: "state", text: "Nothing to decide here." })); return; }
     const best = suggested(row), main = tab === "sample" || (best === null && !wasWrong(row)) ? "keep" : "change", decision = decisions[row];
     const action = (key, what, words, extra) => el("button", {
-      type: "button", "aria-pressed": data.review ? String(Boolean(decision) && decision.what === what) : null, class: (main === what ? "solid " : "") + (extra || "") + (decision && decision.what === what ? " chosen" : ""), "data-keep": what, "aria-keyshortcuts": key.toLowerCase(), title: words, onclick: () => act(what),
+      type: "button", "aria-pressed": data.review ? String(Boolean(decision) && decision.what === what) : null, class: (main === what ? "solid " : "") + (extra || "") + (decision && decision.what === what ? " chosen" : ""), "data-keep": what, "aria-keyshortcuts": key.toLowerCase(), title: words, onclick: () => act(what, row),
     }, words + " ", el("kbd", { text: key }));
     const all = data.review ? { right: action("R", "right", "Right", "outline"), wrong: action("W", "wrong", "Wrong", "outline"), skip: action("S", "skip", "Skip", "quiet") } : {
-      change: action("C", "change", best === null ? "Change…" : (unlabelled.has(row) && !isNumber ? "Call it " : "Change to ") + show(best)), keep: action("K", "keep", "Keep " + (unlabelled.has(row) ? "unlabelled" : show(labelOf(row)))),
+      change: action("C", "change", best === null ? "Change…" : (!hasLabel(row) && !isNumber ? "Call it " : "Change to ") + show(best)), keep: action("K", "keep", "Keep " + (hasLabel(row) ? show(labelOf(row)) : "unlabelled")),
       ...(tab === "sample" ? { wrong: action("W", "wrong", "Wrong") } : {}), delete: action("D", "delete", "Delete row", "del"), skip: action("S", "skip", "Skip", "quiet"),
     };
     const order = Object.keys(all).sort((a, b) => (b === main) - (a === main));
@@ -115,12 +115,12 @@
   }
 
   // ---- deciding ----
-  function act(what) {
-    const row = chosenRow();
+  // A button decides on the row that it was drawn for, a key on the chosen one.
+  function act(what, row = chosenRow()) {
     if (row === undefined) return;
     const best = suggested(row);
-    if (what !== "change") decide(what);
-    else if (best !== null) decide("change", best);
+    if (what !== "change") decide(row, what);
+    else if (best !== null) decide(row, "change", best);
     else {
       const other = $("other");
       other.focus();
@@ -128,9 +128,7 @@
     }
   }
 
-  function decide(what, label) {
-    const row = chosenRow();
-    if (row === undefined) return;
+  function decide(row, what, label) {
     if (what === "wrong" && data.nClasses === 2) [what, label] = ["change", data.labels.slice(0, 2).find((each) => each !== labelOf(row))]; // only one is left
     if (what === "change" && label === labelOf(row)) what = data.review ? "right" : "keep";
     const stays = data.review && (data.blind || decisions[row]); // to see what the audit says, or where one came back to

@@ -81,6 +81,6 @@
     const all = lists[tab] ? shown : data.row, rows = all.slice(0, 300), line = (cells) => cells.map((cell) => el("td", {}, cell));
     const best = (row) => { const label = lists[tab] && tab !== "labels" && tab !== "unlabelled" ? null : suggestionOf(row); return label === null ? "" : show(label); };
     $("printed").replaceChildren(el("h2", { text: (lists[tab] || lists.labels).name + ", " + plural(all.length, "row") + (all.length > rows.length ? ", the first " + rows.length + " of them" : "") }),
-      el("table", {}, heads(["Row", "Content", "Given", "Suggested", "Decision", "Note"], []), el("tbody", {}, rows.map((row) => el("tr", {}, line([nameOf(row), hasImages ? picture(row) : gist(row), show(labelOf(row)), best(row), decisions[row] ? stateOf(row) : "", notes[row] || ""]))))));
+      el("table", {}, heads(["Row", "Content", "Given", "Suggested", "Decision", "Note"], []), el("tbody", {}, rows.map((row) => el("tr", {}, line([nameOf(row), hasImages ? picture(row) : gist(row), hasLabel(row) ? show(labelOf(row)) : "–", best(row), decisions[row] ? stateOf(row) : "", notes[row] || ""]))))));
   }
 

@@ -7,9 +7,10 @@
 
   // All points: rows that are shown, then others of which only place and label are here.
   const points = !data.place ? [] : [
-    ...[...known.keys()].filter((row) => !unlabelled.has(row)).map((row, k) => ({ x: data.place[k][0], y: data.place[k][1], row, label: labelOf(row), listed: k < nListed })),
+    ...[...records.keys()].filter(placeOf).map((row) => ({ x: placeOf(row)[0], y: placeOf(row)[1], row, label: labelOf(row), listed: isListed(row) })),
     ...data.points.map(([x, y, label]) => ({ x, y, row: null, label: isNumber ? String(label) : data.labels[label], listed: false })),
   ];
+  const pointOf = new Map(points.map((point) => [point.row, point])); // by file row
   const codes = new Map(data.labels.slice(0, data.nClasses).map((label, c) => [label, c]));
   const ramp = (share) => "hsl(" + Math.round(52 + 180 * share) + " 52% " + Math.round(60 - 16 * share) + "%)";
   const ranked = isNumber ? points.map((point) => Number(point.label)).sort((a, b) => a - b) : [];
@@ -48,9 +49,9 @@
   }
 
   function paintFocus(context, at, row) {
-    const own = at(points[known.get(row)]), card = colour("card");
+    const own = at(pointOf.get(row)), card = colour("card");
     for (const each of nearOf(row)) {
-      const point = points[known.get(each.row)], [x, y] = at(point);
+      const point = pointOf.get(each.row), [x, y] = at(point);
       context.strokeStyle = colour("ink"); context.globalAlpha = 0.35; context.lineWidth = 1;
       context.beginPath(); context.moveTo(...own); context.lineTo(x, y); context.stroke();
       context.globalAlpha = 1; context.fillStyle = point.colour; context.strokeStyle = card;
@@ -112,7 +113,7 @@
     moving(canvas, { zoom, shift, reset, pick: (x, y) => pick(nearest(x, y)), hover: (x, y) => { const point = nearest(x, y); if (point !== over) { over = point; tell(point); } }, leave: () => { over = null; tell(null); } });
     const controls = el("div", { class: "zoom" }, button("+", () => zoom(1.5), { class: "icon", "aria-label": "Zoom in" }), button("−", () => zoom(1 / 1.5), { class: "icon", "aria-label": "Zoom out" }), button("⤢", reset, { class: "icon", "aria-label": "Whole map" }));
     host.append(el("div", { class: "mapbox" }, canvas, names, controls,
-      el("p", { class: "mapnote", text: "Near means alike. Rings are listed rows: click one to review it." + (points.length < data.nRows ? " " + n(points.length) + " of " + n(data.nRows) + " rows are drawn." : "") }), hover));
+      el("p", { class: "mapnote", text: "Near means alike. Rings are listed rows: click one to review it." + (points.length < data.nRows ? " " + n(points.length) + " of " + labelledRows + " are drawn." : "") + (nUnlabelled ? " Rows without a " + noun + " are not drawn." : "") }), hover));
     paint();
     host.repaint = paint;
   }

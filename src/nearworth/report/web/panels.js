@@ -18,6 +18,14 @@
     $("sample").hidden = true;
   }
 
+  // Of the rows without a label: those that are not on the page, and why.
+  function aboutUnlabelled() {
+    if (!data.unlabelled) return "";
+    const open = data.unlabelled.count, before = nUnlabelled - open, listed = unlabelledRows.length;
+    const decided = before ? " " + n(before) + " of them " + (before === 1 ? "was" : "were") + " decided before." : "";
+    return decided + (listed < open ? " The first " + n(listed) + " of " + (before ? "the others" : "them") + " are on this page." : "");
+  }
+
   function drawSummary() {
     if (data.review) { drawReview(); return; }
     const all = data.sample.length, seen = data.sample.filter((row) => !isOpen("sample", row)).length, { of, wrong: bad } = judged();
@@ -41,7 +49,7 @@
     $("subline").textContent = ends + (data.nListed ? listed : "None is listed.");
     if (judgedWrong) $("subline").append(" " + (judgedWrong === 1 ? "The first was" : "The first " + n(judgedWrong) + " were") + " judged wrong in the review and " + (judgedWrong === 1 ? "needs" : "need") + " a " + noun + ".");
     if (data.nJudged) $("subline").append(" " + plural(data.nJudged, "row was", "rows were") + " judged before and " + (data.nJudged === 1 ? "is" : "are") + " not asked again.");
-    if (unlabelled.size) $("subline").append(" " + plural(data.unlabelled.count, "row has", "rows have") + " no " + noun + ".");
+    if (nUnlabelled) $("subline").append(" " + plural(nUnlabelled, "row has", "rows have") + " no " + noun + "." + aboutUnlabelled());
     if (found.length) $("subline").append(" Also: " + listing(found.map(([id, name]) => plural(lists[id].rows.length, ...{ Duplicates: ["copy", "copies"], Outliers: ["outlier"], Leakage: ["row shared with the validation set", "rows shared with the validation set"] }[name]))) + ".");
     $("estimate").replaceChildren(rangeChart(low, high, said));
   }
@@ -106,7 +114,7 @@
     const across = (at) => ticks.map(([value, words], i) => svg("text", { x: x(value), y: at, "text-anchor": i === 0 ? "start" : i === 4 ? "end" : "middle", text: words }));
     const chart = svg("svg", { viewBox: "-14 0 590 200", width: "100%", role: "img", "aria-label": "Distribution of " + data.target }, bars(0, "bar0"), bars(1, "bar1"), svg("line", { x1: 0, x2: W, y1: 170.5, y2: 170.5, class: "ax" }), across(188));
     const others = (data.points || []).slice(0, 1500).map(([, , given, typical]) => svg("circle", { cx: x(given), cy: y(typical), r: 1.8, class: "dotn" }));
-    const dots = data.row.slice(0, 1000).map((row, k) => svg("circle", { cx: x(Number(labelOf(row))), cy: y(Number(data.labels[data.suggested[k]])), r: 4.5, class: "dbt" }));
+    const dots = data.row.slice(0, 1000).map((row) => svg("circle", { cx: x(Number(labelOf(row))), cy: y(Number(typicalOf(row))), r: 4.5, class: "dbt" }));
     const against = svg("svg", { viewBox: "-46 0 620 430", width: "100%", role: "img", "aria-label": "Given against typical " + data.target }, svg("line", { x1: 0, y1: 400, x2: W, y2: 20, class: "ax" }), others, dots, across(420), ticks.map(([value, words]) => svg("text", { x: -8, y: y(value) + 4, "text-anchor": "end", text: words })));
     host.append(el("div", { class: "wrap" }, el("div", { class: "cols" },
       block("All values of " + data.target, (log ? "Log scale across, square" : "Square") + "-root scale up. The warm part is listed.", chart),

@@ -1,33 +1,69 @@
-  // ---- rows: those listed, their neighbours and the sample; each by its number in the data ----
-  const known = new Map(); // row -> position: the listed rows first, then the others
-  [...data.row, ...data.more.row].forEach((row, k) => known.set(row, k));
+  // ---- rows: a record for each row on the page, found by its file row ----
+  // A file row counts the rows of the file from 0. It is what people see and what decisions are exported with.
+  // A shown row is a place in the lists of the data: the listed rows first, then the others. It is used in this part
+  // only. All other parts name a row by its file row, and ask here for what is known about it.
+  const records = new Map();
   const nListed = data.row.length;
-  const part = (name, row) => {
-    const k = known.get(row);
-    return k < nListed ? data[name][k] : data.more[name][k - nListed];
-  };
-  const isListed = (row) => known.get(row) < nListed;
-  const labelOf = (row) => data.labels[part("given", row)];
-  const cellsOf = (row) => (data.cellNames.length ? part("cells", row) : []);
-  const idOf = (row) => (data.id ? part("id", row) : "");
+
+  function addShownRow(row, shownRow) {
+    const isListed = shownRow < nListed;
+    const lists = isListed ? data : data.more;
+    const at = isListed ? shownRow : shownRow - nListed;
+    const given = lists.given[at];
+    records.set(row, {
+      isListed,
+      hasLabel: given !== null,
+      label: given === null ? "" : data.labels[given],
+      cells: data.cellNames.length ? lists.cells[at] : [],
+      id: data.id ? lists.id[at] : "",
+      place: data.place ? data.place[shownRow] : null, // none for rows without a label
+      near: [],
+      typical: null,
+    });
+  }
+
+  // What the audit says of a listed row.
+  function addAudit(row, at) {
+    const record = records.get(row);
+    record.wrong = 1 - data.quality[at];
+    record.typical = data.labels[data.suggested[at]];
+    record.near = data.near[at].map(([near, , distance]) => ({ row: near, distance }));
+    record.range = data.ranges && data.ranges[at];
+    record.unlike = (data.unlike && data.unlike[at]) || [];
+  }
+
+  // What its nearest rows suggest for a row without a label.
+  function addProposal(row, at) {
+    const record = records.get(row);
+    record.typical = data.labels[data.unlabelled.suggested[at]];
+    record.certainty = data.unlabelled.certainty[at];
+    record.near = data.unlabelled.near[at].map(([near, distance]) => ({ row: near, distance }));
+  }
+
+  const unlabelledRows = data.unlabelled ? data.unlabelled.row : [];
+  [...data.row, ...data.more.row].forEach(addShownRow);
+  data.row.forEach(addAudit);
+  unlabelledRows.forEach(addProposal);
+  const nUnlabelled = data.ofRows - data.nRows; // in the file
+  const labelledRows = plural(data.nRows, "row") + (nUnlabelled ? " with a " + noun : "");
+
+  const isListed = (row) => records.get(row).isListed;
+  const hasLabel = (row) => records.get(row).hasLabel;
+  const labelOf = (row) => records.get(row).label;
+  const ownLabel = (row) => (hasLabel(row) ? show(labelOf(row)) : "no " + noun);
+  const cellsOf = (row) => records.get(row).cells;
+  const idOf = (row) => records.get(row).id;
   const nameOf = (row) => idOf(row) || "Row " + n(row);
+  const placeOf = (row) => records.get(row).place;
+  const nearOf = (row) => records.get(row).near;
+  const wrong = (row) => records.get(row).wrong; // a probability, of listed rows
+  const rangeOf = (row) => records.get(row).range;
+  const unlikeOf = (row) => records.get(row).unlike;
+  const certainty = (row) => records.get(row).certainty;
+  const typicalOf = (row) => records.get(row).typical; // what is suggested, though it be the given label
+  const suggestionOf = (row) => (typicalOf(row) === labelOf(row) && hasLabel(row) ? null : typicalOf(row));
   const wasWrongRows = new Set(data.wasWrong);
   const wasWrong = (row) => wasWrongRows.has(row); // a person judged it so
-  const wrong = (row) => 1 - data.quality[known.get(row)];
-  // Rows without a label: known by their nearest rows and a suggestion.
-  const unlabelled = new Map(data.unlabelled ? data.unlabelled.row.map((row, k) => [row, k]) : []);
-
-  function nearOf(row) {
-    if (unlabelled.has(row)) return data.unlabelled.near[unlabelled.get(row)].map(([near, distance]) => ({ row: near, distance }));
-    return isListed(row) ? data.near[known.get(row)].map(([near, , distance]) => ({ row: near, distance })) : [];
-  }
-
-  function suggestionOf(row) {
-    if (unlabelled.has(row)) return data.labels[data.unlabelled.suggested[unlabelled.get(row)]];
-    if (!isListed(row)) return null;
-    const k = known.get(row);
-    return data.suggested[k] === data.given[k] ? null : data.labels[data.suggested[k]];
-  }
 
   const hasImages = Boolean(data.imageShape || data.pictures);
   const kind = hasImages ? "images" : data.text ? "text" : data.cellNames.length ? "table" : "bare";
