@@ -1,7 +1,7 @@
 """The engine against the float32 product of the same blocks, 64 queries at a time: CPU time of one thread unless said.
 
     python benchmarks/kernel.py [ROW ...]
-    rows: exact certified random two wide million self threads regression audit first hostile packed
+    rows: exact certified random two wide million self threads regression ties audit first plan hostile packed
 
 Ten Gaussian classes, as in `nearworth bench speed`; `overlap` is the share of the 5 nearest of a query that have
 another label. Ratios are of the best of five, both in turn, so compare ratios rather than nanoseconds.
@@ -133,6 +133,34 @@ def regression():
     compare("regression, 10^5 x 32, value of 64", (X, targets, X_val, wanted), lambda: est.value(X_val, wanted))
 
 
+def ties():
+    """How the time of regression grows where keys are tied: 16 times the points, quadratic would be 256 times."""
+    rng = np.random.default_rng(0)
+    kinds = {
+        "all equal": lambda n: np.full((2, n), 7.0),
+        "one cell": lambda n: 1.0 + rng.integers(0, 3, (2, n)) * 2.0**-52,
+        "few values": lambda n: rng.integers(0, 3, (2, n)).astype(float),
+    }
+    for name, make in kinds.items():
+        times = []
+        for n in (10_000, 160_000):
+            D = make(n)
+            est = nw.KNNShapley(5, "regression", metric="precomputed", n_jobs=1).fit(None, rng.normal(size=n))
+            times.append(min(seconds(lambda: est.value(D, np.zeros(2))) for _ in range(5)))  # noqa: B023
+        growth = times[1] / times[0]
+        print(f"regression, ties, {name}: 160,000 points take {growth:.0f} times as long as 10,000", flush=True)
+
+
+def plan():
+    """The time that a plan predicts, beside the time that it takes."""
+    X, y, X_val, y_val = gaussian(20_000, 16, 4, 1_024)
+    est = nw.KNNShapley(5, n_jobs=1).fit(X, y)
+    est.value(X_val[:64], y_val[:64])  # imports
+    predicted = est.plan(len(X_val)).seconds
+    taken = seconds(lambda: est.value(X_val, y_val), time.perf_counter)
+    print(f"plan, 20,000 x 1,024: predicted {predicted:.3f} s, taken {taken:.3f} s", flush=True)
+
+
 def packed():
     """Against the strongest sort we know: keys and indices packed into 64 bits, sorted in all threads; wall time."""
     X, y, X_val, y_val = gaussian(50_000, 64, 10, 1_000)
@@ -237,7 +265,9 @@ if __name__ == "__main__":
         "self",
         "threads",
         "regression",
+        "ties",
         "audit",
         "first",
+        "plan",
     ):
         globals()[row]()

@@ -45,7 +45,7 @@ def cell_values(matches: IntVector, others: IntVector, weights: RankWeights, tol
     Two points are in the right order if their cells are more than `tolerance` apart: 0 if the cells come from exact
     distances, 1 if no cell is narrower than twice the largest error of a key.
     """
-    cells = _Cells(matches, others, weights, tolerance)
+    cells = Cells(matches, others, weights, tolerance)
     match, other, lost = cells.as_ties()
     unresolved = cells.error_of_unresolved(match, other)
     error = np.append(np.maximum.accumulate(unresolved[::-1])[::-1], 0.0)
@@ -56,7 +56,7 @@ def cell_values(matches: IntVector, others: IntVector, weights: RankWeights, tol
     return CellValues(match, other, lost, error)
 
 
-class _Cells:
+class Cells:
     """Counts before each cut, c by rank, and what matches take in the two extreme orders."""
 
     def __init__(self, matches: IntVector, others: IntVector, weights: RankWeights, tolerance: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import cache
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 
@@ -49,6 +49,17 @@ def utility_of_owners(blocks, n_neighbors):
         return votes / n_neighbors
 
     return utility
+
+
+def nearest_sets(subset, distances, n_neighbors, ties):
+    """All ways to choose the K nearest points of a subset: more than one only where tied points compete."""
+    ranked = sorted(subset, key=lambda i: (distances[i], i))
+    if ties == "index":
+        return [ranked[:n_neighbors]]
+    # Any choice serves that leaves no nearer point out.
+    choices = combinations(ranked, min(n_neighbors, len(ranked)))
+    level = sorted(distances[i] for i in ranked)[:n_neighbors]
+    return [list(some) for some in choices if sorted(distances[i] for i in some) == level]
 
 
 def paper_bound(n_players, n_neighbors, n_candidates):

@@ -564,7 +564,7 @@ def guarded(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def run_once(name: str, made: Case, fill: int) -> tuple[Any, dict[str, np.ndarray]]:
     """Call it with memory that held `fill`; the result, and arrays that were written to, scratch aside."""
     given, watched, written = [], [], {}
-    for parameter, argument in zip(native._DECLARED[name].parameters, made.arguments, strict=True):
+    for parameter, argument in zip(native.DECLARED[name].parameters, made.arguments, strict=True):
         if isinstance(argument, Space):
             before = np.full(int(np.prod(argument.shape)) * np.dtype(argument.dtype).itemsize, fill, np.uint8)
             array, whole = guarded(before.view(argument.dtype).reshape(argument.shape))

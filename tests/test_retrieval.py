@@ -11,8 +11,7 @@ import polars as pl
 import pytest
 
 import nearworth as nw
-from definition import SEMIVALUES, defined_values
-from nearworth.testing import _nearest
+from definition import SEMIVALUES, defined_values, nearest_sets
 
 ALL = (*SEMIVALUES, "composite")
 
@@ -23,7 +22,7 @@ def by_definition(scores, gains, k, semivalue, ties="average", sources=None):
 
     def game(subset):
         present = subset if sources is None else [i for i, source in enumerate(sources) if source in subset]
-        tops = _nearest(present, distances, k, ties)
+        tops = nearest_sets(present, distances, k, ties)
         return sum((sum((Fraction(gains[i]) for i in top), Fraction()) / k for top in tops), Fraction()) / len(tops)
 
     return defined_values(game, len(scores) if sources is None else max(sources) + 1, semivalue)

@@ -140,12 +140,12 @@ def test_a_limit_is_known_where_the_machine_says_nothing(system):
 
 def test_the_default_budget_is_a_share_of_it(system, monkeypatch):
     monkeypatch.setattr(memory, "free_memory", lambda: 4 * 10**8)
-    memory._recent.cache_clear()
+    memory.cores_and_free_memory.cache_clear()
     assert default_budget() == 10**8
     monkeypatch.setattr(memory, "free_memory", lambda: None)
-    memory._recent.cache_clear()
+    memory.cores_and_free_memory.cache_clear()
     assert default_budget() == 10**9
-    memory._recent.cache_clear()
+    memory.cores_and_free_memory.cache_clear()
 
 
 def test_here():
@@ -171,9 +171,9 @@ def test_cores_of_a_container(tmp_path, monkeypatch, files, expected):
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    assert memory._cores(tmp_path) == expected
+    assert memory.available_cores(tmp_path) == expected
     monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "2")
-    assert memory._cores(tmp_path) == min(2, expected)
+    assert memory.available_cores(tmp_path) == min(2, expected)
 
 
 def test_threads_are_counted_as_scikit_learn_counts_them():

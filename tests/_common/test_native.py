@@ -62,11 +62,11 @@ def test_every_exported_function_is_declared_as_it_is_in_c():
     """Types, names, order, and what is written to: ctypes believes whatever it is told."""
     functions = exported()
     assert functions.pop("declarations") == ("uint32_t", [])
-    assert set(functions) == set(native._DECLARED)
+    assert set(functions) == set(native.DECLARED)
     results = {None: "void"} | {kind: c_type(code) for code, kind in native.NUMBERS.items()}
     for name, (result, parameters) in functions.items():
-        expected = expected_in_c(native._DECLARED[name])
-        assert results[native._DECLARED[name].result] == result, name
+        expected = expected_in_c(native.DECLARED[name])
+        assert results[native.DECLARED[name].result] == result, name
         assert len(parameters) == len(expected), name
         for parameter, wanted in zip(parameters, expected, strict=True):
             parameter = re.sub(r"\bchar \*", "uint8_t *", parameter)  # raw memory
@@ -100,8 +100,8 @@ def declare(monkeypatch):
 
     def declare(line, function=None):
         calls = []
-        declaration = native._Declaration(line)
-        monkeypatch.setitem(native._DECLARED, declaration.name, declaration)
+        declaration = native.Declaration(line)
+        monkeypatch.setitem(native.DECLARED, declaration.name, declaration)
         fake = FakeLibrary(**{declaration.name: function or (lambda *arguments: calls.append(arguments))})
         monkeypatch.setattr(native, "library", lambda: fake)
         return calls
@@ -188,7 +188,7 @@ def test_wrong_numbers_of_arguments(declare):
 @pytest.mark.parametrize("line", ["f(keys:f8[n", "f(keys)", "f(keys:f8[n+1])", "f(keys:f8[n] total:f8[m+1])"])
 def test_declarations_with_mistakes_are_refused(line):
     with pytest.raises(AssertionError):
-        native._Declaration(line)
+        native.Declaration(line)
 
 
 # Callbacks.
@@ -301,7 +301,7 @@ def test_a_variant_that_the_processor_lacks_is_refused_not_run(monkeypatch):
         opened.append(name)
         return FakeLibrary(instruction_set=lambda: 1)
 
-    monkeypatch.setattr(native, "_open", open_old)
+    monkeypatch.setattr(native, "open_variant", open_old)
     with pytest.raises(ValueError, match="NEARWORTH_NATIVE is avx512, but this processor has no more than avx2"):
         native.library.__wrapped__()
     assert opened == ["baseline"]

@@ -49,11 +49,24 @@ def test_units_do_not_matter(shifted):
     np.testing.assert_allclose(one.quality, other.quality, atol=1e-6)
 
 
-@pytest.mark.parametrize("targets", [[1.0, 2.0], [3.0, 3.0, 3.0], [0.0, 0.0, 0.0, 0.0, 9.0]])
-def test_tiny_and_constant_targets(targets):
+@pytest.mark.parametrize(
+    ("targets", "suggested"), [([1.0, 2.0], [2.0, 1.0]), ([0.0, 0.0, 0.0, 0.0, 9.0], [2.25, 2.25, 2.25, 2.25, 0.0])]
+)
+def test_of_few_rows_none_is_called_wrong(targets, suggested):
+    """All others are neighbours, so their mean is suggested, and every target lies within the range."""
     audit = nw.audit_labels(np.arange(len(targets))[:, None] * 1.0, targets, task="regression")
-    assert np.isfinite(audit.quality).all()
-    assert np.isfinite(audit.suggested_range).all()
+    np.testing.assert_allclose(audit.suggested, suggested, atol=1e-9)
+    assert ((audit.quality > 0.5) & (audit.quality <= 1.0)).all()
+    assert len(audit.suspects(max_fdr=0.4)) == 0
+    low, high = audit.suggested_range.T
+    assert ((low < targets) & (targets < high)).all()
+
+
+def test_constant_targets_are_right():
+    audit = nw.audit_labels(np.arange(3)[:, None] * 1.0, [3.0, 3.0, 3.0], task="regression")
+    np.testing.assert_allclose(audit.quality, 1.0, atol=1e-9)
+    np.testing.assert_allclose(audit.suggested_range, 3.0, atol=1e-9)
+    assert audit.n_errors.estimate < 0.5
 
 
 def test_explanation_and_frame(shifted):

@@ -76,6 +76,49 @@ def test_without_a_baseline_everything_is_new(command, data, tmp_path):
     ]
 
 
+@pytest.fixture
+def prices(tmp_path, rng):
+    """Rows with a number to predict, and a function that writes them with other targets and further rows."""
+    size, age = rng.uniform(20, 200, 150).round(1), rng.uniform(0, 50, 150).round(1)
+    columns = {"size": size, "age": age, "price": (10 * size - 8 * age + 20 * rng.normal(size=150)).round(2)}
+
+    def write(row=None, target=None, further=()):
+        changed = {name: cells.tolist() for name, cells in columns.items()}
+        if row is not None:
+            changed["price"][row] = target
+        for cells in further:
+            for name, cell in zip(changed, cells, strict=True):
+                changed[name].append(cell)
+        write_csv(tmp_path / "train.csv", changed)
+
+    write()
+    return write
+
+
+CHECK_NUMBERS = ["check", "train.csv", "-t", "price", "--task", "regression"]
+
+
+def test_a_new_number_to_predict_is_no_unknown_label(command, prices, tmp_path):
+    assert command(*CHECK_NUMBERS, "--update")[0] == 0
+    assert json.loads((tmp_path / "nearworth.lock").read_text())["labels"] == []
+    prices(further=[(100.05, 25.05, 801.23), (60.05, 10.05, 521.47)])
+    code, out, _ = command(*CHECK_NUMBERS)
+    assert code == 0
+    assert out.strip() == "train.csv: passed, 0 new findings"
+
+
+def test_a_wrong_number_to_predict_is_named(command, prices):
+    assert command(*CHECK_NUMBERS, "--update")[0] == 0
+    prices(row=40, target=90_000.0)
+    code, out, _ = command(*CHECK_NUMBERS)
+    assert code == 3
+    kind, _, row, _, given = out.splitlines()[0].split()[:5]
+    assert (kind, row, given) == ("suspect", "40", "90000.0,")
+    assert len(out.strip().splitlines()) == 3  # the finding, an empty line, the verdict
+    assert command(*CHECK_NUMBERS, "--update")[0] == 0
+    assert command(*CHECK_NUMBERS)[0] == 0
+
+
 def test_order_does_not_matter_and_the_file_is_sorted(command, data, tmp_path):
     accepted(command)
     before = (tmp_path / "nearworth.lock").read_bytes()

@@ -103,10 +103,11 @@ def test_columns_of_groups_as_files_have_them(command, tmp_path, rng):
 
 
 def load_groups(path, column):
-    from nearworth.cli.data import _groups
-    from nearworth.tables.read import read
+    from nearworth.cli.data import load
 
-    return _groups(read(path), column, np.arange(90))[0]
+    read = {"target": "species", "task": None, "exact_labels": False, "strict": False, "groups": column}
+    columns = {"id_column": "name", "ignore": (), "features": (), "max_categories": 20, "na_values": ()}
+    return load(path, **read, **columns).groups
 
 
 def test_a_scan_of_numbers_says_nothing_about_classes(command, tmp_path, rng):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
-import signal
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
@@ -103,8 +101,8 @@ def test_processes(rng, tmp_path):
         valuation = est.value(X_val, y_val, executor=pool, checkpoint=tmp_path)
         assert 300 <= valuation.resumed < 700
         same(valuation, expected)
-        for process in pool._processes.values():
-            os.kill(process.pid, signal.SIGKILL)
+        for process in multiprocessing.active_children():
+            process.kill()
         with pytest.raises(RuntimeError, match="BrokenProcessPool|terminated abruptly"):
             est.value(X_val, y_val, executor=pool)
     same(est.value(X_val, y_val, checkpoint=tmp_path), expected)
@@ -123,7 +121,7 @@ def test_changed_training_data_are_seen(rng, tmp_path):
     X, y, X_val, y_val = data(rng)
     est = nw.KNNShapley(3).fit(X, y)
     est.value(X_val, y_val, executor=Here(), scratch=tmp_path)
-    cluster._latest.clear()  # another worker
+    cluster.last_prepared.clear()  # another worker
     (path,) = tmp_path.rglob("points.npy")
     changed = np.load(path)
     changed[3] += 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import tracemalloc
 
 import numpy as np
@@ -197,23 +196,6 @@ def test_nearest_lists(keys, rng):
             assert set(found[:size].tolist()) == set(order[:size].tolist())
         np.testing.assert_array_equal(found_keys[:size], row[order[:size]])
         np.testing.assert_array_equal(row[found[found >= 0]], found_keys[found >= 0])
-
-
-@needs_library
-@pytest.mark.parametrize("keys", ["all equal", "one cell", "few values"])
-def test_the_time_of_ties_is_not_quadratic(keys, rng):
-    def seconds(n):
-        D, y = KEYS[keys](rng, (2, n)), rng.normal(size=n)
-        est = estimator(n_jobs=1).fit(None, y)
-        problem = est.training_set_.problem(D, np.zeros(2), None, est.get_params())
-        evaluator, spent = RegressionEvaluator(problem, 2), []
-        for _ in range(5):
-            started = time.thread_time()
-            list(evaluator.add(Leaf(n, spread=False), 0, 2, Request()))
-            spent.append(time.thread_time() - started)
-        return min(spent)
-
-    assert seconds(160_000) < 32 * seconds(10_000)  # quadratic would be 256
 
 
 @pytest.mark.usefixtures("form")

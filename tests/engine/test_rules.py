@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 import nearworth as nw
-from definition import SEMIVALUES, UTILITIES, defined_values
+from definition import SEMIVALUES, UTILITIES, defined_values, nearest_sets
 from nearworth._common import native
 from nearworth.engine.rules import RadiusRule
 from nearworth.neighbors.keys import make_keys
-from nearworth.testing import _nearest
 
 
 def inverse(distances):
@@ -36,7 +35,7 @@ def by_weight(distances, labels, label, *, k, utility, n_classes, ties):
     def game(subset):
         if not subset and utility == "soft":
             return Fraction(1, n_classes)
-        tops = _nearest(subset, distances, k, ties)
+        tops = nearest_sets(subset, distances, k, ties)
         divide = [k if utility == "original" else len(top) for top in tops]
         scores = [sum((weights[i] for i in top if labels[i] == label), Fraction()) for top in tops]
         return sum(score / d for score, d in zip(scores, divide, strict=True)) / len(tops)

@@ -159,6 +159,18 @@ def test_the_summary_the_plan_and_the_warning_tell(rng):
     assert "typically" in str(v)
 
 
+@pytest.mark.parametrize("n_val", [1, 2, 3])
+@pytest.mark.parametrize("search", ["exact", "searcher"])
+def test_one_or_two_validation_points(rng, n_val, search):
+    X, y = points(rng, N)
+    Q, q = points(rng, n_val)
+    exact = nw.KNNShapley(4).fit(X, y).value(Q, q)
+    searcher = "exact" if search == "exact" else Dropping()
+    v = nw.KNNShapley(4, n_candidates=15, search=searcher, random_state=0).fit(X, y).value(Q, q)
+    assert v.typical_error == pytest.approx(root_mean_square(v, exact), rel=1e-9)
+    assert v.typical_error_interval == (v.typical_error, v.typical_error)
+
+
 @pytest.mark.filterwarnings("ignore:max_error=.* but only")
 @pytest.mark.parametrize(("share", "used"), [(0.0, True), (0.98, False)])
 def test_automatic_search_uses_an_index_if_its_typical_error_allows(rng, monkeypatch, share, used):
@@ -166,7 +178,7 @@ def test_automatic_search_uses_an_index_if_its_typical_error_allows(rng, monkeyp
     monkeypatch.setattr(plan, "INDEX_POINTS", 100)
     monkeypatch.setattr(plan, "INDEX_QUERIES", 100)
     monkeypatch.setattr(plan, "find_spec", lambda name: name)
-    monkeypatch.setattr(plan, "_searcher", lambda search, _: plan.as_searcher(index) if search == "faiss" else None)
+    monkeypatch.setattr(plan, "searcher_of", lambda search, _: plan.as_searcher(index) if search == "faiss" else None)
     X, y = points(rng, N)
     asked = points(rng, N_VAL)
     parameters = {"semivalue": "banzhaf", "max_error": 1e-3, "random_state": 0}  # certain from few neighbours

@@ -62,7 +62,7 @@ def check_all_orders(module, tolerance, semivalue, n_cases, seed=0):
     for _ in range(n_cases):
         cell, u, n_cells, weights, orders = small_case(rng, tolerance, semivalue)
         values = module.cell_values(*counted(cell, u, n_cells), weights, tolerance)
-        resolved = module._Cells(*counted(cell, u, n_cells), weights, tolerance).error_of_resolved(values.lost)
+        resolved = module.Cells(*counted(cell, u, n_cells), weights, tolerance).error_of_resolved(values.lost)
         truth = np.empty(orders.shape)
         np.put_along_axis(truth, orders, in_order(u[orders], weights), axis=1)
         for cut in np.flatnonzero(np.isfinite(values.error[1:])) + 1:
@@ -84,7 +84,7 @@ def check_a_wide_tail(module):
         u = np.full(len(cell), 1.0 - status)
         u[13:24] = status
         values = module.cell_values(*counted(cell, u, 5), weights, 1)
-        resolved = module._Cells(*counted(cell, u, 5), weights, 1).error_of_resolved(values.lost)
+        resolved = module.Cells(*counted(cell, u, 5), weights, 1).error_of_resolved(values.lost)
         truth = np.empty(len(cell))
         truth[order] = in_order(u[order], weights)
         errors = np.abs(estimates(values, 3, cell, u, weights, order[None])[0] - truth)[:13]

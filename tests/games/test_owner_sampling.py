@@ -9,7 +9,7 @@ import pytest
 
 from definition import utility_function
 from nearworth.games.coefficients import Presence
-from nearworth.games.owner_game import Nodes, SmallCoalitions, _add_small, _add_votes, owner_values, sampled_values
+from nearworth.games.owner_game import Nodes, SmallCoalitions, add_small, add_votes, owner_values, sampled_values
 
 
 @pytest.mark.parametrize("utility", ["soft", "original"])
@@ -25,10 +25,10 @@ def test_each_order_gives_what_owners_add_to_those_before_them(rng, utility):
                 there |= set(np.flatnonzero(owners == owner).tolist())
                 expected[owner] = game(tuple(sorted(there))) - before
             arrivals, values = np.argsort(order) / n_owners, np.zeros(n_owners)
-            _add_votes(values, owners, labels / k, arrivals, k)
+            add_votes(values, owners, labels / k, arrivals, k)
             if utility == "soft":
                 counts = np.bincount(owners, minlength=n_owners), np.bincount(owners, labels, n_owners)
-                _add_small(values, *counts, arrivals, k, 3)
+                add_small(values, *counts, arrivals, k, 3)
             np.testing.assert_allclose(values, expected, rtol=0, atol=1e-12)
 
 
@@ -45,7 +45,7 @@ def test_rows_beyond_the_first_look_are_seen(rng):
                 expected[np.flatnonzero(arrivals == before[-1])] -= vote
         nearer.append(arrivals[owner])
     values = np.zeros(n_owners)
-    _add_votes(values, owners, votes, arrivals, k)
+    add_votes(values, owners, votes, arrivals, k)
     np.testing.assert_allclose(values, expected, rtol=0, atol=1e-9)
 
 

@@ -11,6 +11,6 @@ from variants import variants_here
 @pytest.fixture(params=variants_here())
 def variant(request, monkeypatch):
     """The numpy forms ("0"), or one variant of the library."""
-    loaded = None if request.param == "0" else native._open(request.param)
+    loaded = None if request.param == "0" else native.open_variant(request.param)
     monkeypatch.setattr(native, "library", lambda: loaded)
     return request.param

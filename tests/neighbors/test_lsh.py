@@ -207,6 +207,17 @@ def test_what_cannot_be_reached_is_said(clusters):
     assert searcher.tuning.warning in str(searcher.tuning)
 
 
+@pytest.mark.parametrize(("candidates", "expected"), [(49.0, None), (51.0, "5% of all points are candidates")])
+def test_tables_that_are_slower_than_exact_search_are_said(candidates, expected):
+    """In the time that one candidate takes, exact search looks at twenty points."""
+    found = {"k": 5, "wanted": 0.9, "recall": 0.95, "recall_low": 0.92, "n_train": 1_000}
+    tuning = lsh.TableTuning(parameters={"n_tables": 40}, candidates=candidates, **found)
+    if expected is None:
+        assert tuning.warning is None
+    else:
+        assert tuning.warning.startswith(expected)
+
+
 def test_same_seed_same_answer_whatever_the_threads_and_batches(clusters):
     X, Q = clusters
     make = lambda **more: LSHSearch(6, 5, 1.0, random_state=3, **more).fit(X)  # noqa: E731
@@ -222,7 +233,12 @@ def test_same_seed_same_answer_whatever_the_threads_and_batches(clusters):
 
 @pytest.mark.parametrize("state", [None, 7, np.random.default_rng(0), np.random.RandomState(0)])
 def test_any_random_state(clusters, state):
-    LSHSearch(2, 2, 1.0, random_state=state).fit(clusters[0]).search(clusters[1], 3)
+    X, Q = clusters
+    rows, distances = LSHSearch(2, 2, 1.0, random_state=state).fit(X).search(Q, 3)
+    found = rows >= 0
+    assert found.any()
+    between = np.sqrt(((X[rows] - Q[:, None, :]) ** 2).sum(axis=2))
+    np.testing.assert_allclose(distances[found], between[found], rtol=1e-6)
 
 
 def test_all_points_in_one_bucket_is_exact_search(clusters):

@@ -8,9 +8,9 @@ import pytest
 from nearworth.neighbors.keys import make_keys
 
 
-def quantised(products, queries, *, single, order=None):
+def quantised(keys, n_train, queries, *, single, order=None):
     """qkeys of all points; order[i] is the row at position i."""
-    n_train = len(products._points)
+    products = keys.products(single=True)
     order = np.arange(n_train, dtype=np.int32) if order is None else order
     space = np.empty((len(queries), n_train), np.int32)
     return products(queries, order, np.argsort(order).astype(np.int32), space, single=single)
@@ -36,7 +36,7 @@ def test_inner_products_stay_within_their_tolerance(rng, exponent):
     assert keys.has_products == (-430 < exponent < 300)  # beyond, exact keys of all points decide
     if not keys.has_products:
         return
-    batch, exact = quantised(keys.products(single=True), T, single=False), keys(T)
+    batch, exact = quantised(keys, len(X), T, single=False), keys(T)
     assert batch.usable.all()
     for q, own in enumerate(exact):
         assert misplaced(batch.qkeys[q], own) <= batch.tolerance[q] < 20
@@ -53,7 +53,7 @@ def test_distances_stay_within_their_tolerance(rng, single, offset, dtype):
     X, T = (rng.normal(size=(500, 300)) + offset).astype(dtype), rng.normal(size=(20, 300)) + offset
     order = rng.permutation(500).astype(np.int32)
     keys = make_keys(X, "euclidean", None)
-    batch, exact = quantised(keys.products(single=True), T, single=single, order=order), keys(T)[:, order]
+    batch, exact = quantised(keys, len(X), T, single=single, order=order), keys(T)[:, order]
     for q, own in enumerate(exact):
         assert misplaced(batch.qkeys[q], own) <= 0.375 * batch.tolerance[q] + 1
         assert 0 < off_the_line(batch.qkeys[q], own) <= 0.375 * batch.tolerance[q] + 1
@@ -67,7 +67,7 @@ def test_products_of_codes_and_real_queries(rng):
     X[1200:] = -X[:1200]  # the mean is zero
     T = X[:64] + 0.03 * rng.normal(size=(64, 300))
     keys = make_keys(X, "euclidean", None)
-    batch = quantised(keys.products(single=True), T, single=True)
+    batch = quantised(keys, len(X), T, single=True)
     for qkeys, exact, tolerance in zip(batch.qkeys, keys(T), batch.tolerance, strict=True):
         assert misplaced(qkeys, exact) <= tolerance
 
@@ -81,4 +81,4 @@ def test_a_product_is_offered_where_squares_are_floats(rng, exponent, expected):
     keys = make_keys(X, "euclidean", None)
     assert keys.has_products == expected
     if expected:
-        assert quantised(keys.products(single=True), X, single=False).usable.all()
+        assert quantised(keys, len(X), X, single=False).usable.all()

@@ -66,6 +66,13 @@ def test_the_interval_covers(kind, n_all, size):
     assert abs(np.mean(differences)) <= 3.5 * np.std(differences) / np.sqrt(len(differences))
 
 
+@pytest.mark.parametrize("n_all", [1, 2, 3])
+def test_all_points_leave_nothing_to_estimate(rng, n_all):
+    """The jackknife needs three points. One or two are all there are, and known exactly."""
+    kept = rng.normal(size=(n_all, 4))
+    assert estimate_error(kept, kept, n_all, n_all) == ((kept.sum(axis=0) ** 2).mean(), 0.0)
+
+
 def test_no_error():
     assert estimate_error(*np.zeros((2, 9, 5)), 10, 20) == (0.0, 0.0)
 

@@ -21,13 +21,13 @@ VERSION_1 = (("memory.limit_in_bytes",), "memory.usage_in_bytes", "total_inactiv
 
 def usable_threads(n_jobs: int | None) -> int:
     """As scikit-learn counts: None and -1 for all cores that this process may use, -2 for all but one."""
-    cores = _recent(int(time.monotonic()))[0]
+    cores = cores_and_free_memory(int(time.monotonic()))[0]
     if n_jobs is None:
         return cores
     return int(n_jobs) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))
 
 
-def _cores(groups: Path = GROUPS) -> int:
+def available_cores(groups: Path = GROUPS) -> int:
     """Cores that this process may use: of the machine, by its affinity, and by the quota of its container."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     files = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
@@ -39,14 +39,14 @@ def _cores(groups: Path = GROUPS) -> int:
 
 def default_budget() -> int:
     """Bytes to work with if `max_memory` is not given."""
-    free = _recent(int(time.monotonic()))[1]
+    free = cores_and_free_memory(int(time.monotonic()))[1]
     return FALLBACK_BUDGET if free is None else int(BUDGET_SHARE * free)
 
 
 @lru_cache(maxsize=1)
-def _recent(_second: int) -> tuple[int, int | None]:
+def cores_and_free_memory(_second: int) -> tuple[int, int | None]:
     """Cores and free memory, read at most once a second: the files take longer than a small valuation."""
-    return _cores(), free_memory()
+    return available_cores(), free_memory()
 
 
 def free_memory(proc: Path = PROC, groups: Path = GROUPS) -> int | None:

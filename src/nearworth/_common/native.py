@@ -105,7 +105,7 @@ def variant() -> str:
 
 def call(name: str, *arguments: Any) -> Any:
     """Call a compiled function. An exception raised in a callback is raised here."""
-    converted, callbacks = _DECLARED[name].convert(arguments)
+    converted, callbacks = DECLARED[name].convert(arguments)
     result = getattr(library(), name)(*converted)
     for callback in callbacks:
         if callback.error is not None:
@@ -123,12 +123,12 @@ def library() -> Any:
     if wanted == "0":
         return None
     try:
-        baseline = _open("baseline")
+        baseline = open_variant("baseline")
         best = baseline.instruction_set()
         if wanted and VARIANTS.index(wanted) > best:
             raise ValueError(f"NEARWORTH_NATIVE is {wanted}, but this processor has no more than {VARIANTS[best]}.")
         name = wanted or next(name for name in VARIANTS[best::-1] if _path(name).exists())
-        return baseline if name == "baseline" else _open(name)
+        return baseline if name == "baseline" else open_variant(name)
     except OSError as reason:
         if wanted:
             raise RuntimeError(f"NEARWORTH_NATIVE is {wanted}, but {reason}.") from None
@@ -142,7 +142,7 @@ def _path(name: str) -> Path:
     return Path(os.environ.get("NEARWORTH_NATIVE_FOLDER") or Path(__file__).parent, f"libnearworth-{name}.{SUFFIX}")
 
 
-def _open(name: str) -> Any:
+def open_variant(name: str) -> Any:
     """One variant; OSError if it is not there, not for this machine, or made for other declarations."""
     path = _path(name)
     if not path.exists():
@@ -151,7 +151,7 @@ def _open(name: str) -> Any:
     # A wrong signature would crash: what the library was made for must be what is declared here.
     if zlib.crc32(DECLARATIONS.encode()) != getattr(loaded, "declarations", int)() % 2**32:
         raise OSError(f"{path} belongs to another version of the package")
-    for declaration in _DECLARED.values():
+    for declaration in DECLARED.values():
         function = getattr(loaded, declaration.name)
         function.restype, function.argtypes = declaration.result, declaration.types
     loaded.variant = name
@@ -179,7 +179,7 @@ class Callback:
         return int(self.error is not None)
 
 
-class _Declaration:
+class Declaration:
     """The parameters of one function."""
 
     def __init__(self, line: str) -> None:
@@ -280,4 +280,4 @@ def row_type(dtype: np.dtype[Any]) -> int:
 
 
 _LINES = [line for line in re.sub(r"\n +", " ", DECLARATIONS).splitlines() if line and not line.startswith("#")]
-_DECLARED = {declaration.name: declaration for declaration in map(_Declaration, _LINES)}
+DECLARED = {declaration.name: declaration for declaration in map(Declaration, _LINES)}

@@ -247,14 +247,14 @@ class Review:
 
         Within a stratum all rows had the same chance to be drawn, so they have it within both halves too.
         """
-        review, more = self, self._share_out(n)
+        review, more = self, self.share_out(n)
         while len(more) < MOST_STRATA and (review.numbers.judged + more).max() >= 2 * ROWS_PER_STRATUM:
             cut = int(np.argmax(review.numbers.judged + more))
             rows = review.order[review.strata[review.order] == cut]
             strata = review.strata + (review.strata > cut)
             strata[rows[len(rows) // 2 :]] = cut + 1
             review = replace(review, strata=strata)
-            more = review._share_out(n)
+            more = review.share_out(n)
         return review
 
     def draw(self, n: int, rng: np.random.Generator) -> IntVector:
@@ -268,10 +268,10 @@ class Review:
         rows = rows[~self.judged[rows]]
         left = np.bincount(self.strata[rows])
         first = np.repeat(np.cumsum(left) - left, left)
-        drawn = rows[np.arange(len(rows)) - first < self._share_out(n)[self.strata[rows]]]
+        drawn = rows[np.arange(len(rows)) - first < self.share_out(n)[self.strata[rows]]]
         return np.asarray(drawn[np.argsort(places[drawn])], dtype=np.int64)
 
-    def _share_out(self, n: int) -> IntVector:
+    def share_out(self, n: int) -> IntVector:
         """How many of `n` further rows to draw from each stratum.
 
         Half of the help is for the count: strata whose numbers are least certain. Half is for lists: the strata that
@@ -281,8 +281,8 @@ class Review:
         left = np.bincount(self.strata[~self.judged], minlength=len(numbers.rows))
         weight = np.ones(len(left))
         if self.judged.any():
-            rates = self._likely_rates
-            kinds = numbers.rows**2 * np.stack([(rates * (1 - rates)).mean(axis=0), self._likely_listed(USUAL_FDR)])
+            rates = self.likely_rates
+            kinds = numbers.rows**2 * np.stack([(rates * (1 - rates)).mean(axis=0), self.likely_listed(USUAL_FDR)])
             weight = (kinds / (kinds / np.maximum(numbers.judged, 1)).sum(axis=1, keepdims=True)).sum(axis=0)
         more = np.zeros_like(left)
         for _ in range(n):
@@ -309,7 +309,7 @@ class Review:
         waiting, n_wrong = self.order[~self.judged[self.order]], int(self.wrong.sum())
         free = n_wrong * max_fdr / (1 - max_fdr) + 1e-9 if max_fdr < 1 else np.inf
         length = int(min(free, len(waiting)))  # even if all of these are right, the rows judged wrong outweigh them
-        rates = self._likely_rates
+        rates = self.likely_rates
         for end in np.cumsum(np.bincount(self.strata[waiting], minlength=rates.shape[1])).tolist():
             numbers = self._count(self._down_to(end))
             if end <= length or numbers.judged.sum() < LEAST_JUDGED:
@@ -325,16 +325,16 @@ class Review:
         chosen[waiting[:length]] = True
         return chosen
 
-    def _likely_listed(self, max_fdr: float) -> BoolVector:
+    def likely_listed(self, max_fdr: float) -> BoolVector:
         """The strata, one at least, of the longest list that keeps the promise by the mean of the likely rates."""
         waiting = self.numbers.rows - self.numbers.judged
-        right = np.cumsum(waiting * (1.0 - self._likely_rates.mean(axis=0)))
+        right = np.cumsum(waiting * (1.0 - self.likely_rates.mean(axis=0)))
         within = np.flatnonzero(right <= max_fdr * (self.wrong.sum() + np.cumsum(waiting)))
         return np.arange(len(waiting)) <= (within[-1] if len(within) else 0)
 
     def likely_wrong(self) -> FloatVector:
         """P(wrong) of each row, given the answers: the likely rates of the strata, interpolated along the doubts."""
-        numbers, rates, found = self.numbers, self._likely_rates.mean(axis=0), self.wrong.astype(np.float64)
+        numbers, rates, found = self.numbers, self.likely_rates.mean(axis=0), self.wrong.astype(np.float64)
         falling = isotonic_regression(rates, weights=numbers.rows, increasing=False).x
         scores = np.interp(logit(self.doubt[~self.judged]), self._doubts[::-1], logit(falling)[::-1])
         expected = numbers.estimate - float(numbers.wrong.sum())  # so that all add up to the estimate
@@ -349,7 +349,7 @@ class Review:
         return np.asarray(logit(sums))
 
     @cached_property
-    def _likely_rates(self) -> FloatMatrix:
+    def likely_rates(self) -> FloatMatrix:
         """Shares of wrong labels by stratum, given the answers and the doubts of the audit, one line per draw.
 
         logit share = A + B logit doubt + a deviation of the stratum, all normal: what the audit doubts is usually

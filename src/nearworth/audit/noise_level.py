@@ -189,7 +189,7 @@ def level_likelihood(votes: Sequence[IntMatrix], codes: IntVector) -> LevelFit:
     weights = np.array([shares[part].sum() for part in parts])
     weights /= weights.sum()
     likelihood, found = _of_two(tallies, weights) if two else _of_many(tallies, weights, len(common))
-    gain = WORTH * float(np.mean([_any_shape(tally[0]) for tally in tallies])) - likelihood[0]
+    gain = WORTH * float(np.mean([any_shape_likelihood(tally[0]) for tally in tallies])) - likelihood[0]
     by_lot = likelihood[0] + (1.0 - PART_OF_GAIN) * gain - ANY_SHAPE if two else -np.inf
     offsets = np.zeros((len(LEVELS), len(shares)))
     for part, off in zip(parts, found.T, strict=True):
@@ -261,11 +261,11 @@ def _likelihoods(tallies: list[FloatMatrix], rates: FloatMatrix, flows: Flows, w
     """Logarithms, one for each label, error rate and inflow (shaped alike), sizes averaged out; mean of the scales."""
     size_prior = _normal_logs((np.log(SIZES) - SIZE_MEAN) / SIZE_SPREAD)
     flat = [(share, inflows.ravel()) for share, inflows in flows]
-    fits = [_log_sum(worth * _tally_likelihoods(tally, rates.ravel(), flat) + size_prior, 2) for tally in tallies]
+    fits = [_log_sum(worth * tally_likelihoods(tally, rates.ravel(), flat) + size_prior, 2) for tally in tallies]
     return np.asarray(np.mean(fits, axis=0).reshape(-1, *rates.shape))
 
 
-def _tally_likelihoods(tallies: FloatMatrix, rates: FloatVector, flows: Flows) -> FloatMatrix:
+def tally_likelihoods(tallies: FloatMatrix, rates: FloatVector, flows: Flows) -> FloatMatrix:
     """Logarithms of the likelihoods of tallies, per trial: labels x error rates x sizes.
 
     The mean of eta is the one at which the expected number of votes is the observed one, or the nearest there is: error
@@ -294,7 +294,7 @@ def _tally_likelihoods(tallies: FloatMatrix, rates: FloatVector, flows: Flows) -
     return np.asarray(fits / trials)
 
 
-def _any_shape(tally: FloatVector) -> float:
+def any_shape_likelihood(tally: FloatVector) -> float:
     """Logarithm of the likelihood of a tally, per trial, with the distribution of chances that fits best: by EM."""
     counted, trials = np.arange(len(tally))[:, None], len(tally) - 1
     chances = np.exp(np.log(CENTRES) * counted + np.log1p(-CENTRES) * (trials - counted))

@@ -73,7 +73,7 @@ def out_of_fold(
     y = np.asarray(y)
     n_classes = int(y.max()) + 1 if task == "classification" else 0
     X = StandardScaler().fit_transform(np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64))
-    models, folds = _models(task), _folds(y if n_classes else np.zeros(len(y)), groups)
+    models, folds = _models(task), draw_folds(y if n_classes else np.zeros(len(y)), groups)
     predictions = [np.empty((len(y), n_classes) if n_classes else len(y)) for _ in models]
     jobs = [(model, fold) for fold in np.unique(folds) for model in range(len(models))]
     workers = 1 if X.size * max(1, n_classes) < FEW_CELLS else min(len(jobs), usable_threads(n_jobs))
@@ -106,7 +106,7 @@ def _models(task: Task) -> list[Any]:
     return [linear_model.LogisticRegression(), boosting(**boosted), forest(**trees)]
 
 
-def _folds(codes: npt.NDArray[Any], groups: npt.ArrayLike | None) -> IntVector:
+def draw_folds(codes: npt.NDArray[Any], groups: npt.ArrayLike | None) -> IntVector:
     """A fold for each row: classes dealt out in turn, or whole groups in random order, cut into equal parts."""
     rng, n = np.random.default_rng(SEED), len(codes)
     if groups is None:

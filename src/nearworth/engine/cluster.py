@@ -142,18 +142,19 @@ def work(job: Job, span: Span, points: Mapping[str, Any]) -> Partial:
     return sums
 
 
-_latest: dict[str, tuple[Problem, SharedTraining | None]] = {}  # what this process has prepared, by the key of its job
+# What this process has prepared, by the key of its job. It is one entry at most.
+last_prepared: dict[str, tuple[Problem, SharedTraining | None]] = {}
 _lock = threading.Lock()
 
 
 def _prepared(job: Job) -> tuple[Problem, SharedTraining | None]:
     with _lock:
-        if job.key not in _latest:
-            _latest.clear()  # first, to make room
+        if job.key not in last_prepared:
+            last_prepared.clear()  # first, to make room
             problem = job.prepare()
             of_classes = problem.training.task == "classification"
-            _latest[job.key] = problem, SharedTraining(problem.keys, problem.labels) if of_classes else None
-        return _latest[job.key]
+            last_prepared[job.key] = problem, SharedTraining(problem.keys, problem.labels) if of_classes else None
+        return last_prepared[job.key]
 
 
 def _store_points(points: Any, place: Path) -> ArrayFile:

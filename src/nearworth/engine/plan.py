@@ -145,9 +145,9 @@ def choose_method(training: TrainingSet, parameters: Mapping[str, Any], n_val: i
     k, why = _how_many(training, parameters, n_train)
     if k is None or k >= n_train:
         return Method(reason=why if k is None else "n_candidates covers the whole training set")
-    searcher = _searcher(search, parameters)
+    searcher = searcher_of(search, parameters)
     if search == "auto" and euclidean and n_train >= INDEX_POINTS and n_val >= INDEX_QUERIES and find_spec("faiss"):
-        searcher, why = _searcher("faiss", {}), f"{why}; an index pays off for this many queries"
+        searcher, why = searcher_of("faiss", {}), f"{why}; an index pays off for this many queries"
     if searcher is None and max_error is not None:
         return Method(max_error=float(max_error) if native.available() else None, reason="beyond, counting is enough")
     return Method(n_candidates=k, searcher=searcher, tail=parameters["tail"], reason=why)
@@ -165,7 +165,7 @@ def _how_many(training: TrainingSet, parameters: Mapping[str, Any], n_train: int
     return k, f"{k:,} neighbours make an error of {max_error:g} certain"
 
 
-def _searcher(search: Any, parameters: Mapping[str, Any]) -> Searcher | None:
+def searcher_of(search: Any, parameters: Mapping[str, Any]) -> Searcher | None:
     if search == "lsh":
         from nearworth.neighbors.lsh import LSHSearch
 

@@ -206,13 +206,13 @@ def sampled_values(
     for _ in range(n_orders):
         arrivals = rng.random(n_owners)
         ranked = np.lexsort((rng.random(len(owners)), blocks)) if tied else slice(None)
-        _add_votes(values, owners[ranked], gains[ranked] / n_neighbors, arrivals, n_neighbors)
+        add_votes(values, owners[ranked], gains[ranked] / n_neighbors, arrivals, n_neighbors)
         if n_classes is not None:
-            _add_small(values, n_rows, n_matches, arrivals, n_neighbors, n_classes)
+            add_small(values, n_rows, n_matches, arrivals, n_neighbors, n_classes)
     return values / n_orders
 
 
-def _add_votes(values: FloatVector, owners: IntVector, votes: FloatVector, arrivals: FloatVector, k: int) -> None:
+def add_votes(values: FloatVector, owners: IntVector, votes: FloatVector, arrivals: FloatVector, k: int) -> None:
     """A row votes from the arrival of its owner until K nearer rows have arrived; the owner of the K-th loses it."""
     times, start, size = arrivals[owners], 0, max(FIRST_ROWS, 2 * k)
     earliest: list[tuple[float, int]] = []  # arrivals and owners of the K rows so far that come first
@@ -230,7 +230,7 @@ def _add_votes(values: FloatVector, owners: IntVector, votes: FloatVector, arriv
         start, size = start + size, 2 * size
 
 
-def _add_small(
+def add_small(
     values: FloatVector, n_rows: IntVector, n_matches: FloatVector, arrivals: FloatVector, k: int, n_classes: int
 ) -> None:
     """What the soft utility adds while fewer than K rows are there: these divide by their number, none is a guess."""
