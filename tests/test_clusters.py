@@ -77,6 +77,7 @@ ACCIDENTS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("accident", ACCIDENTS)
 def test_accidents_do_not_show(accident, client, rng):
     X, y, X_val, y_val = data(rng, n_val=1300)
@@ -88,6 +89,7 @@ def test_accidents_do_not_show(accident, client, rng):
     same(valuation, nw.KNNShapley(3, metric="manhattan", standard_errors=True).fit(X, y).value(X_val, y_val))
 
 
+@pytest.mark.long
 def test_a_shard_that_raises_is_named(client):
     def bad_metric(a, b):
         if a[0] == 4 and b[0] == 2:
@@ -101,6 +103,7 @@ def test_a_shard_that_raises_is_named(client):
         est.value(X_val, np.zeros(200, dtype=int), executor=client)
 
 
+@pytest.mark.long
 def test_a_client_that_goes_away(cluster, rng, tmp_path):
     X, y, X_val, y_val = data(rng, n_val=1300)
     with dask.Client(cluster) as client, pytest.raises(InterruptedByUserError):
@@ -131,6 +134,7 @@ def dask_process(*arguments):
         process.wait()
 
 
+@pytest.mark.long
 def test_a_scheduler_that_is_restarted(rng, tmp_path):
     X, y, X_val, y_val = data(rng, n_val=1300)
     port = free_port()
@@ -157,6 +161,7 @@ def files(rng, tmp_path):
     return [str(tmp_path / "train.npz"), "--validation", str(tmp_path / "val.npz")]
 
 
+@pytest.mark.long
 def test_from_the_command_line(cluster, files, tmp_path):
     here = CliRunner().invoke(main, ["value", *files, "-q"])
     there = CliRunner().invoke(main, ["value", *files, "-q", "--cluster", cluster.scheduler_address])

@@ -49,7 +49,12 @@ def extras(page: Path) -> set[str]:
     return set(re.findall(r"^<!-- needs: (\w+) -->\n```python$", page.read_text(), flags=re.M))
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=name)
+# Pages whose examples take many seconds.
+LONG = {ROOT / "docs" / "howto" / "coming-from-cleanlab.md"}
+WITH_EXAMPLES = [pytest.param(page, marks=pytest.mark.long) if page in LONG else page for page in PAGES if blocks(page)]
+
+
+@pytest.mark.parametrize("page", WITH_EXAMPLES, ids=name)
 @pytest.mark.filterwarnings("ignore:labels '")  # spellings of one class, which the page tells of
 def test_examples(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -96,7 +101,7 @@ def test_what_a_page_prints_is_compared(tmp_path):
 
 
 def test_links_to_files_lead_somewhere():
-    for page in PAGES:
+    for page in {*PAGES, *ROOT.glob("*.md"), *(ROOT / "benchmarks").rglob("*.md")}:
         for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text()):
             if not target.startswith(("http:", "https:", "mailto:")):
                 assert (page.parent / target).exists(), f"{page.name} links to {target}"
@@ -150,3 +155,29 @@ def test_commands_and_options_exist(page):
             if re.fullmatch(r"--?[a-z][a-z-]*(=.*)?", word):
                 assert word.split("=")[0] in known, f"{page.name}: {line}: there is no {word}"
         assert command is not main or words[0].startswith("-"), f"{page.name}: {line}: there is no such command"
+
+
+@pytest.mark.parametrize("folder", ["decisions", "decisions/history"])
+def test_every_decision_has_a_date_and_a_status_and_is_in_the_index(folder):
+    index = (ROOT / "docs" / folder / "index.md").read_text()
+    notes = sorted((ROOT / "docs" / folder).glob("[0-9]*.md"))
+    assert notes
+    for note in notes:
+        head = note.read_text().split("\n\n")[1:3]
+        assert [part.split(" ")[0] for part in head] == ["**Date:**", "**Status:**"], note.name
+        assert f"| [{note.name[:3]}]({note.name}) |" in index, f"{note.name} is not in the index"
+
+
+def test_a_superseded_decision_is_history():
+    for note in sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md")):
+        assert "**Status:** accepted" in note.read_text(), note.name
+
+
+@pytest.mark.parametrize("page", ["AGENTS.md", "CONTRIBUTING.md"])
+def test_files_that_contributors_are_sent_to_exist(page):
+    text = (ROOT / page).read_text()
+    named = set(re.findall(r"[\w./-]*\w(?:\.(?:py|c|md)\b|/(?=`))", text))
+    assert len(named) > 10
+    for name in named:
+        places = [ROOT / name, ROOT / "src" / "nearworth" / name]
+        assert any(place.exists() for place in places), f"{page} names {name}"

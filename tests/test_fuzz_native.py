@@ -48,6 +48,7 @@ def libasan(compiler):
     return named.strip()
 
 
+@pytest.mark.long
 def test_no_access_is_out_of_bounds_and_nothing_is_undefined(tmp_path):
     """One test for all variants, because the libraries take half a minute to make."""
     watch = {"LD_PRELOAD": libasan("gcc"), "NEARWORTH_NATIVE_FOLDER": str(tmp_path)}

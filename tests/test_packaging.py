@@ -61,6 +61,7 @@ def test_an_sdist_holds_the_sources_and_nothing_compiled(sdist):
     assert not [name for name in names if name.endswith((".so", ".dylib", ".dll", ".pyc"))]
 
 
+@pytest.mark.long
 def test_a_wheel_from_the_sdist_holds_the_library_for_this_platform(sdist, tmp_path):
     from packaging.tags import sys_tags
 

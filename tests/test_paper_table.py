@@ -80,6 +80,7 @@ def test_the_released_protocol_is_not_the_printed_one():
     assert paper.load("wind", FOLDER).complete
 
 
+@pytest.mark.long
 def test_script_without_data(tmp_path):
     done = run_script("--data", tmp_path)
     assert done.returncode == 2

@@ -306,6 +306,7 @@ def test_very_many_classes_are_audited_as_few_are(rng, monkeypatch):
         assert (y != true)[found.suspects()].mean() > 0.9
 
 
+@pytest.mark.long
 def test_votes_of_very_many_classes_take_little_memory():
     """3,000 rows of 1,000 classes: one table of them has 24 MB, and there used to be more than a dozen."""
     rng = np.random.default_rng(0)

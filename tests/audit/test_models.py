@@ -61,7 +61,7 @@ def test_a_row_of_its_group_is_not_known_either(rng):
     assert hits(np.repeat(np.arange(80), 2)) < 0.65
 
 
-@pytest.mark.parametrize("task", ["classification", "regression"])
+@pytest.mark.parametrize("task", ["classification", pytest.param("regression", marks=pytest.mark.long)])
 def test_the_same_for_any_number_of_jobs(table, task, monkeypatch):
     monkeypatch.setattr(models, "FEW_CELLS", 0)  # so that processes are started
     X, codes, targets = table

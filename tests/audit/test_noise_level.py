@@ -179,7 +179,14 @@ def test_one_row_of_each_class_says_little_and_the_right_thing(n_classes, agree)
     np.testing.assert_allclose(found.offsets, 0.0, atol=1e-6)  # the classes are alike
 
 
-@pytest.mark.parametrize("rates", [(0.02, 0.02, 0.02), (0.05, 0.2, 0.3), (0.4, 0.4, 0.4)])
+@pytest.mark.parametrize(
+    "rates",
+    [
+        pytest.param((0.02, 0.02, 0.02), marks=pytest.mark.long),
+        (0.05, 0.2, 0.3),
+        pytest.param((0.4, 0.4, 0.4), marks=pytest.mark.long),
+    ],
+)
 def test_calibrated_whatever_the_level(rng, rates):
     shares, true, given = drawn(rng, rates=rates)
     quality = label_posterior(make_features([shares]), given).quality
@@ -202,6 +209,7 @@ def test_votes_that_lean_are_righted(rng):
     assert posterior.quality[wrong].mean() < 0.4 < 0.8 < posterior.quality[~wrong].mean()
 
 
+@pytest.mark.long
 def test_levels_that_explain_nothing_get_no_weight(rng):
     shares, true, given = drawn(rng, rates=(0.05, 0.05, 0.05))
     posterior = label_posterior(make_features([shares]), given)

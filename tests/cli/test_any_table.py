@@ -187,7 +187,7 @@ def test_tables_in_csv(command, tmp_path, rng, name):
 
 
 @pytest.mark.parametrize("name", CSVS)
-@pytest.mark.parametrize("output", ["c.csv", "c.parquet"])
+@pytest.mark.parametrize("output", ["c.csv", pytest.param("c.parquet", marks=pytest.mark.long)])
 def test_decisions_on_every_table_can_be_applied(command, tmp_path, rng, name, output):
     write_csv(tmp_path / "t.csv", CSVS[name](rng))
     _, text = page(command, "t.csv", "-t", "label", "--fraction", "0.05")

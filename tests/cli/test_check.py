@@ -241,6 +241,7 @@ def test_a_repository_through_add_judge_update_revert_and_a_merge_conflict(comma
     assert command(*CHECK)[0] == 0
 
 
+@pytest.mark.long
 def test_the_steps_of_the_action(data, command, tmp_path):
     yaml = pytest.importorskip("yaml")
     action = yaml.safe_load((ROOT / "action.yml").read_text())

@@ -48,7 +48,12 @@ def decide_all(page, data):
     return page.text("dialog code")
 
 
-@pytest.mark.parametrize("name", [*CSVS, *OTHER_FORMATS])
+# One table of each kind: categories, rows without a label, hostile cells, a file without columns, and nested records.
+QUICK = {"adult", "unlabelled", "hostile", "digits.npz", "tickets.jsonl"}
+TABLES = [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in [*CSVS, *OTHER_FORMATS]]
+
+
+@pytest.mark.parametrize("name", TABLES)
 def test_nothing_is_asked_twice(command, browser, tmp_path, rng, name):
     path = name
     if name in CSVS:

@@ -109,6 +109,7 @@ def test_json_is_inert():
     assert json.loads(text) == {"a": "</script>&\u2028\u2029<!--"}
 
 
+@pytest.mark.long
 def test_large_reports_stay_small(rng):
     """100,000 rows and 2,000 suspects, with texts of 2,000 characters or with twenty columns."""
     audit = made_up(rng, 100_000, 2_000, [f"class {i}" for i in range(10)])
@@ -262,6 +263,7 @@ def test_hostile_cells_in_a_browser(browser, tmp_path, rng):
     assert browser.title.startswith("Labels of </script>")
 
 
+@pytest.mark.long
 def test_large_report_is_usable_at_once(browser, tmp_path, rng):
     """Two thousand rows are listed, and only those that can be seen are drawn."""
     audit = made_up(rng, 100_000, 2_000, [f"class {i}" for i in range(10)])
